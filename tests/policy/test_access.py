@@ -27,7 +27,7 @@ from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operation_table import OPERATIONS
 from forebay.protocol.operations import Access, Effect, Level, Operation
 from forebay.protocol.target import Target, parse_target
-from forebay.settings.model import AnonymousClients, GrantSettings, KeySettings
+from forebay.settings.model import ANONYMOUS_ID, AnonymousClients, GrantSettings, KeySettings
 from forebay.settings.secret import Secret
 
 READ, WRITE, LIST, DELETE = Access.READ, Access.WRITE, Access.LIST, Access.DELETE
@@ -156,6 +156,42 @@ def allowed(
 )
 def test_a_single_grant(name: str, raw: str, path: str, allow: str, yes: bool) -> None:
     assert allowed(principal((path, allow)), name, raw) is yes
+
+
+@pytest.mark.parametrize("name", ["GetObject", "HeadObject", "PutObject", "DeleteObject"])
+def test_a_resource_needs_a_right_to_read_in_its_bucket(name: str) -> None:
+    raw = "/b/.forebay/plans/a"
+    assert allowed(principal(("b/open/**", "r")), name, raw)
+    assert not allowed(principal(("b/.forebay/**", "wld"), ("c/**", "rwld")), name, raw)
+    assert not allowed(replace(principal(("b/**", "rwld")), id=ANONYMOUS_ID), name, raw)
+
+
+@pytest.mark.parametrize("name", ["ListObjects", "ListObjectsV2"])
+def test_resources_are_listed_by_who_may_read_in_the_bucket(name: str) -> None:
+    raw = "/b?prefix=.forebay%2Fplans"
+    assert allowed(principal(("b/open/**", "r")), name, raw)
+    assert not allowed(principal(("b/**", "wld")), name, raw)
+    assert not allowed(principal(("b/open/**", "rwld")), name, f"{raw}&prefix=open%2F")
+    assert not allowed(principal(("b/open/**", "rwld")), name, "/b?prefix=.forebay"), "the origin's listing"
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "source", "keys"),
+    [
+        ("UnknownGet", "/b/.forebay/plans/a?x", None, None),
+        ("CopyObject", "/b/.forebay/plans/a", ObjectName("b", "k"), None),
+        ("CopyObject", "/b/k", ObjectName("b", ".forebay/plans/a"), None),
+        ("UploadPartCopy", "/b/k", ObjectName("b", ".forebay/plans/a"), None),
+        ("ListObjectVersions", "/b?prefix=.forebay%2F", None, None),
+        ("ListMultipartUploads", "/b?prefix=.forebay%2F", None, None),
+        ("DeleteObjects", "/b", None, ["k", ".forebay/plans/a"]),
+    ],
+)
+def test_no_other_operation_reaches_a_resource(
+    name: str, raw: str, source: ObjectName | None, keys: list[str] | None
+) -> None:
+    with pytest.raises(S3Error, match="NotImplemented"):
+        allowed(principal(("**", "rwld")), name, raw, source, keys)
 
 
 @pytest.mark.parametrize("name", BY_NAME)

@@ -36,6 +36,12 @@ def test_the_first_rule_that_matches_and_sets_a_field_decides_it() -> None:
     assert (other.block, other.freshness, other.warm_on_write) == (MIB, MaxAge(5), True)
 
 
+def test_no_rule_has_a_resource_of_forebays_own_cached() -> None:
+    rules = Rules([Rule("**", accelerate=True, freshness=Immutable())])
+    assert not rules.decide(ObjectName("b", ".forebay/plans/a")).accelerate
+    assert rules.decide(ObjectName("b", ".forebay")).accelerate
+
+
 def test_a_false_decides_as_a_true_does() -> None:
     rules = Rules([Rule("b/x", accelerate=False, warm_on_write=False), Rule("**", accelerate=True, warm_on_write=True)])
     decision = rules.decide(ObjectName("b", "x"))

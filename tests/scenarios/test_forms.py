@@ -194,6 +194,14 @@ async def test_form_outside_its_policy_is_refused(
         assert origin.log.count("PUT") == (status == 204)
 
 
+async def test_a_form_makes_none_of_forebays_own_resources(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.create_bucket("bucket")
+        answer = await post(rig.client(), form(signed_v2(TRAINER, ANY, {"key": ".forebay/plans/a"}), b"key"))
+        assert (answer.status, b"<Code>NotImplemented</Code>" in answer.body) == (501, True)
+        assert origin.log.count(key=".forebay/plans/a") == 0
+
+
 async def test_nobody_gets_in_by_a_form(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.put("bucket", "key", b"old")

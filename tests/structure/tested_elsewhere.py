@@ -21,6 +21,7 @@ metadata/test_object_heads.py            core/heads
 metadata/test_permissions.py             origin/origin_identity
 request/test_gateway.py                  protocol/exchange
 scenarios/test_cors.py                   request/cors_reply
+request/test_resource_router.py          request/resource
 core/test_sweep.py                       core/timers
 scenarios/test_slow_uploads.py           core/requester
 security/test_cooperative_work.py        core/cooperative

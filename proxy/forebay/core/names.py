@@ -17,6 +17,10 @@ MAX_KEY_BYTES = 1024  # https://docs.aws.amazon.com/AmazonS3/latest/userguide/ob
 
 MAX_BUCKET_BYTES: Final = 255  # Amazon allows 63 today and allowed 255 once; Swift and Ceph still do.
 
+RESERVED_PREFIX: Final = ".forebay/"
+"""Keys below it are Forebay's own resources in every bucket: plans, recordings, statistics. They are answered by
+forebay.request.resource_router, cached never, and no request about them reaches the origin."""
+
 # No delimiter of a URL: where an origin is addressed as `bucket.host`, it would move the host.
 _BUCKET: Final = re.compile(r"[^\x00-\x20\x7f-\xa0/\\?#@%\[\]]+")
 
@@ -50,6 +54,11 @@ class BlockId(NamedTuple):
     generation: Generation
     number: int
     """Position in the version: the block begins at byte `number * block_size`."""
+
+
+def is_reserved(key: str) -> bool:
+    """Whether a key, or the prefix of a listing, is below RESERVED_PREFIX."""
+    return key.startswith(RESERVED_PREFIX)
 
 
 def is_bucket_name(text: str) -> bool:

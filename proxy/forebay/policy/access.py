@@ -15,6 +15,10 @@ argument; forwarded requests and writes are made from the admission that holds i
     the service (ListBuckets)                             operation.access on `**`
     an unknown operation (`UnknownGet`)                   as any other of its level, by the access of its method
     an access that is none of Access                      never allowed
+    GET, HEAD, PUT, DELETE of a key below `.forebay/`,    READ on anything in the bucket, by a key of its own: a
+    a listing with `prefix=.forebay/...`                  resource shows and does only what its owner could read
+    any other operation on such a key, or with one as     nobody: it would reach the origin
+    the source of a copy
 
 A listing with two prefixes is denied: the origin might list the prefix that was not authorised.
 """
@@ -25,7 +29,7 @@ from typing import Final, NoReturn
 
 from forebay.core.cooperative import CooperativeWork
 from forebay.core.errors import S3Error, access_denied
-from forebay.core.names import ObjectName
+from forebay.core.names import RESERVED_PREFIX, ObjectName, is_reserved
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access, Effect, Operation
 from forebay.protocol.target import Target
@@ -34,6 +38,9 @@ from forebay.settings.model import ANONYMOUS_ID, AnonymousClients, GrantSettings
 LISTINGS: Final = frozenset({"ListObjects", "ListObjectsV2", "ListObjectVersions", "ListMultipartUploads"})
 COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
 PROBES: Final = frozenset({"HeadBucket", "GetBucketLocation"})
+RESOURCE_OPERATIONS: Final = frozenset({"GetObject", "HeadObject", "PutObject", "DeleteObject"})
+"""Those on one of Forebay's own resources."""
+RESOURCE_LISTINGS: Final = frozenset({"ListObjects", "ListObjectsV2"})
 
 _SEAL: Final = object()
 
@@ -151,6 +158,8 @@ def authorise_keys(
     bucket = target.bucket
     if operation.effect is not Effect.LISTED_KEYS or bucket is None:
         _deny(principal, operation, _path_of(target))
+    if any(is_reserved(key) for key in keys):
+        raise _not_a_resource_operation()
     names = frozenset(ObjectName(bucket, key) for key in keys)
     steps = 0
     for name in names:
@@ -169,11 +178,16 @@ def _object_scope(
     if target.bucket is None or target.key is None:
         _deny(principal, operation, _path_of(target))
     name = target.name
+    if is_reserved(name.key):
+        _authorise_resource(principal, operation, name.bucket, RESOURCE_OPERATIONS)
+        return frozenset({name})
     if not _is_granted(principal, operation.access, name):
         _deny(principal, operation, name.path)
     # A copy whose source is not known must not be allowed for the sake of its destination.
     if operation.name in COPIES and source is None:
         _deny(principal, operation, "a source that is not given", Access.READ)
+    if source is not None and is_reserved(source.key):
+        raise _not_a_resource_operation()
     if source is not None and not _is_granted(principal, Access.READ, source):
         _deny(principal, operation, source.path, Access.READ)
     return frozenset({name})
@@ -193,9 +207,28 @@ def _bucket_scope(principal: Principal, operation: Operation, target: Target) ->
         return None
     prefixes = _listed_prefixes(target) if operation.name in LISTINGS else []
     prefix = prefixes[0] if prefixes else ""
+    if len(prefixes) == 1 and is_reserved(prefix):
+        _authorise_resource(principal, operation, bucket, RESOURCE_LISTINGS)
+        return Prefix(bucket, prefix)
     if len(prefixes) > 1 or not _is_prefix_granted(principal, operation.access, f"{bucket}/{prefix}"):
         _deny(principal, operation, f"{bucket}/{prefix}**")
     return Prefix(bucket, prefix)
+
+
+def _authorise_resource(principal: Principal, operation: Operation, bucket: str, allowed: frozenset[str]) -> None:
+    """Raises S3Error unless the principal may have resources in `bucket`, and the operation is `allowed` on one."""
+    if principal.id == ANONYMOUS_ID or not _is_any_granted(principal, {Access.READ}, bucket):
+        _deny(principal, operation, f"{bucket}/", Access.READ)
+    if operation.name not in allowed:
+        raise _not_a_resource_operation()
+
+
+def _not_a_resource_operation() -> S3Error:
+    return S3Error(
+        "NotImplemented",
+        f"Keys that begin with {RESERVED_PREFIX} are Forebay's own resources, not objects: one is read by GET or HEAD, "
+        "sent by a single PUT, removed by DELETE, and listed by ListObjects.",
+    )
 
 
 def _path_of(target: Target) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from forebay.core.names import ObjectName
+from forebay.core.names import ObjectName, is_reserved
 from forebay.policy.freshness import Freshness, MaxAge
 from forebay.policy.path_patterns import Pattern
 from forebay.settings.rule_settings import Rule, Write
@@ -59,9 +59,12 @@ class Rules:
         self._defaults = defaults
         self._patterns = tuple((1 << position, Pattern(rule.path)) for position, rule in enumerate(rules))
         self._decisions: dict[int, Decision] = {}
+        self._reserved = replace(defaults, accelerate=False)
 
     def decide(self, name: ObjectName) -> Decision:
-        """The decision for an object."""
+        """The decision for an object. One of Forebay's own resources is never cached, whatever the rules say."""
+        if is_reserved(name.key):
+            return self._reserved
         path = name.path
         matching = 0
         for bit, pattern in self._patterns:

@@ -27,9 +27,10 @@ from typing import NamedTuple
 
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
+from forebay.core.names import is_reserved
 from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.policy.access import Permit, Principal, authorise
+from forebay.policy.access import RESOURCE_LISTINGS, Permit, Principal, authorise
 from forebay.policy.rules import Decision, Rules
 from forebay.protocol.copy_source import parse_copy_source
 from forebay.protocol.header_map import Headers
@@ -85,6 +86,14 @@ class Admission(NamedTuple):
         return PLAIN if self.operation.is_plain_read else self.operation.variant
 
     @property
+    def is_for_resource(self) -> bool:
+        """Whether it is about Forebay's own resources (request.resource_router), which the origin never hears of."""
+        key = self.target.key
+        if key is not None:
+            return is_reserved(key)
+        return self.operation.name in RESOURCE_LISTINGS and is_reserved(self.target.param("prefix") or "")
+
+    @property
     def is_accelerated(self) -> bool:
         """Whether the rules let a cache answer."""
         return self.decision is not None and self.decision.accelerate
@@ -122,6 +131,8 @@ def admit(
 def admit_form(policy: GatewayPolicy, principal: Principal, target: Target, headers: Headers) -> Admission:
     """Admit the PutObject that a form upload stands for, or raise S3Error. `principal`: who signed the form's policy,
     which allows the form."""
+    if is_reserved(target.key or ""):
+        raise S3Error("NotImplemented", "A form can't be uploaded to one of Forebay's own resources; PUT it.")
     return _authorised(policy, "PUT", target, headers, Proof(principal, None), None, None)
 
 

@@ -9,6 +9,8 @@ nothing is read or written. A request that speaks OSS is in S3's terms from ther
 (forebay.request.oss_frontend, forebay.request.oss_reply). A form upload is signed in its body
 (forebay.request.form_upload).
 
+A request about one of Forebay's own resources, below `.forebay/`, is answered by forebay.request.resource_router.
+
 The fast lane admits a plain read itself to find out whether it is a hit. If it is none, the Admission comes along
 (`Gateway.read`) and nothing is verified twice.
 
@@ -40,6 +42,7 @@ from forebay.request.forwarded_reads import ForwardedReads
 from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
 from forebay.request.oss_reply import OssReply
+from forebay.request.resource_router import ResourceRouter
 from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.length_spooler import LengthSpooler
 from forebay.write.object_write import ObjectWriter
@@ -61,6 +64,7 @@ class Gateway:
         oss_frontend: OssFrontend,
         length_spooler: LengthSpooler | None,
         cors: BucketCors | None = None,
+        resources: ResourceRouter | None = None,
     ) -> None:
         """`length_spooler` None: a body in S3's dialect must declare its length."""
         self.policy = policy
@@ -70,6 +74,7 @@ class Gateway:
         self._oss_frontend = oss_frontend
         self._length_spooler = length_spooler
         self._cors = cors
+        self.resources = resources or ResourceRouter({})
         self._form_upload = FormUpload(writer)
 
     async def handle(self, request: Request, reply: ObjectReply, record: RequestRecord) -> None:
@@ -148,6 +153,9 @@ class Gateway:
         if isinstance(reply, OssReply):
             reply.request = admission.oss_request
             self._oss_frontend.allow_lookups(reply, admission.target.bucket, admission.identity)
+        if admission.is_for_resource:
+            await self.resources.answer(admission, request, reply, record)
+            return
         if admission.variant is not None and admission.is_accelerated:
             bypass = await self.reader.answer(admission, request, reply, record)
             if bypass is None:

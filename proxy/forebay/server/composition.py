@@ -56,6 +56,7 @@ from forebay.request.forwarded_reads import ForwardedReads
 from forebay.request.gateway import Gateway
 from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
+from forebay.request.resource_router import ResourceRouter
 from forebay.server.fastpath.fast_lane import FastLane, HitSources, HitTelemetry
 from forebay.server.gateway_policy import credentials_of, gateway_policy
 from forebay.server.http.client_connection import ConnectionServices
@@ -233,7 +234,9 @@ def compose(
     )
     reader = ObjectReader(resolver, block_source, read_stream)
     forwarded_reads = ForwardedReads(origin, front)
-    gateway = Gateway(policy, reader, forwarded_reads, writer, front, length_spooler if STRICT_CHUNKS else None, cors)
+    spooler = length_spooler if STRICT_CHUNKS else None
+    resources = ResourceRouter({}, spooler)
+    gateway = Gateway(policy, reader, forwarded_reads, writer, front, spooler, cors, resources)
 
     # jobs, and what other workers ask of this one
     warmer = ObjectWarmer(resolver, block_source, lambda: gateway.policy.rules, peers)

@@ -1,0 +1,82 @@
+"""The contract of Forebay's own resources: what stands below `.forebay/` of every bucket.
+
+    /<bucket>/.forebay/<kind>/<name>        kind: "plans", "recordings", ...; name: anything, slashes included
+
+One object implements `Resource` for each kind; forebay.request.resource_router calls it, in both dialects and both
+lanes. The router owns HTTP: admission, the form and the verification of bodies, conditions, ranges, listings. A
+resource owns the meaning.
+
+What the router guarantees: the principal was authenticated, is not anonymous, and may read something in the bucket. No
+more: a resource decides by itself which keys its owner may read, and shows nobody what is another's.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from forebay.core.heads import HeaderPairs
+from forebay.origin.origin_identity import OriginIdentity
+from forebay.policy.access import Principal
+from forebay.protocol.body.checksums import Piece
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceOwner:
+    """In whose name a resource is read or changed, and in which bucket."""
+
+    bucket: str
+    principal: Principal
+    identity: OriginIdentity | None
+    """Whose credential requests to the origin carry; None: Forebay's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceDocument:
+    """The content of one resource."""
+
+    content: bytes | Path
+    """A file's content must not change; it may be removed while it is being read."""
+    modified_at: float
+    """Seconds since the epoch."""
+    content_type: str = "application/json"
+    headers: HeaderPairs = field(default=())
+    """Further headers of the response."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceEntry:
+    """One resource in a listing."""
+
+    name: str
+    size: int
+    modified_at: float
+    etag: str = ""
+    """Quoted; empty: not known without reading it."""
+
+
+class Resource(Protocol):
+    """All resources of one kind. A method may raise S3Error, Throttled, and OriginError."""
+
+    largest_body: int
+    """Bytes of a PUT's body."""
+
+    async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:
+        """The owner's resources in the bucket, in any order."""
+        ...
+
+    async def read(self, owner: ResourceOwner, name: str) -> ResourceDocument | None:
+        """The resource; None: there is none of that name for this owner."""
+        ...
+
+    async def write(self, owner: ResourceOwner, name: str, body: AsyncIterator[Piece]) -> HeaderPairs:
+        """Make or replace the resource. Returns further headers of the response.
+
+        `body` raises S3Error before its last piece if it is not the one that was signed, or broke off: the resource may
+        be changed only once it has ended.
+        """
+        ...
+
+    async def remove(self, owner: ResourceOwner, name: str) -> None:
+        """Remove the resource, if there is one."""
+        ...

@@ -1,0 +1,195 @@
+"""The resource router: requests about Forebay's own resources, `/<bucket>/.forebay/<kind>/<name>`.
+
+    admission ──> GET, HEAD          the resource's document: conditions, ranges
+              ├─> PUT                its body, decoded and verified, at most as long as the kind allows
+              ├─> DELETE             204, whether it was there or not
+              └─> listing            of the resources of all kinds below the prefix
+
+Admission refuses everything else about such keys (forebay.policy.access), so nothing of it reaches the origin. A
+resource is cached nowhere and counts as no object read.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from email.utils import formatdate
+from hashlib import md5
+from pathlib import Path
+from typing import Final
+
+from forebay.core.byte_ranges import Span
+from forebay.core.errors import S3Error
+from forebay.core.heads import HeaderPairs
+from forebay.core.names import RESERVED_PREFIX
+from forebay.core.request_record import RequestRecord
+from forebay.protocol.body.checksums import Piece
+from forebay.protocol.body.payload import PayloadReader, payload_form
+from forebay.protocol.conditions import NotModified, PreconditionFailed, evaluate_conditions, range_applies
+from forebay.protocol.exchange import Reply, Request
+from forebay.protocol.range_header import WHOLE, Unsatisfiable, parse_range, range_header, resolve, whole_unless_inside
+from forebay.protocol.target import Target
+from forebay.request.admission import Admission
+from forebay.request.resource import Resource, ResourceDocument, ResourceEntry, ResourceOwner
+from forebay.request.resource_listing import resource_listing
+from forebay.write.forward_request import ForwardRequest
+from forebay.write.incoming_body import IncomingBody
+from forebay.write.length_spooler import LengthSpooler
+
+_READ_SIZE: Final = 256 << 10
+_IGNORED_QUERY: Final = frozenset({"x-id"})
+
+
+class ResourceRouter:
+    """Answers requests about resources."""
+
+    def __init__(self, resources: Mapping[str, Resource], length_spooler: LengthSpooler | None = None) -> None:
+        """`resources`: by kind, the segment behind `.forebay/`. `length_spooler` None: a body must declare its
+        length."""
+        self.by_kind = dict(resources)
+        self._length_spooler = length_spooler
+
+    async def answer(self, admission: Admission, request: Request, reply: Reply, record: RequestRecord) -> None:
+        """Answer an admitted request for which `Admission.is_for_resource`. Raises S3Error, Throttled, OriginError."""
+        target, method = admission.target, admission.method
+        owner = ResourceOwner(target.bucket or "", admission.principal, admission.identity)
+        if target.key is None:
+            document = resource_listing(target, await self._entries(owner))
+            await _send(reply, record, 200, (("Content-Type", "application/xml"),), document)
+            return
+        if not _IGNORED_QUERY.issuperset(_parameters(target)):
+            raise S3Error("NotImplemented", "One of Forebay's own resources has no versions and no parameters.")
+        kind, _, name = target.key.removeprefix(RESERVED_PREFIX).partition("/")
+        resource = self.by_kind.get(kind) if name else None
+        if method == "PUT":
+            if resource is None:
+                known = ", ".join(f"{RESERVED_PREFIX}{each}/" for each in sorted(self.by_kind)) or "none"
+                raise S3Error("InvalidArgument", f"There is no resource {target.key!r}; what can be sent: {known}.")
+            await self._write(resource, owner, name, admission, request, reply, record)
+        elif method == "DELETE":
+            if resource is not None:
+                await resource.remove(owner, name)
+            await _send(reply, record, 204, (), b"")
+        else:
+            document_found = await resource.read(owner, name) if resource is not None else None
+            if document_found is None:
+                raise S3Error("NoSuchKey", Key=target.key)
+            await _send_document(document_found, request, reply, record)
+
+    async def _entries(self, owner: ResourceOwner) -> list[ResourceEntry]:
+        return [
+            replace(entry, name=f"{RESERVED_PREFIX}{kind}/{entry.name}")
+            for kind, resource in self.by_kind.items()
+            for entry in await resource.entries(owner)
+        ]
+
+    async def _write(
+        self,
+        resource: Resource,
+        owner: ResourceOwner,
+        name: str,
+        admission: Admission,
+        request: Request,
+        reply: Reply,
+        record: RequestRecord,
+    ) -> None:
+        if "If-Match" in request.headers:
+            raise S3Error("NotImplemented", "One of Forebay's own resources has no condition If-Match.")
+        if "If-None-Match" in request.headers and await resource.read(owner, name) is not None:
+            raise S3Error("PreconditionFailed", Condition="If-None-Match")
+        forward = ForwardRequest(request, admission.target, admission.operation, admission.signed, admission.identity)
+        if self._length_spooler is not None:
+            forward = await self._length_spooler.spool(forward)
+        try:
+            headers = forward.request.headers
+            if "Content-Length" not in headers and "Transfer-Encoding" not in headers:
+                raise S3Error("MissingContentLength")
+            form = payload_form(headers, admission.signed)
+            reader = PayloadReader(form, admission.signed, headers)
+            if reader.length > resource.largest_body:
+                message = f"The body may have at most {resource.largest_body} bytes here."
+                raise S3Error("EntityTooLarge", message, MaxSizeAllowed=str(resource.largest_body))
+            digest = md5(usedforsecurity=False)
+            body = IncomingBody(forward.request.body, form, reader)
+
+            async def pieces() -> AsyncIterator[Piece]:
+                async for piece in body.pieces():
+                    digest.update(piece)
+                    yield piece
+
+            added = await resource.write(owner, name, pieces())
+        finally:
+            if forward.spooled is not None:
+                forward.spooled.release()
+        await _send(reply, record, 200, (*added, ("ETag", f'"{digest.hexdigest()}"')), b"")
+
+
+def _parameters(target: Target) -> set[str]:
+    """The names in the query, without those of a signature."""
+    return {name for name, _ in target.query if not name.lower().startswith(("x-amz-", "x-oss-"))}
+
+
+async def _send_document(found: ResourceDocument, request: Request, reply: Reply, record: RequestRecord) -> None:
+    """Answer a GET or HEAD."""
+    content, modified = found.content, formatdate(int(found.modified_at), usegmt=True)
+    if isinstance(content, Path):
+        size = (await asyncio.to_thread(content.stat)).st_size
+        etag = f'"{_md5(repr((content.name, size, found.modified_at)).encode())}-1"'
+    else:
+        size, etag = len(content), f'"{_md5(content)}"'
+    own = (("Content-Type", found.content_type), ("ETag", etag), ("Last-Modified", modified), *found.headers)
+    verdict = evaluate_conditions(request.headers, etag, modified)
+    if isinstance(verdict, NotModified):
+        await _send(reply, record, 304, own, b"")
+        return
+    if isinstance(verdict, PreconditionFailed):
+        raise S3Error("PreconditionFailed", Condition=verdict.condition)
+    spec = parse_range(range_header(request.headers))
+    if not range_applies(request.headers.get("If-Range"), etag, modified):
+        spec = WHOLE
+    if request.oss_request is not None and request.oss_request.lenient_range:
+        spec = whole_unless_inside(spec, size)
+    span = resolve(spec, size)
+    if isinstance(span, Unsatisfiable):
+        raise S3Error("InvalidRange", ActualObjectSize=str(size))
+    if spec is not WHOLE:
+        own = (*own, ("Content-Range", f"bytes {span.start}-{span.stop - 1}/{size}"))
+    headers = (*own, ("Accept-Ranges", "bytes"), ("x-amz-request-id", record.request_id))
+    record.step = "reply"
+    await reply.start(200 if spec is WHOLE else 206, headers, span.length)
+    if request.method != "HEAD":
+        async for piece in _pieces(content, span):
+            await reply.write(piece)
+            record.count_sent("memory", len(piece))
+    await reply.finish()
+
+
+def _md5(content: bytes) -> str:
+    return md5(content, usedforsecurity=False).hexdigest()
+
+
+async def _pieces(content: bytes | Path, span: Span) -> AsyncIterator[bytes]:
+    if isinstance(content, bytes):
+        if span.length:
+            yield content[span.start : span.stop]
+        return
+    file = await asyncio.to_thread(content.open, "rb")
+    try:
+        await asyncio.to_thread(file.seek, span.start)
+        left = span.length
+        while left:
+            piece = await asyncio.to_thread(file.read, min(left, _READ_SIZE))
+            if not piece:
+                raise ConnectionError("the file has become shorter")
+            left -= len(piece)
+            yield piece
+    finally:
+        await asyncio.to_thread(file.close)
+
+
+async def _send(reply: Reply, record: RequestRecord, status: int, headers: HeaderPairs, body: bytes) -> None:
+    record.step = "reply"
+    length = None if status in {204, 304} else len(body)
+    await reply.start(status, (*headers, ("x-amz-request-id", record.request_id)), length)
+    if body:
+        await reply.write(body)
+    await reply.finish()

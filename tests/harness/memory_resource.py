@@ -1,0 +1,41 @@
+"""A kind of resource in memory. Implements forebay.request.resource.Resource."""
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from forebay.core.heads import HeaderPairs
+from forebay.protocol.body.checksums import Piece
+from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
+
+MODIFIED = 1_800_000_000.0
+
+
+class MemoryResource:
+    """Keeps each owner's bodies by name. A name that ends in `.file` is kept as a file in `directory`."""
+
+    largest_body = 1000
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._directory = directory
+        self._kept: dict[tuple[str, str, str], bytes] = {}
+
+    async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:
+        mine = (owner.bucket, owner.principal.id)
+        return [ResourceEntry(key[2], len(body), MODIFIED) for key, body in self._kept.items() if key[:2] == mine]
+
+    async def read(self, owner: ResourceOwner, name: str) -> ResourceDocument | None:
+        body = self._kept.get((owner.bucket, owner.principal.id, name))
+        if body is None:
+            return None
+        if self._directory is not None and name.endswith(".file"):
+            file = self._directory / name
+            file.write_bytes(body)
+            return ResourceDocument(file, MODIFIED, "text/plain")
+        return ResourceDocument(body, MODIFIED, "text/plain", (("x-forebay-note", name),))
+
+    async def write(self, owner: ResourceOwner, name: str, body: AsyncIterator[Piece]) -> HeaderPairs:
+        self._kept[owner.bucket, owner.principal.id, name] = b"".join([bytes(piece) async for piece in body])
+        return (("x-forebay-kept", "1"),)
+
+    async def remove(self, owner: ResourceOwner, name: str) -> None:
+        self._kept.pop((owner.bucket, owner.principal.id, name), None)

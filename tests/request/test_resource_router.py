@@ -1,0 +1,149 @@
+"""Forebay's own resources through a whole worker: both dialects, both lanes, and nothing of it at the origin."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from botocore.exceptions import ClientError
+
+from harness.clients import path_of, query_of
+from harness.fake_origin import FakeOrigin
+from harness.memory_resource import MemoryResource
+from harness.oss_client import OssClient, told
+from harness.reference_sigv4 import Secret
+from harness.rig import READER, TRAINER, Rig
+
+KEY = ".forebay/notes/a"
+PATH = path_of("open", KEY)
+NOBODY = '[[auth.keys]]\nid = "elsewhere"\nsecret = "s"\ngrants = [{ path = "other/**", allow = ["read", "write"] }]\n'
+ELSEWHERE = Secret("elsewhere", "s")
+COPY = (("x-amz-copy-source", f"/open/{KEY}"),)
+
+
+@asynccontextmanager
+async def rig_with_notes(tmp_path: Path, **settings: Any) -> AsyncIterator[tuple[FakeOrigin, Rig]]:
+    """A worker with resources of a kind `notes`. The origin has objects where they are, which nobody sees."""
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path / "rig", **settings) as rig:
+        origin.store.put("open", KEY, b"of the origin")
+        origin.store.put("open", "open/object", b"object")
+        rig.parts.gateway.resources.by_kind["notes"] = MemoryResource(tmp_path)
+        yield origin, rig
+        probes = origin.log.count(operation="ListBuckets")
+        assert origin.log.count() == probes, "a request about a resource reached the origin"
+
+
+async def test_boto3_sends_reads_lists_and_removes(tmp_path: Path) -> None:
+    async with rig_with_notes(tmp_path) as (_, rig):
+        client = rig.boto3()
+
+        def dialogue() -> None:
+            sent = client.put_object(Bucket="open", Key=KEY, Body=b"0123456789")
+            assert sent["ResponseMetadata"]["HTTPHeaders"]["x-forebay-kept"] == "1"
+            found = client.get_object(Bucket="open", Key=KEY)
+            assert (found["Body"].read(), found["ETag"]) == (b"0123456789", sent["ETag"])
+            assert found["ContentType"] == "text/plain"
+            head = client.head_object(Bucket="open", Key=KEY)
+            assert (head["ContentLength"], head["ETag"]) == (10, sent["ETag"])
+            part = client.get_object(Bucket="open", Key=KEY, Range="bytes=2-4", IfMatch=sent["ETag"])
+            assert (part["Body"].read(), part["ContentRange"]) == (b"234", "bytes 2-4/10")
+            listed = client.list_objects_v2(Bucket="open", Prefix=".forebay/notes/", Delimiter="/")
+            assert [(each["Key"], each["Size"]) for each in listed["Contents"]] == [(KEY, 10)]
+            client.delete_object(Bucket="open", Key=KEY)
+            assert client.list_objects(Bucket="open", Prefix=".forebay/").get("Contents", []) == []
+            with pytest.raises(ClientError, match="NoSuchKey"):
+                client.get_object(Bucket="open", Key=KEY)
+
+        await asyncio.to_thread(dialogue)
+        client.close()
+
+
+async def test_an_oss_client_sends_reads_lists_and_removes(tmp_path: Path) -> None:
+    async with rig_with_notes(tmp_path) as (_, rig):
+        client = OssClient(rig.endpoint, TRAINER)
+        assert (await client.request("PUT", PATH, (), b"body")).status == 200
+        assert (await client.request("GET", PATH)).body == b"body"
+        assert (await client.request("HEAD", f"{PATH}?objectMeta")).headers["Content-Length"] == "4"
+        for query in ("prefix=.forebay%2F", "list-type=2&prefix=.forebay%2Fnotes%2F&encoding-type=url"):
+            listed = await client.request("GET", f"/open?{query}")
+            assert (unquote(told(listed, "Key")), told(listed, "Size")) == (KEY, "4"), listed.body
+        assert (await client.chunked("PUT", PATH, [b"without ", b"a length"])).status == 200
+        assert (await client.request("GET", PATH)).body == b"without a length"
+        assert (await client.request("DELETE", PATH)).status == 204
+        gone = await client.request("GET", PATH)
+        assert (gone.status, told(gone, "Code")) == (404, "NoSuchKey")
+
+
+async def test_a_range_of_a_file_is_read(tmp_path: Path) -> None:
+    async with rig_with_notes(tmp_path) as (_, rig):
+        path = path_of("open", ".forebay/notes/a.file")
+        await rig.client().request("PUT", path, (), b"0123456789")
+        answer = await rig.client().request("GET", path, [("Range", "bytes=3-")])
+        assert (answer.status, answer.body) == (206, b"3456789")
+        assert (await rig.client().request("GET", path, [("Range", "bytes=10-")])).status == 416
+        repeated = await rig.client().request("GET", path, [("If-None-Match", answer.headers["ETag"])])
+        assert repeated.status == 304
+
+
+async def test_a_listing_above_shows_no_resource(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("open", "open/object", b"object")
+        rig.parts.gateway.resources.by_kind["notes"] = MemoryResource()
+        await rig.client().request("PUT", PATH, (), b"body")
+        for query in ({}, {"prefix": "."}, {"list-type": "2", "delimiter": "/"}):
+            listed = await rig.client().request("GET", f"/open?{query_of(query)}")
+            assert (listed.status, b".forebay" in listed.body) == (200, False)
+
+
+async def test_resources_are_their_owners_alone(tmp_path: Path) -> None:
+    async with rig_with_notes(tmp_path) as (_, rig):
+        await rig.client(TRAINER).request("PUT", PATH, (), b"trainer's")
+        reader = rig.client(READER)
+        assert (await reader.request("GET", PATH)).status == 404
+        assert b"<Key>" not in (await reader.request("GET", "/open?prefix=.forebay%2F")).body
+        assert (await reader.request("PUT", PATH, (), b"reader's")).status == 200, "read alone is enough"
+        assert (await reader.request("DELETE", PATH)).status == 204
+        assert (await rig.client(TRAINER).request("GET", PATH)).body == b"trainer's"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE"])
+async def test_who_may_read_nothing_in_the_bucket_is_denied(tmp_path: Path, method: str) -> None:
+    async with rig_with_notes(tmp_path, rest=NOBODY) as (_, rig):
+        answer = await rig.client(ELSEWHERE).request(method, PATH)
+        assert (answer.status, method == "HEAD" or b"AccessDenied" in answer.body) == (403, True)
+        assert (await rig.client(ELSEWHERE).request("GET", "/open?prefix=.forebay%2F")).status == 403
+        assert (await rig.client().unsigned(method, PATH)).status == 403
+
+
+async def test_anonymous_clients_have_no_resources(tmp_path: Path) -> None:
+    anonymous = '[auth.anonymous]\ngrants = [{ path = "open/**", allow = ["read", "write", "list", "delete"] }]\n'
+    async with rig_with_notes(tmp_path, rest=anonymous) as (_, rig):
+        for method in ("GET", "PUT", "DELETE"):
+            assert (await rig.client().unsigned(method, PATH)).status == 403
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "headers", "body"),
+    [
+        ("POST", f"{PATH}?uploads", (), b""),
+        ("PUT", f"{PATH}?partNumber=1&uploadId=u", (), b"part"),
+        ("POST", f"{PATH}?uploadId=u", (), b"<CompleteMultipartUpload/>"),
+        ("PUT", f"{PATH}?tagging", (), b"<Tagging/>"),
+        ("GET", f"{PATH}?acl", (), b""),
+        ("GET", f"{PATH}?versionId=v", (), b""),
+        ("PUT", path_of("open", "open/copy"), COPY, b""),
+        ("PUT", PATH, (("x-amz-copy-source", "/open/open/object"),), b""),
+        ("GET", "/open?uploads&prefix=.forebay%2F", (), b""),
+        ("GET", "/open?versions&prefix=.forebay%2F", (), b""),
+        ("POST", "/open?delete", (), f"<Delete><Object><Key>{KEY}</Key></Object></Delete>".encode()),
+    ],
+)
+async def test_any_other_operation_is_refused(
+    tmp_path: Path, method: str, target: str, headers: tuple[tuple[str, str], ...], body: bytes
+) -> None:
+    async with rig_with_notes(tmp_path) as (_, rig):
+        answer = await rig.client().request(method, target, headers, body)
+        assert (answer.status, b"NotImplemented" in answer.body) == (501, True), answer.body
