@@ -28,12 +28,27 @@ def test_the_first_rule_that_matches_and_sets_a_field_decides_it() -> None:
         ]
     )
     video = rules.decide(ObjectName("datasets", "video/1"))
-    assert (video.block, video.freshness, video.rule) == (8 * MIB, Immutable(), "**")
+    assert (video.block, video.freshness, video.rule) == (8 * MIB, Immutable(), "datasets/video/**")
     private = rules.decide(ObjectName("datasets", "private/1"))
     assert (private.block, private.freshness) == (4 * MIB, Immutable())
-    assert (private.accelerate, private.rule) == (False, "datasets/private/**")
+    assert (private.accelerate, private.rule) == (False, "datasets/**")
     other = rules.decide(ObjectName("other", "video/1"))
     assert (other.block, other.freshness, other.warm_on_write) == (MIB, MaxAge(5), True)
+
+
+def test_an_object_counts_as_the_data_set_that_rules_name() -> None:
+    rules = Rules(
+        [
+            Rule("data/imagenet/index/**", block=MIB),
+            Rule("data/imagenet/**", name="imagenet"),
+            Rule("data/**", name="data", freshness=Immutable()),
+            Rule("logs/**", accelerate=False),
+        ]
+    )
+    keys = {"data": ("imagenet/1", "imagenet/index/1", "other"), "logs": ("1",), "else": ("1",)}
+    decided = [rules.decide(ObjectName(bucket, key)).rule for bucket, names in keys.items() for key in names]
+    assert decided == ["imagenet", "imagenet", "data", "logs/**", "default"]
+    assert {"imagenet", "data", "logs/**"} <= rules.data_sets
 
 
 def test_no_rule_has_a_resource_of_forebays_own_cached() -> None:

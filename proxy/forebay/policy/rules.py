@@ -38,7 +38,8 @@ class Decision:
     warm_on_write: bool
     write: Write
     rule: str
-    """The path of the rule that set `accelerate`, "default" if none did; a label of metrics."""
+    """The data set that it counts as, a label of metrics: the first name that a rule gives it, else the path of the
+    first rule that matches, "default" if none does."""
 
 
 DEFAULTS: Final = Decision(
@@ -61,6 +62,11 @@ class Rules:
         self._decisions: dict[int, Decision] = {}
         self._reserved = replace(defaults, accelerate=False)
 
+    @property
+    def data_sets(self) -> frozenset[str]:
+        """The data sets that there may be: every name, and every path."""
+        return frozenset([each for rule in self._rules for each in (rule.name, rule.path) if each is not None])
+
     def decide(self, name: ObjectName) -> Decision:
         """The decision for an object. One of Forebay's own resources is never cached, whatever the rules say."""
         if is_reserved(name.key):
@@ -78,14 +84,19 @@ class Rules:
         return decision
 
     def _combine(self, matching: Iterable[Rule]) -> Decision:
-        decision = self._defaults
+        rules = list(matching)
+        decision = replace(self._defaults, rule=_data_set(rules, self._defaults.rule))
         # From the last rule to the first, so that the first overrides.
-        for rule in reversed(list(matching)):
+        for rule in reversed(rules):
             chosen = {name: value for name in _RULE_FIELDS if (value := getattr(rule, name)) is not None}
-            if "accelerate" in chosen:
-                chosen["rule"] = rule.path
             decision = replace(decision, **chosen)
         return decision if decision.write == "through" else replace(decision, warm_on_write=False)
 
 
-_RULE_FIELDS: Final = tuple(field.name for field in fields(Rule) if field.name != "path")
+_RULE_FIELDS: Final = tuple(field.name for field in fields(Rule) if field.name not in {"path", "name"})
+
+
+def _data_set(matching: Sequence[Rule], default: str) -> str:
+    names = [rule.name for rule in matching if rule.name is not None]
+    paths = [rule.path for rule in matching]
+    return [*names, *paths, default][0]

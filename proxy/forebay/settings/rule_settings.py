@@ -18,6 +18,8 @@ class Rule:
     """One of `[[rules]]`."""
 
     path: str
+    name: str | None = None
+    """Of the data set that its objects are counted as; None: the path."""
     accelerate: bool | None = None
     freshness: Freshness | None = None
     block: int | None = None

@@ -346,6 +346,14 @@ TABLE: Final[tuple[Setting, ...]] = (
     ),
     Setting("rules[].path", PATTERN, REQUIRED, "The objects of the rule, as a pattern over bucket/key.", live=True),
     Setting(
+        "rules[].name",
+        WORD,
+        UNSET,
+        "The data set that they count as, in metrics and `forebay datasets`; the path of the first rule if no rule"
+        " sets it.",
+        live=True,
+    ),
+    Setting(
         "rules[].accelerate",
         BOOLEAN,
         UNSET,
