@@ -1,11 +1,15 @@
 """A kind of resource in memory. Implements forebay.request.resource.Resource."""
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from forebay.core.heads import HeaderPairs
 from forebay.protocol.body.checksums import Piece
 from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
+from harness.fake_origin import FakeOrigin
+from harness.rig import Rig
 
 MODIFIED = 1_800_000_000.0
 
@@ -13,9 +17,8 @@ MODIFIED = 1_800_000_000.0
 class MemoryResource:
     """Keeps each owner's bodies by name. A name that ends in `.file` is kept as a file in `directory`."""
 
-    largest_body = 1000
-
     def __init__(self, directory: Path | None = None) -> None:
+        self.largest_body = 1000
         self._directory = directory
         self._kept: dict[tuple[str, str, str], bytes] = {}
 
@@ -39,3 +42,15 @@ class MemoryResource:
 
     async def remove(self, owner: ResourceOwner, name: str) -> None:
         self._kept.pop((owner.bucket, owner.principal.id, name), None)
+
+
+@asynccontextmanager
+async def rig_with_notes(tmp_path: Path, **settings: Any) -> AsyncIterator[tuple[FakeOrigin, Rig]]:
+    """A worker with resources of a kind `notes`. The origin has objects where they are, which nobody sees."""
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path / "rig", **settings) as rig:
+        origin.store.put("open", ".forebay/notes/a", b"of the origin")
+        origin.store.put("open", "open/object", b"object")
+        rig.parts.gateway.resources.by_kind["notes"] = MemoryResource(tmp_path)
+        yield origin, rig
+        probes = origin.log.count(operation="ListBuckets")
+        assert origin.log.count() == probes, "a request about a resource reached the origin"

@@ -1,10 +1,7 @@
 """Forebay's own resources through a whole worker: both dialects, both lanes, and nothing of it at the origin."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -12,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from harness.clients import path_of, query_of
 from harness.fake_origin import FakeOrigin
-from harness.memory_resource import MemoryResource
+from harness.memory_resource import MemoryResource, rig_with_notes
 from harness.oss_client import OssClient, told
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
@@ -22,18 +19,6 @@ PATH = path_of("open", KEY)
 NOBODY = '[[auth.keys]]\nid = "elsewhere"\nsecret = "s"\ngrants = [{ path = "other/**", allow = ["read", "write"] }]\n'
 ELSEWHERE = Secret("elsewhere", "s")
 COPY = (("x-amz-copy-source", f"/open/{KEY}"),)
-
-
-@asynccontextmanager
-async def rig_with_notes(tmp_path: Path, **settings: Any) -> AsyncIterator[tuple[FakeOrigin, Rig]]:
-    """A worker with resources of a kind `notes`. The origin has objects where they are, which nobody sees."""
-    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path / "rig", **settings) as rig:
-        origin.store.put("open", KEY, b"of the origin")
-        origin.store.put("open", "open/object", b"object")
-        rig.parts.gateway.resources.by_kind["notes"] = MemoryResource(tmp_path)
-        yield origin, rig
-        probes = origin.log.count(operation="ListBuckets")
-        assert origin.log.count() == probes, "a request about a resource reached the origin"
 
 
 async def test_boto3_sends_reads_lists_and_removes(tmp_path: Path) -> None:
@@ -128,9 +113,8 @@ async def test_anonymous_clients_have_no_resources(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("method", "target", "headers", "body"),
     [
-        ("POST", f"{PATH}?uploads", (), b""),
-        ("PUT", f"{PATH}?partNumber=1&uploadId=u", (), b"part"),
-        ("POST", f"{PATH}?uploadId=u", (), b"<CompleteMultipartUpload/>"),
+        ("GET", f"{PATH}?uploadId=u", (), b""),
+        ("PUT", f"{PATH}?partNumber=1&uploadId=u", COPY, b""),
         ("PUT", f"{PATH}?tagging", (), b"<Tagging/>"),
         ("GET", f"{PATH}?acl", (), b""),
         ("GET", f"{PATH}?versionId=v", (), b""),

@@ -15,8 +15,9 @@ argument; forwarded requests and writes are made from the admission that holds i
     the service (ListBuckets)                             operation.access on `**`
     an unknown operation (`UnknownGet`)                   as any other of its level, by the access of its method
     an access that is none of Access                      never allowed
-    GET, HEAD, PUT, DELETE of a key below `.forebay/`,    READ on anything in the bucket, by a key of its own: a
-    a listing with `prefix=.forebay/...`                  resource shows and does only what its owner could read
+    GET, HEAD, PUT, DELETE and a multipart upload of a    READ on anything in the bucket, by a key of its own: a
+    key below `.forebay/`, a listing with                 resource shows and does only what its owner could read
+    `prefix=.forebay/...`
     any other operation on such a key, or with one as     nobody: it would reach the origin
     the source of a copy
 
@@ -38,7 +39,12 @@ from forebay.settings.model import ANONYMOUS_ID, AnonymousClients, GrantSettings
 LISTINGS: Final = frozenset({"ListObjects", "ListObjectsV2", "ListObjectVersions", "ListMultipartUploads"})
 COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
 PROBES: Final = frozenset({"HeadBucket", "GetBucketLocation"})
-RESOURCE_OPERATIONS: Final = frozenset({"GetObject", "HeadObject", "PutObject", "DeleteObject"})
+RESOURCE_OPERATIONS: Final = frozenset(
+    {
+        *("GetObject", "HeadObject", "PutObject", "DeleteObject"),
+        *("CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload", "AbortMultipartUpload"),
+    }
+)
 """Those on one of Forebay's own resources."""
 RESOURCE_LISTINGS: Final = frozenset({"ListObjects", "ListObjectsV2"})
 
@@ -227,7 +233,7 @@ def _not_a_resource_operation() -> S3Error:
     return S3Error(
         "NotImplemented",
         f"Keys that begin with {RESERVED_PREFIX} are Forebay's own resources, not objects: one is read by GET or HEAD, "
-        "sent by a single PUT, removed by DELETE, and listed by ListObjects.",
+        "sent by PUT or a multipart upload, removed by DELETE, and listed by ListObjects.",
     )
 
 

@@ -62,9 +62,9 @@ class Gateway:
         forwarded_reads: ForwardedReads,
         writer: ObjectWriter,
         oss_frontend: OssFrontend,
-        length_spooler: LengthSpooler | None,
+        resources: ResourceRouter,
+        length_spooler: LengthSpooler | None = None,
         cors: BucketCors | None = None,
-        resources: ResourceRouter | None = None,
     ) -> None:
         """`length_spooler` None: a body in S3's dialect must declare its length."""
         self.policy = policy
@@ -74,7 +74,7 @@ class Gateway:
         self._oss_frontend = oss_frontend
         self._length_spooler = length_spooler
         self._cors = cors
-        self.resources = resources or ResourceRouter({})
+        self.resources = resources
         self._form_upload = FormUpload(writer)
 
     async def handle(self, request: Request, reply: ObjectReply, record: RequestRecord) -> None:

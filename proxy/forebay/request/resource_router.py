@@ -1,7 +1,8 @@
 """The resource router: requests about Forebay's own resources, `/<bucket>/.forebay/<kind>/<name>`.
 
     admission ──> GET, HEAD          the resource's document: conditions, ranges
-              ├─> PUT                its body, decoded and verified, at most as long as the kind allows
+              ├─> PUT, or a          its body, decoded and verified, at most as long as the kind allows
+              │   multipart upload   (request.resource_uploads)
               ├─> DELETE             204, whether it was there or not
               └─> listing            of the resources of all kinds below the prefix
 
@@ -11,6 +12,7 @@ resource is cached nowhere and counts as no object read.
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from email.utils import formatdate
 from hashlib import md5
@@ -23,57 +25,76 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.names import RESERVED_PREFIX
 from forebay.core.request_record import RequestRecord
 from forebay.protocol.body.checksums import Piece
+from forebay.protocol.body.declared_checksums import Kind
 from forebay.protocol.body.payload import PayloadReader, payload_form
 from forebay.protocol.conditions import NotModified, PreconditionFailed, evaluate_conditions, range_applies
 from forebay.protocol.exchange import Reply, Request
 from forebay.protocol.range_header import WHOLE, Unsatisfiable, parse_range, range_header, resolve, whole_unless_inside
 from forebay.protocol.target import Target
+from forebay.protocol.xml.s3_documents import completed_document, created_document
 from forebay.request.admission import Admission
 from forebay.request.resource import Resource, ResourceDocument, ResourceEntry, ResourceOwner
 from forebay.request.resource_listing import resource_listing
+from forebay.request.resource_uploads import DOCUMENT_LIMIT, ResourceUploads
 from forebay.write.forward_request import ForwardRequest
 from forebay.write.incoming_body import IncomingBody
 from forebay.write.length_spooler import LengthSpooler
 
 _READ_SIZE: Final = 256 << 10
-_IGNORED_QUERY: Final = frozenset({"x-id"})
+_IGNORED_QUERY: Final = frozenset({"x-id", "uploads", "partnumber", "uploadid"})
+_XML: Final[HeaderPairs] = (("Content-Type", "application/xml"),)
 
 
 class ResourceRouter:
     """Answers requests about resources."""
 
-    def __init__(self, resources: Mapping[str, Resource], length_spooler: LengthSpooler | None = None) -> None:
+    def __init__(
+        self, resources: Mapping[str, Resource], uploads: ResourceUploads, length_spooler: LengthSpooler | None = None
+    ) -> None:
         """`resources`: by kind, the segment behind `.forebay/`. `length_spooler` None: a body must declare its
         length."""
         self.by_kind = dict(resources)
+        self._uploads = uploads
         self._length_spooler = length_spooler
 
     async def answer(self, admission: Admission, request: Request, reply: Reply, record: RequestRecord) -> None:
         """Answer an admitted request for which `Admission.is_for_resource`. Raises S3Error, Throttled, OriginError."""
-        target, method = admission.target, admission.method
+        target = admission.target
         owner = ResourceOwner(target.bucket or "", admission.principal, admission.identity)
         if target.key is None:
             document = resource_listing(target, await self._entries(owner))
-            await _send(reply, record, 200, (("Content-Type", "application/xml"),), document)
+            await _send(reply, record, 200, _XML, document)
             return
         if not _IGNORED_QUERY.issuperset(_parameters(target)):
             raise S3Error("NotImplemented", "One of Forebay's own resources has no versions and no parameters.")
         kind, _, name = target.key.removeprefix(RESERVED_PREFIX).partition("/")
         resource = self.by_kind.get(kind) if name else None
-        if method == "PUT":
-            if resource is None:
+        match admission.operation.name:
+            case "DeleteObject":
+                if resource is not None:
+                    await resource.remove(owner, name)
+                await _send(reply, record, 204, (), b"")
+            case "AbortMultipartUpload":
+                await self._uploads.abort(admission)
+                await _send(reply, record, 204, (), b"")
+            case "GetObject" | "HeadObject":
+                found = await resource.read(owner, name) if resource is not None else None
+                if found is None:
+                    raise S3Error("NoSuchKey", Key=target.key)
+                await _send_document(found, request, reply, record)
+            case _ if resource is None:
                 known = ", ".join(f"{RESERVED_PREFIX}{each}/" for each in sorted(self.by_kind)) or "none"
                 raise S3Error("InvalidArgument", f"There is no resource {target.key!r}; what can be sent: {known}.")
-            await self._write(resource, owner, name, admission, request, reply, record)
-        elif method == "DELETE":
-            if resource is not None:
-                await resource.remove(owner, name)
-            await _send(reply, record, 204, (), b"")
-        else:
-            document_found = await resource.read(owner, name) if resource is not None else None
-            if document_found is None:
-                raise S3Error("NoSuchKey", Key=target.key)
-            await _send_document(document_found, request, reply, record)
+            case "PutObject":
+                await self._put(resource, owner, name, admission, request, reply, record)
+            case "CreateMultipartUpload":
+                await _send(reply, record, 200, _XML, created_document(target.name, self._uploads.create()))
+            case "UploadPart":
+                async with self._body(admission, request, resource.largest_body) as body:
+                    etag = await self._uploads.add_part(admission, body, body.reader.length)
+                await _send(reply, record, 200, (("ETag", etag),), b"")
+            case _:
+                await self._complete(resource, owner, name, admission, request, reply, record)
 
     async def _entries(self, owner: ResourceOwner) -> list[ResourceEntry]:
         return [
@@ -82,7 +103,7 @@ class ResourceRouter:
             for entry in await resource.entries(owner)
         ]
 
-    async def _write(
+    async def _put(
         self,
         resource: Resource,
         owner: ResourceOwner,
@@ -92,10 +113,42 @@ class ResourceRouter:
         reply: Reply,
         record: RequestRecord,
     ) -> None:
-        if "If-Match" in request.headers:
-            raise S3Error("NotImplemented", "One of Forebay's own resources has no condition If-Match.")
-        if "If-None-Match" in request.headers and await resource.read(owner, name) is not None:
-            raise S3Error("PreconditionFailed", Condition="If-None-Match")
+        await _check_conditions(resource, owner, name, request)
+        digest = md5(usedforsecurity=False)
+        async with self._body(admission, request, resource.largest_body) as body:
+
+            async def pieces() -> AsyncIterator[Piece]:
+                async for piece in body.pieces():
+                    digest.update(piece)
+                    yield piece
+
+            added = await resource.write(owner, name, pieces())
+        await _send(reply, record, 200, (*added, ("ETag", f'"{digest.hexdigest()}"')), b"")
+
+    async def _complete(
+        self,
+        resource: Resource,
+        owner: ResourceOwner,
+        name: str,
+        admission: Admission,
+        request: Request,
+        reply: Reply,
+        record: RequestRecord,
+    ) -> None:
+        await _check_conditions(resource, owner, name, request)
+        async with self._body(admission, request, DOCUMENT_LIMIT) as body:
+            document = b"".join([bytes(piece) async for piece in body.pieces()])
+        completed = await self._uploads.complete(admission, document)
+        if completed.size > resource.largest_body:
+            raise _too_large(resource.largest_body)
+        added = await resource.write(owner, name, completed.pieces())
+        await self._uploads.forget(completed.key)
+        answer = completed_document(admission.target.name, completed.etag, request.url)
+        await _send(reply, record, 200, (*added, *_XML), answer)
+
+    @asynccontextmanager
+    async def _body(self, admission: Admission, request: Request, largest: int) -> AsyncIterator[IncomingBody]:
+        """The body of a request, decoded and verified as it is read. Raises S3Error for more than `largest` bytes."""
         forward = ForwardRequest(request, admission.target, admission.operation, admission.signed, admission.identity)
         if self._length_spooler is not None:
             forward = await self._length_spooler.spool(forward)
@@ -104,28 +157,30 @@ class ResourceRouter:
             if "Content-Length" not in headers and "Transfer-Encoding" not in headers:
                 raise S3Error("MissingContentLength")
             form = payload_form(headers, admission.signed)
-            reader = PayloadReader(form, admission.signed, headers)
-            if reader.length > resource.largest_body:
-                message = f"The body may have at most {resource.largest_body} bytes here."
-                raise S3Error("EntityTooLarge", message, MaxSizeAllowed=str(resource.largest_body))
-            digest = md5(usedforsecurity=False)
-            body = IncomingBody(forward.request.body, form, reader)
-
-            async def pieces() -> AsyncIterator[Piece]:
-                async for piece in body.pieces():
-                    digest.update(piece)
-                    yield piece
-
-            added = await resource.write(owner, name, pieces())
+            kind: Kind = "completion" if admission.operation.name == "CompleteMultipartUpload" else "content"
+            reader = PayloadReader(form, admission.signed, headers, kind)
+            if reader.length > largest:
+                raise _too_large(largest)
+            yield IncomingBody(forward.request.body, form, reader)
         finally:
             if forward.spooled is not None:
                 forward.spooled.release()
-        await _send(reply, record, 200, (*added, ("ETag", f'"{digest.hexdigest()}"')), b"")
+
+
+async def _check_conditions(resource: Resource, owner: ResourceOwner, name: str, request: Request) -> None:
+    if "If-Match" in request.headers:
+        raise S3Error("NotImplemented", "One of Forebay's own resources has no condition If-Match.")
+    if "If-None-Match" in request.headers and await resource.read(owner, name) is not None:
+        raise S3Error("PreconditionFailed", Condition="If-None-Match")
+
+
+def _too_large(most: int) -> S3Error:
+    return S3Error("EntityTooLarge", f"The body may have at most {most} bytes here.", MaxSizeAllowed=str(most))
 
 
 def _parameters(target: Target) -> set[str]:
     """The names in the query, without those of a signature."""
-    return {name for name, _ in target.query if not name.lower().startswith(("x-amz-", "x-oss-"))}
+    return {name.lower() for name, _ in target.query if not name.lower().startswith(("x-amz-", "x-oss-"))}
 
 
 async def _send_document(found: ResourceDocument, request: Request, reply: Reply, record: RequestRecord) -> None:

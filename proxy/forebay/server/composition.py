@@ -57,6 +57,7 @@ from forebay.request.gateway import Gateway
 from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
 from forebay.request.resource_router import ResourceRouter
+from forebay.request.resource_uploads import ResourceUploads
 from forebay.server.fastpath.fast_lane import FastLane, HitSources, HitTelemetry
 from forebay.server.gateway_policy import credentials_of, gateway_policy
 from forebay.server.http.client_connection import ConnectionServices
@@ -235,8 +236,8 @@ def compose(
     reader = ObjectReader(resolver, block_source, read_stream)
     forwarded_reads = ForwardedReads(origin, front)
     spooler = length_spooler if STRICT_CHUNKS else None
-    resources = ResourceRouter({}, spooler)
-    gateway = Gateway(policy, reader, forwarded_reads, writer, front, spooler, cors, resources)
+    resources = ResourceRouter({}, ResourceUploads(uploads, spool), spooler)
+    gateway = Gateway(policy, reader, forwarded_reads, writer, front, resources, spooler, cors)
 
     # jobs, and what other workers ask of this one
     warmer = ObjectWarmer(resolver, block_source, lambda: gateway.policy.rules, peers)

@@ -1,6 +1,7 @@
 """The XML documents of S3 that Forebay writes or reads itself; all others are forwarded unread.
 
-- Written: the error document, and the body of a CompleteMultipartUpload.
+- Written: the error document, the body of a CompleteMultipartUpload, and the answers to the multipart uploads of
+  Forebay's own resources.
 - Read from clients: the keys of DeleteObjects and the parts of CompleteMultipartUpload, to authorise and check them.
 - Read from origins: an ETag, an upload id, and an error in a response with status 200 (S3 sends the head of the
   response before it knows how a copy or a completion will end).
@@ -18,10 +19,11 @@ from typing import Final, NamedTuple
 
 from forebay.core.cooperative import CooperativeWork, run_to_completion
 from forebay.core.errors import MalformedXml, S3Error
+from forebay.core.names import ObjectName
 from forebay.protocol.body.checksums import Piece
 from forebay.protocol.target import check_key
 from forebay.protocol.xml.record_reader import RecordDocument, RecordReader, read_document
-from forebay.protocol.xml.xml_tree import DECLARATION, escape_text
+from forebay.protocol.xml.xml_tree import DECLARATION, S3_NAMESPACE, Element, escape_text, write_tree
 
 MAX_BODY: Final = 8 * 1024 * 1024  # 1,000 keys of 1,024 bytes, or 10,000 parts with checksums, however escaped.
 MAX_KEYS: Final = 1000  # https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html
@@ -156,6 +158,22 @@ def write_completion_cooperatively(parts: Sequence[UploadedPart]) -> Cooperative
 def completion_document(parts: Sequence[UploadedPart]) -> bytes:
     """The body of a CompleteMultipartUpload that lists `parts`."""
     return run_to_completion(write_completion_cooperatively(parts))
+
+
+def created_document(name: ObjectName, upload_id: str) -> bytes:
+    """The answer to a CreateMultipartUpload."""
+    root = Element("InitiateMultipartUploadResult")
+    for field, text in (("Bucket", name.bucket), ("Key", name.key), ("UploadId", upload_id)):
+        root.add(field, text)
+    return write_tree(root, S3_NAMESPACE)
+
+
+def completed_document(name: ObjectName, etag: str, url: str) -> bytes:
+    """The answer to a CompleteMultipartUpload. `url`: of the object, as the client knows it."""
+    root = Element("CompleteMultipartUploadResult")
+    for field, text in (("Location", url), ("Bucket", name.bucket), ("Key", name.key), ("ETag", etag)):
+        root.add(field, text)
+    return write_tree(root, S3_NAMESPACE)
 
 
 def result_etag(body: bytes) -> str | None:
