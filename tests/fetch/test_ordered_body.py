@@ -359,7 +359,7 @@ async def test_a_slow_client_is_fetched_for_block_by_block() -> None:
             body.resume()
             await rig.tasks.wait_idle()
         assert started(rig) == 9
-        assert rig.budget.in_use == BLOCK
+        assert rig.budget.in_use <= BLOCK  # none where the piece ended its block
         body.close()
 
 

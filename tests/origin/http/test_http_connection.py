@@ -9,7 +9,7 @@ import pytest
 
 from forebay.origin.endpoint import ServerAddress
 from forebay.origin.http.connection_pool import ConnectionPool
-from forebay.origin.http.http_connection import HttpConnection
+from forebay.origin.http.http_connection import HttpConnection, ReceiveBuffer
 from forebay.origin.http.transport_errors import ConnectionFault
 from forebay.origin.origin_limits import OriginLimits
 from harness.scripted_origin import Script, ScriptedConnection, ScriptedOrigin, respond_always, scripted_origin
@@ -71,6 +71,14 @@ async def test_a_large_body_goes_into_the_readers_buffer(buffer: int) -> None:
         for _ in range(3):
             assert await whole(await on.requested(), buffer) == LARGE
         assert on.origin.connections == 1
+
+
+async def test_bodies_that_come_with_their_heads_do_not_mix() -> None:
+    """Connections share the buffer that heads are received into: nothing is left in it when the next one has it."""
+    async with net(*(respond_always(200, "", bytes([number]) * 60_000) for number in range(8))) as on:
+        connections = [await on.requested() for _ in range(8)]
+        bodies = [await whole(connection, 100_000) for connection in connections]
+    assert sorted(bodies) == [bytes([number]) * 60_000 for number in range(8)]
 
 
 async def test_a_long_head() -> None:
@@ -151,7 +159,7 @@ async def test_an_idle_connection_sees_its_end() -> None:
         await left.wait()
 
     async with net(all_at_once) as on:
-        connection = HttpConnection(lambda _: None, lambda _: gone.set())
+        connection = HttpConnection(lambda _: None, lambda _: gone.set(), ReceiveBuffer())
         await asyncio.get_running_loop().create_connection(lambda: connection, on.address.host, on.address.port)
         await connection.send_request(ASK, "GET", 5.0)
         body = connection.buffered_body()

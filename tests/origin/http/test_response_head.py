@@ -76,8 +76,8 @@ def test_other_protocols(status: str) -> None:
 def test_a_head_is_complete_or_may_still_become_so() -> None:
     raw = head("A: b") + b"body"
     for stop in range(len(raw) + 1):
-        assert head_size(raw, stop) == (len(raw) - 4 if stop >= len(raw) - 4 else 0)
+        assert head_size(raw, 0, stop) == (len(raw) - 4 if stop >= len(raw) - 4 else 0)
     with pytest.raises(MalformedHttp):
-        head_size(b"SSH-2.0", 7)
+        head_size(b"SSH-2.0", 0, 7)
     with pytest.raises(MalformedHttp):
-        head_size(b"HTTP/1.1 200 OK\r\nA: ".ljust(MAX_HEAD, b"a"), MAX_HEAD)
+        head_size(b"HTTP/1.1 200 OK\r\nA: ".ljust(MAX_HEAD, b"a"), 0, MAX_HEAD)

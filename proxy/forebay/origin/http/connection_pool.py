@@ -14,7 +14,7 @@ from typing import Final
 from aiohappyeyeballs import start_connection
 
 from forebay.origin.endpoint import RequestUrl, ServerAddress
-from forebay.origin.http.http_connection import HttpConnection, tls_context
+from forebay.origin.http.http_connection import HttpConnection, ReceiveBuffer, tls_context
 from forebay.origin.http.loopback_resolver import system_name
 from forebay.origin.http.transport_errors import connect_failed
 from forebay.origin.http.transport_response import PooledResponse
@@ -38,6 +38,7 @@ class ConnectionPool:
         self._loop = asyncio.get_running_loop()
         self._idle: dict[ServerAddress, list[HttpConnection]] = {}
         self._all: set[HttpConnection] = set()
+        self._received = ReceiveBuffer()
         self._sweep: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
@@ -89,6 +90,7 @@ class ConnectionPool:
         connection = HttpConnection(
             lambda connection: self._make_idle(address, connection),
             lambda connection: self._remove(address, connection),
+            self._received,
         )
         try:
             async with asyncio.timeout(self._limits.connect_timeout):

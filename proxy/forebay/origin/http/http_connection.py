@@ -7,6 +7,10 @@ Its purpose: the kernel receives the bytes of a counted body straight into the r
 nothing of them is held here, but for what arrived along with the head. Other bodies (refusals in the chunked coding,
 responses that end with the connection) go through that buffer too.
 
+The head, and what arrives along with it, is received into a buffer that all connections of the loop share
+(`ReceiveBuffer`): the bytes are taken out of it before anything else runs. A small object mostly arrives whole with its
+head, and is copied out once (`buffered_body`).
+
 Back-pressure: while nobody reads, what fits beside the head is received; then reading from the socket pauses.
 
 Rules: the user of a connection owns it until it is idle or closed, and it becomes idle only in the owner's own turn of
@@ -31,22 +35,39 @@ from forebay.origin.http.transport_errors import (
 )
 
 _BUFFER_SIZE: Final = 16 * 1024
-"""Bytes for a head and what arrives along with it: mostly all of a small object."""
-_IDLE_BUFFER: Final = bytearray(1)
-"""Receives bytes that belong to no response. Shared: they are never looked at."""
+"""Bytes for a head that does not arrive at once, and for bodies that are not simply counted."""
+_RECEIVED: Final = 128 * 1024
+"""Bytes that are received at once: a head, and all of a small object."""
+_EMPTY: Final = bytearray()
+
+
+class ReceiveBuffer:
+    """The buffer that the connections of one loop receive into while none of their readers has passed its own. Its
+    bytes are good for the call of `buffer_updated` only."""
+
+    __slots__ = ("received", "view")
+
+    def __init__(self) -> None:
+        self.received = bytearray(_RECEIVED)
+        self.view = memoryview(self.received)
 
 
 class HttpConnection(asyncio.BufferedProtocol):
     """See the module. Connected by forebay.origin.http.connection_pool."""
 
     def __init__(
-        self, on_idle: Callable[["HttpConnection"], None], on_closed: Callable[["HttpConnection"], None]
+        self,
+        on_idle: Callable[["HttpConnection"], None],
+        on_closed: Callable[["HttpConnection"], None],
+        shared: ReceiveBuffer,
     ) -> None:
-        """`on_idle(self)`: a response has ended, and another request may follow. `on_closed(self)`: none may."""
-        self._on_idle, self._on_closed = on_idle, on_closed
+        """`on_idle(self)`: a response has ended, and another request may follow. `on_closed(self)`: none may.
+        `shared`: of the loop."""
+        self._on_idle, self._on_closed, self._shared = on_idle, on_closed, shared
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._buffer = _IDLE_BUFFER
+        self._buffer = _EMPTY
+        """What was received and is not read yet, from `_start` to `_stop`."""
         self._start = self._stop = 0
         self._method = ""
         self._head: ResponseHead | None = None
@@ -77,7 +98,6 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._transport is None or not self.ended:
             raise connection_lost(None)
         self._method, self._head, self._fault, self.ended = method, None, None, False
-        self._buffer, self._start, self._stop = bytearray(_BUFFER_SIZE), 0, 0
         self._transport.write(request)
         while (head := self._received_head()) is None:
             await self._wait(response_timeout, response_timed_out)
@@ -125,7 +145,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Abort the connection. May be called at any time, and again."""
         transport, self._transport = self._transport, None
         if transport is not None:
-            self._buffer, self._start, self._stop = _IDLE_BUFFER, 0, 0
+            self._buffer, self._start, self._stop = _EMPTY, 0, 0
             transport.abort()
             self._on_closed(self)
 
@@ -164,8 +184,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         if not head.is_persistent or self._stop > self._start or self._transport is None:
             self.close()  # what follows a response belongs to none
             return
-        self._buffer, self._chunked = _IDLE_BUFFER, None
-        self._start = self._stop = 0  # else the buffer is full, and nothing more can be received
+        self._buffer, self._chunked = _EMPTY, None
+        self._start = self._stop = 0
         self._resume()  # so that the end of the connection is seen
         self._on_idle(self)
 
@@ -203,10 +223,11 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """The reader's buffer if it waits for counted bytes, else the connection's own."""
+        """The reader's buffer if it waits for counted bytes; else the connection's own, or the shared one if that is
+        empty."""
         if self._target is not None:
             return self._target
-        return memoryview(self._buffer)[self._stop :]
+        return memoryview(self._buffer)[self._stop :] if self._buffer else self._shared.view
 
     def buffer_updated(self, nbytes: int) -> None:
         """`nbytes` were received into the buffer."""
@@ -219,30 +240,36 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self.ended:
             self.close()  # bytes that belong to no response
             return
-        self._stop += nbytes
-        if self._head is None:
-            self._parse_head()
-            if self._received_head() is None and self._stop == len(self._buffer) and self._transport is not None:
-                # A long head; head_size says when it is too long. A new buffer, as the transport still holds this one.
-                self._buffer = self._buffer + bytes(MAX_HEAD - self._stop)
-        else:
+        if self._head is not None:
+            if self._buffer:
+                self._stop += nbytes
+            else:
+                self._keep(self._shared.received, 0, nbytes)
             self._wake(0)
-        if self._stop == len(self._buffer) and self._transport is not None:
+        elif self._buffer:
+            self._parse_head(self._buffer, self._stop + nbytes)
+        else:
+            self._parse_head(self._shared.received, nbytes)
+        if self._buffer and self._stop == len(self._buffer) and self._transport is not None:
             self._reading = False
             self._transport.pause_reading()
 
-    def _parse_head(self) -> None:
+    def _parse_head(self, received: bytearray, stop: int) -> None:
+        """Parses the head at the front of `received`, if it is complete, and keeps what follows it."""
+        start = 0
         try:
-            while (size := head_size(self._buffer, self._stop)) > 0:
-                head = parse_head(bytes(self._buffer[:size]), self._method)
+            while (size := head_size(received, start, stop)) > 0:
+                head = parse_head(bytes(received[start : start + size]), self._method)
                 if head.status == 101:
                     raise MalformedHttp  # nothing was to be upgraded
-                rest = self._stop - size
-                self._buffer[:rest] = self._buffer[size : self._stop]
-                self._stop = rest
+                start += size
                 if head.status >= 200:  # 100 and 103 come before it, and say nothing
                     break
             else:
+                if received is self._buffer and not start and stop < len(received):
+                    self._stop = stop
+                else:
+                    self._keep(received, start, stop)
                 return
         except MalformedHttp:
             self._fail(malformed_response)
@@ -251,7 +278,23 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._head = head
         self._left = head.body_length if isinstance(head.body_length, int) else 0
         self._chunked = ChunkedDecoder() if head.body_length == "chunked" else None
+        if stop > start:
+            self._keep(received, start, stop)
+        else:
+            self._buffer, self._stop = _EMPTY, 0
         self._wake(0)
+
+    def _keep(self, received: bytearray, start: int, stop: int) -> None:
+        """Keeps these bytes in a buffer of the connection's own, with room for more. A new one: the transport still
+        holds the last one."""
+        self._stop = stop - start
+        if self._head is not None and self._left == self._stop:
+            room = 1  # nothing more is to come
+        elif self._head is None and self._stop >= _BUFFER_SIZE // 2:
+            room = MAX_HEAD - self._stop  # a long head; head_size says when it is too long
+        else:
+            room = max(1, _BUFFER_SIZE - self._stop)
+        self._buffer = received[start:stop] + bytes(room)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection has ended; `exc` None: in good order."""

@@ -38,14 +38,14 @@ class ResponseHead(NamedTuple):
     """Whether the connection may carry another request afterwards (RFC 9112, 9.3)."""
 
 
-def head_size(received: bytes | bytearray, stop: int) -> int:
-    """The size of the head within the first `stop` bytes, its empty line included; 0 if it is not complete.
+def head_size(received: bytes | bytearray, start: int, stop: int) -> int:
+    """The size of the head that begins at `start`, its empty line included; 0 if it is not complete before `stop`.
 
     MalformedHttp when the bytes can't become a head."""
-    end = received.find(_END, 0, stop)
+    end = received.find(_END, start, min(stop, start + MAX_HEAD))
     if end >= 0:
-        return end + len(_END)
-    if stop >= MAX_HEAD or not received.startswith(b"HTTP/1."[:stop]):
+        return end + len(_END) - start
+    if stop - start >= MAX_HEAD or not received.startswith(b"HTTP/1."[: stop - start], start):
         raise MalformedHttp
     return 0
 
