@@ -22,7 +22,7 @@ GIB = 1 << 30
 
 @pytest.fixture
 def settings() -> Settings:
-    text = '[origin]\nendpoint = "http://h"\n[auth]\nmode = "open"\n[memory]\nsize = "3GiB"\nbuffers = "1GiB"\n'
+    text = '[origin]\nendpoint = "http://h"\n[auth]\nmode = "open"\n[memory]\nsize = "3GiB"\nbuffers = "768MiB"\n'
     return load_settings(text, {}, {}, lambda path: "").settings
 
 

@@ -92,6 +92,7 @@ def test_what_may_change_without_a_restart() -> None:
         "origin.anonymous",
         "memory.size",
         "memory.buffers",
+        "memory.ahead",
         "ssd.size",
     }
     assert {setting.path for setting in TABLE if setting.path.startswith(("rules[]", "auth."))} <= live

@@ -17,6 +17,8 @@ on). Any other request ends as fast as the origin lets it. Invariants:
 - a wait that is cancelled or times out leaves nothing behind;
 - a paced turn is ended only if its client is slower than `min_rate` and somebody waits whom that helps.
 
+What nobody waits for yet asks forebay.origin.background_turns first, which lets it begin only beside demand.
+
 Belongs to one event loop. Bytes of buffers are shared by forebay.core.fair_semaphore instead.
 """
 
@@ -28,6 +30,7 @@ from typing import Final, NamedTuple
 
 from forebay.core.errors import Throttled
 from forebay.core.timers import Timers
+from forebay.origin.background_turns import BackgroundTurns
 from forebay.policy.client_pace import ClientPace
 
 CHECK_SECONDS: Final = 1.0
@@ -98,6 +101,8 @@ class RequestTurns:
         self._numbers = itertools.count()
         self._queues: dict[tuple[str, bool], deque[_Waiter]] = {}
         self._is_checking = False
+        self.background = BackgroundTurns(self)
+        """The gate of requests that nobody waits for yet."""
 
     def __repr__(self) -> str:
         return f"<RequestTurns {self._name}: {self.in_use} of {self.capacity}, {self.waiting} waiting>"
@@ -157,6 +162,8 @@ class RequestTurns:
         _decrement(self._in_use_by, turn.principal)
         if self._queues:
             self._serve()
+        if self.background.waiting:
+            self.background.serve()
 
     def unpace(self, turn: Turn) -> None:
         """A turn is no longer paced."""

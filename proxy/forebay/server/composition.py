@@ -30,7 +30,9 @@ from forebay.fetch.ordered_body import BlockSource
 from forebay.fetch.paused_readers import PausedReaders
 from forebay.fetch.run_reader import ThroughputFloor
 from forebay.jobs.cache_residency import CacheResidency
+from forebay.jobs.node_prefetcher import NodePrefetcher
 from forebay.jobs.object_warmer import ObjectWarmer
+from forebay.jobs.prefetcher import Prefetcher
 from forebay.jobs.warm_up import WarmUps
 from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.object_checksums import ObjectChecksums
@@ -131,6 +133,9 @@ class Parts:
     peers: Peers
     node_reads: NodeReads
     """The reads of all workers, for whoever subscribes."""
+    prefetcher: Prefetcher
+    """Of this worker; `ahead` fetches in whichever worker owns the object."""
+    ahead: NodePrefetcher
     peer_service: PeerService
 
 
@@ -173,6 +178,7 @@ def compose(
 
     # storage
     tiers = Tiers(MemoryTier(settings.memory.size, observe), None, peers.owns)
+    tiers.memory.ahead.budget.resize(settings.memory.ahead)
     ssd = None
     if settings.ssd is not None:
         cached = CacheOrigin.of(settings.origin.endpoint, settings.origin.cache_id)
@@ -249,6 +255,15 @@ def compose(
         clock,
         lambda result: metrics.count("forebay_warm_objects_total", result),
     )
+    prefetcher = Prefetcher(
+        resolver,
+        block_source,
+        origin.reads.background,
+        lambda: gateway.policy.rules,
+        timers,
+        lambda result, size: metrics.count("forebay_ahead_bytes_total", result, by=size),
+    )
+    ahead = NodePrefetcher(prefetcher, peers)
     peer_service = PeerService(
         resolver,
         hints,
@@ -259,6 +274,7 @@ def compose(
         warmer,
         tracker,
         node_reads,
+        prefetcher,
         lambda: gateway.policy,
         clock,
     )
@@ -281,6 +297,8 @@ def compose(
         warm_ups=warm_ups,
         peers=peers,
         node_reads=node_reads,
+        prefetcher=prefetcher,
+        ahead=ahead,
         peer_service=peer_service,
     )
 

@@ -52,11 +52,11 @@ def usable_cores(allowed: int | None = None, mount: Path = CGROUP_MOUNT, members
 
 def capacity_warnings(settings: Settings, root: Path = _ROOT) -> Iterator[str]:
     """Warnings of tiers that are larger than the memory or the file system they are in. `root`: of /proc and /sys."""
-    memory = settings.memory.size + settings.memory.buffers
+    memory = settings.memory.size + settings.memory.buffers + settings.memory.ahead
     limit = min(_memory_limits(root), default=None)
     if limit is not None and memory > limit:
         yield (
-            f"memory.size and memory.buffers make {_gib(memory)}, and there is {_gib(limit)} for this process: it may "
+            f"memory.size, buffers and ahead make {_gib(memory)}, and there is {_gib(limit)} for this process: it may "
             "be killed when the tier fills"
         )
     if settings.ssd is not None:

@@ -237,6 +237,7 @@ class Worker:
         if self._access_log is not None:
             await self._access_log.flush()
         await self.parts.tasks.close()
+        self.parts.prefetcher.drop_all()
         self.parts.spool.close()
         self.parts.upload_starts.close()
         self.parts.peers.close()
@@ -280,6 +281,9 @@ class Worker:
         yield "forebay_buffer_used_bytes", (), parts.budget.in_use
         yield "forebay_held_bytes", (), parts.spool.in_use + parts.upload_starts.in_use
         yield "forebay_buffer_waiting", (), parts.budget.waiting
+        ahead = parts.tiers.memory.ahead.budget
+        yield "forebay_ahead_capacity_bytes", (), ahead.capacity
+        yield "forebay_ahead_used_bytes", (), ahead.in_use
         occupancies = {"memory": parts.tiers.memory.occupancy()}
         if parts.tiers.ssd is not None:
             occupancies["ssd"] = parts.tiers.ssd.occupancy()

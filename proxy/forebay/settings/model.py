@@ -99,10 +99,11 @@ class OriginSettings:
 
 @dataclass(frozen=True, slots=True)
 class MemorySettings:
-    """`[memory]`: the memory tier and the buffers of fetches, in bytes."""
+    """`[memory]`: the memory tier, the buffers of fetches, and what is fetched ahead of readers, in bytes."""
 
     size: int
     buffers: int
+    ahead: int
 
 
 @dataclass(frozen=True, slots=True)

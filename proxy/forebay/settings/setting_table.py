@@ -114,7 +114,7 @@ TABLE: Final[tuple[Setting, ...]] = (
         "server.workers",
         or_auto(INTEGER),
         1,
-        "Worker processes; they divide `memory.size`, `memory.buffers` and `origin.concurrency` equally and "
+        "Worker processes; they divide the sizes of `[memory]` and `origin.concurrency` equally and "
         'share one SSD tier; "auto" (or 0): one for each core that Forebay may use, at most eight.',
         0,
         256,
@@ -277,6 +277,15 @@ TABLE: Final[tuple[Setting, ...]] = (
         "256MiB",
         "Bytes of buffers for fetches and uploads in progress; beyond it clients get 503 SlowDown.",
         MIB,
+        live=True,
+    ),
+    Setting(
+        "memory.ahead",
+        SIZE,
+        "256MiB",
+        "Bytes of blocks that are fetched ahead of their readers, by plans for instance, and not read yet; 0B: nothing "
+        "is fetched ahead.",
+        0,
         live=True,
     ),
     Setting("ssd.path", FILE, REQUIRED, "The directory of the SSD tier; one Forebay uses it at a time."),

@@ -1,7 +1,8 @@
 """The share of one worker in settings that are given for a node.
 
-Memory, buffers, spooled bytes and requests in flight to the origin are divided equally among the workers. The SSD tier
-is shared by all. Limits of connections and requests guard one process, and each worker has them whole.
+Memory, buffers, blocks fetched ahead, spooled bytes and requests in flight to the origin are divided equally among the
+workers. The SSD tier is shared by all. Limits of connections and requests guard one process, and each worker has them
+whole.
 """
 
 from dataclasses import replace
@@ -14,7 +15,10 @@ def worker_share(settings: Settings, workers: int) -> Settings:
     if workers == 1:
         return settings
     memory = replace(
-        settings.memory, size=settings.memory.size // workers, buffers=max(1, settings.memory.buffers // workers)
+        settings.memory,
+        size=settings.memory.size // workers,
+        buffers=max(1, settings.memory.buffers // workers),
+        ahead=settings.memory.ahead // workers,
     )
     origin = replace(settings.origin, concurrency=-(-settings.origin.concurrency // workers))
     limits = replace(settings.limits, held=settings.limits.held // workers)

@@ -46,8 +46,12 @@ class Tiers:
             self.ssd.put_head(name, head)
 
     def admit(self, block: BlockId, buffer: Buffer) -> None:
-        """Keeps a block, whole. A block of an object that another worker owns is admitted to memory as one from the SSD
+        """Keeps a block, whole: with those fetched ahead of their readers if it is expected there, else in the tiers.
+
+        A block of an object that another worker owns is admitted to memory as one from the SSD
         is: its owner has it as well, and copies must not displace what nobody else has."""
+        if self.memory.ahead.is_expecting and self.memory.ahead.land(block, buffer):
+            return
         owned = self._owns(block.object)
         if owned or self.memory.is_admissible(block, len(buffer)):
             self.memory.admit(block, buffer)

@@ -60,6 +60,7 @@ def peer_service() -> tuple[PeerService, Recorder, InDoubtWrites]:
         warmer=nothing,
         tracker=nothing,
         node_reads=nothing,
+        prefetcher=nothing,
         policy=lambda: policy,
         clock=lambda: 1000.0,
     )

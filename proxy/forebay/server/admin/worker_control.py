@@ -143,6 +143,7 @@ class WorkerControl(SharedControl):
         answer, sizes = self.put_in_force(loaded)
         self._parts.gateway.policy = gateway_policy(new)
         self._parts.budget.resize(new.memory.buffers)
+        self._parts.tiers.memory.ahead.budget.resize(new.memory.ahead)
         self._parts.resolver.permissions.ttl = new.auth.authorization_ttl
         for tier, size in sizes:
             self._resize(tier, size)

@@ -6,7 +6,8 @@ and metadata.peer_hints.
                                     part, wrote            a part or an object that the calling worker has written
                                     install, in_doubt_writes
                                     reads, collect_reads   the read stream of the node (peers.node_reads)
-    unary, in any order             forget, flush, residency
+                                    finish_ahead, drop_ahead    what was fetched ahead for the calling worker
+    unary, in any order             forget, flush, residency, fetch_ahead
 
 The calling worker has authenticated and authorised the request; who may call at all is the socket's concern
 (forebay.server.rpc.rpc_server). A document that does not fit raises PeerUnavailable, which ends the connection.
@@ -24,7 +25,9 @@ from forebay.core.names import Generation, ObjectName
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
 from forebay.jobs.cache_residency import encode_residency
+from forebay.jobs.node_prefetcher import decode_ahead_request, finish_ahead
 from forebay.jobs.object_warmer import ObjectWarmer
+from forebay.jobs.prefetcher import Prefetcher
 from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.resolver import LookupRequest, Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion
@@ -98,6 +101,7 @@ class PeerService:
         warmer: ObjectWarmer,
         tracker: WriteTracker,
         node_reads: NodeReads,
+        prefetcher: Prefetcher,
         policy: Callable[[], GatewayPolicy],
         clock: Callable[[], float],
     ) -> None:
@@ -110,6 +114,7 @@ class PeerService:
         self._warmer = warmer
         self._tracker = tracker
         self._node_reads = node_reads
+        self._prefetcher = prefetcher
         self._policy = policy
         self._clock = clock
 
@@ -267,7 +272,17 @@ class PeerService:
     def _collect_reads(self, request: Document, _: OpenWrites) -> None:
         self._node_reads.lease(request)
 
+    def _finish_ahead(self, request: Document, _: OpenWrites) -> None:
+        finish_ahead(self._prefetcher, request)
+
+    def _drop_ahead(self, _: Document, __: OpenWrites) -> None:
+        self._prefetcher.drop_all()
+
     # Unary
+
+    async def _fetch_ahead(self, request: Document) -> Document:
+        outcome = await self._prefetcher.fetch(decode_ahead_request(request, self._identity(request)))
+        return {"outcome": outcome}
 
     async def _forget(self, request: Document) -> Document:
         affected, keep = _decode_affected(request)
@@ -300,9 +315,16 @@ class PeerService:
         "wrote": _wrote,
         "reads": _reads,
         "collect_reads": _collect_reads,
+        "finish_ahead": _finish_ahead,
+        "drop_ahead": _drop_ahead,
     }
     """None of these waits, so that calls take effect in the order in which they arrive."""
-    UNARY: ClassVar[Mapping[str, "_Unary"]] = {"forget": _forget, "flush": _flush, "residency": _residency}
+    UNARY: ClassVar[Mapping[str, "_Unary"]] = {
+        "forget": _forget,
+        "flush": _flush,
+        "residency": _residency,
+        "fetch_ahead": _fetch_ahead,
+    }
 
 
 _Streaming: TypeAlias = Callable[[PeerService, Document, ResponseWriter], Coroutine[Any, Any, None]]

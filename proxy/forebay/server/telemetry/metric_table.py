@@ -164,6 +164,16 @@ CATALOGUE: Final = (
     _gauge("forebay_buffer_used_bytes", "", "Bytes of the buffer budget in use."),
     _gauge("forebay_held_bytes", "", "Bytes of spooled bodies, in memory and in files."),
     _gauge("forebay_buffer_waiting", "", "Fetches that wait for the buffer budget."),
+    # Blocks fetched ahead.
+    _gauge("forebay_ahead_capacity_bytes", "", "The budget of blocks fetched ahead of their readers."),
+    _gauge("forebay_ahead_used_bytes", "", "Bytes of that budget in use: of blocks that no reader has used yet."),
+    _counter(
+        "forebay_ahead_bytes_total",
+        "result",
+        "Bytes fetched ahead of readers (fetched), and of these the bytes that were read (used) or given up unread "
+        "(useless).",
+        ("fetched", "used", "useless"),
+    ),
     # The tiers.
     _gauge("forebay_tier_capacity_bytes", "tier", "Capacity of a tier."),
     _gauge("forebay_tier_used_bytes", "tier", "Bytes in use in a tier."),

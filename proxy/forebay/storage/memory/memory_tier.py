@@ -8,7 +8,8 @@ runs long: a shrunk tier is emptied by `evict_some`, which the caller repeats.
 
 Blocks that are sent often are promoted to files that the kernel sends from (`promotion`); what these files take is
 counted by `arenas`. A block read from the SSD is admitted when there is free space or on its second hit
-(`ghost_list`). A head outlives its object's blocks: where these are read from the SSD, the head is what makes that
+(`ghost_list`). Blocks fetched ahead of their readers wait beside the LRU order, in a budget of their own
+(`fetched_ahead`). A head outlives its object's blocks: where these are read from the SSD, the head is what makes that
 cheap. What readers derive from a head is kept beside it (`head_attachments`).
 
 Invariants:
@@ -29,6 +30,7 @@ from forebay.core.events import BlockAdmitted, BlocksEvicted, Observe, unobserve
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.storage.memory.arenas import ArenaExtent, Arenas
+from forebay.storage.memory.fetched_ahead import FetchedAhead
 from forebay.storage.memory.ghost_list import GhostList
 from forebay.storage.memory.head_attachments import HeadAttachments
 from forebay.storage.memory.promotion import KeptBlocks, Promotion
@@ -85,6 +87,8 @@ class MemoryTier:
         self._objects: dict[ObjectName, _ObjectEntry] = {}
         self._ghosts = GhostList()
         self._is_shrinking = False
+        self.ahead = FetchedAhead(0)
+        """Blocks fetched ahead of their readers, in a budget of their own."""
         self.attachments: list[HeadAttachments[Any]] = []
         """The tables of what readers attach to heads. A table adds itself."""
         self.arenas = Arenas(capacity)
@@ -106,11 +110,12 @@ class MemoryTier:
         found = self._blocks.get(block)
         if found is not None:
             self._blocks.move_to_end(block)
-        return found
+            return found
+        return self.ahead.get(block)
 
     def has(self, block: BlockId) -> bool:
         """Returns whether the block is kept. Not a use."""
-        return block in self._blocks
+        return block in self._blocks or self.ahead.has(block)
 
     def has_space(self, length: int) -> bool:
         """Returns whether a block of `length` bytes can be admitted without an eviction."""
@@ -204,6 +209,7 @@ class MemoryTier:
     def forget(self, name: ObjectName, keep: Generation | None = None) -> None:
         """Drops the head and the blocks of an object, except the blocks of the generation `keep` (bytes that were
         staged for the version that is about to become current)."""
+        self.ahead.forget(name, keep)
         entry = self._objects.get(name)
         if entry is None:
             return
@@ -219,7 +225,8 @@ class MemoryTier:
 
     def purge(self, bucket: str, prefix: str) -> int:
         """Drops every object whose key starts with `prefix`, and returns their number. Looks at all names."""
-        names = [name for name in self._objects if name.bucket == bucket and name.key.startswith(prefix)]
+        known = {*self._objects, *self.ahead.names()}
+        names = [name for name in known if name.bucket == bucket and name.key.startswith(prefix)]
         for name in names:
             self.forget(name)
         return len(names)

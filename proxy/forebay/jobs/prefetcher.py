@@ -1,0 +1,254 @@
+"""The prefetcher: fetches what is about to be read, beside demand, into a budget of its own.
+
+    fetch ──> background turn ──> head ──> claim its blocks ──> fetch the missing ones ──> ticket
+    finish(ticket)     it was read: each block, once it was used, goes to the tiers as any block does
+    drop(ticket)       it won't be: the blocks go
+
+It reads as a client does, under the same rules, with the same credential and through the same flights; but it does not
+read blocks that are here, and begins nothing that demand would have to wait for (origin.background_turns). What it
+fetches waits for its reader outside the tiers (storage.memory.fetched_ahead), where the ordinary look-up finds it.
+
+Plans, recordings and read-ahead use it in the worker that owns the object (jobs.node_prefetcher). Whoever calls has
+established that its principal may read the object.
+
+One call fetches PIECE bytes at most, so that a large object takes its turns as many small ones do. Nothing waits for
+room: the outcome is `full`, and the caller tries again when it has given something back.
+"""
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
+
+from forebay.core.byte_ranges import Span, blocks_touching
+from forebay.core.errors import ForebayError
+from forebay.core.events import BytesWarmed
+from forebay.core.names import BlockId, ObjectName
+from forebay.core.requester import requester
+from forebay.core.timers import Timers
+from forebay.fetch.fetch_request import ObjectView
+from forebay.fetch.ordered_body import BlockSource, OrderedBody
+from forebay.metadata.resolver import LookupRequest, Resolver
+from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.origin.background_turns import BackgroundTurns
+from forebay.origin.origin_identity import OriginIdentity
+from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
+from forebay.policy.rules import Decision, Rules
+from forebay.storage.memory.fetched_ahead import AHEAD_OVERHEAD
+
+PIECE: Final = 8 << 20
+"""Bytes that one call fetches at most, but for the rest of a block."""
+LINGER: Final = 60.0
+"""Seconds that a block waits for its reader after it was reported as read: a response's bytes follow its head."""
+SWEEP_SECONDS: Final = 0.5
+
+AheadStatus: TypeAlias = Literal["fetched", "full", "refused", "failed"]
+"""Refused: no rule accelerates the object, or the origin has answered with an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class AheadRequest:
+    """Bytes of an object that are about to be read."""
+
+    name: ObjectName
+    start: int
+    stop: int | None
+    """None: to the end of the object."""
+    group: str
+    """The plan or job that it belongs to: groups share the background turns."""
+    identity: OriginIdentity | None = None
+    expected: int = 0
+    """Bytes that there must be room for before the object's size is known; 0: a block."""
+
+
+class AheadOutcome(NamedTuple):
+    """What has come of a request."""
+
+    status: AheadStatus
+    size: int = 0
+    """Bytes of the object."""
+    stop: int = 0
+    """The end of what is here now, at most what was requested."""
+    claimed: int = 0
+    """Bytes that wait for their reader."""
+    ticket: int = 0
+    """For `finish` or `drop`, once; 0: nothing is claimed."""
+    problem: str = ""
+
+
+class Prefetcher:
+    """Fetches ahead in one worker."""
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        source: BlockSource,
+        turns: BackgroundTurns,
+        rules: Callable[[], Rules],
+        timers: Timers,
+        on_bytes: Callable[[str, int], None] = lambda _result, _size: None,
+    ) -> None:
+        """`rules` returns those in force. `on_bytes(result, size)` is called with bytes that were "fetched" ahead, and
+        then "used" or "useless"."""
+        self._resolver = resolver
+        self._source = source
+        self._tiers = source.tiers
+        self._ahead = source.tiers.memory.ahead
+        self._turns = turns
+        self._rules = rules
+        self._timers = timers
+        self._on_bytes = on_bytes
+        self._numbers = itertools.count(1)
+        self._tickets: dict[int, list[BlockId]] = {}
+        self._lingering: deque[tuple[float, BlockId]] = deque()
+        """Blocks that were reported as read and not yet used, and until when they are kept."""
+        self._is_sweeping = False
+
+    def __repr__(self) -> str:
+        return f"<Prefetcher {len(self._tickets)} tickets, {len(self._lingering)} lingering, {self._ahead!r}>"
+
+    @property
+    def tickets(self) -> int:
+        """The number of tickets out."""
+        return len(self._tickets)
+
+    async def fetch(self, request: AheadRequest) -> AheadOutcome:
+        """Fetches a piece, if there is room for it. Called in a task of its own, which counts as Forebay's from here
+        on. Never raises ForebayError."""
+        requester.set("")
+        decision = self._rules().decide(request.name)
+        if not decision.accelerate:
+            return AheadOutcome("refused", problem="no rule accelerates it")
+        if not self._has_room(request, decision):
+            return AheadOutcome("full")
+        await self._turns.acquire(request.group)
+        try:
+            return await self._fetch(request, decision)
+        except ForebayError as failure:
+            return AheadOutcome("failed", problem=str(failure))
+        finally:
+            self._turns.release(request.group)
+
+    def _has_room(self, request: AheadRequest, decision: Decision) -> bool:
+        """Whether there is room, and demand leaves buffers to fetch through."""
+        buffers = self._source.fetcher.budget
+        wanted = (request.expected or decision.block) + AHEAD_OVERHEAD
+        return self._ahead.budget.is_free(wanted) and buffers.in_use * 2 <= buffers.capacity and not buffers.waiting
+
+    async def _fetch(self, request: AheadRequest, decision: Decision) -> AheadOutcome:
+        if not self._has_room(request, decision):  # others were granted their turns meanwhile
+            return AheadOutcome("full")
+        block = decision.block
+        start = request.start // block * block
+        longest = min(PIECE, self._source.first_bytes())
+        if request.stop is not None:
+            longest = min(longest, max(1, request.stop - start))
+        first = Span(start, start + -(-longest // block) * block)
+        claimed: list[BlockId] = []
+        self._ahead.open_object(request.name)
+        try:
+            lookup = LookupRequest(request.name, decision, first, identity=request.identity)
+            resolution = await self._resolver.resolve(lookup)
+            match resolution:
+                case ResolvedVersion(head, _, flights, joined):
+                    view = ObjectView(request.name, head, decision.rule, request.identity)
+                    span = self._claim(request, view, claimed)
+                    body = OrderedBody(self._source, view, span, flights, joined=joined)
+                case ErrorResponse(status):
+                    return AheadOutcome("refused", problem=f"the origin answered {status}")
+                case Uncacheable(reason):
+                    return AheadOutcome("refused", problem=reason)
+                case _:
+                    assert_never(resolution)
+        finally:
+            for landed, buffer in self._ahead.close_opening(request.name):
+                self._tiers.admit(landed, buffer)
+        try:
+            await self._fetch_blocks(body, decision.rule)
+        except BaseException:
+            self._release(claimed)
+            raise
+        finally:
+            body.close()
+        if not span.length and request.start < min(head.size, request.stop or head.size):
+            return AheadOutcome("full", head.size)
+        ticket = next(self._numbers) if claimed else 0
+        if ticket:
+            self._tickets[ticket] = claimed
+        waiting = sum(view.block_length(each.number) for each in claimed)
+        return AheadOutcome("fetched", head.size, span.stop, waiting, ticket)
+
+    async def _fetch_blocks(self, body: OrderedBody, rule: str) -> None:
+        async with aclosing(body.arrivals()) as arrivals:
+            async for size, fetched in arrivals:
+                if fetched:
+                    self._source.observe(BytesWarmed(size, rule))
+                    self._on_bytes("fetched", size)
+
+    def _claim(self, request: AheadRequest, view: ObjectView, claimed: list[BlockId]) -> Span:
+        """Claims the missing blocks of the next piece, into `claimed`. Returns the bytes that there is room for."""
+        size = view.head.size
+        stop = size if request.stop is None else min(request.stop, size)
+        stop = min(stop, request.start + PIECE)
+        for number in blocks_touching(Span(request.start, max(request.start, stop)), view.head.block_size):
+            block = view.block(number)
+            if self._tiers.has(block) and not self._ahead.has(block):
+                continue
+            if not self._ahead.claim(block, view.block_length(number)):
+                stop = max(request.start, view.block_span(number).start)
+                break
+            claimed.append(block)
+        return Span(request.start, max(request.start, stop))
+
+    # Afterwards
+
+    def finish(self, tickets: Iterable[int], *, late: bool = False) -> None:
+        """The bytes of these tickets were read. A block that is not used yet is kept for a while; not if its reader
+        came too `late` for it, and has its bytes from the flight."""
+        until = self._timers.time() + LINGER
+        for ticket in tickets:
+            for block in self._tickets.pop(ticket, ()):
+                if late:
+                    self._ahead.mark_used(block)
+                if self._ahead.is_used(block):
+                    self._release((block,))
+                else:
+                    self._lingering.append((until, block))
+        self._schedule()
+
+    def drop(self, tickets: Iterable[int]) -> None:
+        """The bytes of these tickets won't be read."""
+        for ticket in tickets:
+            self._release(self._tickets.pop(ticket, ()))
+
+    def drop_all(self) -> None:
+        """Nothing that was fetched ahead will be read: whoever expected it has ended."""
+        self.drop(tuple(self._tickets))
+        lingering, self._lingering = self._lingering, deque()
+        self._release(block for _, block in lingering)
+
+    def _schedule(self) -> None:
+        if self._lingering and not self._is_sweeping:
+            self._is_sweeping = True
+            self._timers.call_later(SWEEP_SECONDS, self._sweep)
+
+    def _sweep(self) -> None:
+        now, self._is_sweeping = self._timers.time(), False
+        for _ in range(len(self._lingering)):
+            until, block = self._lingering.popleft()
+            if until <= now or self._ahead.is_used(block):
+                self._release((block,))
+            else:
+                self._lingering.append((until, block))
+        self._schedule()
+
+    def _release(self, blocks: Iterable[BlockId]) -> None:
+        for block in blocks:
+            buffer, useless = self._ahead.release(block)
+            if buffer is not None:
+                self._on_bytes("used", len(buffer))
+                self._tiers.admit(block, buffer)
+            elif useless:
+                self._on_bytes("useless", useless)

@@ -1,0 +1,197 @@
+"""The prefetcher: fetches into its own budget beside demand, and gives every block back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from forebay.core.byte_ranges import Span
+from forebay.jobs.prefetcher import LINGER, PIECE, SWEEP_SECONDS, AheadRequest, Prefetcher
+from forebay.policy.rules import Rules
+from harness.fake import actions
+from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
+
+
+@dataclass
+class AheadRig:
+    rig: FetchRig
+    prefetcher: Prefetcher
+    counted: dict[str, int]
+
+    async def read(self, span: Span) -> bytes:
+        """A reader's bytes, as the full lane has them."""
+        head = self.rig.heads.current(NAME)
+        assert head is not None
+        body = self.rig.body(head, span, self.rig.block_source(deadline=5.0))
+        try:
+            return b"".join([bytes(piece) async for _, piece in body.pieces()])
+        finally:
+            body.close()
+
+    @property
+    def origin_reads(self) -> int:
+        return self.rig.origin.log.count("GET")
+
+
+@asynccontextmanager
+async def ahead_rig(*, ahead: int = 1 << 24, accelerate: bool = True, **settings: Any) -> AsyncIterator[AheadRig]:
+    async with fetch_rig(**settings) as rig:
+        rig.tiers.memory.ahead.budget.resize(ahead)
+        counted: dict[str, int] = {}
+
+        def count(result: str, size: int) -> None:
+            counted[result] = counted.get(result, 0) + size
+
+        rules = Rules([], replace(DECISION, accelerate=accelerate))
+        turns = rig.reads.client.reads.background
+        source = rig.block_source(deadline=5.0)
+        yield AheadRig(rig, Prefetcher(rig.resolver, source, turns, lambda: rules, rig.timers, count), counted)
+        assert (turns.in_use, turns.waiting) == (0, 0)
+
+
+async def test_a_fetched_object_is_a_hit_and_then_in_the_tiers() -> None:
+    size = 2 * BLOCK + 5
+    async with ahead_rig() as test:
+        test.rig.origin.store.put_synthetic(*NAME, size)
+        outcome = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
+        assert outcome[:4] == ("fetched", size, size, size)
+        memory = test.rig.tiers.memory
+        assert (memory.occupancy().blocks, len(memory.ahead)) == (0, 3)
+        before = test.origin_reads
+        assert len(await test.read(Span(0, size))) == size
+        assert test.origin_reads == before
+        test.prefetcher.finish([outcome.ticket])
+        assert (memory.occupancy().blocks, len(memory.ahead), memory.ahead.budget.in_use) == (3, 0, 0)
+        assert test.counted == {"fetched": size, "used": size}
+
+
+async def test_only_the_blocks_of_the_range_are_fetched() -> None:
+    async with ahead_rig() as test:
+        test.rig.origin.store.put_synthetic(*NAME, 10 * BLOCK)
+        outcome = await test.prefetcher.fetch(AheadRequest(NAME, 3 * BLOCK + 7, 4 * BLOCK + 1, "plan"))
+        assert outcome[:4] == ("fetched", 10 * BLOCK, 4 * BLOCK + 1, 2 * BLOCK)
+        assert test.counted == {"fetched": 2 * BLOCK}
+        test.prefetcher.drop([outcome.ticket])
+
+
+async def test_what_is_cached_already_is_not_claimed() -> None:
+    async with ahead_rig() as test:
+        test.rig.origin.store.put_synthetic(*NAME, BLOCK)
+        first = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
+        await test.read(Span(0, BLOCK))
+        test.prefetcher.finish([first.ticket])
+        again = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
+        assert again == ("fetched", BLOCK, BLOCK, 0, 0, "")
+        assert test.counted["fetched"] == BLOCK
+
+
+async def test_a_dropped_block_was_useless_and_is_not_cached() -> None:
+    async with ahead_rig() as test:
+        test.rig.origin.store.put_synthetic(*NAME, BLOCK)
+        outcome = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
+        test.prefetcher.drop([outcome.ticket, outcome.ticket, 99])
+        assert test.counted == {"fetched": BLOCK, "useless": BLOCK}
+        assert (len(test.rig.tiers.memory.ahead), test.rig.tiers.memory.occupancy().blocks) == (0, 0)
+
+
+async def test_two_readers_of_one_block_share_one_fetch() -> None:
+    async with ahead_rig() as test:
+        test.rig.origin.store.put_synthetic(*NAME, BLOCK)
+        requests = [AheadRequest(NAME, start, start + 10, group) for start, group in ((0, "a"), (100, "b"))]
+        outcomes = await asyncio.gather(*map(test.prefetcher.fetch, requests))
+        assert [outcome.status for outcome in outcomes] == ["fetched", "fetched"]
+        assert test.counted == {"fetched": BLOCK}
+        test.prefetcher.drop([outcomes[0].ticket])
+        assert len(test.rig.tiers.memory.ahead) == 1
+        test.prefetcher.drop([outcomes[1].ticket])
+        assert test.rig.tiers.memory.ahead.budget.in_use == 0
+
+
+async def test_nothing_is_fetched_without_room() -> None:
+    async with ahead_rig(ahead=BLOCK) as test:
+        test.rig.origin.store.put_synthetic(*NAME, BLOCK)
+        assert (await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))).status == "full"
+        assert test.origin_reads == 0
+
+
+async def test_as_much_of_an_object_as_fits_is_fetched() -> None:
+    async with ahead_rig(ahead=3 * BLOCK) as test:
+        test.rig.origin.store.put_synthetic(*NAME, 8 * BLOCK)
+        outcome = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
+        assert (outcome.status, outcome.stop, outcome.claimed) == ("fetched", 2 * BLOCK, 2 * BLOCK)
+        following = await test.prefetcher.fetch(AheadRequest(NAME, outcome.stop, None, "plan"))
+        assert following.status == "full"
+        test.prefetcher.drop([outcome.ticket])
+
+
+async def test_a_large_object_comes_in_pieces() -> None:
+    size = PIECE + 3 * BLOCK
+    async with ahead_rig(memory=0) as test:
+        test.rig.origin.store.put_synthetic(*NAME, size)
+        first = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
+        rest = await test.prefetcher.fetch(AheadRequest(NAME, first.stop, None, "plan"))
+        assert (first.stop, rest.stop, first.claimed + rest.claimed) == (PIECE, size, size)
+        test.prefetcher.drop([first.ticket, rest.ticket])
+
+
+async def test_demand_for_buffers_comes_first() -> None:
+    async with ahead_rig(buffers=8 * BLOCK) as test:
+        test.rig.origin.store.put_synthetic(*NAME, BLOCK)
+        assert test.rig.budget.try_acquire(5 * BLOCK)
+        assert (await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))).status == "full"
+        test.rig.budget.release(5 * BLOCK)
+
+
+@pytest.mark.parametrize("accelerate", [True, False])
+async def test_an_object_that_cannot_be_had_is_refused(accelerate: bool) -> None:
+    async with ahead_rig(accelerate=accelerate) as test:
+        outcome = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
+        assert (outcome.status, outcome.problem) == (
+            "refused",
+            "the origin answered 404" if accelerate else "no rule accelerates it",
+        )
+
+
+async def test_a_failing_origin_leaves_nothing_behind() -> None:
+    async with ahead_rig() as test:
+        test.rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
+        test.rig.origin.faults.add(actions.CloseAfter(10), method="GET")
+        outcome = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
+        assert outcome.status == "failed"
+        assert test.rig.tiers.memory.ahead.budget.in_use == 0
+
+
+async def test_a_block_that_its_reader_has_yet_to_use_lingers() -> None:
+    async with ahead_rig() as test:
+        test.rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
+        outcome = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
+        test.prefetcher.finish([outcome.ticket])  # the head of its response has left
+        ahead, timers = test.rig.tiers.memory.ahead, test.rig.timers
+        timers.advance(SWEEP_SECONDS)
+        assert len(ahead) == 2
+        await test.read(Span(0, BLOCK))
+        timers.advance(SWEEP_SECONDS)
+        assert (len(ahead), test.counted["used"]) == (1, BLOCK)
+        timers.advance(LINGER)
+        assert (len(ahead), test.counted["useless"]) == (0, BLOCK)
+
+
+async def test_a_late_block_goes_to_the_tiers_at_once() -> None:
+    async with ahead_rig() as test:
+        test.rig.origin.store.put_synthetic(*NAME, BLOCK)
+        outcome = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
+        test.prefetcher.finish([outcome.ticket], late=True)
+        assert (len(test.rig.tiers.memory.ahead), test.rig.tiers.memory.occupancy().blocks) == (0, 1)
+
+
+async def test_everything_can_be_dropped_at_once() -> None:
+    async with ahead_rig() as test:
+        test.rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
+        first = await test.prefetcher.fetch(AheadRequest(NAME, 0, BLOCK, "plan"))
+        await test.prefetcher.fetch(AheadRequest(NAME, BLOCK, None, "plan"))
+        test.prefetcher.finish([first.ticket])
+        test.prefetcher.drop_all()
+        assert (test.prefetcher.tickets, test.rig.tiers.memory.ahead.budget.in_use) == (0, 0)
