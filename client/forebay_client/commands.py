@@ -13,6 +13,7 @@ from forebay_client import __version__
 from forebay_client.admin_client import AdminClient, AdminError, api_path
 from forebay_client.argument_types import interval, location, positive
 from forebay_client.command_context import CommandContext
+from forebay_client.datasets_command import run_datasets
 from forebay_client.explanation_lines import explanation_lines
 from forebay_client.human_format import escape_unprintable, format_plural, format_size
 from forebay_client.jobs_command import run_jobs
@@ -106,6 +107,10 @@ def _jobs(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
 
 def _ls(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
     return run_ls(admin, context, args.location, args.sort, args.limit, as_json=args.json)
+
+
+def _datasets(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    return run_datasets(admin, context, as_json=args.json)
 
 
 def _explain(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
@@ -214,6 +219,7 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
             ("--limit", {"type": positive, "metavar": "N", "help": "show so many objects at most"}),
         ),
     ),
+    "datasets": ClientCommand(_datasets, "List the data sets: their size, what is cached of them, and their epochs."),
     "explain": ClientCommand(
         _explain,
         "Say what the configuration decides for an object, what is cached of it, and what a read would do now.",

@@ -27,6 +27,7 @@ CALLS = {
     "jobs": (),
     "ls": ("s3://b",),
     "purge": ("s3://b",),
+    "datasets": (),
     "explain": ("s3://b/key", "--key", "trainer"),
     "resize": ("--memory", "1GiB"),
     "reload": (),
@@ -245,6 +246,18 @@ def test_top_takes_the_whole_terminal(control: FakeControl) -> None:
     assert "(measuring)" in typed.out
     assert "0 requests/s" in typed.out
     assert typed.out.endswith("\x1b[?25h\x1b[?1049l")  # the cursor is back, and what was on the screen before
+
+
+def test_datasets(forebay: Typist, control: FakeControl) -> None:
+    assert forebay.type("datasets").out.splitlines() == [
+        "  OBJECTS     SIZE   MEMORY     SSD   PINNED    QUOTA  KEEP   READS/S  EPOCH   HITS  BEFORE  LEAD  DATA SET",
+        "1,281,167  148 GiB  3.0 GiB  71 GiB  2.0 GiB  200 GiB  epoch    5,120      3  49.9%   50.1%   2 s  imagenet",
+        "       12  3.0 GiB        -       -        -        -  lru          0      1   0.0%       -     -  ckpts/**",
+    ]
+    assert [row["name"] for row in rows(forebay.type("datasets", "--json"))] == ["imagenet", "ckpts/**"]
+    control.sets = ()
+    typed = forebay.type("datasets")
+    assert (typed.code, typed.err) == (0, "No object was read under a rule since Forebay was started.\n")
 
 
 def test_jobs(forebay: Typist) -> None:

@@ -24,6 +24,7 @@ from forebay.server.admin.admin_schema import (
     WarmFailure,
     WarmOrder,
 )
+from forebay.server.admin.data_set_schema import DataSetList, DataSetStats, EpochStats
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.stats_schema import (
     BudgetStats,
@@ -67,6 +68,47 @@ def sample_stats() -> Stats:
     )
 
 
+def sample_data_sets() -> tuple[DataSetStats, ...]:
+    return (
+        DataSetStats(
+            name="imagenet",
+            eviction="epoch",
+            quota=200 * GIB,
+            objects=1_281_167,
+            size=148 * GIB,
+            memory=3 * GIB,
+            ssd=71 * GIB,
+            pinned=2 * GIB,
+            reads=3_500_000,
+            sent=400 * GIB,
+            hit_share=0.31,
+            reads_per_second=5120.4,
+            epoch=EpochStats(3, 900_000, 104 * GIB, 0.499, 104 * GIB),
+            last_epoch=EpochStats(2, 1_281_000, 148 * GIB, 0.5012, 148 * GIB),
+            plan_lead_size=512 * MIB,
+            plan_lead_seconds=2.4,
+        ),
+        DataSetStats(
+            name="ckpts/**",
+            eviction="lru",
+            quota=None,
+            objects=12,
+            size=3 * GIB,
+            memory=None,
+            ssd=None,
+            pinned=None,
+            reads=12,
+            sent=3 * GIB,
+            hit_share=0.0,
+            reads_per_second=0.0,
+            epoch=EpochStats(1, 12, 3 * GIB, 0.0, 3 * GIB),
+            last_epoch=None,
+            plan_lead_size=None,
+            plan_lead_seconds=None,
+        ),
+    )
+
+
 @dataclass
 class FakeControl:
     """What it answers is in its fields, for a test to set; `asked` is what it was asked, in order."""
@@ -76,6 +118,7 @@ class FakeControl:
     effective: Document = field(default_factory=lambda: {"server": {"listen": "127.0.0.1:9000"}})
     has_file: bool = True
     objects: list[CacheEntry] = field(default_factory=list)
+    sets: tuple[DataSetStats, ...] = field(default_factory=sample_data_sets)
     tiers: dict[TierName, int] = field(default_factory=lambda: {"memory": 4 * GIB})
     steps: int = 3
     """Into how many steps, and objects of 10 MiB, a job falls."""
@@ -144,6 +187,10 @@ class FakeControl:
         )
         self.running[job.id] = job
         return job
+
+    async def data_sets(self) -> DataSetList:
+        self._note("data_sets")
+        return DataSetList(self.sets)
 
     async def jobs(self) -> JobList:
         self._note("jobs")

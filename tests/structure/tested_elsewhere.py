@@ -9,6 +9,7 @@ from typing import Final
 _TESTS: Final = """
 client/test_commands.py                  client/argument_types client/command_context client/stats_screen
 client/test_commands.py                  client/text_tables client/top_command client/jobs_command client/ls_command
+client/test_commands.py                  client/datasets_command
 client/test_main_process.py              client/deferred_interrupts client/proxy_commands main
 client/test_warm_command.py              client/progress_display
 docs/test_cli_page.py                    client/argument_parser
@@ -19,10 +20,12 @@ docs/test_metrics_page.py                core/events server/telemetry/metric_tab
 fetch/test_ordered_body.py               core/buffers core/byte_ranges fetch/fetch_request
 metadata/test_object_heads.py            core/heads
 metadata/test_permissions.py             origin/origin_identity
+scenarios/test_data_sets.py              server/admin/data_set_rows server/admin/data_set_schema
 request/test_gateway.py                  protocol/exchange
 scenarios/test_cors.py                   request/cors_reply
 request/test_resource_router.py          request/resource
 core/test_sweep.py                       core/timers
+datasets/test_data_sets.py               datasets/read_report
 scenarios/test_slow_uploads.py           core/requester
 security/test_cooperative_work.py        core/cooperative
 

@@ -24,6 +24,8 @@ from forebay.core.fences import Fences, InDoubtWrites
 from forebay.core.read_stream import ReadStream
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
+from forebay.datasets.data_sets import DataSets
+from forebay.datasets.read_counts import ReadCounts
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import FlightRegistry
 from forebay.fetch.ordered_body import BlockSource
@@ -136,6 +138,8 @@ class Parts:
     prefetcher: Prefetcher
     """Of this worker; `ahead` fetches in whichever worker owns the object."""
     ahead: NodePrefetcher
+    data_sets: DataSets
+    read_counts: ReadCounts
     peer_service: PeerService
 
 
@@ -245,6 +249,13 @@ def compose(
     resources = ResourceRouter({}, ResourceUploads(uploads, spool), spooler)
     gateway = Gateway(policy, reader, forwarded_reads, writer, front, resources, spooler, cors)
 
+    # data sets
+    data_sets = DataSets(timers.time)
+    read_counts = ReadCounts(
+        read_stream, data_sets, peers, tasks.spawn, lambda name: gateway.policy.rules.decide(name).block
+    )
+    read_counts.apply_rules(policy.rules.data_sets)
+
     # jobs, and what other workers ask of this one
     warmer = ObjectWarmer(resolver, block_source, lambda: gateway.policy.rules, peers)
     warm_ups = WarmUps(
@@ -275,6 +286,7 @@ def compose(
         tracker,
         node_reads,
         prefetcher,
+        data_sets,
         lambda: gateway.policy,
         clock,
     )
@@ -299,6 +311,8 @@ def compose(
         node_reads=node_reads,
         prefetcher=prefetcher,
         ahead=ahead,
+        data_sets=data_sets,
+        read_counts=read_counts,
         peer_service=peer_service,
     )
 

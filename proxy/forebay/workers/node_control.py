@@ -32,6 +32,7 @@ from forebay.server.admin.admin_schema import (
 )
 from forebay.server.admin.cached_objects import list_cached_objects
 from forebay.server.admin.control import Control, SharedControl
+from forebay.server.admin.data_set_schema import DataSetList, merged_rows
 from forebay.server.admin.readiness import ENDING, Readiness, ReadinessCheck, check_origin, degraded_tiers
 from forebay.server.admin.stats_schema import (
     BudgetStats,
@@ -239,6 +240,11 @@ class NodeControl(SharedControl):
             return await list_cached_objects(views, bucket, prefix, after, limit)
         except PeerUnavailable as gone:
             raise Throttled(f"a worker ended meanwhile: {gone}") from gone
+
+    async def data_sets(self) -> DataSetList:
+        """The data sets of all workers together."""
+        answers = await self._call_workers(Control.data_sets)
+        return DataSetList(merged_rows([answer.data_sets for _, answer in answers]))
 
     async def _is_in_doubt(self, name: ObjectName) -> bool:
         # Every worker knows the writes in doubt.

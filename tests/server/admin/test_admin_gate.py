@@ -44,6 +44,7 @@ MATRIX = (
     Row("PUT", "/v1/config", content_type="application/toml", body="[memory]\nsize = '1GiB'\n"),
     Row("POST", "/v1/config/reload", content_type=JSON),
     Row("GET", "/v1/jobs"),
+    Row("GET", "/v1/datasets"),
     Row("POST", "/v1/jobs", 201, content_type=JSON, body='{"bucket": "b"}'),
     Row("GET", "/v1/jobs/{id}", 404, target="/v1/jobs/j9"),
     Row("DELETE", "/v1/jobs/{id}", 404, target="/v1/jobs/j9", content_type=JSON),

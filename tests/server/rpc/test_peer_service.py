@@ -61,6 +61,7 @@ def peer_service() -> tuple[PeerService, Recorder, InDoubtWrites]:
         tracker=nothing,
         node_reads=nothing,
         prefetcher=nothing,
+        data_sets=nothing,
         policy=lambda: policy,
         clock=lambda: 1000.0,
     )

@@ -36,6 +36,7 @@ from forebay.server.admin.admin_schema import (
     WarmOrder,
 )
 from forebay.server.admin.change_log import change_sentence
+from forebay.server.admin.data_set_schema import DataSetList
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.stats_schema import Stats
 from forebay.server.config_source import SENT_NAME, ConfigSource, SizeOverrides, set_log_level
@@ -98,6 +99,10 @@ class Control(Protocol):
     ) -> CachePage:
         """A page of the cached objects under `prefix`. `after` is empty, or the `next` of an earlier page; one that is
         not understood (any more) may begin anywhere, but doesn't raise."""
+        ...
+
+    async def data_sets(self) -> DataSetList:
+        """What is known, cached and read of the objects under each rule."""
         ...
 
     async def explain(self, bucket: Bucket, key: Key, access_key: Key = "") -> Explanation:

@@ -56,6 +56,7 @@ ROUTES: Final = (
     Route("DELETE", "/v1/jobs/{id}", Control.cancel_job, if_none=_NO_SUCH_JOB),
     Route("GET", "/v1/cache", Control.list_cached),
     Route("DELETE", "/v1/cache", Control.purge),
+    Route("GET", "/v1/datasets", Control.data_sets),
     Route("GET", "/v1/explain", Control.explain),
     Route("PUT", "/v1/tiers/{tier}", Control.resize, if_none=_TIER_OFF),
 )

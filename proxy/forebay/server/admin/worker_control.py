@@ -24,6 +24,8 @@ from forebay.server.admin.admin_schema import (
 )
 from forebay.server.admin.cached_objects import LocalCacheView, list_cached_objects
 from forebay.server.admin.control import SharedControl
+from forebay.server.admin.data_set_rows import data_set_rows
+from forebay.server.admin.data_set_schema import DataSetList
 from forebay.server.admin.readiness import ENDING, Readiness, ReadinessCheck, check_origin, degraded_tiers
 from forebay.server.admin.stats_schema import (
     BudgetStats,
@@ -141,7 +143,8 @@ class WorkerControl(SharedControl):
             self._parts.tasks.spawn(self._parts.listing.close(), "connect again to list")
             self._parts.tasks.spawn(self._parts.origin.credential_check.check(), "check the origin credential")
         answer, sizes = self.put_in_force(loaded)
-        self._parts.gateway.policy = gateway_policy(new)
+        self._parts.gateway.policy = policy = gateway_policy(new)
+        self._parts.read_counts.apply_rules(policy.rules.data_sets)
         self._parts.budget.resize(new.memory.buffers)
         self._parts.tiers.memory.ahead.budget.resize(new.memory.ahead)
         self._parts.resolver.permissions.ttl = new.auth.authorization_ttl
@@ -182,6 +185,10 @@ class WorkerControl(SharedControl):
     async def list_cached(self, bucket: str, prefix: str = "", after: str = "", limit: int = MAX_PAGE) -> CachePage:
         """A page of this worker's view."""
         return await list_cached_objects([LocalCacheView(self._parts.tiers)], bucket, prefix, after, limit)
+
+    async def data_sets(self) -> DataSetList:
+        """This worker's view: with others, the reads are known to the collector alone."""
+        return DataSetList(data_set_rows(self._parts.data_sets.states()))
 
     async def _is_in_doubt(self, name: ObjectName) -> bool:
         return self._parts.resolver.heads.in_doubt_writes.covers(name, self._now())

@@ -7,6 +7,7 @@ and metadata.peer_hints.
                                     install, in_doubt_writes
                                     reads, collect_reads   the read stream of the node (peers.node_reads)
                                     finish_ahead, drop_ahead    what was fetched ahead for the calling worker
+                                    data_set_reads         counts and samples of reads (datasets.read_counts)
     unary, in any order             forget, flush, residency, fetch_ahead
 
 The calling worker has authenticated and authorised the request; who may call at all is the socket's concern
@@ -22,6 +23,7 @@ from forebay.core.byte_ranges import Span, blocks_touching
 from forebay.core.errors import PeerUnavailable, Throttled, VersionChanged
 from forebay.core.fences import InDoubtWrites
 from forebay.core.names import Generation, ObjectName
+from forebay.datasets.data_sets import DataSets
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
 from forebay.jobs.cache_residency import encode_residency
@@ -102,6 +104,7 @@ class PeerService:
         tracker: WriteTracker,
         node_reads: NodeReads,
         prefetcher: Prefetcher,
+        data_sets: DataSets,
         policy: Callable[[], GatewayPolicy],
         clock: Callable[[], float],
     ) -> None:
@@ -115,6 +118,7 @@ class PeerService:
         self._tracker = tracker
         self._node_reads = node_reads
         self._prefetcher = prefetcher
+        self._data_sets = data_sets
         self._policy = policy
         self._clock = clock
 
@@ -278,6 +282,9 @@ class PeerService:
     def _drop_ahead(self, _: Document, __: OpenWrites) -> None:
         self._prefetcher.drop_all()
 
+    def _data_set_reads(self, request: Document, _: OpenWrites) -> Document:
+        return self._data_sets.answer(request)
+
     # Unary
 
     async def _fetch_ahead(self, request: Document) -> Document:
@@ -317,6 +324,7 @@ class PeerService:
         "collect_reads": _collect_reads,
         "finish_ahead": _finish_ahead,
         "drop_ahead": _drop_ahead,
+        "data_set_reads": _data_set_reads,
     }
     """None of these waits, so that calls take effect in the order in which they arrive."""
     UNARY: ClassVar[Mapping[str, "_Unary"]] = {

@@ -1,0 +1,132 @@
+"""A data set: what is known of the reads of all workers under one rule.
+
+Totals, the current pass and the one before, the distinct objects, and the sample of reuse distances that predicts what
+other tiers would have hit. Memory is bounded: 2 MiB, whatever the set's size. For one event loop; time is an argument.
+"""
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from forebay.datasets.read_report import ReadTotals, SetReport
+from forebay.policy.distinct_objects import DistinctSample, ObjectEstimate
+from forebay.policy.epochs import Coverage, EpochDetector
+from forebay.policy.reuse_distance import HASH_BITS, ReuseCurve, ReuseSample
+
+SAMPLED_A_SECOND: Final = 2000.0
+"""Reads of the sample of reuse distances that are recorded in a second on average: at 3 µs each, less than 1 % of a
+core. Beyond it, recording pauses, and goes on with a new timeline."""
+SAMPLED_AT_ONCE: Final = 20_000.0
+"""As many in a row. More than two passes over the largest sample, else no block would be seen twice."""
+RATE_SECONDS: Final = 10.0
+"""The rate is that of the latest so many seconds, at least, and twice as many at most."""
+
+
+class SetLimits(NamedTuple):
+    """Of which blocks single reads are to be reported, and of which objects that they exist: by their hash, below
+    these."""
+
+    units: int
+    objects: int
+
+
+NO_LIMITS: Final = SetLimits(1 << HASH_BITS, 1 << HASH_BITS)
+"""All of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataSetState:
+    """A data set at one moment. Sizes are bytes."""
+
+    name: str
+    objects: ObjectEstimate
+    """Objects that were read."""
+    totals: ReadTotals
+    reads_per_second: float
+    epoch: int
+    """The number of the current pass, from 1."""
+    current: ReadTotals
+    covered: Coverage
+    """Blocks that the current pass has read."""
+    last: ReadTotals | None
+    """The pass before; None in the first."""
+    last_covered: Coverage | None
+    curve: ReuseCurve
+
+
+class DataSet:
+    """The reads under one rule."""
+
+    def __init__(self, name: str, now: float) -> None:
+        self.name = name
+        self._totals = ReadTotals()
+        self._objects = DistinctSample()
+        self._detector = EpochDetector[ReadTotals]()
+        self._epoch_start = ReadTotals()
+        self._last: ReadTotals | None = None
+        self._reuse = ReuseSample()
+        self._allowance = SAMPLED_AT_ONCE
+        self._is_resting = False
+        """Whether the allowance was used up, and has not grown back."""
+        self._received_at = now
+        self._marks = ((now, 0), (now, 0))
+        """When there were how many reads: of the last two windows of RATE_SECONDS."""
+
+    @property
+    def limits(self) -> SetLimits:
+        """What is to be reported from now on."""
+        detected = self._detector.threshold
+        return SetLimits(
+            detected if self._is_resting else max(detected, self._reuse.threshold), self._objects.threshold
+        )
+
+    def receive(self, report: SetReport, now: float) -> None:
+        """Adds a worker's report."""
+        self._grow_allowance(now)
+        if report.is_cut:
+            self._reuse.cut()
+        before = self._totals
+        for unit, size, sent, offset in report.sampled:
+            if unit < self._detector.threshold:
+                start = self._detector.record(unit, size, before.plus(offset))
+                if start is not None:
+                    self._begin_epoch(start)
+            if not self._is_resting and unit < self._reuse.threshold:
+                self._reuse.record(unit, size, sent)
+                self._allowance -= 1
+                self._is_resting = self._allowance <= 0
+        for hashed, size in report.objects:
+            self._objects.record(hashed, size)
+        self._totals = before.plus(report.totals)
+        if now - self._marks[1][0] >= RATE_SECONDS:
+            self._marks = self._marks[1], (now, self._totals.reads)
+
+    def state(self, now: float) -> DataSetState:
+        """Returns what is known by now."""
+        (since, reads), (later, _) = self._marks
+        if now - later >= RATE_SECONDS:
+            since, reads = self._marks[1]
+        seconds = now - since
+        known = self._objects.estimate()
+        return DataSetState(
+            self.name,
+            known,
+            self._totals,
+            (self._totals.reads - reads) / seconds if seconds > 0 else 0.0,
+            self._detector.epoch,
+            self._totals.minus(self._epoch_start),
+            self._detector.current,
+            self._last,
+            self._detector.last,
+            self._reuse.curve(),
+        )
+
+    def _begin_epoch(self, start: ReadTotals) -> None:
+        self._last, self._epoch_start = start.minus(self._epoch_start), start
+        self._reuse.begin_epoch()
+
+    def _grow_allowance(self, now: float) -> None:
+        self._allowance = min(SAMPLED_AT_ONCE, self._allowance + (now - self._received_at) * SAMPLED_A_SECOND)
+        self._received_at = now
+        if self._is_resting and self._allowance >= SAMPLED_AT_ONCE:
+            self._is_resting = False
+            self._reuse.cut()

@@ -1,0 +1,150 @@
+"""Advice on the tiers: the hit share that other sizes and the other eviction would give a data set, and what to set.
+
+The hit shares are those of warm tiers that this data set has to itself: of the bytes read that had been read before. A
+first epoch is not in them, as no tier hits it.
+
+    lru     by the distances between reads of the same block      ReuseCurve.lru_share
+    epoch   the share of the set that the tiers hold, whatever    ReuseCurve.stable_share
+            the order, and whoever else reads it
+
+Under `lru` memory keeps a part of what the SSD tier has, under `epoch` what the SSD tier has not. So the tiers keep
+different numbers of bytes, and these are bytes of objects: overhead is the caller's concern.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Final, Literal, TypeAlias
+
+from forebay.core.units import format_size
+from forebay.policy.reuse_distance import ReuseCurve
+
+Eviction: TypeAlias = Literal["lru", "epoch"]
+
+FACTORS: Final = (0.5, 1.0, 2.0, 4.0)
+NOTICEABLE: Final = 0.03
+"""A smaller difference of hit shares is within what a prediction may be off."""
+ENOUGH: Final = 0.97
+"""A hit share beyond which more space is not worth its price."""
+HEADROOM: Final = 10
+"""A set is given one in so many bytes more than it has: new blocks are written before old ones are reclaimed."""
+MIN_EPOCHS: Final = 1.0
+"""Advice needs so many epochs' bytes that were read again."""
+_MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class TierSpace:
+    """Bytes of objects that the tiers keep under each eviction."""
+
+    lru: int
+    epoch: int
+
+    def times(self, factor: float) -> "TierSpace":
+        """The space of tiers that are so much larger."""
+        return TierSpace(round(self.lru * factor), round(self.epoch * factor))
+
+    def of(self, eviction: Eviction) -> int:
+        """The bytes under one of the evictions."""
+        return self.epoch if eviction == "epoch" else self.lru
+
+
+@dataclass(frozen=True, slots=True)
+class TierOutlook:
+    """The hit shares of one size."""
+
+    factor: float
+    """Over the present size."""
+    space: TierSpace
+    lru: float
+    epoch: float
+
+    def share(self, eviction: Eviction) -> float:
+        """The hit share under one of the evictions."""
+        return self.epoch if eviction == "epoch" else self.lru
+
+
+@dataclass(frozen=True, slots=True)
+class TierAdvice:
+    """What to set for one data set."""
+
+    outlooks: tuple[TierOutlook, ...]
+    """By size. Empty: too little was read again to say anything."""
+    eviction: Eviction | None
+    """What to set; None: nothing can be said."""
+    quota: int | None
+    """Bytes that hold the whole set, if the tiers have them; None: all of the tiers is needed."""
+    factor: float | None
+    """How many times as large the tiers have to be, at least; None: larger ones are of no use, or FACTORS are not
+    enough."""
+    reasons: tuple[str, ...]
+    """Sentences."""
+
+
+def outlooks(curve: ReuseCurve, space: TierSpace, factors: Sequence[float] = FACTORS) -> tuple[TierOutlook, ...]:
+    """Returns the hit shares of tiers with this space, and of multiples of it."""
+    spaces = [(factor, space.times(factor)) for factor in factors]
+    return tuple(
+        TierOutlook(factor, each, curve.lru_share(each.lru), curve.stable_share(each.epoch)) for factor, each in spaces
+    )
+
+
+def advise(curve: ReuseCurve, space: TierSpace, current: Eviction) -> TierAdvice:
+    """Returns what to set for a data set with this curve, where the tiers have this space and `current` is set now."""
+    if not curve.set_size or curve.read_again < MIN_EPOCHS * curve.set_size * 0.9:
+        known = f"{_text(round(curve.read_again))} of {_text(curve.set_size)} were read a second time so far"
+        return TierAdvice((), None, None, None, (f"Nothing can be said before the second epoch: {known}.",))
+    rows = outlooks(curve, space)
+    present = next(row for row in rows if row.factor == 1.0)
+    eviction = _eviction(present, current)
+    gain = present.share(eviction) - present.share(current)
+    reasons = [f"The set has {_text(curve.set_size)}, the tiers keep {_text(space.of(current))}."]
+    if eviction != current:
+        reasons.append(
+            f'Set eviction = "{eviction}": it hits {_percent(present.share(eviction))} of what is read again, '
+            f"{_percent(gain)} more than {current}."
+        )
+    else:
+        reasons.append(
+            f'Leave eviction = "{current}": it hits {_percent(present.share(current))} of what is read again.'
+        )
+    enough = next((row for row in rows if row.share(eviction) >= ENOUGH), None)
+    factor = None
+    if present.share(eviction) >= ENOUGH:
+        reasons.append("Larger tiers gain nothing.")
+    elif enough is not None:
+        factor = enough.factor
+        reasons.append(f"Tiers {factor:g} times as large hit {_percent(enough.share(eviction))}.")
+    else:
+        best = rows[-1]
+        reasons.append(f"Even {best.factor:g} times the tiers hit only {_percent(best.share(eviction))}.")
+    quota = _quota(curve, space.of(eviction))
+    if quota is not None:
+        reasons.append(f"A quota of {_text(quota)} is enough for it, and leaves the rest to others.")
+    return TierAdvice(rows, eviction, quota, factor, tuple(reasons))
+
+
+def _eviction(present: TierOutlook, current: Eviction) -> Eviction:
+    other: Eviction = "lru" if current == "epoch" else "epoch"
+    return other if present.share(other) - present.share(current) >= NOTICEABLE else current
+
+
+def _quota(curve: ReuseCurve, size: int) -> int | None:
+    wanted = _with_headroom(curve.set_size)
+    return wanted if wanted <= size else None
+
+
+def _with_headroom(size: int) -> int:
+    return ceil((size + size // HEADROOM) / _MIB) * _MIB
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _text(size: int) -> str:
+    """To three digits: what follows is the sample's noise."""
+    for unit, factor in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}" if size < 1000 * factor else f"{size // factor} {unit}"
+    return format_size(size)

@@ -1,0 +1,180 @@
+"""Reads counted by each worker, and reported to the node's collector."""
+
+import asyncio
+import random
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+import pytest
+
+from forebay.core.byte_ranges import Span
+from forebay.core.errors import PeerUnavailable
+from forebay.core.events import ObjectRead
+from forebay.core.names import ObjectName
+from forebay.core.read_stream import BATCH_SECONDS, ReadStream
+from forebay.core.task_registry import TaskRegistry
+from forebay.datasets.data_set import DataSetState
+from forebay.datasets.data_sets import DataSets
+from forebay.datasets.read_counts import ReadCounts
+from forebay.peers.frames import Document
+from forebay.peers.owners import Peers
+from harness.manual_timers import ManualTimers
+
+BLOCK = 1 << 20
+RULE = "data/**"
+
+
+def read(key: int | str, cached: float = 1.0, *, span: Span | None = None, size: int = 1000) -> ObjectRead:
+    span = span or Span(0, size)
+    return ObjectRead(ObjectName("data", f"{key}"), span, size, "trainer", RULE, "partial", cached)
+
+
+class NodeDouble:
+    """The counts of `workers`, the first of which collects; calls between them wait for `open`."""
+
+    def __init__(self, workers: int = 1) -> None:
+        self.timers, self.tasks = ManualTimers(), TaskRegistry()
+        self.open = asyncio.Event()
+        self.open.set()
+        self.is_collector_there = True
+        self.collector = DataSets(self.timers.time)
+        self.streams = [ReadStream(self.timers, number) for number in range(workers)]
+        self.counts = [self._counts(number, workers) for number in range(workers)]
+        self.reported = 0
+        for counts in self.counts:
+            counts.apply_rules(frozenset([RULE]))
+
+    def _counts(self, number: int, workers: int) -> ReadCounts:
+        peers: dict[int, Any] = {other: self for other in range(workers) if other != number}
+        sets = self.collector if number == 0 else DataSets(self.timers.time)
+        return ReadCounts(self.streams[number], sets, Peers(peers), self._spawn, lambda _: BLOCK)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> object:
+        return self.tasks.spawn(work, name)
+
+    async def call(self, request: Document) -> Document:
+        """The collector, as the others call it."""
+        assert request["kind"] == "data_set_reads"
+        await self.open.wait()
+        if not self.is_collector_there:
+            raise PeerUnavailable("gone")
+        self.reported += sum(len(each[1]) for each in request["sets"].values())
+        return self.collector.answer(request)
+
+    async def answer(self, reads: Iterable[ObjectRead], worker: int = 0) -> None:
+        for number, each in enumerate(reads):
+            self.streams[worker].add(each)
+            if number % 200 == 199:
+                await self.settle()
+        await self.settle()
+
+    async def settle(self) -> None:
+        self.timers.advance(BATCH_SECONDS)
+        await self.tasks.wait_idle()
+
+    @property
+    def state(self) -> DataSetState:
+        [state] = self.collector.states()
+        return state
+
+
+async def test_reads_are_counted_by_data_set() -> None:
+    node = NodeDouble()
+    await node.answer([read("a", 0.0), read("b", 0.0), read("a"), read("b", 0.5)])
+    state = node.state
+    assert (state.name, state.objects) == (RULE, (2, 2000))
+    assert (state.totals.reads, state.totals.sent, state.totals.hit) == (4, 4000, 1500)
+    assert (state.epoch, state.current, state.last) == (1, state.totals, None)
+
+
+async def test_reads_under_no_rule_are_passed_over() -> None:
+    node = NodeDouble()
+    await node.answer([read("a")._replace(rule="default")])
+    assert node.collector.states() == []
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+async def test_epochs_of_all_workers_reads_together(workers: int) -> None:
+    """Each read goes to any worker; what it hits grows with the epochs."""
+    node, order = NodeDouble(workers), random.Random(1)
+    for epoch in range(3):
+        for number in order.sample(range(600), 600):
+            node.streams[order.randrange(workers)].add(read(number, epoch / 4))
+            if number % 50 == 0:
+                await node.settle()
+        await node.settle()
+    state = node.state
+    assert (state.epoch, state.totals.reads, state.objects) == (3, 1800, (600, 600_000))
+    assert state.last is not None
+    assert state.last.reads == pytest.approx(600, rel=0.1)
+    assert state.last.hit_share == pytest.approx(0.25, abs=0.05)
+    assert state.current.hit_share == pytest.approx(0.5, abs=0.05)
+    assert state.curve.set_size == 600_000
+    assert state.curve.lru_share(300_000) == pytest.approx(0.15, abs=0.06)
+
+
+async def test_a_workers_report_is_a_sample_where_there_are_many_blocks() -> None:
+    node = NodeDouble(2)
+    await node.answer((read(number) for number in range(40_000)), worker=1)
+    first, node.reported = node.reported, 0
+    await node.answer((read(number) for number in range(40_000)), worker=1)
+    assert first < 40_000
+    assert node.reported < 12_000
+    assert node.state.totals.reads == 80_000
+    assert node.state.objects.objects == pytest.approx(40_000, rel=0.13)
+
+
+async def test_blocks_of_large_objects_are_units_of_their_own() -> None:
+    """Shards of four blocks and a half, read in ranges of a third of a block."""
+    node, size, step = NodeDouble(), 9 * BLOCK // 2, BLOCK // 3
+    spans = [Span(start, min(start + step, size)) for start in range(0, size, step)]
+    for _ in range(3):
+        await node.answer(read(number, span=span, size=size) for number in range(20) for span in spans)
+    state = node.state
+    assert (state.epoch, state.objects) == (3, (20, 20 * size))
+    assert state.covered.units == pytest.approx(100, abs=10)
+    assert state.curve.set_size == 20 * size
+    assert state.curve.lru_share(10 * size) == pytest.approx(2 / 3, abs=0.15)  # ranges of the same block
+    assert state.curve.lru_share(21 * size) == pytest.approx(1.0)
+
+
+async def test_a_collector_that_is_gone_costs_reports_and_no_reads() -> None:
+    node = NodeDouble(2)
+    node.is_collector_there = False
+    await node.answer([read("a"), read("b")], worker=1)
+    node.is_collector_there = True
+    await node.answer([read("c")], worker=1)
+    assert node.state.totals.reads == 1
+
+
+async def test_reports_are_joined_while_the_collector_is_busy() -> None:
+    node = NodeDouble(2)
+    node.open.clear()
+    for number in range(50):
+        node.streams[1].add(read(number))
+        node.timers.advance(BATCH_SECONDS)
+        await asyncio.sleep(0)
+    node.open.set()
+    await node.settle()
+    assert node.state.totals.reads == 50
+
+
+async def test_a_restarted_collector_hears_of_all_objects_again() -> None:
+    node = NodeDouble(2)
+    objects = [read(number) for number in range(3000)]
+    await node.answer(objects, worker=1)
+    node.collector = DataSets(node.timers.time)
+    node.collector.keep(frozenset([RULE]))
+    await node.answer(objects, worker=1)
+    await node.answer(objects, worker=1)
+    assert node.state.objects.objects == pytest.approx(3000, rel=0.13)
+
+
+async def test_without_rules_nothing_listens_to_reads() -> None:
+    node = NodeDouble()
+    await node.answer([read("a")])
+    node.counts[0].apply_rules(frozenset())
+    assert not node.streams[0].is_open
+    assert node.collector.states() == []
+    node.counts[0].apply_rules(frozenset([RULE]))
+    assert node.streams[0].is_open
