@@ -22,7 +22,8 @@ async def test_all_waiters_get_the_result_though_one_is_cancelled() -> None:
         await proceed.wait()
         return ANSWER
 
-    lookup = SharedLookup(tasks, work(), "label")
+    lookup = SharedLookup()
+    lookup.run(tasks, work(), "label")
     async with asyncio.TaskGroup() as group:
         cancelled, *others = [group.create_task(lookup.wait()) for _ in range(3)]
         await asyncio.sleep(0)
@@ -37,7 +38,8 @@ async def test_all_waiters_get_the_failure() -> None:
     async def work() -> Resolution:
         raise OriginBroken("on purpose")
 
-    lookup = SharedLookup(tasks, work(), "label")
+    lookup = SharedLookup()
+    lookup.run(tasks, work(), "label")
     outcomes = await asyncio.gather(lookup.wait(), lookup.wait(), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [OriginBroken, OriginBroken]
 
@@ -50,7 +52,8 @@ async def test_a_cancelled_lookup_cancels_its_waiters(begun: bool) -> None:
         await asyncio.Event().wait()
         return ANSWER
 
-    lookup = SharedLookup(tasks, work(), "label")
+    lookup = SharedLookup()
+    lookup.run(tasks, work(), "label")
     if begun:
         await asyncio.sleep(0)
     async with asyncio.TaskGroup() as group:
@@ -74,6 +77,40 @@ async def test_a_finished_lookup_is_not_joined() -> None:
     assert calls == 2
 
 
+async def test_readers_take_over_from_a_leader_that_was_cancelled() -> None:
+    lookups, proceed, begun = SharedLookups(TaskRegistry()), asyncio.Event(), asyncio.Queue[None]()
+
+    async def work() -> Resolution:
+        begun.put_nowait(None)
+        await proceed.wait()
+        return ANSWER
+
+    async with asyncio.TaskGroup() as group:
+        key = LookupKey("GET", None)
+        leader, *others = [group.create_task(lookups.share(NAME, key, work, leads=True)) for _ in range(3)]
+        await begun.get()
+        await asyncio.sleep(0)  # the others have joined it
+        leader.cancel()
+        await begun.get()
+        await asyncio.sleep(0)
+        proceed.set()
+    assert [task.result() for task in others] == [(ANSWER, False), (ANSWER, True)]
+    assert begun.empty()
+
+
+async def test_waiters_get_the_failure_of_their_leader() -> None:
+    lookups, proceed = SharedLookups(TaskRegistry()), asyncio.Event()
+
+    async def work() -> Resolution:
+        await proceed.wait()
+        raise OriginBroken("on purpose")
+
+    shares = [lookups.share(NAME, LookupKey("GET", None), work, leads=True) for _ in range(3)]
+    asyncio.get_running_loop().call_soon(proceed.set)
+    outcomes = await asyncio.gather(*shares, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [OriginBroken] * 3
+
+
 async def test_flights_with_the_result_live_until_all_waiters_have_run() -> None:
     tasks, proceed, released = TaskRegistry(), asyncio.Event(), list[Flight]()
     head = head_of(ObjectFacts(Version('"v"'), 4, "", ()), 4, 0.0)
@@ -85,7 +122,8 @@ async def test_flights_with_the_result_live_until_all_waiters_have_run() -> None
         flight.advance(4)
         return ResolvedVersion(head, "fetched", {0: flight})
 
-    lookup = SharedLookup(tasks, work(), "label")
+    lookup = SharedLookup()
+    lookup.run(tasks, work(), "label")
 
     async def reader(*, follows: bool) -> None:
         result = await lookup.wait()

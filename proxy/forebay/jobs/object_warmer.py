@@ -87,7 +87,7 @@ class ObjectWarmer:
             return
         block = decision.block
         first = Span(0, max(block, self._source.bounds.edge.max_run // block * block))
-        resolution = await self._resolver.resolve(LookupRequest(name, decision, first))
+        resolution = await self._resolver.resolve(LookupRequest(name, decision, first), leads=True)
         match resolution:
             case ResolvedVersion(head, _, flights, joined):
                 pass
@@ -117,4 +117,5 @@ class ObjectWarmer:
                         await self._source.tiers.flush()
         finally:
             body.close()
+            resolution.release_flights()
         await self._source.tiers.flush()

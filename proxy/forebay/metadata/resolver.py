@@ -49,7 +49,7 @@ from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidate
 from forebay.peers.owners import LookupStatus, Owner, OwnerResponse, Peers
 from forebay.policy.rules import Decision
 from forebay.protocol.response_headers import agrees
-from forebay.storage.slab_allocator import preallocate_buffer
+from forebay.storage.slab_allocator import is_preallocated, preallocate_buffer
 
 OPENING_TIMEOUT: Final = 1.0
 """Seconds that a reader with a head of its own waits for another identity's opening, which brings the blocks."""
@@ -121,8 +121,10 @@ class Resolver:
         """Whether the origin has lately allowed `identity` to read `name`, or need not be asked."""
         return identity is None or self.permissions.is_allowed(identity, name, self.heads.clock())
 
-    async def resolve(self, request: LookupRequest) -> Resolution:
-        """Returns the version, or the origin's response in its place. Raises OriginError when it can't be read."""
+    async def resolve(self, request: LookupRequest, *, leads: bool = False) -> Resolution:
+        """Returns the version, or the origin's response in its place. Raises OriginError when it can't be read.
+
+        `leads`: whether a GET that opens the object runs in this task (see SharedLookup.lead)."""
         if request.version_id is not None:
             return await self._resolve_by_id(request, request.version_id)
         name, decision, identity = request.name, request.decision, request.identity
@@ -136,7 +138,7 @@ class Resolver:
             return ResolvedVersion(head, "fresh")
         strict = self._is_strict(request)
         if head is None:
-            resolution, joined = await self._share_opening(request, strict=strict)
+            resolution, joined = await self._share_opening(request, strict=strict, leads=leads)
             if not (strict and joined):
                 return resolution
             # Sent before this reader came: what was refused then may be there by now.
@@ -161,7 +163,7 @@ class Resolver:
     def _is_strict(self, request: LookupRequest) -> bool:
         return request.no_cache or self.heads.is_always_checked(request.name, request.decision)
 
-    async def _share_opening(self, request: LookupRequest, *, strict: bool) -> tuple[Resolution, bool]:
+    async def _share_opening(self, request: LookupRequest, *, strict: bool, leads: bool) -> tuple[Resolution, bool]:
         name, identity, method = request.name, request.identity, _method(request)
         other = None
         if method == "GET":
@@ -170,7 +172,7 @@ class Resolver:
             if self._peers.owns(name):  # looked up now: of two that begin at once, the second waits for the first
                 other = self._lookups.find_opening(name, other_than=identity)
         return await self._lookups.share(
-            name, LookupKey(method, identity), lambda: self._open(request, other, strict=strict)
+            name, LookupKey(method, identity), lambda: self._open(request, other, strict=strict), leads=leads
         )
 
     async def _open(self, request: LookupRequest, other: SharedLookup | None, *, strict: bool) -> Resolution:
@@ -216,9 +218,9 @@ class Resolver:
     async def _fetch_from_origin(self, request: LookupRequest, known: Head | None) -> Resolution:
         name, span, identity, version_id = request.name, request.span, request.identity, request.version_id
         since, requested_at = self.heads.now()
-        if span is not None:
+        if span is not None and not is_preallocated(first := min(request.decision.block, span.length)):
             # Behind the request, which leaves in this turn of the loop: there is time while the origin answers.
-            asyncio.get_running_loop().call_soon(preallocate_buffer, min(request.decision.block, span.length))
+            asyncio.get_running_loop().call_soon(preallocate_buffer, first)
         answer = await self._reads.open_read(
             name,
             span,

@@ -1,9 +1,12 @@
 """Shared lookups: one request to the origin under way, its result, and any number of readers waiting for it.
 
     start ──> running ──> done: the callbacks run, then every waiter gets the result, or the exception
-                 └── cancelled: every waiter is cancelled
+                 └── cancelled: every waiter is cancelled, or starts it anew
 
-A lookup belongs to the task registry. Readers come and go; none of them cancels it by leaving.
+A lookup runs in a task of its own, which belongs to the task registry: readers come and go, and none of them cancels it
+by leaving. Or it runs in the task of the reader that has started it (`lead`), which saves the task: for readers that
+are cancelled when the process ends, as the reads of clients are, or that nobody waits for. If such a reader is
+cancelled all the same, one of the waiters starts the lookup anew.
 
 Flights that come with a result are followed here from the moment it is known until every waiter has had one turn of the
 loop to follow them. Otherwise they would end as unwanted, or their buffers would be released, before their readers run.
@@ -14,6 +17,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from forebay.core.errors import ForebayError
 from forebay.core.heads import Head
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
@@ -45,28 +49,36 @@ class ResolvedVersion:
     joined: bool = False
     """Whether another reader had started the lookup."""
 
+    def release_flights(self) -> None:
+        """Gives up the flights that have landed and nobody follows. Called by the reader that led the lookup, once it
+        has followed those that it wants."""
+        for flight in self.flights.values():
+            flight.finish()
+
 
 Resolution: TypeAlias = ResolvedVersion | ErrorResponse | Uncacheable
+
+
+class AbandonedLookup(ForebayError):
+    """The reader that led the lookup was cancelled. Nobody but SharedLookups needs to know."""
 
 
 class SharedLookup:
     """One lookup under way. See the module."""
 
-    __slots__ = ("_callbacks", "_result", "_waiters", "_waiting", "_work", "is_done")
+    __slots__ = ("_callbacks", "_result", "_waiters", "_waiting", "is_done")
 
-    def __init__(self, tasks: TaskRegistry, work: Coroutine[Any, Any, Resolution], label: str) -> None:
-        """Starts `work` as a task. `label` is for the log."""
+    def __init__(self) -> None:
         self._result: Resolution | None = None
         self._callbacks: list[Callable[[], None]] = []
         self._waiters: list[asyncio.Future[Resolution]] = []
         self._waiting = 0
-        self._work = work
         self.is_done = False
         """Whether it has a result, or never will."""
-        tasks.spawn(self._run(), label).add_done_callback(self._task_done)
 
     async def wait(self) -> Resolution:
-        """Returns the result; raises what the lookup failed with. Not to be called when it is done."""
+        """Returns the result; raises what the lookup failed with, or AbandonedLookup. Not to be called when it is
+        done."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Resolution] = loop.create_future()
         self._waiters.append(waiter)
@@ -82,16 +94,56 @@ class SharedLookup:
         """Calls `callback` when the lookup is done, before any waiter runs."""
         self._callbacks.append(callback)
 
-    async def _run(self) -> Resolution:
-        result = self._result = await self._work
+    def run(self, tasks: TaskRegistry, work: Coroutine[Any, Any, Resolution], label: str) -> None:
+        """Runs `work` in a task. `label` is for the log."""
+
+        async def run() -> None:
+            self._deliver(await work)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            work.close()  # never started, if the task was cancelled at once
+            for waiter in self._finish():  # none are left after a result
+                if waiter.done():
+                    continue
+                if task.cancelled():
+                    waiter.cancel()
+                elif (failure := task.exception()) is not None:
+                    waiter.set_exception(failure)
+            self._release_flights()
+
+        tasks.spawn(run(), label).add_done_callback(ended)
+
+    async def lead(self, work: Coroutine[Any, Any, Resolution]) -> Resolution:
+        """Runs `work` in the task of the caller, and returns its result. The caller follows the flights that it wants
+        before anything else runs, and calls `release_flights` in the end."""
+        try:
+            result = await work
+        except asyncio.CancelledError:
+            self._fail(AbandonedLookup())
+            raise
+        except BaseException as failure:
+            self._fail(failure)
+            raise
+        if self._waiting:
+            self._deliver(result)
+        else:
+            self._finish()
+        return result
+
+    def _deliver(self, result: Resolution) -> None:
+        self._result = result
         if isinstance(result, ResolvedVersion):
             for flight in result.flights.values():
                 flight.follow()  # left by _release_flights
-        # Here rather than in _task_done: one turn of the loop earlier.
+        # Here rather than when the task has ended: one turn of the loop earlier.
         for waiter in self._finish():
             if not waiter.done():
                 waiter.set_result(result)
-        return result
+
+    def _fail(self, failure: BaseException) -> None:
+        for waiter in self._finish():
+            if not waiter.done():
+                waiter.set_exception(failure)
 
     def _finish(self) -> list[asyncio.Future[Resolution]]:
         """Marks the lookup done and returns the waiters still to be woken."""
@@ -101,17 +153,6 @@ class SharedLookup:
             callback()
         waiters, self._waiters = self._waiters, []
         return waiters
-
-    def _task_done(self, task: asyncio.Task[Resolution]) -> None:
-        self._work.close()  # never started, if the task was cancelled at once
-        for waiter in self._finish():  # none are left after a result
-            if waiter.done():
-                continue
-            if task.cancelled():
-                waiter.cancel()
-            elif (failure := task.exception()) is not None:
-                waiter.set_exception(failure)
-        self._release_flights()
 
     def _release_flights(self) -> None:
         result = self._result
@@ -129,14 +170,24 @@ class SharedLookups:
         self._shared: dict[ObjectName, dict[LookupKey, SharedLookup]] = {}
 
     async def share(
-        self, name: ObjectName, key: LookupKey, work: Callable[[], Coroutine[Any, Any, Resolution]]
+        self,
+        name: ObjectName,
+        key: LookupKey,
+        work: Callable[[], Coroutine[Any, Any, Resolution]],
+        *,
+        leads: bool = False,
     ) -> tuple[Resolution, bool]:
-        """Returns the result of the lookup under `key`, started if there is none, and whether it was joined."""
-        lookup = self.find(name, key)
-        if lookup is None:
-            return await self.start(name, key, work()).wait(), False
-        result = await lookup.wait()
-        return (replace(result, joined=True) if isinstance(result, ResolvedVersion) else result), True
+        """Returns the result of the lookup under `key`, started if there is none, and whether it was joined. `leads`:
+        whether one that is started runs in this task."""
+        while (lookup := self.find(name, key)) is not None:
+            try:
+                result = await lookup.wait()
+            except AbandonedLookup:
+                continue
+            return (replace(result, joined=True) if isinstance(result, ResolvedVersion) else result), True
+        if leads:
+            return await self._add(name, key).lead(work()), False
+        return await self.start(name, key, work()).wait(), False
 
     def find(self, name: ObjectName, key: LookupKey) -> SharedLookup | None:
         """Returns the lookup of `name` under `key`, to be joined at once or not at all."""
@@ -156,14 +207,21 @@ class SharedLookups:
 
     def start(self, name: ObjectName, key: LookupKey, work: Coroutine[Any, Any, Resolution]) -> SharedLookup:
         """Starts a lookup that others may join. None is under way under `key`."""
-        lookups = self._shared.setdefault(name, {})
-        lookup = lookups[key] = self.start_unshared(work, f"{key.kind} {name.path}")
-        lookup.add_done_callback(lambda: self._remove(name, lookups, key))
+        lookup = self._add(name, key)
+        lookup.run(self._tasks, work, f"{key.kind} {name.path}")
         return lookup
 
     def start_unshared(self, work: Coroutine[Any, Any, Resolution], label: str) -> SharedLookup:
         """Starts a lookup that nobody can join. `label` is for the log."""
-        return SharedLookup(self._tasks, work, label)
+        lookup = SharedLookup()
+        lookup.run(self._tasks, work, label)
+        return lookup
+
+    def _add(self, name: ObjectName, key: LookupKey) -> SharedLookup:
+        lookups = self._shared.setdefault(name, {})
+        lookup = lookups[key] = SharedLookup()
+        lookup.add_done_callback(lambda: self._remove(name, lookups, key))
+        return lookup
 
     def fence(self, name: ObjectName) -> None:
         """Keeps later readers from joining the lookups of `name` under way."""

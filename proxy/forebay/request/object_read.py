@@ -151,6 +151,8 @@ class ObjectReader:
                 return None
             else:
                 return None
+            finally:
+                found.release_flights()
         return Bypass("replaced again and again while it was read")
 
     async def _resolve(self, read: ReadContext) -> Resolution | Bypass:
@@ -167,7 +169,8 @@ class ObjectReader:
                 no_cache=requests_revalidation(headers),
                 identity=identity,
                 version_id=version_id,
-            )
+            ),
+            leads=True,
         )
 
     async def _answer_from(self, known: ResolvedVersion, read: ReadContext) -> None:
@@ -235,7 +238,9 @@ class ObjectReader:
                 return
             record.step = "tiers" if cache.startswith("hit") else "flight"
             while not body.is_complete:
-                source, piece = await body.next_piece()
+                # What is whole needs no plan, unless the client does not take it at once.
+                source, piece = whole if whole is not None else await body.next_piece()
+                whole = None
                 if not reply.started:
                     await self._start(read, selected, pairs, _with_worker_hit(cache, source, known), cached)
                 count = reply.accept(piece)

@@ -70,11 +70,17 @@ class SlabAllocator:
     def preallocate(self, length: int) -> None:
         """Populates the slot of the next buffer of this length: for a caller that waits now, and will not want to when
         it allocates."""
-        size = slot_length(length)
-        if length < MIN_SLOT or size > _MAX_POPULATED or self._warm.get(size):
+        if self.is_preallocated(length):
             return
+        size = slot_length(length)
         with suppress(OSError):
             self.free(*self._slot(size), size)
+
+    def is_preallocated(self, length: int) -> bool:
+        """Returns whether the next buffer of this length takes no time to allocate: there is a free slot, or it is
+        short, or too long to be populated at once."""
+        size = slot_length(length)
+        return bool(self._warm.get(size)) or length < MIN_SLOT or size > _MAX_POPULATED
 
     def _slot(self, size: int) -> tuple[mmap.mmap, int]:
         with self._lock:
@@ -128,3 +134,8 @@ def allocate_buffer(length: int) -> memoryview:
 def preallocate_buffer(length: int) -> None:
     """Does SlabAllocator.preallocate with the allocator of the process."""
     _ALLOCATOR.preallocate(length)
+
+
+def is_preallocated(length: int) -> bool:
+    """Does SlabAllocator.is_preallocated with the allocator of the process."""
+    return _ALLOCATOR.is_preallocated(length)

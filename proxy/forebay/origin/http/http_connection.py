@@ -76,6 +76,10 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._target: memoryview | None = None
         self._waiter: asyncio.Future[int] | None = None
         self._fault: ConnectionFault | None = None
+        self._deadline = 0.0
+        """When `_waiter` fails, with `_timed_out`."""
+        self._timed_out = response_timed_out
+        self._timer: asyncio.TimerHandle | None = None
         self._reading = True
         self.ended = True
         """Whether the response was received to its last byte, or there is none."""
@@ -146,6 +150,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         transport, self._transport = self._transport, None
         if transport is not None:
             self._buffer, self._start, self._stop = _EMPTY, 0, 0
+            self._cancel_timer()
             transport.abort()
             self._on_closed(self)
 
@@ -195,12 +200,28 @@ class HttpConnection(asyncio.BufferedProtocol):
             raise self._fault
         waiter: asyncio.Future[int] = self._loop.create_future()
         self._waiter = waiter
-        timer = self._loop.call_later(seconds, self._fail, timed_out)
+        self._deadline, self._timed_out = self._loop.time() + seconds, timed_out
+        if self._timer is None or self._deadline < self._timer.when():
+            self._arm()
         try:
             return await waiter
         finally:
-            timer.cancel()
             self._waiter = None
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(self._deadline, self._look_at_deadline)
+
+    def _look_at_deadline(self) -> None:
+        """The timer is not cancelled when bytes have arrived in time, as they nearly always do: it may be early."""
+        self._timer = None
+        if self._waiter is None:
+            return
+        if self._loop.time() < self._deadline:
+            self._arm()
+        else:
+            self._fail(self._timed_out)
 
     def _fail(self, fault: Callable[[], ConnectionFault]) -> None:
         self._fault = fault()
@@ -310,7 +331,13 @@ class HttpConnection(asyncio.BufferedProtocol):
             else:
                 self._fail(lambda: connection_lost(exc, within=head is not None))
         if transport is not None:
+            self._cancel_timer()
             self._on_closed(self)
+
+    def _cancel_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext:

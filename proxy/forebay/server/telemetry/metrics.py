@@ -210,17 +210,18 @@ class Metrics:
             self._observe(event)
 
     def _observe(self, event: events.Event) -> None:
+        counters = self._counters
         match event:  # the events of every miss first
             case events.OriginBytesRead(size, rule):
-                self.count("forebay_origin_read_bytes_total", rule, by=size)
+                counters["forebay_origin_read_bytes_total"][(rule,)] += size
                 self._rules[rule].fetched += size
             case events.FlightStarted(blocks):
-                self.count("forebay_flights_started_total", by=blocks)
+                counters["forebay_flights_started_total"][()] += blocks
             case events.BlockAdmitted(tier, size):
-                self.count("forebay_tier_admitted_blocks_total", tier)
-                self.count("forebay_tier_admitted_bytes_total", tier, by=size)
+                counters["forebay_tier_admitted_blocks_total"][(tier,)] += 1
+                counters["forebay_tier_admitted_bytes_total"][(tier,)] += size
             case events.OriginAnswered(operation, status, seconds):
-                self.count("forebay_origin_requests_total", operation, str(status))
+                counters["forebay_origin_requests_total"][operation, str(status)] += 1
                 self._histograms["forebay_origin_seconds"][(operation,)].add(seconds)
             case events.BytesWarmed(size, rule):
                 self._rules[rule].warmed += size
