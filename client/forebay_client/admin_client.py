@@ -11,7 +11,7 @@ port is on this machine or on this network.
 import http.client
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode
 
@@ -91,6 +91,10 @@ class AdminClient:
         """POST with JSON fields."""
         return self._request("POST", path, None, json.dumps(fields).encode(), "application/json")
 
+    def post_stream(self, path: str, query: Mapping[str, str], pieces: Iterable[bytes]) -> JsonObject:
+        """POST with a body that is sent as it is read. It may come from a generator, whose errors pass through."""
+        return self._request("POST", path, query, pieces, "application/octet-stream")
+
     def put(self, path: str, fields: Mapping[str, object]) -> JsonObject:
         """PUT with JSON fields."""
         return self._request("PUT", path, None, json.dumps(fields).encode(), "application/json")
@@ -104,7 +108,12 @@ class AdminClient:
         return self._request("DELETE", path, query, b"", "application/json")
 
     def _request(
-        self, method: str, path: str, query: Mapping[str, str] | None, body: bytes | None, content_type: str | None
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: bytes | Iterable[bytes] | None,
+        content_type: str | None,
     ) -> JsonObject:
         target = f"{path}?{urlencode(query)}" if query else path
         try:
@@ -133,7 +142,9 @@ class AdminClient:
             return answer
         raise self._refused(status, answer)
 
-    def _exchange(self, method: str, target: str, body: bytes | None, content_type: str | None) -> tuple[int, bytes]:
+    def _exchange(
+        self, method: str, target: str, body: bytes | Iterable[bytes] | None, content_type: str | None
+    ) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection(self.address.host, self.address.port, timeout=self._timeout)
         try:
             connection.connect()
@@ -146,9 +157,12 @@ class AdminClient:
                 connection.putheader("Authorization", b"Bearer " + self.token.encode(errors="surrogateescape"))
             if content_type is not None:
                 connection.putheader("Content-Type", content_type)
-            if body is not None:
+            is_chunked = body is not None and not isinstance(body, bytes)
+            if isinstance(body, bytes):
                 connection.putheader("Content-Length", str(len(body)))
-            connection.endheaders(body)
+            elif is_chunked:
+                connection.putheader("Transfer-Encoding", "chunked")
+            connection.endheaders(body, encode_chunked=is_chunked)
             response = connection.getresponse()
             return response.status, response.read()
         finally:

@@ -16,11 +16,13 @@ from forebay_client.command_context import CommandContext
 from forebay_client.datasets_command import run_datasets
 from forebay_client.explanation_lines import explanation_lines
 from forebay_client.human_format import escape_unprintable, format_plural, format_size
+from forebay_client.job_report import UnwritableReport
 from forebay_client.jobs_command import run_jobs
+from forebay_client.key_files import FORMATS, KeyFile, UnreadableFile, key_file
 from forebay_client.ls_command import run_ls
 from forebay_client.stats_screen import stats_lines
 from forebay_client.top_command import run_top
-from forebay_client.warm_command import parse_key_list, run_warm, warm_request
+from forebay_client.warm_command import WarmRequest, run_warm
 
 Argument: TypeAlias = tuple[str, dict[str, Any]]
 """The name, and the settings of argparse's `add_argument`."""
@@ -74,35 +76,62 @@ def _top(admin: AdminClient, context: CommandContext, args: argparse.Namespace) 
 
 
 def _warm(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    keys = _keys(context, args.keys) if args.keys is not None else None
-    if keys is not None and args.location.prefix:
-        raise UsageError("With --keys the location is a bucket alone: the list holds whole keys.")
-    if keys == []:
-        raise UsageError(f"There is no key in {args.keys}.")
-    if args.if_fits and keys is not None:
-        raise UsageError("--if-fits needs a prefix: the sizes of a list of keys are not known before.")
-    if args.check and (args.concurrency is not None or args.if_fits):
-        raise UsageError("--check fetches nothing; it has no --concurrency and no --if-fits.")
-    fields = warm_request(args.location, keys, args.concurrency, check=args.check, if_fits=args.if_fits)
-    return run_warm(admin, context, fields, wait=args.wait or args.check, as_json=args.json)
-
-
-def _keys(context: CommandContext, name: str) -> list[str]:
+    files = [key_file(args.keys, "keys")] if args.keys is not None else []
+    files += [key_file(args.manifest, args.format)] if args.manifest is not None else []
+    _check_warm(args, files)
+    bounds = {
+        "concurrency": args.concurrency,
+        "check": args.check or None,
+        "if_fits": args.if_fits or None,
+        "rate": args.rate,
+        "until": args.until,
+        "newer_than": args.newer_than,
+    }
+    request = WarmRequest(
+        args.location,
+        files,
+        args.columns,
+        args.literal,
+        {name: value for name, value in bounds.items() if value is not None},
+    )
+    is_followed = args.wait or args.check
     try:
-        if name == "-":
-            return parse_key_list(context.stdin)
-        with Path(name).open(encoding="utf-8", newline="\n") as lines:
-            return parse_key_list(lines)
-    except OSError as error:
-        raise UsageError(f"{name} can't be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{name} is not UTF-8, as keys are.") from error
+        return run_warm(admin, context, request, wait=is_followed, report=args.report, as_json=args.json)
+    except (UnreadableFile, UnwritableReport) as error:
+        raise UsageError(str(error)) from error
+
+
+def _check_warm(args: argparse.Namespace, files: list[KeyFile]) -> None:
+    if not args.location and not files:
+        raise UsageError("Say what to warm: s3://bucket/prefix, --keys FILE or --manifest FILE.")
+    if files and (len(args.location) > 1 or any(each.prefix for each in args.location)):
+        raise UsageError("With a list the location is a bucket alone, of the keys that name none: s3://bucket.")
+    if args.if_fits and files:
+        raise UsageError("--if-fits needs a prefix: the sizes of a list of keys are not known before.")
+    if args.newer_than is not None and files:
+        raise UsageError("--newer-than needs a prefix or a glob: a list of keys has no dates.")
+    fetching = (args.concurrency, args.rate, args.until, args.if_fits or None, args.report)
+    if args.check and any(each is not None for each in fetching):
+        raise UsageError(
+            "--check fetches nothing; it has no --concurrency, --rate, --until, --if-fits and no --report."
+        )
+    if args.report is not None and not args.wait:
+        raise UsageError("--report is written at the job's end: it needs --wait, or `forebay jobs show ID --report`.")
+    if args.manifest is None and (args.format is not None or args.columns is not None):
+        raise UsageError("--format and --columns describe a manifest: --manifest FILE.")
+    if args.columns is not None and args.format != "s3-inventory":
+        raise UsageError("--columns are those of an inventory: --format s3-inventory.")
 
 
 def _jobs(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
     if (args.action == "ls") != (args.id is None):
-        raise UsageError("Say `forebay jobs`, `forebay jobs show ID` or `forebay jobs cancel ID`.")
-    return run_jobs(admin, context, args.action, args.id, as_json=args.json)
+        raise UsageError("Say `forebay jobs`, or `forebay jobs` with show, wait or cancel, and an ID.")
+    if args.report is not None and args.action not in {"show", "wait"}:
+        raise UsageError("--report is of one job: `forebay jobs show ID --report FILE`.")
+    try:
+        return run_jobs(admin, context, args.action, args.id, report=args.report, as_json=args.json)
+    except UnwritableReport as error:
+        raise UsageError(str(error)) from error
 
 
 def _ls(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
@@ -176,11 +205,12 @@ _LOCATION: Final[Argument] = (
     "location",
     {"type": location, "metavar": "s3://bucket/prefix", "help": "which objects"},
 )
+_LOCATIONS: Final = {"type": location, "nargs": "*", "metavar": "s3://bucket/prefix"}
 _INTERVAL: Final = {"type": interval, "default": 1.0, "metavar": "SECONDS"}
 _CONCURRENCY: Final = {"type": positive, "metavar": "N"}
 _FILE: Final = {"metavar": "FILE"}
 _SIZE: Final = {"metavar": "SIZE"}
-_ACTION: Final = {"nargs": "?", "choices": ("ls", "show", "cancel"), "default": "ls", "metavar": "ACTION"}
+_ACTION: Final = {"nargs": "?", "choices": ("ls", "show", "wait", "cancel"), "default": "ls", "metavar": "ACTION"}
 _ORDER: Final = {"choices": ("key", "size", "cached"), "default": "key", "metavar": "ORDER"}
 
 COMMANDS: Final[dict[str, ClientCommand]] = {
@@ -194,20 +224,36 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
         _warm,
         "Bring objects into the cache before they are read.",
         (
-            _LOCATION,
+            ("location", {**_LOCATIONS, "help": "which objects; `*`, `**` and `?` are wildcards"}),
             ("--wait", {"action": "store_true", "help": "stay and show progress; Ctrl-C cancels the job"}),
             ("--concurrency", {**_CONCURRENCY, "help": "objects at once, up to 256 (default: the server's)"}),
             ("--keys", {**_FILE, "help": "warm the keys in this file, one a line; '-' is standard input"}),
+            ("--manifest", {**_FILE, "help": "warm the objects of a CSV, JSONL or inventory file; '-' likewise"}),
+            (
+                "--format",
+                {
+                    "choices": FORMATS,
+                    "metavar": "FORMAT",
+                    "help": "keys, jsonl, csv, s3-inventory (default: by name)",
+                },
+            ),
+            ("--columns", {"metavar": "NAMES", "help": "of an inventory, as its fileSchema (default: Bucket,Key)"}),
+            ("--literal", {"action": "store_true", "help": "`*` and `?` stand for themselves"}),
+            ("--newer-than", {"metavar": "WHEN", "help": "leave out what was modified before: 7d, or 2026-11-01"}),
+            ("--rate", {**_SIZE, "help": "bytes a second to fetch at most, e.g. 200MiB"}),
+            ("--until", {"metavar": "SHARE", "help": "end when its objects have this share of the cache, or a size"}),
+            ("--report", {**_FILE, "help": "write what could not be warmed to this file, a JSON object a line"}),
             ("--check", {"action": "store_true", "help": "fetch nothing, and say what is cached"}),
             ("--if-fits", {"action": "store_true", "help": "fetch nothing unless all of it fits into the cache"}),
         ),
     ),
     "jobs": ClientCommand(
         _jobs,
-        "List the warm-ups that run, and the latest that ended; show or cancel one.",
+        "List the warm-ups that run, and the latest that ended; show, follow or cancel one.",
         (
-            ("action", {**_ACTION, "help": "ls (default), show or cancel"}),
-            ("id", {"nargs": "?", "metavar": "ID", "help": "the job that is shown or cancelled"}),
+            ("action", {**_ACTION, "help": "ls (default), show, wait or cancel"}),
+            ("id", {"nargs": "?", "metavar": "ID", "help": "the job that is shown, followed or cancelled"}),
+            ("--report", {**_FILE, "help": "write what it could not warm to this file, a JSON object a line"}),
         ),
     ),
     "ls": ClientCommand(

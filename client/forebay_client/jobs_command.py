@@ -1,26 +1,44 @@
-"""`forebay jobs`: lists the warm-up jobs, shows one, or cancels one."""
+"""`forebay jobs`: lists the warm-up jobs, shows one, follows one to its end, or cancels one."""
 
 from forebay_client.admin_client import AdminClient, JsonObject, api_path
 from forebay_client.command_context import CommandContext
-from forebay_client.human_format import escape_unprintable
+from forebay_client.human_format import escape_unprintable, format_plural
+from forebay_client.job_report import exit_code, misfit, report_job, write_report
 from forebay_client.text_tables import jobs_table
-from forebay_client.warm_command import misfit, report_job
+from forebay_client.warm_command import follow_job
 
 
-def run_jobs(admin: AdminClient, context: CommandContext, action: str, job_id: str | None, *, as_json: bool) -> int:
-    """Carry out "ls", or "show" or "cancel" of a job; the exit code, 1 if a job to cancel had ended before."""
+def run_jobs(
+    admin: AdminClient,
+    context: CommandContext,
+    action: str,
+    job_id: str | None,
+    *,
+    report: str | None = None,
+    as_json: bool,
+) -> int:
+    """Carry out "ls", or "show", "wait" or "cancel" of a job. The exit code: 1 if a job to cancel had ended before; of
+    "wait" that of `forebay warm --wait`."""
     if job_id is None:
         return _list_jobs(admin, context, as_json=as_json)
     path = api_path("jobs", job_id)
     job = admin.delete(path) if action == "cancel" else admin.get(path)
+    if action == "wait":
+        job = follow_job(admin, context, job, as_json=as_json)
+    if report is not None:
+        write_report(admin, job, report)
     if as_json:
         context.screen.write_json(job)
     elif action == "show":
         _show(context, job)
+    elif action == "wait":
+        report_job(context.screen, job)
     elif job["state"] == "cancelled":
         context.screen.write_line(f"Cancelled job {escape_unprintable(job['id'])}.")
     else:
         context.screen.write_error(f"Job {escape_unprintable(job['id'])} had ended before: {job['state']}.")
+    if action == "wait":
+        return exit_code(job)
     return 1 if action == "cancel" and job["state"] != "cancelled" else 0
 
 
@@ -32,7 +50,7 @@ def _list_jobs(admin: AdminClient, context: CommandContext, *, as_json: bool) ->
     elif jobs:
         context.screen.write_lines(jobs_table(jobs, context.wall_clock()))
     else:
-        context.screen.write_error("There are no jobs since Forebay was started.")
+        context.screen.write_error("There are no jobs.")
     return 0
 
 
@@ -40,5 +58,10 @@ def _show(context: CommandContext, job: JsonObject) -> None:
     context.screen.write_lines(jobs_table([job], context.wall_clock()))
     if job["state"] in {"done", "failed"}:
         report_job(context.screen, job)
-    elif job["fits"] is False:
+        return
+    if job["waiting_for"] is not None:
+        context.screen.write_line(f"It waits: {escape_unprintable(job['waiting_for'])}.")
+    if job["resumed"]:
+        context.screen.write_line(f"It has gone on after {format_plural(job['resumed'], 'restart')}.")
+    if job["fits"] is False:
         context.screen.write_line(f"{misfit(job)}.")

@@ -1,8 +1,9 @@
 """The command `forebay`: parses the command line, runs it, and turns every outcome into an exit code.
 
     0  done
-    1  failed, was cancelled, or its output was no longer wanted
+    1  failed, or its output was no longer wanted
     2  used wrongly
+    3, 4, 5  of warm-up jobs: see job_report
 
 Scripts rely on the commands, the options, the codes and the JSON; docs/cli.md is the contract.
 """

@@ -10,6 +10,7 @@ from typing import Protocol, Self
 from forebay_client.admin_client import JsonObject
 from forebay_client.command_context import Screen
 from forebay_client.human_format import (
+    escape_unprintable,
     format_count,
     format_duration,
     format_plural,
@@ -17,7 +18,6 @@ from forebay_client.human_format import (
     format_share,
     format_size,
 )
-from forebay_client.throughput import JobSpeed
 
 LINE_INTERVAL = 10.0
 """Seconds between two lines in a log."""
@@ -59,16 +59,15 @@ class LineDisplay(NoDisplay):
     """A line every ten seconds, for logs."""
 
     def __init__(self, screen: Screen) -> None:
-        self._screen, self._pace, self._last = screen, JobSpeed(), float("-inf")
+        self._screen, self._last = screen, float("-inf")
 
     def show(self, job: JsonObject, now: float) -> None:
         """Write a line if the last was ten seconds ago. None of an ended job, which is reported."""
-        if job["state"] != "running":
+        if job["state"] not in {"queued", "running"}:
             return
-        self._pace.add_sample(now, job)
         if now - self._last >= LINE_INTERVAL:
             self._last = now
-            self._screen.write_line(", ".join((*amounts(job), *forecast(job, self._pace))))
+            self._screen.write_line(", ".join((*amounts(job), *forecast(job))))
             self._screen.out.flush()
 
     def warn(self, sentence: str) -> None:
@@ -82,7 +81,7 @@ class BarDisplay(NoDisplay):
     def __init__(self, screen: Screen) -> None:
         from rich.live import Live  # noqa: PLC0415 - rich costs more than most commands; see command_context
 
-        self._pace, self._stack = JobSpeed(), ExitStack()
+        self._stack = ExitStack()
         self._live = Live(console=screen.rich_console(), auto_refresh=False)
 
     def __enter__(self) -> Self:
@@ -98,11 +97,10 @@ class BarDisplay(NoDisplay):
         from rich.table import Table  # noqa: PLC0415 - as above
         from rich.text import Text  # noqa: PLC0415 - as above
 
-        self._pace.add_sample(now, job)
         ratio = ratio_done(job)
         bar = ProgressBar(total=1.0, completed=ratio or 0.0, pulse=ratio is None, width=40, animation_time=now)
         top = Table.grid(padding=(0, 3, 0, 0))
-        top.add_row(bar, Text("   ".join(forecast(job, self._pace)), no_wrap=True, overflow="ellipsis"))
+        top.add_row(bar, Text("   ".join(forecast(job)), no_wrap=True, overflow="ellipsis"))
         rows = Table.grid()
         rows.add_row(top)
         rows.add_row(Text("   ".join(amounts(job)), no_wrap=True, overflow="ellipsis"))
@@ -126,15 +124,19 @@ def amounts(job: JsonObject) -> tuple[str, ...]:
     return (*found, f"{format_count(job['failed'])} failed") if job["failed"] else found
 
 
-def forecast(job: JsonObject, pace: JobSpeed) -> tuple[str, ...]:
+def forecast(job: JsonObject) -> tuple[str, ...]:
     """Speed and time left, e.g. "85 MiB/s", "2 min 10 s left"."""
+    if job["state"] == "queued":
+        return ("waits for other jobs",) if job["waiting_for"] is None else (escape_unprintable(job["waiting_for"]),)
     if job["state"] != "running":
         return ()
     parts: list[str] = []
-    if pace.bytes_per_second is not None:
-        parts.append(format_rate(pace.bytes_per_second))
-    ratio, left = ratio_done(job), pace.seconds_left(job)
-    if not job["listing_ended"]:
+    if job["bytes_per_second"] is not None:
+        parts.append(format_rate(job["bytes_per_second"]))
+    ratio, left = ratio_done(job), job["seconds_left"]
+    if job["waiting_for"] is not None:
+        parts.append(f"waits: {escape_unprintable(job['waiting_for'])}")
+    elif not job["listing_ended"]:
         parts.append("listing")
     elif left is not None:
         parts.append(f"{format_duration(left)} left")

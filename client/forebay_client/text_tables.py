@@ -14,6 +14,7 @@ from forebay_client.human_format import (
     SIZE_WIDTH,
     escape_unprintable,
     format_age,
+    format_duration,
     format_plural,
     format_share,
     format_size,
@@ -122,6 +123,7 @@ JOBS = (
     Column("FAILED", right=True),
     Column("KEPT", right=True),
     Column("BYTES", right=True),
+    Column("LEFT", right=True),
     Column("AGE", right=True),
     Column("WHAT"),
 )
@@ -133,11 +135,15 @@ def jobs_table(jobs: Sequence[JsonObject], now: float) -> Iterator[ScreenLine]:
 
 
 def job_target(job: JsonObject) -> str:
-    """The objects of a job: "s3://b/p", or "40 keys of s3://b"."""
-    if job["prefix"] is None:
-        keys, bucket = format_plural(job["listed"], "key"), str(Location(job["bucket"], ""))
-        return f"{keys} of {escape_unprintable(bucket)}"
-    return escape_unprintable(str(Location(job["bucket"], job["prefix"])))
+    """The objects of a job: "s3://b/p", "s3://b/p and 2 more", or "40 keys of s3://b"."""
+    parts: list[str] = []
+    if job["listed_keys"]:
+        bucket = f" of {escape_unprintable(str(Location(job['bucket'], '')))}" if job["bucket"] else ""
+        parts.append(f"{format_plural(job['listed_keys'], 'key')}{bucket}")
+    if job["sources"]:
+        more = job["listed_sources"] - 1
+        parts.append(escape_unprintable(job["sources"][0]) + (f" and {more:,} more" if more else ""))
+    return " and ".join(parts) or escape_unprintable(str(Location(job["bucket"], job["prefix"] or "")))
 
 
 def _job_row(job: JsonObject, now: float) -> tuple[str, ...]:
@@ -150,6 +156,7 @@ def _job_row(job: JsonObject, now: float) -> tuple[str, ...]:
         f"{job['failed']:,}",
         "-" if job["kept"] is None else f"{job['kept']:,}",
         format_size(job["bytes_done"]),
+        "-" if job["seconds_left"] is None else format_duration(job["seconds_left"]),
         format_age(now - job["started_at"]),
         f"check of {job_target(job)}" if job["check"] else job_target(job),
     )

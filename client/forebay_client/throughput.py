@@ -1,13 +1,8 @@
-"""Throughput: rates between two readings of counters, and the speed of a job. Pure: times are arguments."""
+"""Throughput: rates between two readings of counters. Pure: times are arguments."""
 
-from collections import deque
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from forebay_client.admin_client import JsonObject
-
-WINDOW = 30.0
-"""Seconds over which a job's speed is averaged: long enough to be steady, short enough to follow a change."""
 
 
 class Rates(NamedTuple):
@@ -46,31 +41,3 @@ def rates_between(before: JsonObject, after: JsonObject, seconds: float) -> Rate
 
 def _errors(stats: JsonObject) -> int:
     return sum(count for status, count in stats["requests"]["by_status"].items() if int(status) >= 500)
-
-
-@dataclass(slots=True)
-class JobSpeed:
-    """The speed of a job, from samples of it."""
-
-    _samples: deque[tuple[float, int]] = field(default_factory=deque)
-
-    def add_sample(self, now: float, job: JsonObject) -> None:
-        """Note the job's bytes at the time `now`, in seconds."""
-        self._samples.append((now, job["bytes_done"]))
-        while len(self._samples) > 2 and now - self._samples[0][0] > WINDOW:
-            self._samples.popleft()
-
-    @property
-    def bytes_per_second(self) -> float | None:
-        """The average over WINDOW; None before the second sample."""
-        if len(self._samples) < 2:
-            return None
-        (begun, first), (ended, last) = self._samples[0], self._samples[-1]
-        return (last - first) / (ended - begun) if ended > begun else None
-
-    def seconds_left(self, job: JsonObject) -> float | None:
-        """The estimate; None while the listing goes on, or while no bytes arrive."""
-        speed = self.bytes_per_second
-        if not speed or not job["listing_ended"]:
-            return None
-        return max(0.0, float(job["bytes_listed"] - job["bytes_done"]) / speed)

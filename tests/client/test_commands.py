@@ -262,11 +262,11 @@ def test_datasets(forebay: Typist, control: FakeControl) -> None:
 
 def test_jobs(forebay: Typist) -> None:
     typed = forebay.type("jobs")
-    assert (typed.code, typed.out, typed.err) == (0, "", "There are no jobs since Forebay was started.\n")
+    assert (typed.code, typed.out, typed.err) == (0, "", "There are no jobs.\n")
     forebay.type("warm", "s3://b/p")
     assert forebay.type("jobs").out == (
-        "JOB  STATE    OBJECTS  FAILED  KEPT  BYTES    AGE  WHAT\n"
-        "j1   running     0/0+       0     -    0 B  5 min  s3://b/p\n"
+        "JOB  STATE    OBJECTS  FAILED  KEPT  BYTES  LEFT    AGE  WHAT\n"
+        "j1   running     0/0+       0     -    0 B     -  5 min  s3://b/p\n"
     )
     assert [row["id"] for row in rows(forebay.type("jobs", "--json"))] == ["j1"]
 
@@ -277,7 +277,7 @@ def test_jobs_show_tells_what_became_of_a_job(forebay: Typist, control: FakeCont
     typed = forebay.type("jobs", "show", "j1")
     assert (typed.code, typed.out.splitlines()[1:]) == (
         0,
-        ["j1   failed      1/1       0     0  10 MiB  5 min  s3://b/p"],
+        ["j1   failed      1/1       0     0  10 MiB     -  5 min  s3://b/p"],
     )
     assert typed.err == "Warmed 1 object, 0 of them stayed in the cache (0 B of 10 MiB): the rest did not fit.\n"
     assert rows(forebay.type("jobs", "show", "j1", "--json"))[0]["kept"] == 0

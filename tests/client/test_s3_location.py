@@ -11,6 +11,7 @@ from forebay_client.s3_location import InvalidLocation, Location, parse_location
         ("s3://b", Location("b", "")),
         ("s3://b/", Location("b", "")),
         ("s3://b/p", Location("b", "p")),
+        ("oss://b/p", Location("b", "p")),
         ("s3://b//p/", Location("b", "/p/")),
         ("s3://b/a%2Fb?c#d e", Location("b", "a%2Fb?c#d e")),
     ],
@@ -19,7 +20,7 @@ def test_location_is_bucket_and_prefix(text: str, location: Location) -> None:
     assert parse_location(text) == location
 
 
-@pytest.mark.parametrize("text", ["", "b/p", "s3:/b", "s3://", "s3:///p", "S3://b", "oss://b/p", "http://b"])
+@pytest.mark.parametrize("text", ["", "b/p", "s3:/b", "s3://", "s3:///p", "S3://b", "oss:/b/p", "http://b"])
 def test_malformed_locations_are_rejected(text: str) -> None:
     with pytest.raises(InvalidLocation, match="s3://bucket/prefix"):
         parse_location(text)

@@ -1,6 +1,6 @@
 from typing import Any
 
-from forebay_client.throughput import JobSpeed, rates_between
+from forebay_client.throughput import rates_between
 
 
 def stats(uptime: float, *, total: int, errors: int, hit: int, origin: int, rule: str = "r") -> dict[str, Any]:
@@ -56,29 +56,3 @@ def test_no_rates_across_a_restart() -> None:
         )
         is None
     )
-
-
-def test_job_speed_needs_two_samples() -> None:
-    assert JobSpeed().bytes_per_second is None
-    pace = JobSpeed()
-    pace.add_sample(0.0, job(0))
-    assert pace.seconds_left(job(0)) is None
-    pace.add_sample(2.0, job(200))
-    assert pace.bytes_per_second == 100.0
-    assert pace.seconds_left(job(200)) == 8.0
-
-
-def test_time_left_is_unknown_without_end_or_speed() -> None:
-    pace = JobSpeed()
-    pace.add_sample(0.0, job(0))
-    pace.add_sample(1.0, job(0))
-    assert pace.seconds_left(job(0)) is None
-    pace.add_sample(2.0, job(100))
-    assert pace.seconds_left(job(100, listing_ended=False)) is None
-
-
-def test_job_speed_forgets_old_samples() -> None:
-    pace = JobSpeed()
-    for now, done in ((0.0, 0), (10.0, 1000), (20.0, 1000), (31.0, 1000), (60.0, 1000)):
-        pace.add_sample(now, job(done))
-    assert pace.bytes_per_second == 0.0

@@ -32,6 +32,7 @@ from harness.fake.actions import CloseAfter, Drop
 from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import Secret
 from harness.rig import Rig
+from harness.warm_orders import start_job
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "metrics.md").read_text()
@@ -83,7 +84,7 @@ async def test_everything_is_exported_after_traffic_of_every_sort(tmp_path: Path
         async with await client.open() as connection:
             await connection.send(b"GET this is not HTTP\r\n\r\n")
             assert (await connection.answer("GET")).status == 400
-        job = rig.parts.warm_ups.start("bucket", keys=["one"])
+        job = await start_job(rig.parts.warm_ups, "bucket", keys=("one",))
         await rig.parts.warm_ups.wait(job.id)
         await rig.worker.reload()
         # What takes a broken disk or a slow origin is told as the parts tell it; that they do is shown by their tests.

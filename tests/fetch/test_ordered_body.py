@@ -271,7 +271,7 @@ async def test_arrivals_store_all_blocks_without_reading_stored_ones() -> None:
         head = await rig.head()
         rig.tiers.admit(rig.block(head, 0), memoryview(bytes(BLOCK)))
         body = rig.body(head, Span(0, head.size))
-        assert [size async for size, _ in body.arrivals()] == [BLOCK] * 4 + [5]
+        assert [span.length async for span, _ in body.arrivals()] == [BLOCK] * 4 + [5]
         assert all(rig.tiers.has(rig.block(head, number)) for number in range(5))
         assert rig.origin.log.ranges() == [f"bytes={BLOCK}-{4 * BLOCK + 4}"]
 

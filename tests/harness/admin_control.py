@@ -16,15 +16,16 @@ from forebay.server.admin.admin_schema import (
     DecidedField,
     Document,
     Explanation,
+    FailurePage,
     GrantedAccess,
     Job,
     JobList,
     Purged,
     Resized,
     WarmFailure,
-    WarmOrder,
 )
 from forebay.server.admin.data_set_schema import DataSetList, DataSetStats, EpochStats
+from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.stats_schema import (
     BudgetStats,
@@ -36,6 +37,7 @@ from forebay.server.admin.stats_schema import (
     Stats,
     TierStats,
 )
+from forebay.server.admin.warm_order import WarmOrder
 
 MIB: Final = 1024 * 1024
 GIB: Final = 1024 * MIB
@@ -131,6 +133,8 @@ class FakeControl:
     """Raised by every method, if set."""
     calls: list[tuple[object, ...]] = field(default_factory=list)
     running: dict[str, Job] = field(default_factory=dict)
+    lists: dict[str, list[KeyListEntry]] = field(default_factory=dict)
+    survives: bool = False
 
     def _note(self, *question: object) -> None:
         self.calls.append(question)
@@ -163,12 +167,15 @@ class FakeControl:
         self._note("reload_config")
         return ConfigChanged((), ()) if self.has_file else None
 
-    async def start_job(self, order: WarmOrder) -> Job:
+    async def start_job(self, order: WarmOrder) -> Job | None:
         self._note("start_job", order)
-        listed = len(order.keys)
+        if not set(order.lists) <= set(self.lists):
+            return None
+        listed = len(order.keys) + sum(len(self.lists[each]) for each in order.lists)
+        sources = (*([f"s3://{order.bucket}/{order.prefix}"] if order.prefix else []), *order.locations, *order.globs)
         job = Job(
             id=f"j{len(self.running) + 1}",
-            bucket=order.bucket,
+            bucket=order.bucket or "b",
             prefix=order.prefix,
             state="running",
             reason=None,
@@ -176,7 +183,7 @@ class FakeControl:
             started_at=STARTED,
             ended_at=None,
             listed=listed,
-            listing_ended=bool(order.keys),
+            listing_ended=bool(listed),
             done=0,
             failed=0,
             bytes_listed=0,
@@ -184,6 +191,10 @@ class FakeControl:
             failures=(),
             check=order.check,
             if_fits=order.if_fits,
+            sources=sources,
+            listed_sources=len(sources),
+            listed_keys=listed,
+            survives=self.survives,
         )
         self.running[job.id] = job
         return job
@@ -191,6 +202,16 @@ class FakeControl:
     async def data_sets(self) -> DataSetList:
         self._note("data_sets")
         return DataSetList(self.sets)
+
+    async def extend_list(self, list_id: str, entries: list[KeyListEntry]) -> KeyList | None:
+        list_id = list_id or f"{len(self.lists):02x}"
+        self.lists.setdefault(list_id, []).extend(entries)
+        return KeyList(list_id, len(self.lists[list_id]))
+
+    async def job_failures(self, job_id: str, after: int = 0, limit: int = 1000) -> FailurePage | None:
+        self._note("job_failures", job_id, after, limit)
+        page = self.failing[after : after + limit]
+        return FailurePage(page, str(after + limit) if len(page) == limit else None) if job_id in self.running else None
 
     async def jobs(self) -> JobList:
         self._note("jobs")
@@ -255,6 +276,8 @@ class FakeControl:
             fits=size <= self.capacity,
             done=done,
             bytes_done=done * 10 * MIB,
+            bytes_per_second=20.0 * MIB if done > 1 else None,
+            seconds_left=(self.steps - done) / 2 if done > 1 else None,
         )
         if done < self.steps:
             return moved
@@ -269,6 +292,8 @@ class FakeControl:
             failures=self.failing,
             ended_at=STARTED + self.steps,
             kept=kept,
+            bytes_per_second=None,
+            seconds_left=None,
             bytes_kept=kept * 10 * MIB,
             bytes_in_memory=kept * 10 * MIB,
             bytes_on_ssd=MIB,

@@ -14,8 +14,8 @@ from forebay.server.admin.control import Control
 
 
 @contextmanager
-def admin_port(control: Control, gate: AdminGate | None = None) -> Iterator[str]:
-    """Serves `control`; gives `host:port`."""
+def admin_port(control: Control, gate: AdminGate | None = None, port: int = 0) -> Iterator[str]:
+    """Serves `control`; gives `host:port`. `port`: 0 for one of the system's choice."""
     address: Future[str] = Future()
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
@@ -24,9 +24,9 @@ def admin_port(control: Control, gate: AdminGate | None = None) -> Iterator[str]
         runner = web.AppRunner(admin_application(control, gate or AdminGate()), access_log=None)
         try:
             await runner.setup()
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            host, port = runner.addresses[0][:2]
-            address.set_result(f"{host}:{port}")
+            await web.TCPSite(runner, "127.0.0.1", port).start()
+            host, bound = runner.addresses[0][:2]
+            address.set_result(f"{host}:{bound}")
             await stop.wait()
         except BaseException as error:
             if not address.done():

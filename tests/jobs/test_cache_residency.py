@@ -39,6 +39,11 @@ class TiersOfPeer:
         return await encode_residency(self._tiers, request)
 
 
+def resident(memory: int, ssd: int, cached: int) -> ResidentObject:
+    """An object of three blocks."""
+    return ResidentObject(10_000, 10_000, memory, ssd, cached)
+
+
 def peers_of(*others: Tiers | None) -> Peers:
     peers: Any = dict(enumerate(map(TiersOfPeer, others), 1))
     return Peers(peers)
@@ -49,7 +54,11 @@ async def test_parts_wholes_and_nothing_are_told_apart() -> None:
     put(tiers, NAMES[0], range(3))
     put(tiers, NAMES[1], range(2, 3))
     found = await CacheResidency(tiers, Peers()).look_up(NAMES)
-    assert found == [ResidentObject(10_000, 10_000, 0, 10_000), ResidentObject(10_000, 1808, 0, 1808), None]
+    assert found == [
+        resident(10_000, 0, 10_000),
+        resident(1808, 0, 1808),
+        None,
+    ]
     assert [each.is_whole for each in found if each is not None] == [True, False]
 
 
@@ -70,10 +79,10 @@ async def test_blocks_in_two_tiers_count_once(tmp_path: Path) -> None:
         ssd.admit(BlockId(NAMES[0], head.generation, number), memoryview(bytes(min(BLOCK, 10_000 - number * BLOCK))))
     await ssd.flush()
     [found] = await CacheResidency(tiers, Peers()).look_up(NAMES[:1])
-    assert found == ResidentObject(10_000, 2 * BLOCK, 10_000 - BLOCK, 10_000)
+    assert found == resident(2 * BLOCK, 10_000 - BLOCK, 10_000)
     alone = Tiers(MemoryTier(MIB), ssd)
     [found] = await CacheResidency(alone, Peers()).look_up(NAMES[:1])
-    assert found == ResidentObject(10_000, 0, 10_000 - BLOCK, 10_000 - BLOCK)
+    assert found == resident(0, 10_000 - BLOCK, 10_000 - BLOCK)
     await ssd.close()
 
 
@@ -84,8 +93,8 @@ async def test_the_memory_of_all_workers_counts() -> None:
     put(there, NAMES[1], range(3))
     residency = CacheResidency(here, peers_of(there, None))
     assert await residency.look_up(NAMES) == [
-        ResidentObject(10_000, 10_000, 0, 10_000),
-        ResidentObject(10_000, 10_000, 0, 10_000),
+        resident(10_000, 0, 10_000),
+        resident(10_000, 0, 10_000),
         None,
     ]
     assert residency.capacity() == 3 * MIB
@@ -96,7 +105,7 @@ async def test_blocks_of_an_older_version_do_not_count() -> None:
     put(here, NAMES[0], range(3))
     newer = head_of(ObjectFacts(Version('"2"'), 10_000, "", ()), BLOCK, NOW + 1)
     put(there, NAMES[0], range(1), head=newer)
-    assert await CacheResidency(here, peers_of(there)).look_up(NAMES[:1]) == [ResidentObject(10_000, BLOCK, 0, BLOCK)]
+    assert await CacheResidency(here, peers_of(there)).look_up(NAMES[:1]) == [resident(BLOCK, 0, BLOCK)]
 
 
 async def test_a_look_up_uses_no_block_and_no_head() -> None:
@@ -120,3 +129,12 @@ async def test_the_capacity_is_that_of_the_larger_tier(tmp_path: Path) -> None:
 
 def test_a_worker_that_has_just_started_has_nothing() -> None:
     assert decode_residency({"writes": []}) == []
+
+
+async def test_a_range_is_whole_without_the_rest() -> None:
+    tiers = Tiers(MemoryTier(MIB), None)
+    put(tiers, NAMES[0], range(1, 2))
+    ranges = ((BLOCK + 1, BLOCK + 2), (0, BLOCK), (BLOCK, None), (BLOCK, BLOCK), (20_000, None))
+    found = [(await CacheResidency(tiers, Peers()).look_up(NAMES[:1], [each]))[0] for each in ranges]
+    assert [each.is_whole for each in found if each is not None] == [True, False, False, True, True]
+    assert [each.wanted for each in found if each is not None] == [BLOCK, BLOCK, 10_000 - BLOCK, 0, 0]

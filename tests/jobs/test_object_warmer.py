@@ -6,6 +6,7 @@ import pytest
 
 from forebay.core.events import BytesWarmed
 from forebay.jobs.object_warmer import ObjectWarmer, WarmUpProgress, decode_progress
+from forebay.origin.request_turns import RequestTurns
 from forebay.peers.owners import Peers
 from forebay.policy.rules import Rules
 from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
@@ -13,7 +14,8 @@ from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
 
 def object_warmer(rig: FetchRig, *, accelerate: bool = True) -> ObjectWarmer:
     rules = Rules([], replace(DECISION, accelerate=accelerate))
-    return ObjectWarmer(rig.resolver, rig.block_source(deadline=5.0), lambda: rules, Peers())
+    turns = RequestTurns(8, "reads", rig.timers).background
+    return ObjectWarmer(rig.resolver, rig.block_source(deadline=5.0), turns, lambda: rules, Peers())
 
 
 async def test_only_blocks_not_yet_stored_count_as_warmed() -> None:
@@ -22,7 +24,7 @@ async def test_only_blocks_not_yet_stored_count_as_warmed() -> None:
         warmer = object_warmer(rig)
         for fetched in (BLOCK + 5, 0):
             before = sum(event.size for event in rig.heard.of(BytesWarmed))
-            progresses = [progress async for progress in warmer.warm(NAME)]
+            progresses = [progress async for progress in warmer.warm(NAME, "job")]
             assert [(each.kind, each.size) for each in progresses] == [
                 ("size", BLOCK + 5),
                 ("arrived", BLOCK),
@@ -33,7 +35,7 @@ async def test_only_blocks_not_yet_stored_count_as_warmed() -> None:
 
 async def test_an_object_without_acceleration_is_not_fetched() -> None:
     async with fetch_rig() as rig:
-        progresses = [progress async for progress in object_warmer(rig, accelerate=False).warm(NAME)]
+        progresses = [progress async for progress in object_warmer(rig, accelerate=False).warm(NAME, "job")]
         assert [progress.kind for progress in progresses] == ["problem"]
         assert rig.origin.log.requests == []
 

@@ -2,23 +2,25 @@
 
 import pytest
 
+from forebay.jobs.job_progress import WarmUpFailure
 from forebay.jobs.warm_up_job import EVICTED, MAX_FAILURES, NOT_FITTING, WarmUpJob
+from harness.warm_orders import order_of
 
 
 def job_of(
     *, listed: int = 2, done: int = 2, kept: int = 2, check: bool = False, prefix: str | None = "p"
 ) -> WarmUpJob:
-    job = WarmUpJob("id", "bucket", prefix, 1, 0.0, check=check)
+    job = WarmUpJob("id", order_of("bucket", prefix, listed_keys=prefix is None, check=check), 0.0)
     job.listed, job.bytes_listed = listed, listed * 10
     job.end_listing(20)
-    job.done, job.kept = done, kept
+    job.done, job.kept, job.bytes_done = done, kept, done * 10
     return job
 
 
 def test_the_failures_kept_are_bounded() -> None:
-    job = WarmUpJob("id", "bucket", None, 1, 0.0)
+    job = WarmUpJob("id", order_of("bucket"), 0.0)
     for number in range(MAX_FAILURES + 1):
-        job.fail(str(number), "why")
+        job.fail(WarmUpFailure("bucket", str(number), "why"))
     assert (job.failed, len(job.failures)) == (MAX_FAILURES + 1, MAX_FAILURES)
 
 
@@ -39,7 +41,7 @@ def test_done_means_that_every_object_is_kept(job: WarmUpJob, state: str, not_ke
 
 def test_an_object_that_failed_fails_the_job_even_if_it_is_cached() -> None:
     job = job_of(done=1)
-    job.fail("key", "the origin answered 403")
+    job.fail(WarmUpFailure("bucket", "key", "the origin answered 403"))
     job.end()
     assert job.state == "failed"
 

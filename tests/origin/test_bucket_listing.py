@@ -42,6 +42,9 @@ def document(contents: str, token: str = "") -> bytes:
     ).encode()
 
 
+NEW_YEAR = 1_767_225_600.0
+
+
 def listed(key: str, size: int) -> str:
     return (
         f"<Contents><Key>{key}</Key><Size>{size}</Size><ETag>&quot;e{size}&quot;</ETag>"
@@ -67,9 +70,9 @@ async def test_all_pages_with_their_keys_decoded() -> None:
     async with scripted_origin(script) as origin, listing_of(origin.url) as listing:
         found = [each async for each in listing.list_objects("bucket", "p/")]
     assert found == [
-        ListedObject("p/a+b c\n", 1, '"e1"'),
-        ListedObject("p/grün", 2, '"e2"'),
-        ListedObject("p/z", 3, '"e3"'),
+        ListedObject("p/a+b c\n", 1, '"e1"', NEW_YEAR),
+        ListedObject("p/grün", 2, '"e2"', NEW_YEAR),
+        ListedObject("p/z", 3, '"e3"', NEW_YEAR),
     ]
     queries = [dict(parse_qsl(heard.target.partition("?")[2])) for heard in origin.requests]
     assert [heard.target.partition("?")[0] for heard in origin.requests] == ["/bucket"] * 2

@@ -13,6 +13,7 @@ from harness.fake_origin import FakeOrigin
 from harness.oss_origin import OssOrigin
 from harness.raw_connection import RawAnswer
 from harness.rig import Rig
+from harness.warm_orders import start_job
 
 TARGET: Final = path_of("bucket", "open/key")
 BODY: Final = b"content" * 40_000
@@ -196,7 +197,7 @@ async def test_refusal_of_an_unsigned_request_is_no_fault_of_forebay(tmp_path: P
 async def test_warm_up_does_not_open_an_object(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
         origin.store.put("bucket", "open/key", BODY)
-        rig.parts.warm_ups.start("bucket", prefix="open/", keys=(), concurrency=2)
+        await start_job(rig.parts.warm_ups, "bucket", "open/", concurrency=2)
         await rig.wait_idle()
         assert cache_of(await rig.client().request("GET", TARGET)) == "hit-memory"
         assert (await ask(rig, "GET", TARGET)).status == 403

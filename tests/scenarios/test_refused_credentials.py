@@ -18,6 +18,7 @@ from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, Rig
 from harness.swift import SwiftOrigin
+from harness.warm_orders import start_job
 from harness.worker_node import Node
 
 TARGET = path_of("bucket", "key")
@@ -134,7 +135,7 @@ async def test_a_reload_puts_the_credential_right(tmp_path: Path) -> None:
             assert changed.needs_restart == ()
             await readyz(rig, 200)
             assert (await rig.client().request("GET", TARGET)).body == b"content"
-            job = rig.parts.warm_ups.start("bucket", prefix="", concurrency=1)
+            job = await start_job(rig.parts.warm_ups, "bucket", "", concurrency=1)
             await run_loop_until(lambda: job.state != "running")
             assert (job.failed, job.done) == (0, 1)
 

@@ -12,6 +12,7 @@ from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.rig import Rig
+from harness.warm_orders import start_job
 
 RULES = '[[rules]]\npath = "bucket/raw/**"\naccelerate = false\n'
 Ask = Callable[..., Awaitable[tuple[int, Any]]]
@@ -108,7 +109,7 @@ async def test_progress_is_reported_and_a_job_can_be_cancelled(tmp_path: Path) -
 async def test_a_job_that_is_cancelled_before_it_has_begun(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         warm_ups = rig.parts.warm_ups
-        job = await warm_ups.cancel(warm_ups.start("bucket", keys=["key"]).id)
+        job = await warm_ups.cancel((await start_job(warm_ups, "bucket", keys=("key",))).id)
         assert job is not None
         assert (job.state, job.ended_at is not None, warm_ups.running) == ("cancelled", True, 0)
 
@@ -138,7 +139,9 @@ async def test_a_missing_bucket_is_the_users_error(tmp_path: Path) -> None:
         job = await ended(rig, await start(rig, bucket="bukcet"))
         assert job["reason"] == "no listing: the origin answered NoSuchBucket, there is no such bucket"
         listed = await ended(rig, await start(rig, bucket="bukcet", keys=["key"]))
-        assert listed["failures"] == [{"key": "key", "reason": "the origin answered 404 NoSuchBucket"}]
+        assert listed["failures"] == [
+            {"key": "key", "reason": "the origin answered 404 NoSuchBucket", "bucket": "bukcet"}
+        ]
         assert rig.parts.metrics.total("forebay_origin_failures_total") == 0
 
 

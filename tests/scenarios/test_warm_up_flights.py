@@ -4,6 +4,7 @@ from pathlib import Path
 
 from harness.fake_origin import FakeOrigin
 from harness.rig import Rig
+from harness.warm_orders import start_job
 
 
 async def test_a_job_does_not_join_the_flights_that_it_began(tmp_path: Path) -> None:
@@ -11,7 +12,7 @@ async def test_a_job_does_not_join_the_flights_that_it_began(tmp_path: Path) -> 
         keys = [f"key-{number}" for number in range(8)]
         for key in keys:
             origin.store.put("bucket", key, bytes(3 << 20))
-        job = rig.parts.warm_ups.start("bucket", keys=keys)
+        job = await start_job(rig.parts.warm_ups, "bucket", keys=tuple(keys))
         await rig.parts.warm_ups.wait(job.id)
         assert (job.state, job.done) == ("done", len(keys))
         assert rig.parts.metrics.total("forebay_flights_joined_total") == 0

@@ -11,7 +11,7 @@ client/test_commands.py                  client/argument_types client/command_co
 client/test_commands.py                  client/text_tables client/top_command client/jobs_command client/ls_command
 client/test_commands.py                  client/datasets_command
 client/test_main_process.py              client/deferred_interrupts client/proxy_commands main
-client/test_warm_command.py              client/progress_display
+client/test_warm_command.py              client/job_report client/key_files client/progress_display
 docs/test_cli_page.py                    client/argument_parser
 
 core/test_fences.py                      core/names
@@ -53,6 +53,7 @@ scenarios/test_forms.py                  protocol/forms/form_signature
 peers/test_peer_client.py                server/rpc/rpc_server
 scenarios/test_policy.py                 server/gateway_policy settings/effective_config
 scenarios/test_resizing.py               server/admin/worker_control
+jobs/test_warm_up.py                     jobs/warm_up_run
 server/admin/test_routes.py              server/admin/admin_errors server/admin/admin_schema server/admin/admin_server
 server/admin/test_routes.py              server/admin/control server/admin/request_reader settings/redaction
 server/http/test_listener.py             server/http/aiohttp_connection server/http/aiohttp_exchange

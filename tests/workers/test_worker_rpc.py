@@ -10,9 +10,10 @@ from forebay.core.heads import Head, ObjectFacts
 from forebay.core.names import Generation, ObjectName, Version
 from forebay.peers.frames import Document
 from forebay.peers.peer_client import Peer
-from forebay.server.admin.admin_schema import Job, WarmOrder
+from forebay.server.admin.admin_schema import Job
 from forebay.server.admin.cached_objects import CacheView, ResidentBlocks, SsdEntry
 from forebay.server.admin.control import Control
+from forebay.server.admin.warm_order import WarmOrder
 from forebay.workers.worker_rpc import ConfigRefusal, RemoteCacheView, WorkerRpc, call, request_document, rpc_handlers
 
 HEAD = Head(ObjectFacts(Version('"e"'), 10, "", (("Content-Type", "text/plain"),)), 4, Generation(b"g"), 1.5)
@@ -31,7 +32,7 @@ class FakeWorker:
 
     async def start_job(self, order: WarmOrder) -> Job:
         self.calls.append(order)
-        return Job("j1", order.bucket, order.prefix, "running", None, 8, 1.0, None, 0, False, 0, 0, 0, 0, ())
+        return Job("j1", order.bucket or "", order.prefix, "running", None, 8, 1.0, None, 0, False, 0, 0, 0, 0, ())
 
     async def commit_config(self) -> None:
         self.calls.append(())
@@ -69,8 +70,9 @@ def peer(worker: FakeWorker) -> Peer:
 
 
 async def test_arguments_and_results_are_typed(peer: Peer, worker: FakeWorker) -> None:
-    order = WarmOrder("bucket", None, ("a", "b"), 4)
+    order = WarmOrder("bucket", None, ("a", "b"), concurrency=4)
     job = await call(peer, Control.start_job, order)
+    assert job is not None
     assert (job.id, job.prefix, worker.calls) == ("j1", None, [order])
 
 

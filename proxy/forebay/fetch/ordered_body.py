@@ -252,10 +252,10 @@ class OrderedBody:
             yield source, buffer
             self.advance(len(buffer))
 
-    async def arrivals(self) -> AsyncGenerator[tuple[int, bool]]:
+    async def arrivals(self) -> AsyncGenerator[tuple[Span, bool]]:
         """Brings every block into the tiers without reading those that are there. For warm-up.
 
-        Yields the size of each block once it is there, and whether it was fetched for this. Raises what `pieces`
+        Yields the bytes of each block once it is there, and whether it was fetched for this. Raises what `pieces`
         raises.
         """
         for number in self._blocks:
@@ -270,7 +270,7 @@ class OrderedBody:
                 arrived = await self._wait_filled(flight, flight.length)
                 fetched = arrived and number not in self._joined
                 self._leave(number)
-            yield self._view.block_length(number), fetched
+            yield self._view.block_span(number), fetched
 
     def close(self) -> None:
         """Gives up everything, also while paused."""

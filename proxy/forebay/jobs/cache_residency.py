@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
-from forebay.core.byte_ranges import block_count, block_span
+from forebay.core.byte_ranges import Span, block_count, block_span, blocks_touching
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, ObjectName
 from forebay.peers.frames import Document
@@ -24,9 +24,11 @@ NAMES_AT_ONCE: Final = 100
 
 
 class ResidentObject(NamedTuple):
-    """An object of which a head is cached. Sizes in bytes."""
+    """An object of which a head is cached, as far as its bytes are wanted. Sizes in bytes."""
 
     size: int
+    """Of the whole object."""
+    wanted: int
     memory: int
     """Bytes in the memory of some worker, a block counted once."""
     ssd: int
@@ -35,8 +37,8 @@ class ResidentObject(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether every byte is cached."""
-        return self.cached == self.size
+        """Whether every wanted byte is cached."""
+        return self.cached == self.wanted
 
 
 class LocalObject(NamedTuple):
@@ -53,6 +55,11 @@ class CacheResidency:
         self._tiers = tiers
         self._peers = peers
 
+    @property
+    def is_lasting(self) -> bool:
+        """Whether something is kept after the process has ended."""
+        return self._tiers.ssd is not None
+
     def capacity(self) -> int:
         """Bytes that the cache can keep of one set of objects: those of the larger tier, because what is in memory is
         on the SSD as well. Memory is that of all workers."""
@@ -65,8 +72,11 @@ class CacheResidency:
         if self._tiers.ssd is not None:
             await self._tiers.ssd.settle()
 
-    async def look_up(self, names: Sequence[ObjectName]) -> list[ResidentObject | None]:
-        """Returns what is cached of each object; None: not even its head."""
+    async def look_up(
+        self, names: Sequence[ObjectName], ranges: Sequence[tuple[int, int | None]] = ()
+    ) -> list[ResidentObject | None]:
+        """Returns what is cached of each object; None: not even its head. `ranges`: of each object, where the wanted
+        bytes start and stop (None: at its end); whole blocks are counted. Without them everything is wanted."""
         found: list[ResidentObject | None] = []
         for start in range(0, len(names), NAMES_AT_ONCE):
             batch = names[start : start + NAMES_AT_ONCE]
@@ -74,10 +84,13 @@ class CacheResidency:
             request = {"kind": "residency", **encode_names(batch)}
             views += [decode_residency(response) for response in (await self._peers.call_all(request)).values()]
             for nth, name in enumerate(batch):
-                found.append(await self._merge(name, [view[nth] for view in views if nth < len(view)]))
+                wanted = ranges[start + nth] if ranges else (0, None)
+                found.append(await self._merge(name, [view[nth] for view in views if nth < len(view)], wanted))
         return found
 
-    async def _merge(self, name: ObjectName, found: Sequence[LocalObject | None]) -> ResidentObject | None:
+    async def _merge(
+        self, name: ObjectName, found: Sequence[LocalObject | None], wanted: tuple[int, int | None]
+    ) -> ResidentObject | None:
         views = [view for view in found if view is not None]
         if not views:
             return None
@@ -86,7 +99,11 @@ class CacheResidency:
         for view in views:
             if view.head.generation == head.generation:
                 memory |= view.memory
-        return ResidentObject(head.size, _bytes(memory, head), _bytes(ssd, head), _bytes(memory | ssd, head))
+        start, stop = wanted
+        blocks = blocks_touching(Span(start, min(head.size, head.size if stop is None else stop)), head.block_size)
+        mask = (1 << blocks.stop) - (1 << blocks.start)
+        sizes = (_bytes(each & mask, head) for each in (mask, memory, ssd, memory | ssd))
+        return ResidentObject(head.size, *sizes)
 
 
 async def local_residency(tiers: Tiers, names: Sequence[ObjectName]) -> list[LocalObject | None]:

@@ -1,9 +1,10 @@
 """The object warmer: brings one object into the cache, for a warm-up job or for another worker's job.
 
-    resolve ──> fetch the missing blocks ──> wait until the tiers have stored them
+    background turn ──> resolve ──> fetch the missing blocks ──> wait until the tiers have stored them
 
-It reads as a client does, under the same rules and through the same flights. But it does not read blocks that are here,
-and it waits for the SSD tier to keep up. An object that another worker owns is warmed by that worker.
+It reads as a client does, under the same rules and through the same flights. But it begins nothing that demand would
+have to wait for (origin.background_turns), does not read blocks that are here, and waits for the SSD tier to keep up.
+An object that another worker owns is warmed by that worker.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -19,11 +20,12 @@ from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
 from forebay.metadata.resolver import LookupRequest, Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.origin.background_turns import BackgroundTurns
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import encode_name
-from forebay.policy.rules import Rules
+from forebay.policy.rules import Decision, Rules
 from forebay.protocol.xml.s3_documents import embedded_error
 
 FLUSH_BYTES: Final = 32 << 20
@@ -36,11 +38,14 @@ class WarmUpProgress:
 
     kind: Literal["size", "arrived", "problem"]
     size: int = 0
+    """Of the wanted bytes, those that arrived."""
+    fetched: int = 0
+    """Bytes that came from the origin for this."""
     problem: str = ""
 
     def encode(self) -> Document:
         """Returns this progress as a document."""
-        return {"kind": self.kind, "size": self.size, "problem": self.problem}
+        return {"kind": self.kind, "size": self.size, "fetched": self.fetched, "problem": self.problem}
 
 
 def decode_progress(document: Document) -> WarmUpProgress:
@@ -48,7 +53,7 @@ def decode_progress(document: Document) -> WarmUpProgress:
     kind: Literal["size", "arrived", "problem"]
     match document["kind"]:
         case "size" | "arrived" | "problem" as kind:
-            return WarmUpProgress(kind, int(document["size"]), str(document["problem"]))
+            return WarmUpProgress(kind, int(document["size"]), int(document["fetched"]), str(document["problem"]))
         case other:
             raise ValueError(f"no progress: {other}")
 
@@ -56,20 +61,37 @@ def decode_progress(document: Document) -> WarmUpProgress:
 class ObjectWarmer:
     """Warms objects. `rules` returns those in force."""
 
-    def __init__(self, resolver: Resolver, source: BlockSource, rules: Callable[[], Rules], peers: Peers) -> None:
+    def __init__(
+        self,
+        resolver: Resolver,
+        source: BlockSource,
+        turns: BackgroundTurns,
+        rules: Callable[[], Rules],
+        peers: Peers,
+    ) -> None:
         self._resolver = resolver
         self._source = source
+        self._turns = turns
         self._rules = rules
         self._peers = peers
 
-    async def warm(self, name: ObjectName) -> AsyncGenerator[WarmUpProgress]:
-        """Warms one object in the worker that owns it, or here if that is not there. Raises what `warm_here` raises."""
+    def block_size(self, name: ObjectName) -> int:
+        """Bytes of a block of an object that is cached now."""
+        return self._rules().decide(name).block
+
+    async def warm(
+        self, name: ObjectName, group: str, start: int = 0, stop: int | None = None
+    ) -> AsyncGenerator[WarmUpProgress]:
+        """Warms the bytes of one object from `start` up to `stop`, or to its end, in the worker that owns it, or here
+        if that is not there. `group`: the job, as jobs share the background turns. Raises what `warm_here` raises."""
         stream = None
         if (owner := self._peers.owner(name)) is not None:
             with suppress(PeerUnavailable):
-                _, stream = await owner.peer.stream({"kind": "warm", "name": encode_name(name)})
+                _, stream = await owner.peer.stream(
+                    {"kind": "warm", "name": encode_name(name), "group": group, "start": start, "stop": stop}
+                )
         if stream is None:
-            async with aclosing(self.warm_here(name)) as progresses:
+            async with aclosing(self.warm_here(name, group, start, stop)) as progresses:
                 async for progress in progresses:
                     yield progress
             return
@@ -79,14 +101,28 @@ class ObjectWarmer:
         finally:
             stream.close()
 
-    async def warm_here(self, name: ObjectName) -> AsyncGenerator[WarmUpProgress]:
-        """Warms one object in this worker. Raises OriginError, Throttled."""
+    async def warm_here(
+        self, name: ObjectName, group: str, start: int = 0, stop: int | None = None
+    ) -> AsyncGenerator[WarmUpProgress]:
+        """Warms bytes of one object in this worker. Raises OriginError, Throttled."""
         decision = self._rules().decide(name)
         if not decision.accelerate:
             yield WarmUpProgress("problem", problem="no rule accelerates it")
             return
+        await self._turns.acquire(group)
+        try:
+            async with aclosing(self._warm(name, decision, start, stop)) as progresses:
+                async for progress in progresses:
+                    yield progress
+        finally:
+            self._turns.release(group)
+
+    async def _warm(
+        self, name: ObjectName, decision: Decision, start: int, stop: int | None
+    ) -> AsyncGenerator[WarmUpProgress]:
         block = decision.block
-        first = Span(0, max(block, self._source.bounds.edge.max_run // block * block))
+        border, run = start // block * block, self._source.bounds.edge.max_run
+        first = Span(border, max(border + block, min(border + run // block * block, stop or border + run)))
         resolution = await self._resolver.resolve(LookupRequest(name, decision, first), leads=True)
         match resolution:
             case ResolvedVersion(head, _, flights, joined):
@@ -102,16 +138,17 @@ class ObjectWarmer:
             case _:
                 assert_never(resolution)
         view = ObjectView(name, head, decision.rule)
-        body = OrderedBody(self._source, view, Span(0, head.size), flights, joined=joined)
+        wanted = Span(start, head.size if stop is None else stop).clip(Span(0, head.size))
+        body = OrderedBody(self._source, view, wanted, flights, joined=joined)
         unflushed = 0
         try:
             yield WarmUpProgress("size", head.size)
             async with aclosing(body.arrivals()) as arrivals:
-                async for size, fetched in arrivals:
+                async for span, fetched in arrivals:
                     if fetched:
-                        self._source.observe(BytesWarmed(size, decision.rule))
-                    yield WarmUpProgress("arrived", size)
-                    unflushed += size
+                        self._source.observe(BytesWarmed(span.length, decision.rule))
+                    yield WarmUpProgress("arrived", span.clip(wanted).length, span.length if fetched else 0)
+                    unflushed += span.length
                     if unflushed >= FLUSH_BYTES:
                         unflushed = 0
                         await self._source.tiers.flush()

@@ -182,10 +182,10 @@ class Prefetcher:
 
     async def _fetch_blocks(self, body: OrderedBody, rule: str) -> None:
         async with aclosing(body.arrivals()) as arrivals:
-            async for size, fetched in arrivals:
+            async for span, fetched in arrivals:
                 if fetched:
-                    self._source.observe(BytesWarmed(size, rule))
-                    self._on_bytes("fetched", size)
+                    self._source.observe(BytesWarmed(span.length, rule))
+                    self._on_bytes("fetched", span.length)
 
     def _claim(self, request: AheadRequest, view: ObjectView, claimed: list[BlockId]) -> Span:
         """Claims the missing blocks of the next piece, into `claimed`. Returns the bytes that there is room for."""

@@ -1,22 +1,34 @@
 """The state of one warm-up job, as the admin port shows it.
 
-    running ──> done         every object that it is about is in the cache, whole
-           ├──> failed       some object is not; or there is no object; or the listing failed
-           └──> cancelled
+    queued ──> running ──> done         every object that it is about is in the cache, whole
+                      ├──> failed       some object is not; or there is no object; or the listing failed
+                      └──> cancelled
 
-A *check* is a job that fetches nothing: it lists, and counts what is cached.
+A *check* is a job that fetches nothing: it lists, and counts what is cached. A job that ends with its process, unended,
+is queued again by the next one (jobs.job_store).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias, get_args
+
+from forebay.jobs.job_progress import JobPosition, JobSpeed, WarmUpFailure
+from forebay.jobs.warm_up_order import WarmUpOrder
 
 MAX_FAILURES: Final = 1000
-"""Failures recorded of one job."""
+"""Failures kept in memory of one job. The report on the disk has more (jobs.job_store)."""
 
-JobState: TypeAlias = Literal["running", "done", "failed", "cancelled"]
+JobState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"]
+ENDED: Final = frozenset[JobState]({"done", "failed", "cancelled"})
 
 NOT_FITTING: Final = "the rest did not fit"
 EVICTED: Final = "the rest was evicted again, or no tier admitted it"
+
+_KEPT_FIELDS: Final = (
+    *("id", "started_at", "state", "reason", "ended_at", "resumed", "listed", "listing_ended", "older", "left_out"),
+    *("done", "failed", "bytes_listed", "bytes_done", "bytes_fetched", "capacity", "fits"),
+    *("kept", "bytes_kept", "bytes_in_memory", "bytes_on_ssd", "not_kept"),
+)
 
 
 @dataclass(slots=True)
@@ -24,28 +36,36 @@ class WarmUpJob:
     """One job. Sizes in bytes, times in seconds since the epoch."""
 
     id: str
-    bucket: str
-    prefix: str | None
-    """None: the job has a list of keys."""
-    concurrency: int
+    order: WarmUpOrder
     started_at: float
-    check: bool = False
-    """Whether it only counts what is cached."""
-    if_fits: bool = False
-    """Whether it fetches nothing unless everything fits."""
-    state: JobState = "running"
+    state: JobState = "queued"
     reason: str | None = None
     ended_at: float | None = None
+    survives: bool = False
+    """Whether it goes on after a restart: it has a record on the disk."""
+    resumed: int = 0
+    """How often it has gone on after a restart."""
+    waiting_for: str | None = None
+    """What it waits for, for people; None: nothing holds it up."""
+    bucket: str = ""
+    """The bucket of all its objects; empty: they are in several."""
     listed: int = 0
     listing_ended: bool = False
+    older: int = 0
+    """Objects of the listing that are left out, as they are not new enough."""
+    left_out: int = 0
+    """Objects that are not fetched, as the job has as much of the cache as it may."""
     done: int = 0
     failed: int = 0
     bytes_listed: int = 0
+    """Wanted bytes of the objects whose size is known."""
     bytes_done: int = 0
+    bytes_fetched: int = 0
+    """Of `bytes_done`, those that came from the origin for this job."""
     capacity: int = 0
     """What the cache can keep of one set of objects, when the listing ended."""
     fits: bool | None = None
-    """Whether `bytes_listed` is at most `capacity`; None: not known yet, or the sizes are not."""
+    """Whether all that is wanted is at most `capacity`; None: not known yet, or the sizes are not."""
     kept: int | None = None
     """Objects that are in the cache, whole, at the end; None: not counted."""
     bytes_kept: int = 0
@@ -54,34 +74,125 @@ class WarmUpJob:
     bytes_on_ssd: int = 0
     not_kept: str | None = None
     """Why fewer objects are kept than were warmed."""
-    failures: list[tuple[str, str]] = field(default_factory=list)
-    """The first MAX_FAILURES, as key and reason."""
+    failures: list[WarmUpFailure] = field(default_factory=list)
+    """The first MAX_FAILURES."""
+    position: JobPosition = field(default_factory=JobPosition)
+    speed: JobSpeed = field(default_factory=JobSpeed)
 
-    def fail(self, key: str, reason: str) -> None:
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more happens."""
+        return self.state in ENDED
+
+    @property
+    def wanted(self) -> int:
+        """Objects that are to be in the cache at the end."""
+        return self.listed - self.left_out
+
+    @property
+    def sizes_known(self) -> bool:
+        """Whether the listing had the size of each object."""
+        return not self.order.listed_keys
+
+    @property
+    def prefix(self) -> str | None:
+        """The prefix of a job that is about one prefix alone."""
+        source = self.order.sources[0] if len(self.order.sources) == 1 and not self.order.listed_keys else None
+        return source.prefix if source is not None and source.glob is None else None
+
+    def fail(self, failure: WarmUpFailure) -> None:
         """Records a failure."""
         self.failed += 1
         if len(self.failures) < MAX_FAILURES:
-            self.failures.append((key, reason))
+            self.failures.append(failure)
 
     def end_listing(self, capacity: int) -> None:
         """All objects are known. Judges whether they fit, if the listing had their sizes."""
         self.listing_ended = True
         self.capacity = capacity
-        if self.prefix is not None:
-            self.fits = self.bytes_listed <= capacity
+        if self.sizes_known:
+            until = self.order.until(capacity)
+            self.fits = (self.bytes_listed if until is None else min(until, self.bytes_listed)) <= capacity
         if self.listed == 0 and self.reason is None:
-            self.reason = f"no key begins with {self.prefix!r}" if self.prefix else "there is no object"
-        if self.if_fits and not self.fits and self.reason is None:
+            self.reason = self._nothing_found()
+        if self.order.if_fits and not self.fits and self.reason is None:
             self.reason = "nothing was fetched, because it does not fit"
+
+    def _nothing_found(self) -> str:
+        if self.older:
+            return f"none of {self.older} objects is new enough"
+        source = self.order.sources[0] if len(self.order.sources) == 1 else None
+        if source is None or not (source.glob or source.prefix):
+            return "there is no object"
+        return f"no key matches {source.glob!r}" if source.glob is not None else f"no key begins with {source.prefix!r}"
 
     @property
     def may_fetch(self) -> bool:
         """Whether objects are to be fetched, after the listing."""
-        return not self.check and not (self.if_fits and self.reason is not None)
+        return not self.order.check and not (self.order.if_fits and self.reason is not None)
 
     def end(self) -> None:
         """The work is done, and what is kept was counted."""
         kept = self.kept or 0
-        if not self.check and kept < self.done:
-            self.not_kept = NOT_FITTING if self.bytes_listed > self.capacity else EVICTED
-        self.state = "done" if self.reason is None and not self.failed and kept == self.listed else "failed"
+        if not self.order.check and kept < self.done:
+            self.not_kept = NOT_FITTING if self.bytes_done > self.capacity else EVICTED
+        self.state = "done" if self.reason is None and not self.failed and kept == self.wanted else "failed"
+
+    # The time left
+
+    def note_speed(self, now: float) -> None:
+        """`now`: seconds of a monotonic clock."""
+        self.speed.add_sample(now, self.bytes_done, self.done + self.failed)
+
+    def bytes_per_second(self, now: float) -> float | None:
+        """The present speed; None: too early to say, or the job does not run."""
+        rates = self.speed.rates(now, self.bytes_done, self.done + self.failed) if self.state == "running" else None
+        return rates[0] if rates is not None else None
+
+    def seconds_left(self, now: float) -> float | None:
+        """An estimate: by bytes where all sizes are known, else by objects. None: too early to say."""
+        if self.state != "running" or not self.listing_ended or not self.may_fetch:
+            return None
+        rates = self.speed.rates(now, self.bytes_done, self.done + self.failed)
+        if rates is None:
+            return None
+        until = self.order.until(self.capacity)
+        if self.sizes_known:
+            total = self.bytes_listed if until is None else min(until, self.bytes_listed)
+            left, rate = total - self.bytes_done, rates[0]
+        else:
+            left, rate = self.wanted - self.done - self.failed, rates[1]
+        if left <= 0:
+            return 0.0
+        return left / rate if rate > 0 else None
+
+    # The record
+
+    def to_document(self) -> dict[str, Any]:
+        """The job as JSON, as it is at its position; `from_document` reads it. Failures are kept by themselves."""
+        document = {name: getattr(self, name) for name in _KEPT_FIELDS}
+        if not self.has_ended:
+            at = self.position
+            document |= {"done": at.done, "failed": at.failed, "bytes_done": at.size, "entries": at.entries}
+        return document | {"order": self.order.to_document(), "bucket": self.bucket}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """The job of a record. One that had not ended is queued. Raises KeyError, TypeError, ValueError."""
+        job = cls(str(document["id"]), WarmUpOrder.from_document(document["order"]), float(document["started_at"]))
+        for name in _KEPT_FIELDS:
+            setattr(job, name, document[name])
+        if job.state not in get_args(JobState):
+            raise ValueError(f"no state: {job.state}")
+        job.bucket, job.survives = str(document["bucket"]), True
+        if not job.has_ended:
+            job.state = "queued"
+            job.position = JobPosition(int(document["entries"]), job.done, job.failed, job.bytes_done)
+            job.resumed += 1
+        return job
+
+    def start_over(self) -> None:
+        """Forgets everything but the inventory: what was fetched went with the process."""
+        self.position = JobPosition()
+        self.done = self.failed = self.bytes_done = self.left_out = 0
+        self.failures = []

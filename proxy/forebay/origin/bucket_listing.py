@@ -8,6 +8,7 @@ needed, and its service model loaded there, too. An OSS origin is listed by sign
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -32,6 +33,8 @@ class ListedObject(NamedTuple):
     key: str
     size: int
     etag: str
+    last_modified: float
+    """Seconds since the epoch."""
 
 
 class BucketListing:
@@ -66,7 +69,12 @@ class BucketListing:
             try:
                 tree = read_tree(body, max_size=_MAX_BYTES, max_elements=_MAX_ELEMENTS)
                 page = [
-                    ListedObject(unquote(each.text_at("Key")), int(each.text_at("Size")), each.text_at("ETag"))
+                    ListedObject(
+                        unquote(each.text_at("Key")),
+                        int(each.text_at("Size")),
+                        each.text_at("ETag"),
+                        datetime.fromisoformat(each.text_at("LastModified")).timestamp(),
+                    )
                     for each in tree.all("Contents")
                 ]
             except (MalformedXml, ValueError):
@@ -84,7 +92,10 @@ class BucketListing:
         try:
             client = await self._botocore_client()
             async for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
-                yield [ListedObject(each["Key"], each["Size"], each["ETag"]) for each in page.get("Contents", ())]
+                yield [
+                    ListedObject(each["Key"], each["Size"], each["ETag"], each["LastModified"].timestamp())
+                    for each in page.get("Contents", ())
+                ]
         except errors.ClientError as refusal:
             code = refusal.response.get("Error", {}).get("Code", "unknown")
             if code in REFUSALS:

@@ -32,10 +32,12 @@ from forebay.fetch.ordered_body import BlockSource
 from forebay.fetch.paused_readers import PausedReaders
 from forebay.fetch.run_reader import ThroughputFloor
 from forebay.jobs.cache_residency import CacheResidency
+from forebay.jobs.job_store import JobStore
 from forebay.jobs.node_prefetcher import NodePrefetcher
 from forebay.jobs.object_warmer import ObjectWarmer
 from forebay.jobs.prefetcher import Prefetcher
 from forebay.jobs.warm_up import WarmUps
+from forebay.jobs.warm_up_run import WarmUpServices
 from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
@@ -74,7 +76,7 @@ from forebay.server.ssd_attachment import SsdAttachment
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
 from forebay.settings.model import LimitSettings, Settings
-from forebay.storage.cache_origin import CacheOrigin
+from forebay.storage.cache_origin import CacheOrigin, origin_fingerprint
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.run_record import NodeRun, begin_run
 from forebay.storage.spool import Spool
@@ -257,14 +259,19 @@ def compose(
     read_counts.apply_rules(policy.rules.data_sets)
 
     # jobs, and what other workers ask of this one
-    warmer = ObjectWarmer(resolver, block_source, lambda: gateway.policy.rules, peers)
+    warmer = ObjectWarmer(resolver, block_source, origin.reads.background, lambda: gateway.policy.rules, peers)
     warm_ups = WarmUps(
-        listing.list_objects,
-        warmer,
-        CacheResidency(tiers, peers),
+        WarmUpServices(
+            listing.list_objects,
+            warmer,
+            CacheResidency(tiers, peers),
+            timers,
+            lambda: origin.breaker.reachable is not False,
+            lambda result: metrics.count("forebay_warm_objects_total", result),
+        ),
         tasks,
         clock,
-        lambda result: metrics.count("forebay_warm_objects_total", result),
+        _job_store(settings),
     )
     prefetcher = Prefetcher(
         resolver,
@@ -336,6 +343,13 @@ def connection_services(
     requests = RequestService(parts.gateway, parts.metrics, access_log, allowed, timers, fast_lane)
     send_queue = SendQueue(asyncio.get_running_loop())
     return ConnectionServices(requests, allowed, timers, unsent, send_queue)
+
+
+def _job_store(settings: Settings) -> JobStore | None:
+    if settings.server.state_dir is None:
+        return None
+    origin = CacheOrigin.of(settings.origin.endpoint, settings.origin.cache_id)
+    return JobStore(Path(settings.server.state_dir) / f"jobs-{origin_fingerprint(origin.id)}")
 
 
 def _spool(settings: LimitSettings, budget: FairSemaphore, wait: float) -> Spool:

@@ -137,6 +137,7 @@ class Worker:
                 await self._serve_admin(admin)
             opened.pop_all()
         self._background.spawn(self._watch_origin(), "watch the origin")
+        self._background.spawn(self._adopt_jobs(), "adopt warm-up jobs")
         if member is None:
             self._background.spawn(remove_stale_record(run), "run record")
         if self.parts.ssd is not None:
@@ -238,6 +239,7 @@ class Worker:
             await self._access_log.flush()
         await self.parts.tasks.close()
         self.parts.prefetcher.drop_all()
+        self.parts.warm_ups.close()
         self.parts.spool.close()
         self.parts.upload_starts.close()
         self.parts.peers.close()
@@ -258,6 +260,12 @@ class Worker:
         while True:
             await self.origin_watch.look(self.control.settings)
             self.parts.uploads.expire()
+            await asyncio.sleep(self._check_interval)
+
+    async def _adopt_jobs(self) -> None:
+        """Go on with the jobs of the run before; from then on, with those of a worker that has ended."""
+        while True:
+            await self.parts.warm_ups.adopt()
             await asyncio.sleep(self._check_interval)
 
     def _gauges(self) -> Iterator[Sample]:

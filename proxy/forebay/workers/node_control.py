@@ -4,7 +4,8 @@ A configuration goes to all in two steps: each worker says whether it would acce
 worker that does not answer the second is killed, and starts anew with it. So when a change is confirmed, every worker
 that answers a client has made it. No worker starts while something changes.
 
-A warm-up job is run by one worker, and fetches each object through its owner. It ends with the worker that runs it.
+A warm-up job is run by one worker, and fetches each object through its owner. When that worker ends, another goes on
+with it (jobs.job_store).
 """
 
 import asyncio
@@ -25,14 +26,15 @@ from forebay.server.admin.admin_schema import (
     MAX_PAGE,
     CachePage,
     ConfigChanged,
+    FailurePage,
     Job,
     JobList,
     Resized,
-    WarmOrder,
 )
 from forebay.server.admin.cached_objects import list_cached_objects
 from forebay.server.admin.control import Control, SharedControl
 from forebay.server.admin.data_set_schema import DataSetList, merged_rows
+from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.readiness import ENDING, Readiness, ReadinessCheck, check_origin, degraded_tiers
 from forebay.server.admin.stats_schema import (
     BudgetStats,
@@ -43,6 +45,7 @@ from forebay.server.admin.stats_schema import (
     Stats,
     TierStats,
 )
+from forebay.server.admin.warm_order import WarmOrder
 from forebay.server.config_source import ConfigSource, parse_capacity
 from forebay.settings.model import Settings
 from forebay.settings.own_credential import needs_own_credential
@@ -69,9 +72,11 @@ class _KnownJob:
     worker: WorkerProcess
 
     def now(self) -> Job:
-        """A job ends with the worker that runs it."""
-        if self.job.state != "running" or self.worker.exit_code is None:
+        """A job without a record ends with the worker that runs it."""
+        if self.job.state not in {"queued", "running"} or self.worker.exit_code is None:
             return self.job
+        if self.job.survives:  # another worker, or the same one anew, goes on with it
+            return replace(self.job, state="queued", waiting_for="the worker that ran it has ended")
         return replace(self.job, state="failed", reason="the worker that ran it has ended")
 
 
@@ -203,9 +208,21 @@ class NodeControl(SharedControl):
 
     # Warm-up
 
-    async def start_job(self, order: WarmOrder) -> Job:
+    async def start_job(self, order: WarmOrder) -> Job | None:
         """Start the job in the first live worker."""
-        return await self._call_first(Control.start_job, order)
+        worker, job = await self._call_first_worker(Control.start_job, order)
+        if job is not None:
+            self._known_jobs[job.id] = _KnownJob(job, worker)
+        return job
+
+    async def extend_list(self, list_id: str, entries: list[KeyListEntry]) -> KeyList | None:
+        """Add objects to a list in the first live worker, where its job is started."""
+        return await self._call_first(Control.extend_list, list_id, entries)
+
+    async def job_failures(self, job_id: str, after: int = 0, limit: int = MAX_PAGE) -> FailurePage | None:
+        """Of the worker that knows the job."""
+        answers = await self._call_workers(Control.job_failures, job_id, after, limit)
+        return next((page for _, page in answers if page is not None), None)
 
     async def jobs(self) -> JobList:
         """The workers' jobs, and those of workers that exited."""
@@ -227,7 +244,7 @@ class NodeControl(SharedControl):
             if cancelled is not None:
                 return cancelled
         job = await self.job(job_id)
-        if job is not None and job.state == "running":
+        if job is not None and job.state in {"queued", "running"}:
             raise Throttled("the worker that runs it does not answer")
         return job
 
@@ -278,9 +295,14 @@ class NodeControl(SharedControl):
         self, method: Callable[Concatenate[Any, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Call the first worker that is there. Raises Throttled when none is."""
+        return (await self._call_first_worker(method, *args, **kwargs))[1]
+
+    async def _call_first_worker(
+        self, method: Callable[Concatenate[Any, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[WorkerProcess, T]:
         for worker in self._pool.alive:
             try:
-                return await call(worker.peer, method, *args, **kwargs)
+                return worker, await call(worker.peer, method, *args, **kwargs)
             except PeerUnavailable:
                 continue
         raise Throttled("no worker runs")

@@ -48,6 +48,8 @@ MATRIX = (
     Row("POST", "/v1/jobs", 201, content_type=JSON, body='{"bucket": "b"}'),
     Row("GET", "/v1/jobs/{id}", 404, target="/v1/jobs/j9"),
     Row("DELETE", "/v1/jobs/{id}", 404, target="/v1/jobs/j9", content_type=JSON),
+    Row("GET", "/v1/jobs/{id}/failures", 404, target="/v1/jobs/j9/failures"),
+    Row("POST", "/v1/lists", 201, "/v1/lists?bucket=b", "application/octet-stream", "key\n"),
     Row("GET", "/v1/cache", target="/v1/cache?bucket=b"),
     Row("DELETE", "/v1/cache", target="/v1/cache?bucket=b", content_type=JSON),
     Row("GET", "/v1/explain", target="/v1/explain?bucket=b&key=k"),

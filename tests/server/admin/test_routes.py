@@ -12,10 +12,11 @@ from pytest_aiohttp.plugin import AiohttpClient
 
 from forebay.core.errors import OriginUnreachable, SettingsError, Throttled
 from forebay.server.admin.admin_gate import AdminGate
-from forebay.server.admin.admin_schema import MAX_CONCURRENCY, Document, WarmFailure, WarmOrder
+from forebay.server.admin.admin_schema import MAX_CONCURRENCY, Document, WarmFailure
 from forebay.server.admin.admin_server import admin_application
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.request_reader import MAX_SMALL_BODY
+from forebay.server.admin.warm_order import WarmOrder
 from harness.admin_control import GIB, MIB, FakeControl, cached_object
 
 Client = TestClient[web.Request, web.Application]
@@ -153,8 +154,8 @@ async def test_reload(client: Client, control: FakeControl) -> None:
 async def test_job_runs_from_start_to_end(client: Client, control: FakeControl) -> None:
     status, job = await ask(client, "POST", "/v1/jobs", {"bucket": "b", "prefix": "p/", "concurrency": 8})
     assert (status, job["id"], job["state"]) == (201, "j1", "running")
-    assert job["note"] == "Jobs end with the process: none is taken up again after a restart."
-    assert control.calls == [("start_job", WarmOrder("b", "p/", (), 8))]
+    assert job["note"] == "A job that was cut off goes on after a restart, where it `survives`."
+    assert control.calls == [("start_job", WarmOrder("b", "p/", concurrency=8))]
     states = [(await ask(client, "GET", "/v1/jobs/j1"))[1] for _ in range(4)]
     assert [(state["state"], state["done"]) for state in states] == [
         ("running", 1),
@@ -182,7 +183,7 @@ async def test_a_job_shows_its_failures(client: Client, control: FakeControl) ->
     control.steps, control.failing = 1, (WarmFailure("k", "The origin answered 403."),)
     await ask(client, "POST", "/v1/jobs", {"bucket": "b"})
     _, job = await ask(client, "GET", "/v1/jobs/j1")
-    assert job["failures"] == [{"key": "k", "reason": "The origin answered 403."}]
+    assert job["failures"] == [{"key": "k", "reason": "The origin answered 403.", "bucket": ""}]
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
@@ -193,7 +194,7 @@ async def test_unknown_job_is_404(client: Client, method: str) -> None:
 
 async def test_job_accepts_keys(client: Client, control: FakeControl) -> None:
     assert (await ask(client, "POST", "/v1/jobs", {"bucket": "b", "keys": ["x", "y ü"]}))[0] == 201
-    assert control.calls == [("start_job", WarmOrder("b", None, ("x", "y ü"), None))]
+    assert control.calls == [("start_job", WarmOrder("b", None, ("x", "y ü")))]
 
 
 async def test_job_accepts_a_check(client: Client, control: FakeControl) -> None:

@@ -30,6 +30,8 @@ OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 
 TOML: Final = "application/toml"
 JSON: Final = "application/json"
+LIST: Final = "application/octet-stream"
+"""Of a list of keys, whatever its format."""
 
 _EFFECT: Final = frozenset({"POST", "PUT", "DELETE", "PATCH"})
 _HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(:[0-9]{1,5})?")
@@ -68,7 +70,7 @@ class AdminGate:
             message = "The admin token is missing or wrong; it comes as 'Authorization: Bearer TOKEN'."
             return AdminRefusal(401, "token", message, {"WWW-Authenticate": "Bearer"})
         if request.method in _EFFECT and not _has_api_content_type(request):
-            return AdminRefusal(415, "content_type", f"{request.method} needs Content-Type {JSON} or {TOML}.")
+            return AdminRefusal(415, "content_type", f"{request.method} needs Content-Type {JSON}, {TOML} or {LIST}.")
         return None
 
     def _is_known_host(self, header: str) -> bool:
@@ -116,7 +118,7 @@ def _forbidden(error: str, message: str) -> AdminRefusal:
 
 def _has_api_content_type(request: web.BaseRequest) -> bool:
     values = request.headers.getall("Content-Type", [])
-    return len(values) == 1 and values[0].partition(";")[0].strip().lower() in {JSON, TOML}
+    return len(values) == 1 and values[0].partition(";")[0].strip().lower() in {JSON, TOML, LIST}
 
 
 def _is_local(request: web.BaseRequest) -> bool:

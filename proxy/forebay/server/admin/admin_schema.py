@@ -21,7 +21,7 @@ MAX_PAGE: Final = 1000
 """Objects in one answer of GET /v1/cache."""
 MAX_CONCURRENCY: Final = 256
 """Objects that one warm-up job fetches at once, as in jobs.warm_up, which the supervisor does not import."""
-JOBS_END: Final = "Jobs end with the process: none is taken up again after a restart."
+JOBS_SURVIVE: Final = "A job that was cut off goes on after a restart, where it `survives`."
 
 
 # Checks
@@ -81,6 +81,14 @@ def check_flag(value: object, name: str) -> bool:
     return value
 
 
+def check_after(value: object, name: str) -> int:
+    """The `next` of a page of failures, or nothing."""
+    text = str(value)
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:
+        raise ValueError(f"{name!r} must be the 'next' of an earlier page.")
+    return int(text)
+
+
 def check_limit(value: object, name: str) -> int:
     """The size of a page, from a query: decimal digits."""
     text = str(value)
@@ -98,35 +106,9 @@ def check_size(value: object, name: str) -> str:
 
 Bucket: TypeAlias = Annotated[str, check_bucket]
 Key: TypeAlias = Annotated[str, check_key]
+After: TypeAlias = Annotated[int, check_after]
 Limit: TypeAlias = Annotated[int, check_limit]
 SizeText: TypeAlias = Annotated[str, check_size]
-
-
-# Requests
-
-
-@dataclass(frozen=True, slots=True)
-class WarmOrder:
-    """POST /v1/jobs: bring every object under a prefix, or each of these keys, into the cache. Not both."""
-
-    bucket: Bucket
-    prefix: Annotated[str | None, check_key] = None
-    """Empty: the whole bucket. None where there are keys."""
-    keys: Annotated[tuple[str, ...], check_keys] = ()
-    concurrency: Annotated[int | None, check_concurrency] = None
-    """Objects at once; None: the server's default."""
-    check: Annotated[bool, check_flag] = False
-    """Fetch nothing, and count what is cached."""
-    if_fits: Annotated[bool, check_flag] = False
-    """Fetch nothing unless everything fits into the cache."""
-
-    def __post_init__(self) -> None:
-        if self.keys and self.if_fits:
-            raise ValueError("'if_fits' needs a prefix: the sizes of a list of keys are not known before.")
-        if self.keys and self.prefix is not None:
-            raise ValueError("A job has either a prefix or keys, not both.")
-        if not self.keys and self.prefix is None:
-            object.__setattr__(self, "prefix", "")
 
 
 # Answers
@@ -148,19 +130,30 @@ class WarmFailure:
     key: str
     reason: str
     """For people. Contains nothing that was sent to the origin."""
+    bucket: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FailurePage:
+    """GET /v1/jobs/{id}/failures: one page of them, in the order of the job's objects."""
+
+    failures: tuple[WarmFailure, ...]
+    next: str | None
+    """The `after` of the following page; None at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A warm-up job. Jobs live in the process: they end with it, and none is taken up again."""
+    """A warm-up job."""
 
     id: str
     bucket: str
+    """Empty: it has objects of several buckets."""
     prefix: str | None
-    """None: the job has a list of keys."""
-    state: Literal["running", "done", "failed", "cancelled"]
-    """Done: every object is in the cache at the end, whole. Failed: some object is not, there was none, or the listing
-    failed."""
+    """None: it is not about one prefix alone; see `sources`."""
+    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    """Done: every wanted object is in the cache at the end, whole. Failed: some object is not, there was none, or the
+    listing failed."""
     reason: str | None
     """Why it failed as a whole, if it did."""
     concurrency: int
@@ -173,8 +166,9 @@ class Job:
     """Objects that were warmed; by a check, looked at."""
     failed: int
     bytes_listed: int
-    """Bytes of the objects found so far whose size is known."""
+    """Wanted bytes of the objects found so far whose size is known."""
     bytes_done: int
+    """Of these, bytes that are stored, fetched or not."""
     failures: tuple[WarmFailure, ...]
     """The first few of the `failed`; the Control bounds how many are kept."""
     check: bool = False
@@ -194,15 +188,42 @@ class Job:
     bytes_on_ssd: int = 0
     not_kept: str | None = None
     """Why fewer objects are kept than were warmed, for people."""
-    note: str = field(init=False, default=JOBS_END)
+    sources: tuple[str, ...] = ()
+    """The first locations and globs that the job lists."""
+    listed_sources: int = 0
+    """How many there are."""
+    listed_keys: int = 0
+    """Objects that come from lists of keys."""
+    rate: int | None = None
+    """Bytes a second at most."""
+    until: int | None = None
+    """Bytes of the cache that the job's objects may have; None: no bound, or not known before the listing has ended."""
+    newer_than: float | None = None
+    older: int = 0
+    """Objects that are left out, as they were modified before `newer_than`."""
+    left_out: int = 0
+    """Objects that are not fetched because of `until`."""
+    bytes_fetched: int = 0
+    """Bytes that came from the origin for it."""
+    bytes_per_second: float | None = None
+    """The speed of the last half minute, whatever is stored; None: too early to say, or it does not run."""
+    seconds_left: float | None = None
+    """An estimate; None: too early to say."""
+    waiting_for: str | None = None
+    """What it waits for, for people: the origin, mostly."""
+    survives: bool = False
+    """Whether it goes on after a restart of Forebay, which needs `server.state_dir`."""
+    resumed: int = 0
+    """How often it has gone on after a restart."""
+    note: str = field(init=False, default=JOBS_SURVIVE)
 
 
 @dataclass(frozen=True, slots=True)
 class JobList:
-    """GET /v1/jobs: the jobs that run and the latest that ended, newest first."""
+    """GET /v1/jobs: the jobs that run or wait, and the latest that ended, newest first."""
 
     jobs: tuple[Job, ...]
-    note: str = field(init=False, default=JOBS_END)
+    note: str = field(init=False, default=JOBS_SURVIVE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@
 
 import logging
 import socket
+from collections.abc import Mapping
 from typing import Final
 
 from aiohttp import web
@@ -66,7 +67,7 @@ async def error_middleware(request: web.Request, handler: Handler) -> web.Stream
     try:
         return await handler(request)
     except AdminRefusal as refusal:
-        return _error_response(refusal.status, refusal.error, refusal.message, refusal.headers)
+        return _error_response(refusal.status, refusal.error, refusal.message, refusal.headers, details=refusal.details)
     except SettingsError as error:
         return _settings_error_response(error)
     except Throttled as error:
@@ -102,6 +103,6 @@ def _error_response(
     message: str,
     headers: dict[str, str] | None = None,
     *,
-    details: dict[str, str] | None = None,
+    details: Mapping[str, object] | None = None,
 ) -> web.Response:
     return web.json_response({"error": error, "message": message, **(details or {})}, status=status, headers=headers)

@@ -21,11 +21,13 @@ from forebay.core.events import TierName
 from forebay.core.names import ObjectName
 from forebay.server.admin.admin_schema import (
     MAX_PAGE,
+    After,
     Bucket,
     CachePage,
     ConfigChanged,
     Document,
     Explanation,
+    FailurePage,
     Job,
     JobList,
     Key,
@@ -33,12 +35,13 @@ from forebay.server.admin.admin_schema import (
     Purged,
     Resized,
     SizeText,
-    WarmOrder,
 )
 from forebay.server.admin.change_log import change_sentence
 from forebay.server.admin.data_set_schema import DataSetList
+from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.stats_schema import Stats
+from forebay.server.admin.warm_order import WarmOrder
 from forebay.server.config_source import SENT_NAME, ConfigSource, SizeOverrides, set_log_level
 from forebay.settings.effective_config import changed_paths, effective_config
 from forebay.settings.live_changes import applied_settings, restart_needed
@@ -78,8 +81,12 @@ class Control(Protocol):
         """Read the file again, as SIGHUP does; None: Forebay was started without one."""
         ...
 
-    async def start_job(self, order: WarmOrder) -> Job:
-        """Start a warm-up job. Returns at once, with the job running."""
+    async def start_job(self, order: WarmOrder) -> Job | None:
+        """Start a warm-up job. Returns at once, with the job running or queued; None: a list of it is unknown."""
+        ...
+
+    async def extend_list(self, list_id: str, entries: list[KeyListEntry]) -> KeyList | None:
+        """Add objects to a list, a new one if the id is empty. None: there is no such list (any more)."""
         ...
 
     async def jobs(self) -> JobList:
@@ -92,6 +99,10 @@ class Control(Protocol):
 
     async def cancel_job(self, job_id: str) -> Job | None:
         """The job, ended. One that had ended before stays as it was; None when there is no such job."""
+        ...
+
+    async def job_failures(self, job_id: str, after: After = 0, limit: Limit = MAX_PAGE) -> FailurePage | None:
+        """A page of the objects that a job could not warm; None when there is no such job."""
         ...
 
     async def list_cached(

@@ -2,7 +2,8 @@
 
 A row names the verb of the Control, and what HTTP adds: the status, and the refusal where the verb returns None. The
 fields of the request follow from the verb's signature (request_reader), the answer's JSON from its dataclass
-(json_codec). Three open paths, for probes and scrapers, have no fields and are handlers of their own.
+(json_codec). Three open paths, for probes and scrapers, have no fields and are handlers of their own, as is the upload
+of a list, which may be long (list_upload).
 """
 
 import logging
@@ -14,10 +15,11 @@ from aiohttp import web
 
 from forebay.core.events import TierName
 from forebay.server.admin.admin_errors import AdminRefusal
-from forebay.server.admin.admin_schema import JOBS_END, Job
+from forebay.server.admin.admin_schema import Job
 from forebay.server.admin.change_log import change_sentence
 from forebay.server.admin.control import Control
 from forebay.server.admin.json_codec import to_json
+from forebay.server.admin.list_upload import receive_list
 from forebay.server.admin.request_reader import MAX_JOB_BODY, MAX_SMALL_BODY, read_arguments, read_query, read_toml
 from forebay.settings.redaction import redact
 
@@ -25,7 +27,8 @@ _log: Final = logging.getLogger(__name__)
 
 # The arguments of AdminRefusal, because the traceback of one exception, raised again and again, would grow.
 _Refusal: TypeAlias = tuple[int, str, str]
-_NO_SUCH_JOB: Final = 404, "no_such_job", f"There is no such job. {JOBS_END}"
+_NO_SUCH_JOB: Final = 404, "no_such_job", "There is no such job."
+_NO_SUCH_LIST: Final = 404, "no_such_list", "There is no such list (any more): each is used by one job. Send it again."
 _NO_FILE: Final = 409, "no_config_file", "Forebay was started without a configuration file."
 _TIER_OFF: Final = 409, "tier_off", "Forebay runs without this tier; it needs a configuration and a restart."
 _NO_SUCH_TIER: Final = 404, "no_such_tier", f"There are the tiers {' and '.join(get_args(TierName))}."
@@ -51,9 +54,10 @@ ROUTES: Final = (
     Route("PUT", "/v1/config", Control.replace_config),
     Route("POST", "/v1/config/reload", Control.reload_config, if_none=_NO_FILE),
     Route("GET", "/v1/jobs", Control.jobs),
-    Route("POST", "/v1/jobs", Control.start_job, 201, body_limit=MAX_JOB_BODY),
+    Route("POST", "/v1/jobs", Control.start_job, 201, if_none=_NO_SUCH_LIST, body_limit=MAX_JOB_BODY),
     Route("GET", "/v1/jobs/{id}", Control.job, if_none=_NO_SUCH_JOB),
     Route("DELETE", "/v1/jobs/{id}", Control.cancel_job, if_none=_NO_SUCH_JOB),
+    Route("GET", "/v1/jobs/{id}/failures", Control.job_failures, if_none=_NO_SUCH_JOB),
     Route("GET", "/v1/cache", Control.list_cached),
     Route("DELETE", "/v1/cache", Control.purge),
     Route("GET", "/v1/datasets", Control.data_sets),
@@ -80,7 +84,15 @@ def add_routes(router: web.UrlDispatcher, control: Control) -> None:
 
     router.add_get("/healthz", healthz)
     router.add_get("/readyz", readyz)
+
+    async def key_list(request: web.Request) -> web.Response:
+        answer = await receive_list(request, control.extend_list)
+        if answer is None:
+            raise AdminRefusal(*_NO_SUCH_LIST)
+        return web.json_response(to_json(answer), status=201)
+
     router.add_get("/metrics", metrics)
+    router.add_post("/v1/lists", key_list)
     for route in ROUTES:
         router.add_route(route.method, route.path, _handler(route, control))
 

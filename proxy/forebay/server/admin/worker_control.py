@@ -6,26 +6,28 @@ It reads the state of the worker's parts, and changes only what may change while
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import fields
 
 import forebay_client
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
+from forebay.jobs.inventory import Inventory, InventoryEntry
 from forebay.jobs.warm_up_job import WarmUpJob
 from forebay.server.admin.admin_schema import (
     MAX_PAGE,
     CachePage,
     ConfigChanged,
+    FailurePage,
     Job,
     JobList,
     Resized,
     WarmFailure,
-    WarmOrder,
 )
 from forebay.server.admin.cached_objects import LocalCacheView, list_cached_objects
 from forebay.server.admin.control import SharedControl
 from forebay.server.admin.data_set_rows import data_set_rows
 from forebay.server.admin.data_set_schema import DataSetList
+from forebay.server.admin.job_view import job_view, warm_up_order
+from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.readiness import ENDING, Readiness, ReadinessCheck, check_origin, degraded_tiers
 from forebay.server.admin.stats_schema import (
     BudgetStats,
@@ -38,6 +40,7 @@ from forebay.server.admin.stats_schema import (
     TierState,
     TierStats,
 )
+from forebay.server.admin.warm_order import WarmOrder
 from forebay.server.composition import Parts
 from forebay.server.config_source import ConfigSource, parse_capacity
 from forebay.server.gateway_policy import credentials_of, gateway_policy
@@ -158,27 +161,41 @@ class WorkerControl(SharedControl):
 
     # Warm-up
 
-    async def start_job(self, order: WarmOrder) -> Job:
+    async def start_job(self, order: WarmOrder) -> Job | None:
         """Start the job in this worker."""
-        return _job(
-            self._parts.warm_ups.start(
-                order.bucket,
-                prefix=order.prefix,
-                keys=order.keys,
-                concurrency=order.concurrency,
-                check=order.check,
-                if_fits=order.if_fits,
-            )
-        )
+        warm_ups = self._parts.warm_ups
+        lists = [warm_ups.lists.pop(list_id) for list_id in order.lists]
+        inventory = Inventory.joined([each for each in lists if each is not None])
+        if None in lists:
+            return None
+        for key in order.keys:
+            inventory.add(InventoryEntry(order.bucket or "", key))
+        return self._job(await warm_ups.start(warm_up_order(order, self._now()), inventory))
+
+    async def extend_list(self, list_id: str, entries: list[KeyListEntry]) -> KeyList | None:
+        """Add objects to a list in this worker."""
+        extended = self._parts.warm_ups.lists.extend(list_id, (InventoryEntry(*entry) for entry in entries))
+        return KeyList(*extended) if extended is not None else None
 
     async def jobs(self) -> JobList:
         """This worker's jobs."""
-        return JobList(tuple(_job(job) for job in self._parts.warm_ups.jobs()))
+        return JobList(tuple(map(self._job, self._parts.warm_ups.jobs())))
 
     async def cancel_job(self, job_id: str) -> Job | None:
         """Cancel the job in this worker."""
         job = await self._parts.warm_ups.cancel(job_id)
-        return _job(job) if job is not None else None
+        return self._job(job) if job is not None else None
+
+    async def job_failures(self, job_id: str, after: int = 0, limit: int = MAX_PAGE) -> FailurePage | None:
+        """Of a job of this worker."""
+        found = await self._parts.warm_ups.failures(job_id, after, limit)
+        if found is None:
+            return None
+        page = tuple(WarmFailure(each.key, each.reason, each.bucket) for each in found)
+        return FailurePage(page, str(after + limit) if len(page) == limit else None)
+
+    def _job(self, job: WarmUpJob) -> Job:
+        return job_view(job, self._parts.warm_ups.now())
 
     # The cache
 
@@ -236,8 +253,3 @@ def _rule_reads(rule: str, counts: RuleCounts) -> RuleReads:
         origin=sent["flight"] + sent["origin"],
         fetched=counts.fetched - counts.warmed,
     )
-
-
-def _job(job: WarmUpJob) -> Job:
-    state = {field.name: getattr(job, field.name) for field in fields(job) if field.name != "failures"}
-    return Job(**state, failures=tuple(WarmFailure(key, reason) for key, reason in job.failures))

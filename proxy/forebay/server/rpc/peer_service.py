@@ -235,9 +235,10 @@ class PeerService:
             body.close()
 
     async def _warm(self, request: Document, out: ResponseWriter) -> None:
-        name = decode(lambda: decode_name(request["name"]))
+        name, start, stop = decode(lambda: (decode_name(request["name"]), int(request["start"]), request["stop"]))
+        group = str(request.get("group"))
         await out.send({})
-        async with aclosing(self._warmer.warm_here(name)) as progresses:
+        async with aclosing(self._warmer.warm_here(name, group, start, stop)) as progresses:
             async for progress in progresses:
                 await out.send(progress.encode())
         await out.send_end()

@@ -193,7 +193,7 @@ CATALOGUE: Final = (
     # The process.
     _counter("forebay_warm_objects_total", "result", "Objects of warm-up jobs, by result: warmed or failed.",
              ("warmed", "failed")),
-    _gauge("forebay_jobs", "state", "Warm-up jobs, by state: running, and of the latest: done, failed, cancelled."),
+    _gauge("forebay_jobs", "state", "Warm-up jobs, by state: queued, running; of the latest: done, failed, cancelled."),
     _gauge("forebay_ready", "", "1 while /readyz says that every request can be served."),
     _counter("forebay_reloads_total", "result", "Reloads of the configuration, by result: applied or refused.",
              ("applied", "refused")),
