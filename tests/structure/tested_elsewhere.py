@@ -15,6 +15,10 @@ client/test_warm_command.py              client/job_report client/key_files clie
 docs/test_cli_page.py                    client/argument_parser
 
 core/test_fences.py                      core/names
+namespace/test_page_builder.py           namespace/entry_lookup
+namespace/test_snapshot_walk.py          namespace/snapshot
+scenarios/test_listings.py               namespace/origin_pages
+scenarios/test_listings_workers.py       namespace/namespace_owners
 storage/ssd/test_ssd_directory.py        storage/durable_files
 docs/test_metrics_page.py                core/events server/telemetry/metric_table
 fetch/test_ordered_body.py               core/buffers core/byte_ranges fetch/fetch_request

@@ -141,6 +141,33 @@ class OwnerMissed:
     """The owner of an object was gone or hung; the request went to the origin."""
 
 
+@dataclass(frozen=True, slots=True)
+class ListingAnswered:
+    """A listing that the rules let be answered here was answered: `hit-ssd` from a snapshot, `partial` where written
+    keys were looked up for it, `miss` while the namespace was being listed; or it was passed on to the origin."""
+
+    source: Literal["hit-memory", "hit-ssd", "hit-worker", "partial", "miss", "revalidated", "bypass", "passed_on"]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotEnded:
+    """A namespace was listed as a whole, or could not be, or its snapshot was found damaged."""
+
+    result: Literal["complete", "failed", "damaged"]
+
+
+@dataclass(frozen=True, slots=True)
+class HeadsCompared:
+    """A new snapshot differed from the one before: so many cached heads of replaced or deleted objects were dropped."""
+
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeadVouched:
+    """An entry of a listing confirmed a stale head: no request was sent for it."""
+
+
 class ObjectRead(NamedTuple):
     """A plain read (a GET of an object's current version) was answered from the cache with the bytes `span`.
 
@@ -179,6 +206,10 @@ Event: TypeAlias = (
     | FlightStarted
     | FlightJoined
     | OwnerMissed
+    | ListingAnswered
+    | SnapshotEnded
+    | HeadsCompared
+    | HeadVouched
 )
 
 Observe: TypeAlias = Callable[[Event], None]

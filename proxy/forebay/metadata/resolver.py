@@ -38,6 +38,7 @@ from forebay.core.names import ObjectName
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.metadata.head_replacement import HeadReplacement
+from forebay.metadata.listed_heads import ListedHeads
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.permissions import Permissions
@@ -89,7 +90,9 @@ class Resolver:
         staged: StagedObjects,
         replacement: HeadReplacement,
         peers: Peers,
+        listed: ListedHeads | None = None,
     ) -> None:
+        """`listed` None: no listing renews a head."""
         self._reads = reads
         self._fetcher = fetcher
         self.heads = heads
@@ -99,6 +102,7 @@ class Resolver:
         self._staged = staged
         self._replacement = replacement
         self._peers = peers
+        self._listed = listed
 
     async def invalidate(self, name: ObjectName, head: Head) -> None:
         """Forgets `head`, which was found outdated, unless it has been replaced already."""
@@ -137,6 +141,10 @@ class Resolver:
         ):
             return ResolvedVersion(head, "fresh")
         strict = self._is_strict(request)
+        if head is not None and self._listed is not None and not strict and self.is_permitted(name, identity):
+            renewed = await self._listed.renewed(name, head, decision)
+            if renewed is not None:
+                return ResolvedVersion(renewed, "fresh")
         if head is None:
             resolution, joined = await self._share_opening(request, strict=strict, leads=leads)
             if not (strict and joined):

@@ -17,7 +17,9 @@ from typing import Final
 
 from forebay.core.names import ObjectName, is_reserved
 from forebay.policy.freshness import Freshness, MaxAge
+from forebay.policy.listing_scopes import ListingScopes
 from forebay.policy.path_patterns import Pattern
+from forebay.settings.freshness_values import Listing, ListingOff
 from forebay.settings.rule_settings import Rule, Write
 
 __all__ = ["DEFAULTS", "MAX_REMEMBERED_DECISIONS", "Decision", "Rule", "Rules", "Write"]
@@ -37,6 +39,8 @@ class Decision:
     """Bytes of a block of newly cached versions; cached ones keep their block size."""
     warm_on_write: bool
     write: Write
+    listing: Listing
+    """Whether a listing of it may be answered here: policy.listing_scopes has what holds for a whole prefix."""
     rule: str
     """The data set that it counts as, a label of metrics: the first name that a rule gives it, else the path of the
     first rule that matches, "default" if none does."""
@@ -48,6 +52,7 @@ DEFAULTS: Final = Decision(
     block=1 << 20,
     warm_on_write=False,
     write="through",
+    listing=ListingOff(),
     rule="default",
 )
 
@@ -61,6 +66,8 @@ class Rules:
         self._patterns = tuple((1 << position, Pattern(rule.path)) for position, rule in enumerate(rules))
         self._decisions: dict[int, Decision] = {}
         self._reserved = replace(defaults, accelerate=False)
+        self.listings = ListingScopes(rules)
+        """Which listings are answered here."""
 
     @property
     def data_sets(self) -> frozenset[str]:

@@ -149,10 +149,11 @@ def _objects() -> Iterator[OperationRow]:
 
 
 def _buckets() -> Iterator[OperationRow]:
-    why = "Always asked of the origin, so that a listing is never stale; needs list on the prefix."
+    why = "Asked of the origin, or answered from a snapshot where a rule sets `listing`; needs list on the prefix."
     yield _row("ListObjects", "bucket", "GET", _LIST, _NOTHING, why, f"{_LISTING} marker")
     more = f"{_LISTING} continuation-token fetch-owner start-after"
     yield _row("ListObjectsV2", "bucket", "GET ?list-type", _LIST, _NOTHING, why, more)
+    why = "Always asked of the origin; needs list on the prefix."
     more = f"{_LISTING} key-marker version-id-marker"
     yield _row("ListObjectVersions", "bucket", "GET ?versions", _LIST, _NOTHING, why, more)
     more = "delimiter encoding-type key-marker max-uploads prefix upload-id-marker"

@@ -30,6 +30,8 @@ from forebay.core.requester import requester
 from forebay.policy.cors import cors_headers
 from forebay.protocol.cors_preflight import PREFLIGHT, preflight_refusal
 from forebay.protocol.exchange import ObjectReply, Request
+from forebay.protocol.listing_query import without_own_token
+from forebay.protocol.operation_table import Access
 from forebay.protocol.oss.dialect_detection import speaks_oss
 from forebay.protocol.response_headers import unsatisfiable_headers
 from forebay.protocol.target import Target, parse_target
@@ -39,6 +41,7 @@ from forebay.request.bucket_cors import BucketCors
 from forebay.request.cors_reply import CorsReply
 from forebay.request.form_upload import FormUpload, is_form
 from forebay.request.forwarded_reads import ForwardedReads
+from forebay.request.listing_read import ListingReader
 from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
 from forebay.request.oss_reply import OssReply
@@ -65,8 +68,10 @@ class Gateway:
         resources: ResourceRouter,
         length_spooler: LengthSpooler | None = None,
         cors: BucketCors | None = None,
+        listing_reader: ListingReader | None = None,
     ) -> None:
-        """`length_spooler` None: a body in S3's dialect must declare its length."""
+        """`length_spooler` None: a body in S3's dialect must declare its length. `listing_reader` None: listings are
+        forwarded."""
         self.policy = policy
         self.reader = reader
         self._forwarded_reads = forwarded_reads
@@ -74,6 +79,7 @@ class Gateway:
         self._oss_frontend = oss_frontend
         self._length_spooler = length_spooler
         self._cors = cors
+        self._listing_reader = listing_reader
         self.resources = resources
         self._form_upload = FormUpload(writer)
 
@@ -161,7 +167,12 @@ class Gateway:
             if bypass is None:
                 return
             _log.info("%s: bypassed to the origin: %s", record.request_id, bypass.reason)
-        forward = ForwardRequest(request, admission.target, admission.operation, admission.signed, admission.identity)
+        target = admission.target
+        if self._listing_reader is not None and admission.operation.access is Access.LIST:
+            if await self._listing_reader.answer(admission, request, reply, record):
+                return
+            target = without_own_token(target) or target
+        forward = ForwardRequest(request, target, admission.operation, admission.signed, admission.identity)
         record.cache = "bypass"
         if request.method in _READ_METHODS:
             await self._forwarded_reads.relay(forward, reply, record)

@@ -39,6 +39,7 @@ from forebay.jobs.prefetcher import Prefetcher
 from forebay.jobs.warm_up import WarmUps
 from forebay.jobs.warm_up_run import WarmUpServices
 from forebay.metadata.head_replacement import HeadReplacement
+from forebay.metadata.listed_heads import ListedHeads
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.peer_hints import PeerHints
@@ -46,6 +47,9 @@ from forebay.metadata.permissions import Permissions
 from forebay.metadata.resolver import Resolver
 from forebay.metadata.shared_lookup import SharedLookups
 from forebay.metadata.staged_objects import StagedObjects
+from forebay.namespace.listings import Listings
+from forebay.namespace.namespace_owners import NodeListings
+from forebay.namespace.origin_pages import OriginPages
 from forebay.origin.bucket_listing import BucketListing
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.hedging import Hedging
@@ -60,6 +64,7 @@ from forebay.request.admission import GatewayPolicy
 from forebay.request.bucket_cors import BucketCors
 from forebay.request.forwarded_reads import ForwardedReads
 from forebay.request.gateway import Gateway
+from forebay.request.listing_read import ListingReader
 from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
 from forebay.request.resource_router import ResourceRouter
@@ -131,6 +136,8 @@ class Parts:
     flights: FlightRegistry
     resolver: Resolver
     invalidator: Invalidator
+    listings: Listings
+    listing_permissions: Permissions
     policy: GatewayPolicy
     gateway: Gateway
     warm_ups: WarmUps
@@ -219,11 +226,27 @@ def compose(
     checksums = ObjectChecksums(reads, heads, lookups)
     staged = StagedObjects(reads, tiers, heads, tasks, peers)
     cors = BucketCors(origin, tasks)
+    listings = Listings(
+        OriginPages(origin),
+        fences,
+        in_doubt_writes,
+        tasks,
+        observe,
+        clock,
+        lambda: gateway.policy.rules.listings,
+        _snapshot_directory(settings),
+        settings.limits.listings,
+    )
+    node_listings = NodeListings(listings, peers)
     invalidator = Invalidator(
-        fences, in_doubt_writes, (lookups, staged, cors), tiers, clock, peers, shared=settings.ssd is not None
+        fences, in_doubt_writes, (lookups, staged, cors, listings), tiers, clock, peers, shared=settings.ssd is not None
     )
     replacement = HeadReplacement(heads, invalidator.forget_replaced, tasks, observe)
-    resolver = Resolver(reads, fetcher, heads, lookups, permissions, checksums, staged, replacement, peers)
+    listed_heads = ListedHeads(node_listings, heads, replacement, observe)
+    listings.on_snapshot = lambda old, new: tasks.spawn(listed_heads.compare(old, new), f"compare {new.bucket}")
+    resolver = Resolver(
+        reads, fetcher, heads, lookups, permissions, checksums, staged, replacement, peers, listed_heads
+    )
 
     # write
     forwarder = Forwarder(origin, upload_starts, settings.limits.request_body)
@@ -249,7 +272,9 @@ def compose(
     forwarded_reads = ForwardedReads(origin, front)
     spooler = length_spooler if STRICT_CHUNKS else None
     resources = ResourceRouter({}, ResourceUploads(uploads, spool), spooler)
-    gateway = Gateway(policy, reader, forwarded_reads, writer, front, resources, spooler, cors)
+    listing_permissions = Permissions(settings.auth.authorization_ttl, fences)
+    listing_reader = ListingReader(node_listings, origin, listing_permissions, fences, clock)
+    gateway = Gateway(policy, reader, forwarded_reads, writer, front, resources, spooler, cors, listing_reader)
 
     # data sets
     data_sets = DataSets(timers.time)
@@ -291,6 +316,7 @@ def compose(
         in_doubt_writes,
         warmer,
         tracker,
+        listings,
         node_reads,
         prefetcher,
         data_sets,
@@ -311,6 +337,8 @@ def compose(
         flights=flights,
         resolver=resolver,
         invalidator=invalidator,
+        listings=listings,
+        listing_permissions=listing_permissions,
         policy=policy,
         gateway=gateway,
         warm_ups=warm_ups,
@@ -350,6 +378,12 @@ def _job_store(settings: Settings) -> JobStore | None:
         return None
     origin = CacheOrigin.of(settings.origin.endpoint, settings.origin.cache_id)
     return JobStore(Path(settings.server.state_dir) / f"jobs-{origin_fingerprint(origin.id)}")
+
+
+def _snapshot_directory(settings: Settings) -> Path | None:
+    """Where snapshots of namespaces are: beside the SSD tier, else with the state of the node."""
+    directory = settings.ssd.path if settings.ssd is not None else settings.server.state_dir
+    return Path(directory) / "listings" if directory is not None else None
 
 
 def _spool(settings: LimitSettings, budget: FairSemaphore, wait: float) -> Spool:

@@ -282,6 +282,11 @@ class Worker:
         yield "forebay_flights", (), len(parts.flights)
         yield "forebay_flight_oldest_seconds", (), parts.flights.oldest_age(time.monotonic())
         yield "forebay_flight_readers", (), parts.flights.followers
+        namespaces = parts.listings.states()
+        yield "forebay_listing_namespaces", (), len(namespaces)
+        yield "forebay_listing_keys", (), sum(each.keys for each in namespaces)
+        yield "forebay_listing_bytes", (), sum(each.size for each in namespaces)
+        yield "forebay_listing_age_seconds", (), max((each.age or 0.0 for each in namespaces), default=0.0)
         jobs = Counter(job.state for job in parts.warm_ups.jobs())
         for state in get_args(JobState):
             yield "forebay_jobs", (state,), jobs[state]

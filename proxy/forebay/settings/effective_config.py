@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 
 from forebay.settings.addresses import ListenAddress
-from forebay.settings.freshness_values import AlwaysRevalidate, Immutable, MaxAge, format_freshness
+from forebay.settings.freshness_values import AlwaysRevalidate, Immutable, ListingOff, MaxAge, format_freshness
 from forebay.settings.model import Settings
 from forebay.settings.redaction import REDACTED
 from forebay.settings.secret import Secret
@@ -28,7 +28,7 @@ def _plain(value: object) -> object:
             return REDACTED
         case ListenAddress():
             return str(value)
-        case Immutable() | MaxAge() | AlwaysRevalidate():
+        case Immutable() | MaxAge() | AlwaysRevalidate() | ListingOff():
             return format_freshness(value)
         case frozenset():
             return sorted(_plain(item) for item in value)  # type: ignore[type-var] # words, which have an order

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from forebay.core.units import format_duration, parse_duration
 
+LISTING_ALLOWED: Final = '"off", "immutable", or a duration with its unit, such as 10m or 1h'
 FRESHNESS_ALLOWED: Final = '"immutable", "always", or a duration with its unit, such as 60s or 1h'
 
 
@@ -32,7 +33,14 @@ class AlwaysRevalidate:
     """Never fresh: each read revalidates."""
 
 
+@dataclass(frozen=True, slots=True)
+class ListingOff:
+    """Listings are passed on to the origin."""
+
+
 Freshness: TypeAlias = Immutable | MaxAge | AlwaysRevalidate
+Listing: TypeAlias = Immutable | MaxAge | ListingOff
+"""How fresh a listing is that Forebay answers from a snapshot of the namespace."""
 
 
 def parse_freshness(text: str) -> Freshness:
@@ -47,9 +55,24 @@ def parse_freshness(text: str) -> Freshness:
         raise ValueError(FRESHNESS_ALLOWED) from None
 
 
-def format_freshness(freshness: Freshness) -> str:
+def parse_listing(text: str) -> Listing:
+    """The `listing` of a rule. Raises ValueError with the allowed forms."""
+    if text == "off":
+        return ListingOff()
+    try:
+        listing = parse_freshness(text)
+    except ValueError:
+        raise ValueError(LISTING_ALLOWED) from None
+    if isinstance(listing, AlwaysRevalidate):
+        raise ValueError(LISTING_ALLOWED)
+    return listing
+
+
+def format_freshness(freshness: Freshness | ListingOff) -> str:
     """The text that a rule would have for it."""
     match freshness:
+        case ListingOff():
+            return "off"
         case Immutable():
             return "immutable"
         case AlwaysRevalidate():

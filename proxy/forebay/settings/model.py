@@ -171,6 +171,7 @@ class LimitSettings:
     held: int
     held_idle: float
     held_path: str | None
+    listings: int
 
 
 @dataclass(frozen=True, slots=True)

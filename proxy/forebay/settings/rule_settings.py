@@ -6,7 +6,7 @@ forebay.policy.rules combines several rules into one decision.
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from forebay.settings.freshness_values import Freshness
+from forebay.settings.freshness_values import Freshness, Listing
 
 Write: TypeAlias = Literal["through", "around"]
 """`through`: the origin has the object before it is acknowledged, and `warm_on_write` may cache the bytes. `around`:
@@ -26,3 +26,5 @@ class Rule:
     """Bytes."""
     warm_on_write: bool | None = None
     write: Write | None = None
+    listing: Listing | None = None
+    """How fresh listings are that Forebay answers itself."""

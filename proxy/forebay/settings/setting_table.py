@@ -19,6 +19,7 @@ from forebay.settings.value_types import (
     FILE,
     FRESHNESS,
     INTEGER,
+    LISTING,
     LOG,
     PATTERN,
     PROFILE,
@@ -399,6 +400,14 @@ TABLE: Final[tuple[Setting, ...]] = (
         'The write policy: "through", or "around", which never caches written bytes; "through" if no rule sets it.',
         live=True,
     ),
+    Setting(
+        "rules[].listing",
+        LISTING,
+        UNSET,
+        'How old a listing may be that is answered from a snapshot of the namespace; "off" (passed on) if no rule sets '
+        "it.",
+        live=True,
+    ),
     Setting("limits.header_size", SIZE, "16KiB", "The largest head of a request.", 4 * KIB, MIB),
     Setting("limits.connections", INTEGER, 10000, "Concurrent client connections.", 1, 1_000_000),
     Setting("limits.header_timeout", DURATION, "10s", "The time in which a request's head must arrive.", 0.1, HOUR),
@@ -448,5 +457,12 @@ TABLE: Final[tuple[Setting, ...]] = (
         FILE,
         UNSET,
         "The directory of spooled bodies that do not fit in memory; if not set, the system's temporary directory.",
+    ),
+    Setting(
+        "limits.listings",
+        SIZE,
+        "4GiB",
+        "The room for snapshots of namespaces (rules[].listing), in each worker; beyond it listings are passed on.",
+        MIB,
     ),
 )

@@ -28,7 +28,7 @@ from forebay.settings.addresses import (
     parse_address,
     parse_endpoint,
 )
-from forebay.settings.freshness_values import FRESHNESS_ALLOWED, parse_freshness
+from forebay.settings.freshness_values import FRESHNESS_ALLOWED, LISTING_ALLOWED, parse_freshness, parse_listing
 from forebay.settings.path_checks import PATHS_ALLOWED, path_problem
 from forebay.settings.secret import Secret
 
@@ -251,3 +251,4 @@ ACCESS_KEY: Final = ValueType(
 SECRET: Final = ValueType("secret", _SECRETS_ALLOWED, _read_secret, conceals=lambda _: True)
 PATTERN: Final = ValueType("pattern", PATHS_ALLOWED, _text(PATHS_ALLOWED, _read_pattern))
 FRESHNESS: Final = ValueType("freshness", FRESHNESS_ALLOWED, _text(FRESHNESS_ALLOWED, parse_freshness))
+LISTING: Final = ValueType("listing", LISTING_ALLOWED, _text(LISTING_ALLOWED, parse_listing))

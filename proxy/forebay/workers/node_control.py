@@ -267,6 +267,9 @@ class NodeControl(SharedControl):
         # Every worker knows the writes in doubt.
         return (await self._call_first(Control.explain, name.bucket, name.key, "")).in_doubt
 
+    async def _drop_listings(self, bucket: str, prefix: str) -> None:
+        await self._call_every_worker({"kind": "drop_listings", "bucket": bucket, "prefix": prefix})
+
     async def _invalidate(self, names: Sequence[ObjectName]) -> None:
         await self._call_first(WorkerRpc.invalidate, list(names))
 

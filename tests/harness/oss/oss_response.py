@@ -5,7 +5,7 @@ https://www.alibabacloud.com/help/en/oss/developer-reference/common-http-headers
 
 import base64
 from dataclasses import replace
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 from xml.etree import ElementTree as Tree
 
 from fastcrc import crc64
@@ -103,6 +103,7 @@ def _next_marker(tree: Tree.Element) -> None:
     """OSS tells it whenever there is more, S3 only with a delimiter."""
     if tree.findtext("IsTruncated") == "true" and tree.find("NextMarker") is None:
         last = max(
-            [*tree.iterfind("Contents/Key"), *tree.iterfind("CommonPrefixes/Prefix")], key=lambda each: each.text or ""
+            [*tree.iterfind("Contents/Key"), *tree.iterfind("CommonPrefixes/Prefix")],
+            key=lambda each: unquote(each.text or ""),  # they may be encoded by now, which changes their order
         )
         Tree.SubElement(tree, "NextMarker").text = last.text

@@ -54,6 +54,7 @@ def test_the_rule_that_decides_each_field() -> None:
         DecidedField("block", "8MiB", 2, "**"),
         DecidedField("warm_on_write", "false", None, None),
         DecidedField("write", "through", None, None),
+        DecidedField("listing", "off", None, None),
     )
 
 

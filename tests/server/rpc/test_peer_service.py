@@ -59,6 +59,7 @@ def peer_service() -> tuple[PeerService, Recorder, InDoubtWrites]:
         in_doubt_writes=in_doubt_writes,
         warmer=nothing,
         tracker=nothing,
+        listings=nothing,
         node_reads=nothing,
         prefetcher=nothing,
         data_sets=nothing,

@@ -133,7 +133,7 @@ def _objects() -> Iterator[OssOperation]:
 
 
 def _buckets() -> Iterator[OssOperation]:
-    why = "Always asked of the origin."
+    why = "As in S3."
     yield _row("GetBucket (ListObjects)", "bucket", "GET", "ListObjects", why, f"{_LISTING} marker")
     more = f"{_LISTING} continuation-token fetch-owner start-after"
     yield _row("ListObjectsV2", "bucket", "GET ?list-type", "ListObjectsV2", why, more)

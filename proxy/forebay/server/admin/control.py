@@ -186,7 +186,8 @@ class SharedControl(Control):
         return explain(self.settings, name, access_key, cached, in_doubt=in_doubt, now=self._now())
 
     async def purge(self, bucket: str, prefix: str = "") -> Purged:
-        """Invalidate what is listed under the prefix, page by page."""
+        """Invalidate what is listed under the prefix, page by page, and drop the listings themselves."""
+        await self._drop_listings(bucket, prefix)
         objects = size = 0
         after: str | None = ""
         while after is not None:
@@ -227,6 +228,10 @@ class SharedControl(Control):
     def _now(self) -> float:
         """The clock of freshness, in seconds since the epoch."""
         return time.time()
+
+    @abstractmethod
+    async def _drop_listings(self, bucket: str, prefix: str) -> None:
+        """Drop the snapshots of namespaces with keys under the prefix, in all workers."""
 
     @abstractmethod
     async def _invalidate(self, names: Sequence[ObjectName]) -> None:

@@ -14,7 +14,7 @@ from forebay.policy.freshness import AlwaysRevalidate, Immutable, MaxAge, Stale,
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Decision, Rules
 from forebay.server.admin.admin_schema import CacheEntry, DecidedField, Explanation, GrantedAccess
-from forebay.settings.freshness_values import format_freshness
+from forebay.settings.freshness_values import ListingOff, format_freshness
 from forebay.settings.model import KeySettings, Settings
 
 _DECIDED: Final = tuple(field.name for field in fields(Decision) if field.name != "rule")
@@ -71,7 +71,7 @@ def _text(value: object) -> str:
             return str(value).lower()
         case int():
             return format_size(value)
-        case Immutable() | MaxAge() | AlwaysRevalidate():
+        case Immutable() | MaxAge() | AlwaysRevalidate() | ListingOff():
             return format_freshness(value)
         case _:
             return str(value)

@@ -151,6 +151,8 @@ class WorkerControl(SharedControl):
         self._parts.budget.resize(new.memory.buffers)
         self._parts.tiers.memory.ahead.budget.resize(new.memory.ahead)
         self._parts.resolver.permissions.ttl = new.auth.authorization_ttl
+        self._parts.listing_permissions.ttl = new.auth.authorization_ttl
+        self._parts.listings.drop_unruled()
         for tier, size in sizes:
             self._resize(tier, size)
         self._parts.metrics.count("forebay_reloads_total", "applied")
@@ -212,6 +214,9 @@ class WorkerControl(SharedControl):
 
     def _now(self) -> float:
         return self._parts.resolver.heads.clock()
+
+    async def _drop_listings(self, bucket: str, prefix: str) -> None:
+        self._parts.listings.drop(bucket, prefix)
 
     async def _invalidate(self, names: Sequence[ObjectName]) -> None:
         await self._parts.invalidator.invalidate(names)

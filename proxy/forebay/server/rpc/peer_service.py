@@ -1,14 +1,15 @@
 """The peer service: what the workers of a node answer each other. The server side of peers.owners, write.invalidation
 and metadata.peer_hints.
 
-    streaming, a connection each    resolve, read, warm
+    streaming, a connection each    resolve, read, warm, list
     ordered, in order of arrival    fence, write_ended     a write that the calling worker carries
                                     part, wrote            a part or an object that the calling worker has written
                                     install, in_doubt_writes
                                     reads, collect_reads   the read stream of the node (peers.node_reads)
                                     finish_ahead, drop_ahead    what was fetched ahead for the calling worker
                                     data_set_reads         counts and samples of reads (datasets.read_counts)
-    unary, in any order             forget, flush, residency, fetch_ahead
+    unary, in any order             forget, flush, residency, fetch_ahead, listed,
+                                    drop_listings
 
 The calling worker has authenticated and authorised the request; who may call at all is the socket's concern
 (forebay.server.rpc.rpc_server). A document that does not fit raises PeerUnavailable, which ends the connection.
@@ -34,6 +35,8 @@ from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.resolver import LookupRequest, Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.metadata.staged_objects import StagedObjects, decode_staged
+from forebay.namespace.listings import Listings
+from forebay.namespace.namespace_owners import decode_query, encode_entry
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.peers.frames import Document
@@ -102,6 +105,7 @@ class PeerService:
         in_doubt_writes: InDoubtWrites,
         warmer: ObjectWarmer,
         tracker: WriteTracker,
+        listings: Listings,
         node_reads: NodeReads,
         prefetcher: Prefetcher,
         data_sets: DataSets,
@@ -116,6 +120,7 @@ class PeerService:
         self._in_doubt_writes = in_doubt_writes
         self._warmer = warmer
         self._tracker = tracker
+        self._listings = listings
         self._node_reads = node_reads
         self._prefetcher = prefetcher
         self._data_sets = data_sets
@@ -243,6 +248,16 @@ class PeerService:
                 await out.send(progress.encode())
         await out.send_end()
 
+    async def _list(self, request: Document, out: ResponseWriter) -> None:
+        query = decode(lambda: decode_query(request["query"]))
+        answer = await self._listings.answer(query)
+        if answer is None:
+            await out.send({})
+            return
+        await out.send({"source": answer.source, "size": len(answer.document)})
+        await out.send_bytes(memoryview(answer.document))
+        await out.send_end()
+
     # Ordered
 
     def _fence(self, request: Document, writes: OpenWrites) -> None:
@@ -304,6 +319,14 @@ class PeerService:
     async def _residency(self, request: Document) -> Document:
         return await encode_residency(self._source.tiers, request)
 
+    async def _listed(self, request: Document) -> Document:
+        return encode_entry(await self._listings.entry(decode(lambda: decode_name(request["name"]))))
+
+    async def _drop_listings(self, request: Document) -> Document:
+        bucket, prefix = decode(lambda: (str(request["bucket"]), str(request["prefix"])))
+        self._listings.drop(bucket, prefix)
+        return {}
+
     def _identity(self, request: Document) -> OriginIdentity | None:
         """Returns the identity that the origin is asked with; None: Forebay's own. Raises PeerUnavailable for an
         unknown one: its request is never sent as Forebay's own."""
@@ -313,7 +336,7 @@ class PeerService:
             raise PeerUnavailable("a principal that is not known here")
         return identity
 
-    STREAMING: ClassVar[Mapping[str, "_Streaming"]] = {"resolve": _resolve, "read": _read, "warm": _warm}
+    STREAMING: ClassVar[Mapping[str, "_Streaming"]] = {"resolve": _resolve, "read": _read, "warm": _warm, "list": _list}
     ORDERED: ClassVar[Mapping[str, "_Ordered"]] = {
         "fence": _fence,
         "write_ended": _write_ended,
@@ -333,6 +356,8 @@ class PeerService:
         "flush": _flush,
         "residency": _residency,
         "fetch_ahead": _fetch_ahead,
+        "listed": _listed,
+        "drop_listings": _drop_listings,
     }
 
 

@@ -190,6 +190,30 @@ CATALOGUE: Final = (
     _gauge("forebay_tier_failing", "tier", "1 while a tier fails: it is not open, or failed within two minutes."),
     _gauge("forebay_tier_disk_free_bytes", "tier", "Free bytes of the file system of a tier."),
     _gauge("forebay_tier_disk_size_bytes", "tier", "Size of the file system of a tier."),
+    # Listings.
+    _counter(
+        "forebay_listings_total",
+        "source",
+        "Listings that the rules let be answered here, by source: hit-ssd (a snapshot), partial (written keys were "
+        "looked up for it), miss (while the namespace was listed), passed_on (to the origin).",
+        ("hit-ssd", "partial", "miss", "passed_on"),
+    ),
+    _counter(
+        "forebay_listing_snapshots_total",
+        "result",
+        "Namespaces that were listed, by result: complete, failed, or damaged (found later).",
+        ("complete", "failed", "damaged"),
+    ),
+    _counter("forebay_listing_vouched_heads_total", "", "Stale heads that a listing confirmed, without a request."),
+    _counter(
+        "forebay_listing_dropped_heads_total",
+        "",
+        "Cached heads that were dropped because a new listing has another entry of their object, or none.",
+    ),
+    _gauge("forebay_listing_namespaces", "", "Namespaces with a snapshot."),
+    _gauge("forebay_listing_keys", "", "Keys of all snapshots."),
+    _gauge("forebay_listing_bytes", "", "Bytes of all snapshots, on disk."),
+    _gauge("forebay_listing_age_seconds", "", "Age of the oldest snapshot, from its first request; 0 for none."),
     # The process.
     _counter("forebay_warm_objects_total", "result", "Objects of warm-up jobs, by result: warmed or failed.",
              ("warmed", "failed")),

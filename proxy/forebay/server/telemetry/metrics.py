@@ -248,6 +248,14 @@ class Metrics:
                 self.count("forebay_tier_throttled_total", tier)
             case events.CorruptionFound(tier, _):
                 self.count("forebay_tier_corrupt_total", tier)
+            case events.ListingAnswered(source):
+                self.count("forebay_listings_total", source)
+            case events.SnapshotEnded(result):
+                self.count("forebay_listing_snapshots_total", result)
+            case events.HeadsCompared(dropped):
+                self.count("forebay_listing_dropped_heads_total", by=dropped)
+            case events.HeadVouched():
+                self.count("forebay_listing_vouched_heads_total")
             case events.TierFailed(tier, operation, _):
                 self.count("forebay_tier_failures_total", tier, operation)
                 self.tier_failures.record(event)

@@ -1,0 +1,102 @@
+"""The listings of a node: each namespace is listed by one of its workers, whom the others ask for pages and entries.
+
+    worker 1 ── list (query) ──> owner of the namespace ──> page, or: the origin answers
+             ── listed (name) ─>                        ──> entry, or nothing
+
+The owner has the snapshot, and the overlay of every worker's writes: a write raises its fence in all workers before its
+client hears of it. An owner that is gone is not waited for: the origin answers.
+"""
+
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any, Final
+
+from forebay.core.errors import ForebayError, OriginError, PeerUnavailable
+from forebay.core.names import ObjectName
+from forebay.core.request_record import CacheStatus
+from forebay.namespace.listings import ListedEntry, ListingAnswer, Listings
+from forebay.peers.frames import Document
+from forebay.peers.owners import Owner, Peers
+from forebay.peers.peer_codec import decode, encode_name
+from forebay.protocol.listing_query import ListingQuery, StartPoint
+from forebay.protocol.xml.listed_page import EntryFacts
+
+MAX_DOCUMENT: Final = 32 << 20
+_SOURCES: Final[dict[str, CacheStatus]] = {"hit-ssd": "hit-ssd", "partial": "partial", "miss": "miss"}
+
+
+class NodeListings:
+    """Answers from this worker's listings, or by their owner's."""
+
+    def __init__(self, local: Listings, peers: Peers) -> None:
+        self.local = local
+        self._peers = peers
+
+    def is_listed(self, name: ObjectName) -> bool:
+        """Whether the rules let listings with this object be answered here."""
+        return self.local.scope(*name) is not None
+
+    async def answer(self, query: ListingQuery) -> ListingAnswer | None:
+        """The page; None: the origin answers."""
+        owner, is_ruled = self._owner(query.bucket, query.prefix)
+        if not is_ruled:
+            return None
+        if owner is None:
+            return await self.local.answer(query)
+        with suppress(PeerUnavailable, OriginError):
+            return await _request_page(owner, query)
+        return None
+
+    async def entry(self, name: ObjectName) -> ListedEntry | None:
+        """What the latest snapshot proves of an object; None: nothing."""
+        owner, is_ruled = self._owner(*name)
+        if not is_ruled:
+            return None
+        if owner is None:
+            return await self.local.entry(name)
+        with suppress(ForebayError):
+            response = await owner.peer.call({"kind": "listed", "name": encode_name(name)})
+            return decode(lambda: decode_entry(response))
+        return None
+
+    def _owner(self, bucket: str, prefix: str) -> tuple[Owner | None, bool]:
+        """Who has the namespace, None for this worker; and whether there is one."""
+        scope = self.local.scope(bucket, prefix)
+        return (None, False) if scope is None else (self._peers.owner(ObjectName(bucket, scope.prefix)), True)
+
+
+async def _request_page(owner: Owner, query: ListingQuery) -> ListingAnswer | None:
+    response, stream = await owner.peer.stream({"kind": "list", "query": asdict(query)})
+    try:
+        source = _SOURCES.get(response.get("source") or "")
+        size = response.get("size")
+        if source is None or not isinstance(size, int) or not 0 < size <= MAX_DOCUMENT:
+            return None
+        document = memoryview(bytearray(size))
+        position = 0
+        while position < size:
+            count = await stream.read_into(document[position:])
+            if not count:
+                return None
+            position += count
+        return ListingAnswer(bytes(document), source)
+    finally:
+        stream.close()
+
+
+def decode_query(document: Any) -> ListingQuery:
+    """The query of a `list` call. Raises what peers.peer_codec.decode translates."""
+    return ListingQuery(**{**document, "start": StartPoint(**document["start"])})
+
+
+def encode_entry(entry: ListedEntry | None) -> Document:
+    """The response to `listed`."""
+    return {} if entry is None else {"facts": list(entry.facts), "listed_at": entry.listed_at}
+
+
+def decode_entry(response: Document) -> ListedEntry | None:
+    """The entry of a response to `listed`."""
+    if not response.get("facts"):
+        return None
+    modified, etag, size = response["facts"]
+    return ListedEntry(EntryFacts(str(modified), str(etag), int(size)), float(response["listed_at"]))

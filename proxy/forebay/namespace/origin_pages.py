@@ -1,0 +1,62 @@
+"""Pages of an origin's listing, for snapshots: one request each, each by itself.
+
+A page is requested by the key that it begins behind (`start-after`), never by a token of the origin: so ranges of keys
+are listed in parallel, a range is gone on with after a failure, and nothing is kept at the origin.
+
+Sent with Forebay's own credential.
+"""
+
+from typing import Final
+
+from forebay.core.errors import MalformedXml, OriginBroken, OriginError
+from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_request import OriginRequest
+from forebay.origin.read_attempts import ReadAttempts
+from forebay.protocol.xml.listed_page import MAX_PAGE_BYTES, ListedEntries, ListingForm, read_page
+from forebay.protocol.xml.s3_documents import embedded_error
+
+OPERATION: Final = "ListObjectsV2"
+
+
+class OriginPages:
+    """Requests pages. Keeps no state."""
+
+    def __init__(self, origin: OriginClient) -> None:
+        self._origin = origin
+
+    @property
+    def speaks_oss(self) -> bool:
+        """Whether the origin is OSS, which refuses a page of no keys."""
+        return self._origin.dialect.speaks_oss
+
+    async def fetch(self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int) -> ListedEntries:
+        """The entries of `bucket` under `prefix` behind `after`, at most `limit`. `form` learns from the page.
+
+        Raises OriginError: also where the origin refuses, or its page is not one that can be kept. Throttled, S3Error.
+        """
+        query = [
+            ("list-type", "2"),
+            ("prefix", prefix),
+            ("max-keys", str(limit)),
+            ("encoding-type", "url"),
+            ("fetch-owner", "true"),
+        ]
+        if after:
+            query.append(("start-after", after))
+        request = OriginRequest("GET", bucket, query=tuple(query), operation=OPERATION)
+        attempts = ReadAttempts(self._origin, OPERATION)
+        while True:
+            try:
+                async with await self._origin.send(request) as response:
+                    if await attempts.is_repeated(response):
+                        continue
+                    body = await response.read(MAX_PAGE_BYTES)
+                break
+            except OriginError as error:
+                await attempts.pause_or_raise(error)
+        if response.status != 200:
+            raise OriginBroken(f"listing refused: {embedded_error(body) or response.status}")
+        try:
+            return read_page(body, form)
+        except MalformedXml as refused:
+            raise OriginBroken(f"listing: {refused}") from refused

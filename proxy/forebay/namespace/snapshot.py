@@ -1,0 +1,104 @@
+"""A snapshot of a namespace: its entries in ranges of keys, some of which may not be listed yet.
+
+    namespace   (low, high] (low, high] (low, high] ...     every key is in one range
+    a range     blocks, up to its frontier ─ not listed yet ─ high
+
+Ranges are split while they are listed (namespace.snapshot_walk). A reader that comes to a frontier gets Unlisted; so a
+page is answered before the whole namespace is listed, and never from a part with a gap.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from dataclasses import dataclass, field
+
+from forebay.core.fences import Tick
+from forebay.namespace.snapshot_file import BlockAddress, EntryBlock, SnapshotFile
+from forebay.namespace.write_overlay import WriteOverlay
+from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
+
+
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """The snapshot has not come so far."""
+
+    position: str
+    """The key behind which it has to go on."""
+
+
+@dataclass(slots=True, eq=False)
+class KeyRange:
+    """The keys behind `low`, up to and including `high`; None: to the end of the namespace."""
+
+    low: str
+    high: str | None
+    frontier: str
+    """Listed up to this key; `low` at first."""
+    is_listed: bool = False
+    """Whether it is listed as a whole."""
+    blocks: list[BlockAddress] = field(default_factory=list)
+    last_keys: list[str] = field(default_factory=list)
+    """The last key of each block."""
+
+
+@dataclass(slots=True, eq=False)
+class Snapshot:
+    """See the module. `prefix`: what all its keys begin with."""
+
+    bucket: str
+    prefix: str
+    file: SnapshotFile
+    form: ListingForm
+    started_at: float
+    """Seconds since the epoch, before its first request."""
+    since: Tick
+    """The fence tick of that moment."""
+    overlay: WriteOverlay = field(default_factory=WriteOverlay)
+    ranges: list[KeyRange] = field(default_factory=lambda: [KeyRange("", None, "")])
+    lows: list[str] = field(default_factory=lambda: [""])
+    keys: int = 0
+    """Entries that are listed."""
+    echoed_max_keys: str | None = None
+    """What the origin repeats of a max-keys above its limit; None: the number itself."""
+    is_complete: bool = False
+
+    def range_of(self, key: str, *, inclusive: bool) -> KeyRange:
+        """The range that `key` is in if `inclusive`, else the one with the keys right behind it."""
+        return self.ranges[max(0, (bisect_left if inclusive else bisect_right)(self.lows, key) - 1)]
+
+    def split(self, whole: KeyRange, key: str) -> KeyRange:
+        """Cuts a range at `key`, which is behind its frontier; returns the new range behind it."""
+        behind = KeyRange(key, whole.high, key)
+        whole.high = key
+        position = bisect_left(self.lows, behind.low)
+        self.ranges.insert(position, behind)
+        insort(self.lows, behind.low)
+        return behind
+
+    async def add(self, listed: KeyRange, page: ListedEntries) -> None:
+        """Adds a page of the origin, which was requested behind the range's frontier. Raises StorageError.
+
+        The range may be split meanwhile. Entries behind its new end do no harm: readers go on by keys.
+        """
+        count = len(page.keys) if listed.high is None else bisect_right(page.keys, listed.high)
+        if count:
+            address = await self.file.append(page.keys[:count], page.facts[:count])
+            listed.blocks.append(address)
+            listed.last_keys.append(page.keys[count - 1])
+            listed.frontier = page.keys[count - 1]
+            self.keys += count
+        if not page.is_truncated or (listed.high is not None and page.keys[-1] >= listed.high):
+            listed.is_listed = True
+
+    async def block_behind(self, key: str, *, inclusive: bool) -> EntryBlock | Unlisted | None:
+        """The block with the first entry behind `key`, or at it if `inclusive`; None: there is none. Raises
+        StorageError."""
+        bisect = bisect_left if inclusive else bisect_right
+        position = max(0, bisect(self.lows, key) - 1)
+        while position < len(self.ranges):
+            found = self.ranges[position]
+            number = bisect(found.last_keys, key)
+            if number < len(found.blocks):
+                return await self.file.read(found.blocks[number])
+            if not found.is_listed:
+                return Unlisted(max(key, found.frontier))
+            position += 1
+        return None

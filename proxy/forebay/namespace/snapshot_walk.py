@@ -1,0 +1,168 @@
+"""The walk of a snapshot: lists a namespace at the origin in several ranges of keys at once.
+
+    first page ──> whole?  done
+                   else    walkers: each lists a range, page by page
+                           a walker without a range splits the largest that is left, and lists the part behind
+
+Nothing is known of the keys in advance, so a range is split where its interval is halved, in characters that keys were
+seen to have (policy.key_order). Half an interval may be empty: that costs a request, and halves the interval. Walkers
+split at the same moment, so a few round trips find where the keys are. A position that a client waits for comes first.
+
+Extra requests are bounded by the pages that were listed.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from forebay.core.errors import ForebayError, OriginBroken
+from forebay.namespace.snapshot import KeyRange, Snapshot
+from forebay.policy.key_order import common_length, split_key
+from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
+
+PARALLEL: Final = 16
+"""Requests of one walk at once."""
+MAX_RANGES: Final = 4096
+_PAGE: Final = 1000
+_FIRST_PAGE: Final = 2000
+"""More than origins give at once: their answer shows how they repeat such a number."""
+_FREE_SPLITS: Final = 64
+_PAGES_A_SPLIT: Final = 3
+_ALPHABET: Final = 512
+
+
+class PageSource(Protocol):
+    """Where pages come from: namespace.origin_pages."""
+
+    async def fetch(self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int) -> ListedEntries:
+        """Requests a page."""
+
+
+class SnapshotWalk:
+    """One walk. `parallel`: walkers at once. `on_page` is called for each page."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        pages: PageSource,
+        parallel: int = PARALLEL,
+        on_page: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.snapshot = snapshot
+        self._pages = pages
+        self._parallel = parallel
+        self._on_page = on_page
+        self._waiting: list[KeyRange] = []
+        """Ranges that no walker lists; the last is listed next."""
+        self._urgent: list[KeyRange] = []
+        """Those of them that a client waits for: a walker leaves its range for one."""
+        self._active: set[KeyRange] = set()
+        self._alphabet: list[str] = []
+        self._splits = 0
+        self._listed_pages = 0
+        self._changed = asyncio.Event()
+        """Replaced at each change."""
+        self._is_ended = False
+
+    async def run(self) -> None:
+        """Lists the namespace. Raises OriginError, StorageError, Throttled, S3Error."""
+        snapshot = self.snapshot
+        first = snapshot.ranges[0]
+        page = await self._fetch("", _FIRST_PAGE)
+        if len(page.keys) > _PAGE:
+            raise OriginBroken("listing: pages of more than a thousand keys")
+        snapshot.echoed_max_keys = page.max_keys if page.max_keys != str(_FIRST_PAGE) else None
+        self._active.add(first)  # it may be split from now on
+        await self._add(first, page)
+        self._active.discard(first)
+        if not first.is_listed:
+            self._waiting.insert(0, first)
+        if self._waiting or self._urgent:
+            try:
+                async with asyncio.TaskGroup() as walkers:
+                    for number in range(self._parallel):
+                        walkers.create_task(self._walk(), name=f"list {snapshot.bucket}/{snapshot.prefix} {number}")
+            except* ForebayError as failed:
+                raise OriginBroken(str(failed.exceptions[0])) from None
+        snapshot.is_complete = not self._is_ended
+        self._notify()
+
+    def end(self) -> None:
+        """Gives the walk up, and wakes who waits for it."""
+        self._is_ended = True
+        self._notify()
+
+    async def wait_changed(self) -> None:
+        """Returns after the next page, or the end."""
+        await self._changed.wait()
+
+    def request_position(self, position: str) -> None:
+        """Has the keys behind `position` listed next: a client waits for them."""
+        snapshot = self.snapshot
+        found = snapshot.range_of(position, inclusive=False)
+        if found.is_listed:
+            return
+        if position > found.frontier and len(snapshot.ranges) < MAX_RANGES:
+            self._urgent.append(snapshot.split(found, position))
+        elif found in self._waiting:
+            self._waiting.remove(found)
+            self._urgent.append(found)
+        self._notify()
+
+    async def _walk(self) -> None:
+        while True:
+            listed = self._next_range() if not self._is_ended else None
+            if listed is None:
+                if self._is_ended or not (self._active or self._waiting or self._urgent):
+                    return
+                await self._changed.wait()
+                continue
+            self._active.add(listed)
+            while not listed.is_listed:
+                await self._add(listed, await self._fetch(listed.frontier, _PAGE))
+                if self._urgent or self._is_ended:
+                    break
+            self._active.discard(listed)
+            if not listed.is_listed:
+                self._waiting.insert(0, listed)
+            self._notify()
+
+    async def _fetch(self, after: str, limit: int) -> ListedEntries:
+        snapshot = self.snapshot
+        page = await self._pages.fetch(snapshot.bucket, snapshot.prefix, after, snapshot.form, limit=limit)
+        if page.keys and not (page.keys[0] > after and page.keys[0].startswith(snapshot.prefix)):
+            raise OriginBroken("listing: the origin does not begin where it should")
+        return page
+
+    async def _add(self, listed: KeyRange, page: ListedEntries) -> None:
+        self._listed_pages += 1
+        if page.keys and len(self._alphabet) < _ALPHABET:
+            # Of a sample: the first and the last show the characters that vary, and one in the middle.
+            sample = "".join((page.keys[0], page.keys[len(page.keys) // 2], page.keys[-1]))
+            if not set(self._alphabet).issuperset(sample):
+                self._alphabet = sorted({*self._alphabet, *sample})
+        await self.snapshot.add(listed, page)
+        self._on_page()
+        self._notify()
+
+    def _next_range(self) -> KeyRange | None:
+        for ranges in (self._urgent, self._waiting):
+            if ranges:
+                return ranges.pop()
+        if self._splits > _FREE_SPLITS + self._listed_pages // _PAGES_A_SPLIT:
+            return None
+        # The fewer characters both ends have in common, the more lies between. Only ranges of which a page was listed.
+        largest = sorted(
+            (each for each in self._active if not each.is_listed and each.frontier != each.low),
+            key=lambda each: common_length(each.frontier, each.high),
+        )
+        for each in largest:
+            key = split_key(each.frontier, each.high, self._alphabet)
+            if key is not None:
+                self._splits += 1
+                return self.snapshot.split(each, key)
+        return None
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

@@ -1,0 +1,175 @@
+"""A client's listing as a query of the namespace, and the continuation tokens of Forebay's own.
+
+    GET /bucket?list-type=2&prefix=a/&delimiter=/&start-after=a/b      ListingQuery: prefix a/, delimiter /, behind a/b
+
+Answered are the forms whose meaning every origin agrees on. None means: the origin answers. It does for
+
+- values that origins read differently: a malformed or repeated number, an encoding but `url`, an empty delimiter in
+  version 1 (Swift answers it with a NextMarker), a start inside a common prefix (Ceph skips that, Swift lists it);
+- continuation tokens of the origin: a listing that it began is finished by it;
+- request headers that change a listing (x-amz-optional-object-attributes), and clients that demand a revalidation.
+
+A token names the last name of the page and its kind, so it is good in every worker, after a restart, and for the next
+snapshot. It begins with a character that base64 lacks, and ends with a checksum: no origin has made it.
+
+    ~fb1 kind (k: after this key, p: after this common prefix) base64url(name) crc32 in hex
+
+https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
+"""
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+from zlib import crc32
+
+from forebay.protocol.header_map import Headers
+from forebay.protocol.target import Target
+
+MAX_KEYS: Final = 1000
+"""Names of a page, at most and by default."""
+LAST_CHARACTER: Final = "\U0010ffff"
+"""No key has it (it is a noncharacter), and it sorts behind all others."""
+
+_TOKEN: Final = re.compile(r"~fb1([kp])([A-Za-z0-9_=-]*)\.([0-9a-f]{8})")
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+_NAMES: Final = frozenset(
+    {
+        "continuation-token", "delimiter", "encoding-type", "fetch-owner", "list-type", "marker", "max-keys", "prefix",
+        "start-after", "x-id",
+    }
+)  # fmt: skip
+_HARMLESS: Final = frozenset(
+    {"x-amz-content-sha256", "x-amz-date", "x-amz-security-token", "x-amz-user-agent", "x-amz-te"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StartPoint:
+    """Where a page begins: behind a name, which is a key or a common prefix."""
+
+    name: str = ""
+    kind: Literal["key", "prefix"] = "key"
+
+    def token(self) -> str:
+        """The continuation token for it."""
+        name = self.name.encode()
+        return f"~fb1{self.kind[0]}{urlsafe_b64encode(name).decode()}.{_checksum(self.kind[0], name):08x}"
+
+
+@dataclass(frozen=True, slots=True)
+class ListingQuery:
+    """One page of a listing."""
+
+    version: Literal[1, 2]
+    bucket: str
+    prefix: str
+    delimiter: str
+    """Empty: none."""
+    start: StartPoint
+    max_keys: int | None
+    """None: not given."""
+    is_encoded: bool = False
+    """Whether `encoding-type=url` was requested."""
+    has_owner: bool = False
+    """Whether entries name their owners."""
+    marker: str = ""
+    token: str | None = None
+    start_after: str | None = None
+    """The parameters as they came, which the response repeats."""
+
+    def limit(self, most: int) -> int:
+        """The names of the page, at most, where the origin lists `most` at once."""
+        return min(self.max_keys if self.max_keys is not None else MAX_KEYS, most)
+
+
+def parse_listing(target: Target, headers: Headers, version: Literal[1, 2]) -> ListingQuery | None:
+    """The query of a ListObjects (version 1) or ListObjectsV2 request; None: the origin answers."""
+    query = dict(target.query)
+    if target.bucket is None or len(query) != len(target.query) or not query.keys() <= _NAMES:
+        return None
+    if any(name.lower().startswith("x-amz-") and name.lower() not in _HARMLESS for name in headers):
+        return None
+    numbers = query.get("max-keys")
+    if numbers is not None and not _NUMBER.fullmatch(numbers):
+        return None
+    delimiter, encoding, owner = query.get("delimiter", ""), query.get("encoding-type"), query.get("fetch-owner")
+    if encoding not in {None, "url"} or owner not in {None, "true", "false"}:
+        return None
+    start = _start_v1(query) if version == 1 else _start_v2(query)
+    if start is None or not _is_usual_start(start, query, delimiter):
+        return None
+    return ListingQuery(
+        version,
+        target.bucket,
+        query.get("prefix", ""),
+        delimiter,
+        start,
+        int(numbers) if numbers is not None else None,
+        is_encoded=encoding == "url",
+        has_owner=version == 1 or owner == "true",
+        marker=query.get("marker", ""),
+        token=query.get("continuation-token"),
+        start_after=query.get("start-after"),
+    )
+
+
+def without_own_token(target: Target) -> Target | None:
+    """The target of the same listing with `start-after` in place of a token of Forebay's own, for the origin; None: it
+    has no such token."""
+    start = parse_token(target.param("continuation-token") or "")
+    if start is None:
+        return None
+    after = start.name if start.kind == "key" else start.name + LAST_CHARACTER
+    query = [pair for pair in target.query if pair[0] not in {"continuation-token", "start-after"}]
+    if after:
+        query.append(("start-after", after))
+    return replace(target, query=tuple(query))
+
+
+def parse_token(token: str) -> StartPoint | None:
+    """The point that a token of Forebay's own names; None for any other token."""
+    found = _TOKEN.fullmatch(token)
+    if found is None:
+        return None
+    try:
+        name = urlsafe_b64decode(found[2])
+        if _checksum(found[1], name) != int(found[3], 16):
+            return None
+        return StartPoint(name.decode(), "key" if found[1] == "k" else "prefix")
+    except (Base64Error, UnicodeDecodeError):
+        return None
+
+
+def _start_v1(query: dict[str, str]) -> StartPoint | None:
+    if query.keys() & {"list-type", "continuation-token", "start-after", "fetch-owner"}:
+        return None
+    if query.get("delimiter") == "" and "delimiter" in query:
+        return None
+    marker, prefix, delimiter = query.get("marker", ""), query.get("prefix", ""), query.get("delimiter", "")
+    if delimiter and marker.startswith(prefix) and marker.endswith(delimiter) and delimiter in marker[len(prefix) :]:
+        return StartPoint(marker, "prefix")  # a NextMarker, if it is the common prefix as a whole
+    return StartPoint(marker)
+
+
+def _start_v2(query: dict[str, str]) -> StartPoint | None:
+    if query.get("list-type") != "2" or "marker" in query:
+        return None
+    token = query.get("continuation-token")
+    return parse_token(token) if token is not None else StartPoint(query.get("start-after", ""))
+
+
+def _is_usual_start(start: StartPoint, query: dict[str, str], delimiter: str) -> bool:
+    """Whether origins agree on the first name behind the start."""
+    prefix = query.get("prefix", "")
+    if not delimiter or not start.name.startswith(prefix) or "continuation-token" in query:
+        return True
+    rest = start.name[len(prefix) :]
+    if start.kind == "prefix":
+        return rest.find(delimiter) == len(rest) - len(delimiter)
+    return delimiter not in rest
+
+
+def _checksum(kind: str, name: bytes) -> int:
+    return crc32(kind.encode() + name)

@@ -1,0 +1,113 @@
+"""Writes a page of ListObjects or ListObjectsV2 from what an origin's listing said of each entry.
+
+The entries are the origin's own XML (forebay.protocol.xml.listed_page), the fields above them are those that the S3 API
+documents. So a page has the elements that the origin's page would have; their order is Amazon's.
+
+    Name Prefix (Marker | StartAfter ContinuationToken) MaxKeys Delimiter EncodingType IsTruncated
+    (NextMarker | NextContinuationToken KeyCount)  Contents...  CommonPrefixes...
+
+https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjects.html
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from forebay.protocol.listing_query import ListingQuery, StartPoint
+from forebay.protocol.xml.listed_page import KeyEncoding, owner_mark
+from forebay.protocol.xml.xml_tree import DECLARATION, S3_NAMESPACE, escape_text
+
+_PLAIN: Final = re.compile(r"[^&<>\0-\x1f\ud800-\udfff\ufffe\uffff]*")
+_NOT_XML: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+class PageForm(NamedTuple):
+    """What pages of one namespace have in common."""
+
+    encoding: KeyEncoding
+    owners: Sequence[str]
+    """The Owner elements that marks in the entries stand for."""
+    echoed_max_keys: str | None
+    """What the origin repeats of a `max-keys` above its own limit; None: the number as it came."""
+    limit: int
+    """Names of a page, at most."""
+
+
+class PageEntries(NamedTuple):
+    """The names of a page, in order, and whether there are more."""
+
+    keys: Sequence[str]
+    facts: Sequence[str]
+    prefixes: Sequence[str]
+    is_truncated: bool
+
+
+def is_writable(query: ListingQuery, entries: PageEntries) -> bool:
+    """Whether the page can be written: without `encoding-type=url`, origins differ in how they write characters that
+    XML lacks."""
+    if query.is_encoded:
+        return True
+    names = (*entries.keys, *entries.prefixes, query.prefix, query.delimiter, query.marker, query.start_after or "")
+    return not _NOT_XML.search("".join(names))
+
+
+def listing_document(query: ListingQuery, entries: PageEntries, form: PageForm) -> bytes:
+    """The document of a page."""
+    write = form.encoding.encode if query.is_encoded else escape_text
+    last = _last_point(entries)
+    fields = [("Name", escape_text(query.bucket)), ("Prefix", write(query.prefix))]
+    if query.version == 1:
+        fields.append(("Marker", write(query.marker)))
+    else:
+        if query.start_after is not None:
+            fields.append(("StartAfter", write(query.start_after)))
+        if query.token is not None:
+            fields.append(("ContinuationToken", escape_text(query.token)))
+    fields.append(("MaxKeys", _max_keys(query, form)))
+    if query.delimiter:
+        fields.append(("Delimiter", write(query.delimiter)))
+    if query.is_encoded:
+        fields.append(("EncodingType", "url"))
+    fields.append(("IsTruncated", "true" if entries.is_truncated else "false"))
+    if entries.is_truncated:
+        if query.version == 2:
+            fields.append(("NextContinuationToken", last.token()))
+        elif query.delimiter:
+            fields.append(("NextMarker", write(last.name)))
+    if query.version == 2:
+        fields.append(("KeyCount", str(len(entries.keys) + len(entries.prefixes))))
+    parts = [DECLARATION, f'<ListBucketResult xmlns="{S3_NAMESPACE}">']
+    parts += [f"<{name}>{text}</{name}>" for name, text in fields]
+    parts.append(_contents(query, entries, form))
+    parts += [f"<CommonPrefixes><Prefix>{write(prefix)}</Prefix></CommonPrefixes>" for prefix in entries.prefixes]
+    parts.append("</ListBucketResult>")
+    return "".join(parts).encode()
+
+
+def _max_keys(query: ListingQuery, form: PageForm) -> str:
+    if query.max_keys is None:
+        return str(form.limit)
+    if query.max_keys > form.limit and form.echoed_max_keys is not None:
+        return form.echoed_max_keys
+    return str(query.max_keys)
+
+
+def _contents(query: ListingQuery, entries: PageEntries, form: PageForm) -> str:
+    keys = entries.keys
+    if query.is_encoded:
+        keys = [form.encoding.encode(key) for key in keys]
+    elif not _PLAIN.fullmatch("".join(keys)):
+        keys = [escape_text(key) for key in keys]
+    text = "".join(
+        [f"<Contents><Key>{key}</Key>{facts}</Contents>" for key, facts in zip(keys, entries.facts, strict=True)]
+    )
+    for number, owner in enumerate(form.owners):
+        text = text.replace(owner_mark(number), owner if query.has_owner else "")
+    return text
+
+
+def _last_point(entries: PageEntries) -> StartPoint:
+    key, prefix = entries.keys[-1:], entries.prefixes[-1:]
+    if prefix and (not key or prefix[0] > key[0]):
+        return StartPoint(prefix[0], "prefix")
+    return StartPoint(key[0]) if key else StartPoint()

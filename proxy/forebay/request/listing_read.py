@@ -1,0 +1,100 @@
+"""Listings that are answered here: a page from a snapshot of the namespace, where the rules and the origin allow it.
+
+    ListObjects, ListObjectsV2 ──> query ──> the origin's permission ──> page (namespace.namespace_owners) ──> reply
+                                     └─────────────┴──────────────────────┴─ none: forwarded, as every other listing
+
+The Admission has proven that the grants cover the prefix. A principal with its own origin credential is allowed a
+listing by the origin as well: one request of its own, with the parameters that a policy of the origin could depend on
+(prefix, delimiter, number of keys), at most `auth.authorization_ttl` ago. Its page is not read; only the status counts.
+"""
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+from forebay.core.fences import Fences
+from forebay.core.names import ObjectName
+from forebay.core.request_record import RequestRecord
+from forebay.metadata.permissions import Permissions
+from forebay.namespace.namespace_owners import NodeListings
+from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_identity import OriginIdentity, request_credential
+from forebay.origin.origin_request import OriginRequest
+from forebay.policy.freshness import requests_revalidation
+from forebay.protocol.exchange import Reply, Request
+from forebay.protocol.forwarded_headers import forwarded_query
+from forebay.protocol.listing_query import parse_listing, without_own_token
+from forebay.protocol.target import Target
+from forebay.request.admission import Admission
+
+_VERSIONS: Final[dict[str, Literal[1, 2]]] = {"ListObjects": 1, "ListObjectsV2": 2}
+_POSITIONS: Final = frozenset({"continuation-token", "marker", "start-after"})
+
+
+class ListingReader:
+    """Answers listings. `permissions` are of listings alone: their names are no objects."""
+
+    def __init__(
+        self,
+        listings: NodeListings,
+        origin: OriginClient,
+        permissions: Permissions,
+        fences: Fences,
+        clock: Callable[[], float],
+    ) -> None:
+        self._listings = listings
+        self._origin = origin
+        self.permissions = permissions
+        self._fences = fences
+        self._clock = clock
+
+    async def answer(self, admission: Admission, request: Request, reply: Reply, record: RequestRecord) -> bool:
+        """Answers the request, if it is a listing that is answered here. Returns whether it was. Raises OriginError,
+        and ConnectionError for a client that has left."""
+        version = _VERSIONS.get(admission.operation.name)
+        if version is None or request.method != "GET" or request.has_body:
+            return False
+        query = parse_listing(admission.target, admission.headers, version)
+        if query is None or self._listings.local.scope(query.bucket, query.prefix) is None:
+            return False
+        if requests_revalidation(admission.headers):
+            return False
+        identity = admission.identity
+        if identity is not None and not await self._is_permitted(identity, admission.target):
+            return False
+        page = await self._listings.answer(query)
+        if page is None:
+            return False
+        record.cache, record.step = page.source, "reply"
+        document = page.document
+        headers = (
+            ("Content-Type", "application/xml"),
+            ("x-amz-request-id", record.request_id),
+            ("x-forebay-cache", page.source),
+        )
+        await reply.start(200, headers, len(document))
+        await reply.write(document)
+        record.count_sent("ssd", len(document))
+        await reply.finish()
+        return True
+
+    async def _is_permitted(self, identity: OriginIdentity, target: Target) -> bool:
+        """Whether the origin allows this listing to `identity`."""
+        bucket = target.bucket or ""
+        parameters = sorted(pair for pair in target.query if pair[0] not in _POSITIONS)
+        name = ObjectName(bucket, f"\0{parameters!r}")  # no key begins with NUL
+        now, since = self._clock(), self._fences.now()
+        if self.permissions.is_allowed(identity, name, now):
+            return True
+        request = OriginRequest(
+            "GET",
+            bucket,
+            query=forwarded_query((without_own_token(target) or target).query),
+            operation="ListObjectsV2",
+            credential=await request_credential(identity),
+        )
+        async with await self._origin.send(request) as response:
+            if response.status != 200:
+                self.permissions.revoke(identity, name)
+                return False
+        self.permissions.allow(identity, name, now, since)
+        return True

@@ -1,0 +1,145 @@
+"""Walks: whole, in parallel, in few requests, and what a client waits for first."""
+
+import asyncio
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from forebay.core.errors import OriginBroken
+from forebay.core.fences import Tick
+from forebay.namespace.snapshot import KeyRange, Snapshot, Unlisted
+from forebay.namespace.snapshot_file import SnapshotFile
+from forebay.namespace.snapshot_walk import SnapshotWalk
+from forebay.protocol.xml.listed_page import ListingForm
+from harness.listed_keys import ListedKeys, facts_of
+
+FLAT = [f"train/{number:09d}.jpg" for number in range(40_000)]
+DIRECTORIES = [
+    f"{chr(97 + top)}/{deep:03d}/{number}" for top in range(8) for deep in range(20) for number in range(100)
+]
+
+
+def snapshot_in(directory: Path, prefix: str = "", capacity: int = 1 << 30) -> Snapshot:
+    return Snapshot("bucket", prefix, SnapshotFile(directory, capacity), ListingForm(), 0.0, Tick(0))
+
+
+async def all_entries(snapshot: Snapshot) -> list[tuple[str, str]]:
+    entries: list[tuple[str, str]] = []
+    position, inclusive = "", True
+    while (block := await snapshot.block_behind(position, inclusive=inclusive)) is not None:
+        assert not isinstance(block, Unlisted)
+        entries += [pair for pair in zip(block.keys, block.facts, strict=True) if inclusive or pair[0] > position]
+        position, inclusive = block.keys[-1], False
+    return entries
+
+
+def random_keys(seed: int) -> list[str]:
+    random = Random(seed)
+    return ["".join(random.choices("ab/é\U0001f600", k=random.randint(1, 8))) for _ in range(3000)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "page"),
+    [
+        ([], 1000),
+        (["a"], 1000),
+        (FLAT[:1000], 1000),
+        (FLAT, 1000),
+        (DIRECTORIES, 100),
+        (random_keys(1), 7),
+        (FLAT[:99], 1),
+    ],
+)
+async def test_a_walk_lists_each_key_once(tmp_path: Path, keys: list[str], page: int) -> None:
+    origin, snapshot = ListedKeys(set(keys), page), snapshot_in(tmp_path)
+    walk = SnapshotWalk(snapshot, origin)
+    await walk.run()
+    assert snapshot.is_complete
+    assert await all_entries(snapshot) == [(key, facts_of(key)) for key in sorted(set(keys))]
+
+
+async def test_a_small_namespace_is_one_request(tmp_path: Path) -> None:
+    origin = ListedKeys(FLAT[:900])
+    await SnapshotWalk(snapshot_in(tmp_path), origin).run()
+    assert len(origin.requests) == 1
+
+
+@pytest.mark.parametrize("keys", [FLAT, DIRECTORIES])
+async def test_a_large_one_is_listed_in_parallel_by_few_requests(tmp_path: Path, keys: list[str]) -> None:
+    origin, snapshot = ListedKeys(keys, 100), snapshot_in(tmp_path)
+    await SnapshotWalk(snapshot, origin, parallel=8).run()
+    assert origin.most_at_once == 8
+    pages = len(keys) // 100
+    assert len(origin.requests) < 1.7 * pages + 80, f"{len(origin.requests)} requests for {pages} pages"
+
+
+async def test_only_the_namespace_is_listed(tmp_path: Path) -> None:
+    origin, snapshot = ListedKeys([*FLAT[:10], "other", "train"]), snapshot_in(tmp_path, "train/")
+    await SnapshotWalk(snapshot, origin).run()
+    assert [key for key, _ in await all_entries(snapshot)] == FLAT[:10]
+
+
+async def test_a_refusal_ends_the_walk(tmp_path: Path) -> None:
+    origin, snapshot = ListedKeys(FLAT), snapshot_in(tmp_path)
+    origin.fails_behind = FLAT[20_000]
+    with pytest.raises(OriginBroken, match="AccessDenied"):
+        await SnapshotWalk(snapshot, origin).run()
+    assert not snapshot.is_complete
+
+
+async def test_a_namespace_beyond_the_capacity_ends_the_walk(tmp_path: Path) -> None:
+    snapshot = snapshot_in(tmp_path, capacity=10_000)
+    with pytest.raises(OriginBroken, match="more than 10000 bytes"):
+        await SnapshotWalk(snapshot, ListedKeys(FLAT)).run()
+
+
+async def test_an_ended_walk_completes_nothing(tmp_path: Path) -> None:
+    origin, snapshot = ListedKeys(FLAT, 10), snapshot_in(tmp_path)
+    walk = SnapshotWalk(snapshot, origin)
+    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    await walk.wait_changed()
+    walk.end()
+    await running
+    assert not snapshot.is_complete
+    assert len(origin.requests) < 100
+
+
+async def test_a_position_that_is_waited_for_comes_first(tmp_path: Path) -> None:
+    origin, snapshot = ListedKeys(FLAT, 10), snapshot_in(tmp_path)
+    walk = SnapshotWalk(snapshot, origin, parallel=1)
+    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    await walk.wait_changed()
+    position = FLAT[30_000]
+    assert isinstance(await snapshot.block_behind(position, inclusive=False), Unlisted)
+    walk.request_position(position)
+    for _ in range(4):
+        await walk.wait_changed()
+    block = await snapshot.block_behind(position, inclusive=False)
+    assert block is not None
+    assert not isinstance(block, Unlisted)
+    assert block.keys[0] == FLAT[30_001]
+    walk.end()
+    await running
+
+
+async def test_an_origin_that_begins_elsewhere_is_refused(tmp_path: Path) -> None:
+    origin, snapshot = ListedKeys(FLAT, 10), snapshot_in(tmp_path, "train/")
+    origin.keys = ["other", *FLAT]
+
+    class Careless(ListedKeys):
+        async def fetch(self, bucket, prefix, after, form, *, limit):  # type: ignore[no-untyped-def] # as above
+            return await super().fetch(bucket, "", "", form, limit=limit)
+
+    with pytest.raises(OriginBroken):
+        await SnapshotWalk(snapshot, Careless(origin.keys, 10)).run()
+
+
+def test_a_range_is_split_behind_its_frontier(tmp_path: Path) -> None:
+    snapshot = snapshot_in(tmp_path)
+    whole = snapshot.ranges[0]
+    behind = snapshot.split(whole, "m")
+    assert (whole.low, whole.high, behind.low, behind.high) == ("", "m", "m", None)
+    assert isinstance(behind, KeyRange)
+    assert snapshot.range_of("m", inclusive=True) is whole
+    assert snapshot.range_of("m", inclusive=False) is behind
