@@ -33,6 +33,18 @@ async def test_only_blocks_not_yet_stored_count_as_warmed() -> None:
             assert sum(event.size for event in rig.heard.of(BytesWarmed)) - before == fetched
 
 
+async def test_a_small_object_comes_with_its_head() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put_synthetic(*NAME, 5)
+        warmer = object_warmer(rig)
+        for _ in range(2):
+            progresses = [progress async for progress in warmer.warm(NAME, "job")]
+            assert [(each.kind, each.size) for each in progresses] == [("size", 5), ("arrived", 5)]
+        assert [event.size for event in rig.heard.of(BytesWarmed)] == [5]
+        assert len(rig.origin.log.requests) == 1
+        assert rig.budget.in_use == 0
+
+
 async def test_an_object_without_acceleration_is_not_fetched() -> None:
     async with fetch_rig() as rig:
         progresses = [progress async for progress in object_warmer(rig, accelerate=False).warm(NAME, "job")]

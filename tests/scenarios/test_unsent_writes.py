@@ -33,6 +33,7 @@ async def test_a_write_that_was_not_sent_forgets_nothing(tmp_path: Path, write: 
     ):
         origin.store.put("bucket", "key", b"content")
         client, breaker = rig.client(), rig.parts.origin.breaker
+        assert await rig.parts.origin.probe()  # the one at the start has ended: it would be taken for the next
         assert (await client.request("GET", PATH)).body == b"content"
         await origin.refuse()
         origin.disconnect(idle_only=False)

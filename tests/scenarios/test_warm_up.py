@@ -165,6 +165,15 @@ async def test_what_does_not_fit_is_counted_by_tier(tmp_path: Path) -> None:
         assert (refused["state"], refused["done"]) == ("failed", 0)
 
 
+async def test_small_objects_are_on_the_ssd_when_their_job_ends(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, ssd="64MiB") as rig:
+        for number in range(300):
+            origin.store.put_synthetic("bucket", f"set/{number:03}", 20_000)
+        job = await ended(rig, await start(rig, prefix="set/"))
+        assert (job["state"], job["done"], job["kept"]) == ("done", 300, 300)
+        assert job["bytes_on_ssd"] == 300 * 20_000
+
+
 async def test_a_job_ends_with_the_worker(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"x")

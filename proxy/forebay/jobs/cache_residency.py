@@ -68,8 +68,9 @@ class CacheResidency:
         return max(memory, ssd.lasting_capacity if ssd is not None else 0)
 
     async def settle(self) -> None:
-        """Waits until the SSD tier has reclaimed what was too much."""
+        """Waits until the SSD tier has stored what the workers have fetched, and reclaimed what was too much."""
         if self._tiers.ssd is not None:
+            await self._peers.call_all({"kind": "flush"})
             await self._tiers.ssd.settle()
 
     async def look_up(

@@ -150,12 +150,13 @@ class Prefetcher:
         self._ahead.open_object(request.name)
         try:
             lookup = LookupRequest(request.name, decision, first, identity=request.identity)
-            resolution = await self._resolver.resolve(lookup)
+            resolution = await self._resolver.resolve(lookup, leads=True)
             match resolution:
                 case ResolvedVersion(head, _, flights, joined):
                     view = ObjectView(request.name, head, decision.rule, request.identity)
                     span = self._claim(request, view, claimed)
                     body = OrderedBody(self._source, view, span, flights, joined=joined)
+                    resolution.release_flights()
                 case ErrorResponse(status):
                     return AheadOutcome("refused", problem=f"the origin answered {status}")
                 case Uncacheable(reason):
