@@ -1,6 +1,6 @@
 """One data set: rates, and the bound on what sampling costs."""
 
-from forebay.datasets.data_set import NO_LIMITS, RATE_SECONDS, SAMPLED_A_SECOND, SAMPLED_AT_ONCE, DataSet
+from forebay.datasets.data_set import RATE_SECONDS, DataSet
 from forebay.datasets.read_report import ReadTotals, SampledRead, SetReport
 from forebay.policy.reuse_distance import unit_hash
 
@@ -21,19 +21,6 @@ def test_the_rate_is_that_of_the_latest_seconds() -> None:
     assert data_set.state(30.0).reads_per_second == 20
     assert data_set.state(30.0 + 2 * RATE_SECONDS).reads_per_second < 10
     assert DataSet("data/**", 5.0).state(5.0).reads_per_second == 0
-
-
-def test_a_hot_small_set_is_sampled_in_bursts() -> None:
-    """A thousand blocks, each read 100 times a second."""
-    data_set, recorded = DataSet("data/**", 0.0), 0
-    for hundredth in range(1, 3001):
-        recorded += 1000 * (data_set.limits == NO_LIMITS)
-        data_set.receive(report_of(range(1000)), hundredth / 100)
-    state = data_set.state(30.0)
-    assert recorded <= SAMPLED_AT_ONCE + 31 * SAMPLED_A_SECOND
-    assert state.totals.reads == 3_000_000
-    assert state.curve.lru_share(900_000) < 0.05
-    assert state.curve.lru_share(1_040_000) > 0.95
 
 
 def test_a_report_that_is_cut_makes_no_distance() -> None:

@@ -15,7 +15,7 @@ from forebay.core.read_stream import BATCH_SECONDS, ReadStream
 from forebay.core.task_registry import TaskRegistry
 from forebay.datasets.data_set import DataSetState
 from forebay.datasets.data_sets import DataSets
-from forebay.datasets.read_counts import ReadCounts
+from forebay.datasets.read_counts import SAMPLED_A_SECOND, SAMPLED_AT_ONCE, ReadCounts
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from harness.manual_timers import ManualTimers
@@ -47,7 +47,7 @@ class NodeDouble:
     def _counts(self, number: int, workers: int) -> ReadCounts:
         peers: dict[int, Any] = {other: self for other in range(workers) if other != number}
         sets = self.collector if number == 0 else DataSets(self.timers.time)
-        return ReadCounts(self.streams[number], sets, Peers(peers), self._spawn, lambda _: BLOCK)
+        return ReadCounts(self.streams[number], sets, Peers(peers), self._spawn, lambda _: BLOCK, self.timers.time)
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> object:
         return self.tasks.spawn(work, name)
@@ -168,6 +168,19 @@ async def test_a_restarted_collector_hears_of_all_objects_again() -> None:
     await node.answer(objects, worker=1)
     await node.answer(objects, worker=1)
     assert node.state.objects.objects == pytest.approx(3000, rel=0.13)
+
+
+async def test_a_hot_small_set_is_sampled_in_bursts() -> None:
+    """Four hundred blocks, read faster than all of it may be sampled."""
+    node = NodeDouble(2)
+    for _ in range(400):
+        await node.answer((read(number) for number in range(400)), worker=1)
+    assert node.timers.time() < 100
+    assert node.reported <= SAMPLED_AT_ONCE + node.timers.time() * SAMPLED_A_SECOND
+    state = node.state
+    assert state.totals.reads == 160_000
+    assert state.curve.lru_share(360_000) < 0.05
+    assert state.curve.lru_share(420_000) > 0.95
 
 
 async def test_without_rules_nothing_listens_to_reads() -> None:

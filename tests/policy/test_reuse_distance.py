@@ -110,15 +110,11 @@ def test_a_gap_in_what_was_recorded_makes_no_distance() -> None:
 
 
 def test_what_was_read_lately_counts_more() -> None:
-    sample = ReuseSample()
-    for _ in range(2):
-        sample.record(unit_hash(1), 10, 10)
-    for _ in range(4):
-        sample.begin_epoch()
-    for _ in range(2):
-        for number in range(2, 12):
-            sample.record(unit_hash(number), 10, 10)
-    assert sample.curve().lru_share(11) < 0.02
+    sample = ReuseSample(128)
+    for number in [1] * 40 + [number for _ in range(9) for number in range(2, 12)]:
+        sample.record(unit_hash(number), 10, 10)
+        sample.begin_epoch()  # after each 16 reads, at most
+    assert sample.curve().lru_share(11) < 0.1
 
 
 def test_units_gone_from_the_set_leave_the_sample() -> None:

@@ -12,11 +12,6 @@ from forebay.policy.distinct_objects import DistinctSample, ObjectEstimate
 from forebay.policy.epochs import Coverage, EpochDetector
 from forebay.policy.reuse_distance import HASH_BITS, ReuseCurve, ReuseSample
 
-SAMPLED_A_SECOND: Final = 2000.0
-"""Reads of the sample of reuse distances that are recorded in a second on average: at 3 µs each, less than 1 % of a
-core. Beyond it, recording pauses, and goes on with a new timeline."""
-SAMPLED_AT_ONCE: Final = 20_000.0
-"""As many in a row. More than two passes over the largest sample, else no block would be seen twice."""
 RATE_SECONDS: Final = 10.0
 """The rate is that of the latest so many seconds, at least, and twice as many at most."""
 
@@ -64,24 +59,16 @@ class DataSet:
         self._epoch_start = ReadTotals()
         self._last: ReadTotals | None = None
         self._reuse = ReuseSample()
-        self._allowance = SAMPLED_AT_ONCE
-        self._is_resting = False
-        """Whether the allowance was used up, and has not grown back."""
-        self._received_at = now
         self._marks = ((now, 0), (now, 0))
         """When there were how many reads: of the last two windows of RATE_SECONDS."""
 
     @property
     def limits(self) -> SetLimits:
         """What is to be reported from now on."""
-        detected = self._detector.threshold
-        return SetLimits(
-            detected if self._is_resting else max(detected, self._reuse.threshold), self._objects.threshold
-        )
+        return SetLimits(max(self._detector.threshold, self._reuse.threshold), self._objects.threshold)
 
     def receive(self, report: SetReport, now: float) -> None:
         """Adds a worker's report."""
-        self._grow_allowance(now)
         if report.is_cut:
             self._reuse.cut()
         before = self._totals
@@ -90,10 +77,8 @@ class DataSet:
                 start = self._detector.record(unit, size, before.plus(offset))
                 if start is not None:
                     self._begin_epoch(start)
-            if not self._is_resting and unit < self._reuse.threshold:
+            if unit < self._reuse.threshold:
                 self._reuse.record(unit, size, sent)
-                self._allowance -= 1
-                self._is_resting = self._allowance <= 0
         for hashed, size in report.objects:
             self._objects.record(hashed, size)
         self._totals = before.plus(report.totals)
@@ -123,10 +108,3 @@ class DataSet:
     def _begin_epoch(self, start: ReadTotals) -> None:
         self._last, self._epoch_start = start.minus(self._epoch_start), start
         self._reuse.begin_epoch()
-
-    def _grow_allowance(self, now: float) -> None:
-        self._allowance = min(SAMPLED_AT_ONCE, self._allowance + (now - self._received_at) * SAMPLED_A_SECOND)
-        self._received_at = now
-        if self._is_resting and self._allowance >= SAMPLED_AT_ONCE:
-            self._is_resting = False
-            self._reuse.cut()

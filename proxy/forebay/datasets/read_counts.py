@@ -23,10 +23,22 @@ from forebay.peers.frames import Spawn
 from forebay.peers.node_reads import COLLECTOR
 from forebay.peers.owners import Peers
 from forebay.policy.distinct_objects import DistinctSample
-from forebay.policy.reuse_distance import unit_hash
+from forebay.policy.reuse_distance import HASH_BITS
+
+_MASK: Final = (1 << HASH_BITS) - 1
+_MIX: Final = 0x9E37_79B1
+"""Odd, so that no two checksums become one. It carries their differences to the top, where thresholds compare."""
+_GOLDEN: Final = 0x9E37_79B9
+"""Over 2^32 the golden ratio: the blocks of one object are spread evenly over all hashes."""
 
 MAX_UNSENT: Final = 4096
 """Reads of the sample of one data set that wait for the collector; more are left out."""
+SAMPLED_A_SECOND: Final = 2000.0
+"""Reads of samples that a worker reports in a second on average: at 5 µs each, 1 % of a core. Beyond it sampling rests,
+and goes on as if nothing had been read meanwhile. Only small, hot sets reach it, of which all blocks are sampled; a
+training job that reads a large set is far below."""
+SAMPLED_AT_ONCE: Final = 20_000.0
+"""As many in a row: more than two passes over the largest sample, else no block would be seen twice."""
 MAX_BUCKETS: Final = 1024
 """Buckets whose checksum is remembered."""
 
@@ -56,7 +68,7 @@ class _SetCounts:
 
 
 class ReadCounts:
-    """The counts of one worker. `block_of`: bytes of a block of an object, by the rules in force."""
+    """The counts of one worker. `block_of`: bytes of an object's blocks, by the rules in force. `monotonic`: seconds."""
 
     def __init__(
         self,
@@ -65,12 +77,18 @@ class ReadCounts:
         peers: Peers,
         spawn: Spawn,
         block_of: Callable[[ObjectName], int],
+        monotonic: Callable[[], float],
     ) -> None:
         self._stream = stream
         self._data_sets = data_sets
         self._peers = peers
         self._spawn = spawn
         self._block_of = block_of
+        self._monotonic = monotonic
+        self._counted_at = monotonic()
+        self._allowance = SAMPLED_AT_ONCE
+        self._is_resting = False
+        """Whether the allowance was used up, and has not grown back."""
         self._sets: dict[str, _SetCounts] = {}
         self._names = frozenset[str]()
         self._buckets: dict[str, int] = {}
@@ -93,28 +111,40 @@ class ReadCounts:
             self._unsubscribe = None
 
     def _count(self, batch: ReadBatch) -> None:
-        for name, span, size, _, rule, _, cached in batch.reads:
-            counts = self._sets.get(rule)
+        self._grow_allowance()
+        sets, buckets, crc32, is_sampling = self._sets, self._buckets, zlib.crc32, not self._is_resting
+        for (bucket, key), (start, stop), size, _, rule, _, cached in batch.reads:
+            counts = sets.get(rule)
             if counts is None or not counts.block:
                 if rule not in self._names:  # under no rule, or under one that is gone
                     continue
-                counts = self._known_set(rule, name)
-            start, stop = span
-            sent = stop - start
+                counts = self._known_set(rule, ObjectName(bucket, key))
+            if bucket not in buckets:
+                self._remember_bucket(bucket)
             limits = counts.limits
-            key = zlib.crc32(name.key.encode("utf-8", "surrogatepass"), self._bucket(name.bucket)) << 32
-            first = unit_hash(key)
-            if first < limits.objects and counts.objects.record(first, size):
+            first = crc32(key.encode("utf-8", "surrogatepass"), buckets[bucket]) * _MIX & _MASK
+            if first < limits.objects and counts.objects.sizes.get(first) != size:
+                counts.objects.record(first, size)
                 counts.report.objects.append((first, size))
-            if size <= counts.block:
-                if first < limits.units:
+            sent = stop - start
+            if is_sampling:
+                if size > counts.block:
+                    self._sample_blocks(counts, first, start, stop, size)
+                elif first < limits.units:
                     self._sample(counts, first, size, sent)
-            else:
-                self._sample_blocks(counts, key, start, stop, size)
             counts.reads += 1
             counts.sent += sent
             counts.hit += sent * cached
         self._report()
+
+    def _grow_allowance(self) -> None:
+        now = self._monotonic()
+        self._allowance = min(SAMPLED_AT_ONCE, self._allowance + (now - self._counted_at) * SAMPLED_A_SECOND)
+        self._counted_at = now
+        if self._is_resting and self._allowance >= SAMPLED_AT_ONCE:
+            self._is_resting = False
+            for counts in self._sets.values():
+                counts.report.is_cut = True
 
     def _known_set(self, rule: str, name: ObjectName) -> _SetCounts:
         block = self._block_of(name)
@@ -122,18 +152,15 @@ class ReadCounts:
         counts.block = block
         return counts
 
-    def _bucket(self, bucket: str) -> int:
-        known = self._buckets.get(bucket)
-        if known is None:
-            if len(self._buckets) >= MAX_BUCKETS:
-                self._buckets.clear()
-            known = self._buckets[bucket] = zlib.crc32(bucket.encode("utf-8", "surrogatepass"))
-        return known
+    def _remember_bucket(self, bucket: str) -> None:
+        if len(self._buckets) >= MAX_BUCKETS:
+            self._buckets.clear()
+        self._buckets[bucket] = zlib.crc32(bucket.encode("utf-8", "surrogatepass"))
 
-    def _sample_blocks(self, counts: _SetCounts, key: int, start: int, stop: int, size: int) -> None:
+    def _sample_blocks(self, counts: _SetCounts, first: int, start: int, stop: int, size: int) -> None:
         block, threshold = counts.block, counts.limits.units
         for number in range(start // block, -(-stop // block)):
-            unit = unit_hash(key + number)
+            unit = first + number * _GOLDEN & _MASK
             if unit < threshold:
                 begin = number * block
                 end = min(begin + block, size)
@@ -146,6 +173,8 @@ class ReadCounts:
         else:
             before = ReadTotals(counts.reads, counts.sent, counts.hit)
             report.sampled.append(SampledRead(unit, size, sent, before))
+            self._allowance -= 1
+            self._is_resting = self._allowance <= 0
 
     def _report(self) -> None:
         if self._peers.number == COLLECTOR:

@@ -26,26 +26,27 @@ class DistinctSample:
 
     def __init__(self, max_objects: int = MAX_OBJECTS) -> None:
         self._max_objects = max_objects
-        self._sizes: dict[int, int] = {}
+        self.sizes: dict[int, int] = {}
+        """The sample: the size of each object, by its hash."""
         self.threshold = 1 << HASH_BITS
         """Objects whose hash is not below this are not in the sample; `record` need not be called for them."""
 
     def __len__(self) -> int:
         """The objects of the sample."""
-        return len(self._sizes)
+        return len(self.sizes)
 
     def record(self, hashed: int, size: int) -> bool:
         """Records that an object of `size` bytes exists, by its hash. Returns whether that was news."""
-        if hashed >= self.threshold or self._sizes.get(hashed) == size:
+        if hashed >= self.threshold or self.sizes.get(hashed) == size:
             return False
-        self._sizes[hashed] = size
-        if len(self._sizes) >= 2 * self._max_objects:
-            kept = nsmallest(self._max_objects + 1, self._sizes)
+        self.sizes[hashed] = size
+        if len(self.sizes) >= 2 * self._max_objects:
+            kept = nsmallest(self._max_objects + 1, self.sizes)
             self.threshold = kept.pop()
-            self._sizes = {each: self._sizes[each] for each in kept}
+            self.sizes = {each: self.sizes[each] for each in kept}
         return True
 
     def estimate(self) -> ObjectEstimate:
         """Returns the estimate for all objects that were recorded."""
         scale = (1 << HASH_BITS) / self.threshold
-        return ObjectEstimate(round(len(self._sizes) * scale), round(sum(self._sizes.values()) * scale))
+        return ObjectEstimate(round(len(self.sizes) * scale), round(sum(self.sizes.values()) * scale))

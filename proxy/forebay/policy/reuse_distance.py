@@ -29,6 +29,8 @@ MAX_UNITS: Final = 8192
 """The standard error of a hit share is at most 1 / (2 * sqrt(MAX_UNITS / 2)): 0.8 %."""
 HASH_BITS: Final = 32
 _CHUNK: Final = 128
+_EPOCH_PART: Final = 16
+"""An epoch that adds less than one in so many slots to the timeline goes on with the next."""
 _STEPS: Final = 32
 """Columns of the histogram for each doubling of the distance: 2 % apart."""
 _MIX: Final = 0x9E37_79B9_7F4A_7C15
@@ -127,6 +129,8 @@ class ReuseSample:
     def begin_epoch(self) -> None:
         """Makes what was recorded so far count half, so that a curve follows what is read now. Drops units that were
         read neither in the epoch that ends nor in the one before."""
+        if self._next - self._this_epoch < len(self._sizes) // _EPOCH_PART:
+            return  # a set of few units: it is not worth the sorting
         self._fade()
         self._slots = {unit: slot for unit, slot in self._slots.items() if slot >= self._last_epoch}
         self._last_epoch, self._this_epoch = self._this_epoch, self._next

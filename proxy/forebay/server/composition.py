@@ -279,7 +279,12 @@ def compose(
     # data sets
     data_sets = DataSets(timers.time)
     read_counts = ReadCounts(
-        read_stream, data_sets, peers, tasks.spawn, lambda name: gateway.policy.rules.decide(name).block
+        read_stream,
+        data_sets,
+        peers,
+        tasks.spawn,
+        lambda name: gateway.policy.rules.decide(name).block,
+        timers.time,
     )
     read_counts.apply_rules(policy.rules.data_sets)
 
