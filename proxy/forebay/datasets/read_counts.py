@@ -68,7 +68,7 @@ class _SetCounts:
 
 
 class ReadCounts:
-    """The counts of one worker. `block_of`: bytes of an object's blocks, by the rules in force. `monotonic`: seconds."""
+    """The counts of one worker. `block_of`: bytes of an object's blocks, by the rules in force."""
 
     def __init__(
         self,
