@@ -27,6 +27,10 @@ metadata/test_permissions.py             origin/origin_identity
 scenarios/test_data_sets.py              server/admin/data_set_rows server/admin/data_set_schema
 request/test_gateway.py                  protocol/exchange
 scenarios/test_cors.py                   request/cors_reply
+jobs/plans/test_plan_store.py            jobs/plans/plan_entries
+scenarios/test_plans.py                  jobs/plans/plan_coordinator jobs/plans/plan_progress jobs/plans/plan_resource
+scenarios/test_plans.py                  jobs/plans/plan_runner
+scenarios/test_plans_of_a_node.py        jobs/plans/node_plans
 request/test_resource_router.py          request/resource
 core/test_sweep.py                       core/timers
 datasets/test_data_sets.py               datasets/read_report

@@ -178,6 +178,21 @@ def authorise_keys(
     return Permit(principal.id, operation.name, permit.access, names, permit.source, _SEAL)
 
 
+def permit_read(principal: Principal, name: ObjectName) -> Permit | None:
+    """The permit to read an object ahead of the principal's own request; None where a request would be denied."""
+    if is_reserved(name.key) or not _is_granted(principal, Access.READ, name):
+        return None
+    return Permit(principal.id, "GetObject", Access.READ, frozenset({name}), None, _SEAL)
+
+
+def may_read_all_below(principal: Principal, bucket: str, prefix: str) -> bool:
+    """Whether one grant covers reads of every key that begins with `prefix`, so that no key needs a look of its own.
+    Conservative: False says nothing about a single key."""
+    if RESERVED_PREFIX.startswith(prefix) or is_reserved(prefix):
+        return False
+    return _is_prefix_granted(principal, Access.READ, f"{bucket}/{prefix}")
+
+
 def _object_scope(
     principal: Principal, operation: Operation, target: Target, source: ObjectName | None
 ) -> frozenset[ObjectName]:

@@ -41,6 +41,8 @@ class Decision:
     write: Write
     listing: Listing
     """Whether a listing of it may be answered here: policy.listing_scopes has what holds for a whole prefix."""
+    plan_horizon: int
+    """Bytes that a plan has fetched ahead of its reader at most."""
     rule: str
     """The data set that it counts as, a label of metrics: the first name that a rule gives it, else the path of the
     first rule that matches, "default" if none does."""
@@ -53,6 +55,7 @@ DEFAULTS: Final = Decision(
     warm_on_write=False,
     write="through",
     listing=ListingOff(),
+    plan_horizon=256 << 20,
     rule="default",
 )
 

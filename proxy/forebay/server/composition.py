@@ -35,6 +35,10 @@ from forebay.jobs.cache_residency import CacheResidency
 from forebay.jobs.job_store import JobStore
 from forebay.jobs.node_prefetcher import NodePrefetcher
 from forebay.jobs.object_warmer import ObjectWarmer
+from forebay.jobs.plans.node_plans import NodePlans
+from forebay.jobs.plans.plan_coordinator import PlanCoordinator
+from forebay.jobs.plans.plan_resource import PlanResource
+from forebay.jobs.plans.plan_store import PlanStore
 from forebay.jobs.prefetcher import Prefetcher
 from forebay.jobs.warm_up import WarmUps
 from forebay.jobs.warm_up_run import WarmUpServices
@@ -149,6 +153,7 @@ class Parts:
     ahead: NodePrefetcher
     data_sets: DataSets
     read_counts: ReadCounts
+    plans: NodePlans
     peer_service: PeerService
 
 
@@ -312,6 +317,24 @@ def compose(
         lambda result, size: metrics.count("forebay_ahead_bytes_total", result, by=size),
     )
     ahead = NodePrefetcher(prefetcher, peers)
+    plan_store = PlanStore(_plan_directory(settings, run))
+
+    def count_entries(result: str, number: int) -> None:
+        metrics.count("forebay_plan_entries_total", result, by=number)
+
+    plan_coordinator = PlanCoordinator(
+        plan_store,
+        ahead,
+        node_reads,
+        lambda: gateway.policy,
+        lambda: tiers.memory.ahead.budget.capacity * peers.workers,
+        timers,
+        tasks,
+        clock,
+        count_entries,
+    )
+    plans = NodePlans(plan_store, plan_coordinator, peers)
+    resources.by_kind["plans"] = PlanResource(plans, clock, count_entries)
     peer_service = PeerService(
         resolver,
         hints,
@@ -325,6 +348,7 @@ def compose(
         node_reads,
         prefetcher,
         data_sets,
+        plans,
         lambda: gateway.policy,
         clock,
     )
@@ -353,6 +377,7 @@ def compose(
         ahead=ahead,
         data_sets=data_sets,
         read_counts=read_counts,
+        plans=plans,
         peer_service=peer_service,
     )
 
@@ -389,6 +414,16 @@ def _snapshot_directory(settings: Settings) -> Path | None:
     """Where snapshots of namespaces are: beside the SSD tier, else with the state of the node."""
     directory = settings.ssd.path if settings.ssd is not None else settings.server.state_dir
     return Path(directory) / "listings" if directory is not None else None
+
+
+def _plan_directory(settings: Settings, run: NodeRun | None) -> Path | None:
+    """Where plans are kept, beside the run record: those of one origin and one address, so that two Forebays on a
+    machine run each their own. None: there is no state directory."""
+    if run is None or not run.records:
+        return None
+    address = settings.server.listen
+    fingerprint = origin_fingerprint(f"{settings.origin.endpoint} {address.host}:{address.port}")
+    return Path(run.records[0]).parent / f"plans-{fingerprint}"
 
 
 def _spool(settings: LimitSettings, budget: FairSemaphore, wait: float) -> Spool:

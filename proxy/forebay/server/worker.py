@@ -20,6 +20,7 @@ from aiohttp import web
 import forebay_client
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
+from forebay.jobs.plans.plan_progress import LIVE_STATES
 from forebay.jobs.warm_up_job import JobState
 from forebay.server.admin.admin_server import serve_admin
 from forebay.server.admin.worker_control import WorkerControl
@@ -138,6 +139,8 @@ class Worker:
             opened.pop_all()
         self._background.spawn(self._watch_origin(), "watch the origin")
         self._background.spawn(self._adopt_jobs(), "adopt warm-up jobs")
+        if self.parts.plans.coordinates:
+            self.parts.tasks.spawn(self.parts.plans.coordinator.start(), "take up the plans")
         if member is None:
             self._background.spawn(remove_stale_record(run), "run record")
         if self.parts.ssd is not None:
@@ -237,6 +240,7 @@ class Worker:
         await self._background.close()
         if self._access_log is not None:
             await self._access_log.flush()
+        self.parts.plans.coordinator.close()
         await self.parts.tasks.close()
         self.parts.prefetcher.drop_all()
         self.parts.warm_ups.close()
@@ -267,6 +271,15 @@ class Worker:
         while True:
             await self.parts.warm_ups.adopt()
             await asyncio.sleep(self._check_interval)
+
+    def _plan_gauges(self) -> Iterator[Sample]:
+        coordinator = self.parts.plans.coordinator
+        states = Counter(plan.state for plan in coordinator.plans())
+        for state in LIVE_STATES:
+            yield "forebay_plans", (state,), states[state]
+        lead_bytes, lead_seconds = coordinator.lead()
+        yield "forebay_plan_lead_bytes", (), lead_bytes
+        yield "forebay_plan_lead_seconds", (), lead_seconds
 
     def _gauges(self) -> Iterator[Sample]:
         parts = self.parts
@@ -302,6 +315,7 @@ class Worker:
             occupancies["ssd"] = parts.tiers.ssd.occupancy()
             yield "forebay_tier_disk_free_bytes", ("ssd",), parts.tiers.ssd.disk.free
             yield "forebay_tier_disk_size_bytes", ("ssd",), parts.tiers.ssd.disk.size
+        yield from self._plan_gauges()
         for stats in self.control.tiers():
             yield "forebay_tier_failing", (stats.name,), float(stats.state == "failing")
         for tier, occupancy in occupancies.items():

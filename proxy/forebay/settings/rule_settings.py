@@ -28,3 +28,5 @@ class Rule:
     write: Write | None = None
     listing: Listing | None = None
     """How fresh listings are that Forebay answers itself."""
+    plan_horizon: int | None = None
+    """Bytes that a plan has fetched ahead of its reader."""

@@ -408,6 +408,15 @@ TABLE: Final[tuple[Setting, ...]] = (
         "it.",
         live=True,
     ),
+    Setting(
+        "rules[].plan_horizon",
+        SIZE,
+        UNSET,
+        "Bytes that a plan has fetched ahead of its reader, within `memory.ahead`; 256MiB if no rule sets it; 0B: "
+        "plans are only followed.",
+        0,
+        live=True,
+    ),
     Setting("limits.header_size", SIZE, "16KiB", "The largest head of a request.", 4 * KIB, MIB),
     Setting("limits.connections", INTEGER, 10000, "Concurrent client connections.", 1, 1_000_000),
     Setting("limits.header_timeout", DURATION, "10s", "The time in which a request's head must arrive.", 0.1, HOUR),

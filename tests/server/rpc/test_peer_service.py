@@ -63,6 +63,7 @@ def peer_service() -> tuple[PeerService, Recorder, InDoubtWrites]:
         node_reads=nothing,
         prefetcher=nothing,
         data_sets=nothing,
+        plans=nothing,
         policy=lambda: policy,
         clock=lambda: 1000.0,
     )

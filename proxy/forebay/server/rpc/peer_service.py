@@ -8,8 +8,8 @@ and metadata.peer_hints.
                                     reads, collect_reads   the read stream of the node (peers.node_reads)
                                     finish_ahead, drop_ahead    what was fetched ahead for the calling worker
                                     data_set_reads         counts and samples of reads (datasets.read_counts)
-    unary, in any order             forget, flush, residency, fetch_ahead, listed,
-                                    drop_listings
+    unary, in any order             forget, flush, residency, fetch_ahead, listed, drop_listings
+                                    add_plan, list_plans, cancel_plan   of the node's coordinator
 
 The calling worker has authenticated and authorised the request; who may call at all is the socket's concern
 (forebay.server.rpc.rpc_server). A document that does not fit raises PeerUnavailable, which ends the connection.
@@ -17,6 +17,7 @@ The calling worker has authenticated and authorised the request; who may call at
 
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import aclosing
+from dataclasses import asdict
 from typing import Any, ClassVar, Protocol, TypeAlias, assert_never
 
 from forebay.core.buffers import Buffer
@@ -30,6 +31,7 @@ from forebay.fetch.ordered_body import BlockSource, OrderedBody
 from forebay.jobs.cache_residency import encode_residency
 from forebay.jobs.node_prefetcher import decode_ahead_request, finish_ahead
 from forebay.jobs.object_warmer import ObjectWarmer
+from forebay.jobs.plans.node_plans import NodePlans
 from forebay.jobs.prefetcher import Prefetcher
 from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.resolver import LookupRequest, Resolver
@@ -109,6 +111,7 @@ class PeerService:
         node_reads: NodeReads,
         prefetcher: Prefetcher,
         data_sets: DataSets,
+        plans: NodePlans,
         policy: Callable[[], GatewayPolicy],
         clock: Callable[[], float],
     ) -> None:
@@ -124,6 +127,7 @@ class PeerService:
         self._node_reads = node_reads
         self._prefetcher = prefetcher
         self._data_sets = data_sets
+        self._plans = plans
         self._policy = policy
         self._clock = clock
 
@@ -307,6 +311,17 @@ class PeerService:
         outcome = await self._prefetcher.fetch(decode_ahead_request(request, self._identity(request)))
         return {"outcome": outcome}
 
+    async def _add_plan(self, request: Document) -> Document:
+        await self._plans.add(decode(lambda: str(request["plan"])))
+        return {}
+
+    async def _list_plans(self, _: Document) -> Document:
+        return {"plans": [asdict(each) for each in await self._plans.plans()]}
+
+    async def _cancel_plan(self, request: Document) -> Document:
+        await self._plans.cancel(decode(lambda: str(request["plan"])))
+        return {}
+
     async def _forget(self, request: Document) -> Document:
         affected, keep = _decode_affected(request)
         await self._invalidator.forget(affected, keep)
@@ -358,6 +373,9 @@ class PeerService:
         "fetch_ahead": _fetch_ahead,
         "listed": _listed,
         "drop_listings": _drop_listings,
+        "add_plan": _add_plan,
+        "list_plans": _list_plans,
+        "cancel_plan": _cancel_plan,
     }
 
 

@@ -174,6 +174,16 @@ CATALOGUE: Final = (
         "(useless).",
         ("fetched", "used", "useless"),
     ),
+    _gauge("forebay_plans", "state", "Plans that run or wait, by state: queued, running or idle."),
+    _gauge("forebay_plan_lead_bytes", "", "Bytes that plans have fetched, or are fetching, and nobody has read."),
+    _gauge("forebay_plan_lead_seconds", "", "The shortest lead of a running plan, at the pace of its reader."),
+    _counter(
+        "forebay_plan_entries_total",
+        "result",
+        "Entries of plans, by result: ready (here when it was read), late (not yet), given_up (the reader left it "
+        "out), failed (could not be fetched), dropped (the sender may not read it).",
+        ("ready", "late", "given_up", "failed", "dropped"),
+    ),
     # The tiers.
     _gauge("forebay_tier_capacity_bytes", "tier", "Capacity of a tier."),
     _gauge("forebay_tier_used_bytes", "tier", "Bytes in use in a tier."),

@@ -1,0 +1,1 @@
+"""Plans: the order in which a job will read, and the fetching ahead of it."""

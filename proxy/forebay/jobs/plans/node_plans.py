@@ -1,0 +1,66 @@
+"""The plans of the node, from any of its workers: sent to the store, and to the coordinator in worker 0.
+
+A coordinator that is not there loses no plan: it takes up what is in the store when it is back.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from forebay.core.errors import PeerUnavailable, Throttled
+from forebay.jobs.plans.plan_coordinator import PlanCoordinator
+from forebay.jobs.plans.plan_progress import PlanProgress
+from forebay.jobs.plans.plan_store import PlanStore
+from forebay.peers.frames import Document
+from forebay.peers.node_reads import COLLECTOR
+from forebay.peers.owners import Peers
+from forebay.peers.peer_codec import decode
+
+ADD: Final = "add_plan"
+LIST: Final = "list_plans"
+CANCEL: Final = "cancel_plan"
+
+
+class NodePlans:
+    """See the module. `coordinator`: this worker's, which runs plans only in worker 0."""
+
+    def __init__(self, store: PlanStore, coordinator: PlanCoordinator, peers: Peers) -> None:
+        self.store = store
+        self.coordinator = coordinator
+        self._peers = peers
+
+    @property
+    def coordinates(self) -> bool:
+        """Whether the plans run in this worker."""
+        return self._peers.number == COLLECTOR
+
+    async def add(self, plan: str) -> None:
+        """Runs a plan that is in the store. Raises Throttled."""
+        if self.coordinates:
+            await self.coordinator.add(plan)
+            return
+        with suppress(PeerUnavailable):
+            await self._call({"kind": ADD, "plan": plan})
+
+    async def plans(self) -> Sequence[PlanProgress]:
+        """All plans. Raises Throttled."""
+        if self.coordinates:
+            return self.coordinator.plans()
+        try:
+            response = await self._call({"kind": LIST})
+        except PeerUnavailable:
+            raise Throttled("the worker that runs plans is not there") from None
+        return decode(lambda: [PlanProgress(**each) for each in response["plans"]])
+
+    async def cancel(self, plan: str) -> None:
+        """Ends a plan, if there is one. Raises Throttled."""
+        if self.coordinates:
+            await self.coordinator.cancel(plan)
+            return
+        try:
+            await self._call({"kind": CANCEL, "plan": plan})
+        except PeerUnavailable:
+            raise Throttled("the worker that runs plans is not there") from None
+
+    async def _call(self, request: Document) -> Document:
+        return await self._peers.others[COLLECTOR].call(request)

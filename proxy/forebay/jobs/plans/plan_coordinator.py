@@ -1,0 +1,237 @@
+"""The plan coordinator: runs the plans of a node, in its worker 0, where the reads of all workers come together.
+
+    store ──> queued ──series before it has fetched all──> running ──> ended, and removed from the store
+
+Plans whose names agree up to their last slash are a series (`train/epoch-1`, `train/epoch-2`): they run one after
+another in the order in which they were sent, each as soon as the one before has fetched its last entry. Others run side
+by side and share `memory.ahead` equally.
+
+A read belongs to the plans of its principal in its bucket, whichever rank it comes from: the ranks of a node share what
+was fetched, and the same block for two plans is fetched once.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from forebay.core.errors import Throttled
+from forebay.core.names import ObjectName
+from forebay.core.read_stream import ReadBatch
+from forebay.core.task_registry import TaskRegistry
+from forebay.core.timers import Timers
+from forebay.jobs.node_prefetcher import NodePrefetcher
+from forebay.jobs.plans.plan_progress import PlanProgress
+from forebay.jobs.plans.plan_runner import Allowance, PlanRunner
+from forebay.jobs.plans.plan_store import PlanStore
+from forebay.peers.node_reads import NodeReads
+from forebay.policy.access import permit_read
+from forebay.request.admission import GatewayPolicy
+
+MAX_PLANS: Final = 64
+"""Plans that run or are queued."""
+MAX_ENDED: Final = 100
+"""Plans that have ended and are still shown."""
+TICK_SECONDS: Final = 0.5
+RECORD_TICKS: Final = 20
+"""Ticks between two records of how far the plans are."""
+
+_log = logging.getLogger(__name__)
+
+
+class PlanCoordinator:
+    """The plans of one node."""
+
+    def __init__(
+        self,
+        store: PlanStore,
+        ahead: NodePrefetcher,
+        node_reads: NodeReads,
+        policy: Callable[[], GatewayPolicy],
+        capacity: Callable[[], int],
+        timers: Timers,
+        tasks: TaskRegistry,
+        clock: Callable[[], float],
+        count: Callable[[str, int], None] = lambda _result, _by: None,
+    ) -> None:
+        """`capacity`: bytes that all workers together may have fetched ahead. `count`: see PlanRunner."""
+        self._store = store
+        self._ahead = ahead
+        self._node_reads = node_reads
+        self._policy = policy
+        self._capacity = capacity
+        self._timers = timers
+        self._tasks = tasks
+        self._clock = clock
+        self._count = count
+        self._runners: dict[str, PlanRunner] = {}
+        """Queued and running, by id, in the order in which they were sent."""
+        self._recorded: dict[str, int] = {}
+        self._ended: deque[PlanProgress] = deque(maxlen=MAX_ENDED)
+        self._unsubscribe: Callable[[], None] | None = None
+        self._ticks = 0
+        self._is_ticking = False
+        self.is_closed = False
+
+    # What plans there are
+
+    async def start(self) -> None:
+        """Takes up the plans of the process before this one."""
+        self._ahead.drop_all()
+        for plan in await self._store.plans():
+            if plan not in self._runners:  # else it was sent meanwhile
+                await self._load(plan)
+
+    async def add(self, plan: str) -> None:
+        """Queues a plan that was stored, in place of one with the same id. Raises Throttled."""
+        replaced = self._runners.pop(plan, None)
+        if replaced is not None:
+            replaced.close("cancelled")
+        elif len(self._runners) >= MAX_PLANS:
+            raise Throttled(f"{MAX_PLANS} plans are running or queued")
+        await self._load(plan)
+
+    async def _load(self, plan: str) -> None:
+        loaded = await self._store.load(plan)
+        if loaded is None:
+            _log.warning("a plan is damaged, and removed")
+            await self._store.remove(plan)
+            return
+        if self.is_closed or plan in self._runners:
+            loaded[1].close()
+            return
+        record, entries, position = loaded
+        self._runners[plan] = PlanRunner(
+            record,
+            entries,
+            position,
+            self._ahead,
+            self._allowance_of(record.bucket, record.principal),
+            self._timers,
+            self._tasks.spawn,
+            self._clock,
+            self._count,
+        )
+        self._begin_some()
+
+    def plans(self) -> list[PlanProgress]:
+        """The plans that run or wait, and the latest that have ended."""
+        live = [runner.progress() for runner in self._runners.values()]
+        known = {(each.bucket, each.principal, each.name) for each in live}
+        return [*live, *(each for each in self._ended if (each.bucket, each.principal, each.name) not in known)]
+
+    async def cancel(self, plan: str) -> bool:
+        """Ends a plan. Returns whether it was running or queued."""
+        runner = self._runners.pop(plan, None)
+        if runner is None:
+            return False
+        runner.close("cancelled")
+        self._ended.append(runner.progress())
+        await self._store.remove(plan)
+        self._begin_some()
+        return True
+
+    def close(self) -> None:
+        """Gives back what was fetched ahead. The plans stay in the store."""
+        self.is_closed = True
+        for runner in self._runners.values():
+            runner.close("cancelled")
+        self._runners.clear()
+        self._listen()
+
+    def lead(self) -> tuple[int, float]:
+        """The lead of all plans in bytes, and the shortest lead of a running one in seconds; 0 for none."""
+        progresses = [runner.progress() for runner in self._runners.values() if runner.state == "running"]
+        seconds = [each.lead_seconds for each in progresses if each.lead_seconds is not None]
+        return sum(each.lead_bytes for each in progresses), min(seconds, default=0.0)
+
+    # Running them
+
+    def _begin_some(self) -> None:
+        """Runs the plans whose turn it is in their series."""
+        waiting = set[tuple[str, str, str]]()
+        for plan, runner in list(self._runners.items()):
+            record = runner.record
+            series = (record.bucket, record.principal, record.name.rpartition("/")[0] or f"/{record.name}")
+            if runner.state == "queued" and series not in waiting:
+                self._tasks.spawn(self._run(plan, runner), f"plan {record.bucket}/{record.name}")
+                runner.state = "running"
+            if not runner.has_fetched_all:
+                waiting.add(series)
+        self._listen()
+
+    async def _run(self, plan: str, runner: PlanRunner) -> None:
+        try:
+            await runner.run()
+        finally:
+            if self._runners.get(plan) is runner and not self.is_closed:
+                del self._runners[plan]
+                self._ended.append(runner.progress())
+                _log.info("plan %s/%s is %s", runner.record.bucket, runner.record.name, runner.state)
+                await self._store.remove(plan)
+                self._begin_some()
+
+    def _listen(self) -> None:
+        if self._runners and self._unsubscribe is None:
+            self._unsubscribe = self._node_reads.subscribe(self._follow)
+        elif not self._runners and self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+        if self._runners and not self._is_ticking:
+            self._is_ticking = True
+            self._timers.call_later(TICK_SECONDS, self._tick)
+
+    def _follow(self, batch: ReadBatch) -> None:
+        for runner in self._runners.values():
+            record = runner.record
+            if runner.state == "queued":
+                continue
+            reads = [
+                read for read in batch.reads if read.name.bucket == record.bucket and read.principal == record.principal
+            ]
+            if reads:
+                runner.match(reads)
+
+    def _tick(self) -> None:
+        self._is_ticking = False
+        self._ticks += 1
+        self._begin_some()
+        if self._ticks % RECORD_TICKS == 0:
+            for plan, runner in self._runners.items():
+                if self._recorded.get(plan) != runner.window.base:
+                    self._recorded[plan] = runner.window.base
+                    self._tasks.spawn(self._store.record_position(plan, runner.window.base), "record a plan's position")
+
+    def _allowance_of(self, bucket: str, principal_id: str) -> Callable[[], Allowance | None]:
+        """What a plan of this principal may do, by the policy in force whenever it is called."""
+        known: tuple[GatewayPolicy, Allowance | None] | None = None
+
+        def allowance() -> Allowance | None:
+            nonlocal known
+            policy = self._policy()
+            if known is None or known[0] is not policy:
+                known = policy, self._allowance(policy, principal_id)
+            return known[1]
+
+        return allowance
+
+    def _allowance(self, policy: GatewayPolicy, principal_id: str) -> Allowance | None:
+        keyring = policy.keyring
+        principal = keyring.open_principal or keyring.principals.get(principal_id)
+        if principal is None or principal.id != principal_id:
+            return None
+
+        def horizon(name: ObjectName) -> int:
+            running = sum(runner.state == "running" for runner in self._runners.values())
+            return min(policy.rules.decide(name).plan_horizon, self._capacity() // max(1, running))
+
+        return Allowance(
+            lambda name: permit_read(principal, name) is not None,
+            keyring.origin_identities.get(principal_id),
+            horizon,
+        )
+
+
+def plans_of(plans: Sequence[PlanProgress], bucket: str, principal: str) -> list[PlanProgress]:
+    """Those of one principal in one bucket."""
+    return [plan for plan in plans if plan.bucket == bucket and plan.principal == principal]

@@ -1,0 +1,157 @@
+"""The entries of a plan, on disk: millions of keys cost no memory but what is about to be read.
+
+    a directory     keys       the keys as UTF-8, each followed by a line feed
+                    offsets    where each begins: u32, little-endian, one more than there are keys
+                    ranges     first and last byte of each, two u64; absent where every entry is a whole object
+                    indices    u32 into another directory's keys; such a plan has neither keys nor offsets of its own
+                    plan.json  what else is known (jobs.plans.plan_store)
+
+All files are written once and never changed. They are read in windows, by pread, in a thread; what a window needs is in
+the page cache or one disk read away. They are hints, so nothing is fsynced: sizes that do not fit one another mean that
+the plan is lost.
+"""
+
+import os
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+WHOLE: Final = (1 << 64) - 1
+"""The last byte of an entry that is a whole object."""
+_SEARCH_SIZE: Final = 1 << 20
+
+
+class PlanEntry(NamedTuple):
+    """One read that is going to be made."""
+
+    key: str
+    start: int = 0
+    stop: int | None = None
+    """None: to the end of the object."""
+
+
+class KeyTable:
+    """Keys by number. Raises OSError, and ValueError for files that do not fit one another."""
+
+    def __init__(self, directory: Path) -> None:
+        self._keys = os.open(directory / "keys", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._offsets = os.open(directory / "offsets", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            os.close(self._keys)
+            raise
+        self.count = os.fstat(self._offsets).st_size // 4 - 1
+        self._size = os.fstat(self._keys).st_size
+        if self.count < 0 or self._offset(self.count) != self._size:
+            self.close()
+            raise ValueError("the keys are damaged")
+
+    def close(self) -> None:
+        """Close the files."""
+        os.close(self._keys)
+        os.close(self._offsets)
+
+    def _offset(self, number: int) -> int:
+        return int.from_bytes(os.pread(self._offsets, 4, 4 * number), "little")
+
+    def run(self, start: int, stop: int) -> list[str]:
+        """The keys from `start` up to `stop`."""
+        offsets = array("I", os.pread(self._offsets, 4 * (stop - start + 1), 4 * start))
+        content = os.pread(self._keys, offsets[-1] - offsets[0], offsets[0])
+        return content.decode().split("\n")[:-1]
+
+    def pick(self, numbers: Sequence[int]) -> list[str]:
+        """The keys of these numbers."""
+        found = []
+        for number in numbers:
+            start, stop = array("I", os.pread(self._offsets, 8, 4 * number))
+            found.append(os.pread(self._keys, stop - start - 1, start).decode())
+        return found
+
+    def find(self, key: str) -> int | None:
+        """The number of a key; None: it is not here. Reads everything up to it."""
+        wanted, before = b"\n" + key.encode() + b"\n", b"\n"
+        position = 0
+        while position < self._size:
+            piece = os.pread(self._keys, _SEARCH_SIZE, position)
+            content = before + piece
+            found = content.find(wanted)
+            if found >= 0:
+                return self._number_at(position - len(before) + found + 1)
+            before = content[-len(wanted) :]
+            position += len(piece)
+        return None
+
+    def _number_at(self, offset: int) -> int:
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            if self._offset(middle) < offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+class PlanEntries:
+    """The entries of one plan, in order. Raises OSError, and ValueError for files that do not fit one another."""
+
+    def __init__(self, directory: Path, keys: Path | None = None) -> None:
+        """`keys`: the directory of the keys that the indices are of; None: the plan's own."""
+        self._table = KeyTable(keys or directory)
+        self._indices = self._open(directory / "indices") if keys is not None else None
+        self._ranges = self._open(directory / "ranges")
+        self.count = self._table.count
+        if self._indices is not None:
+            self.count = os.fstat(self._indices).st_size // 4
+        if self._ranges is not None and os.fstat(self._ranges).st_size != 16 * self.count:
+            self.close()
+            raise ValueError("the ranges are damaged")
+
+    @staticmethod
+    def _open(file: Path) -> int | None:
+        try:
+            return os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+
+    def close(self) -> None:
+        """Close the files."""
+        self._table.close()
+        for file in (self._indices, self._ranges):
+            if file is not None:
+                os.close(file)
+
+    def read(self, start: int, stop: int) -> list[PlanEntry]:
+        """The entries from `start` up to `stop`, clipped."""
+        stop = min(stop, self.count)
+        if start >= stop:
+            return []
+        if self._indices is not None:
+            keys = self._table.pick(array("I", os.pread(self._indices, 4 * (stop - start), 4 * start)))
+        else:
+            keys = self._table.run(start, stop)
+        if self._ranges is None:
+            return [PlanEntry(key) for key in keys]
+        bounds = array("Q", os.pread(self._ranges, 16 * (stop - start), 16 * start))
+        return [
+            PlanEntry(key, bounds[2 * nth], None if bounds[2 * nth + 1] == WHOLE else bounds[2 * nth + 1] + 1)
+            for nth, key in enumerate(keys)
+        ]
+
+    def find(self, key: str, after: int = 0) -> int | None:
+        """The position of the first entry of `key` from `after` on; None: there is none. Reads much of the plan."""
+        number = self._table.find(key)
+        if number is None or self._indices is None:
+            return number if number is not None and number >= after else None
+        wanted = number.to_bytes(4, "little")
+        position = 4 * after
+        while content := os.pread(self._indices, _SEARCH_SIZE, position):
+            found = content.find(wanted)
+            while found >= 0:
+                if found % 4 == 0:
+                    return (position + found) // 4
+                found = content.find(wanted, found + 1)
+            position += len(content)
+        return None

@@ -1,0 +1,54 @@
+"""The progress of a plan, as GET and the admin port show it.
+
+    queued ──> running ──┬──> done          every entry was read, or the reader has passed it
+       │          │ ▲    ├──> expired       nobody has read of it for a day
+       │       idle─┘    └──> revoked       the key that sent it is gone
+       └──────────┴─────────> cancelled
+
+Idle: nothing was read for ten minutes, so what had been fetched ahead was given up; the next read goes on. Imports
+nothing: the supervisor reads it too.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+PlanState: TypeAlias = Literal["queued", "running", "idle", "done", "expired", "revoked", "cancelled"]
+LIVE_STATES: Final[tuple[PlanState, ...]] = ("queued", "running", "idle")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanProgress:
+    """One plan. Sizes in bytes, times in seconds since the Unix epoch."""
+
+    bucket: str
+    name: str
+    principal: str
+    state: PlanState
+    sent_at: float
+    ended_at: float | None
+    entries: int
+    """Keys, or ranges of keys, in the plan's order."""
+    dropped: int
+    """Keys that were left out because the sender may not read them."""
+    position: int
+    """The entry behind the furthest one that was read."""
+    read: int
+    """Entries that were read since the plan runs in this process."""
+    late: int
+    """Of these, entries that were not here when they were read."""
+    given_up: int
+    """Entries that the reader has left out."""
+    failed: int
+    """Entries that could not be fetched; a read of one goes to the origin."""
+    lead_entries: int
+    """Entries that are fetched, or being fetched, and not read."""
+    lead_bytes: int
+    lead_seconds: float | None
+    """How long the lead lasts at the reader's pace; None: nothing was read yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanList:
+    """GET /v1/plans: the plans that run, and the latest that have ended."""
+
+    plans: tuple[PlanProgress, ...]

@@ -1,0 +1,363 @@
+"""The plan runner: keeps the bytes that one plan's reader wants next ahead of it.
+
+    reads ──> window ──> front ──> room within the horizon ──> fetch the next entries, in order ──> here
+                                                                          └── by jobs.node_prefetcher, beside demand
+
+The horizon bounds what is here and unread: in bytes, by the rule of the plan's objects and by the plan's share of
+`memory.ahead`; in time, by HORIZON_SECONDS at the reader's pace. In flight is as much as that pace needs for the time
+that a fetch takes. So a reader that stops costs one horizon, once.
+
+Each entry is authorised again when its turn comes, by the grants then in force. A reader that leaves the plan's order
+and is found elsewhere in it is followed there.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeAlias
+
+from forebay.core.events import ObjectRead
+from forebay.core.names import ObjectName
+from forebay.core.timers import Timers
+from forebay.jobs.plans.plan_entries import PlanEntries
+from forebay.jobs.plans.plan_progress import PlanProgress, PlanState
+from forebay.jobs.plans.plan_store import PlanRecord
+from forebay.jobs.plans.plan_window import SPREAD, PlanWindow, WindowEntry, tickets_of
+from forebay.jobs.prefetcher import PIECE, AheadOutcome, AheadRequest
+from forebay.origin.origin_identity import OriginIdentity
+
+HORIZON_SECONDS: Final = 30.0
+"""How far ahead of its reader a plan fetches at most, at the reader's pace."""
+LEAST_HORIZON: Final = 16 << 20
+"""Bytes that a slow reader has ahead of it all the same."""
+FIRST_IN_FLIGHT: Final = 16
+MAX_IN_FLIGHT: Final = 128
+TICK_SECONDS: Final = 0.5
+FULL_PAUSE: Final = 0.05
+"""Seconds until an entry without room is tried again, if nothing was read meanwhile."""
+IDLE_SECONDS: Final = 600.0
+END_SECONDS: Final = 60.0
+"""Seconds without a read after which a plan whose last entry was read has ended, whatever was left out."""
+EXPIRE_SECONDS: Final = 86400.0
+STRAYS: Final = 32
+"""Reads in a row that are not in the window, after which they are looked for in the rest of the plan."""
+_FIRST_EXPECTED: Final = 1 << 20
+_SMOOTHING: Final = 0.2
+
+_log = logging.getLogger(__name__)
+
+Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], object]
+
+
+class AheadFetcher(Protocol):
+    """What the runner needs of forebay.jobs.node_prefetcher."""
+
+    async def fetch(self, request: AheadRequest) -> AheadOutcome:
+        """Fetches a piece of an object."""
+        ...
+
+    def finish(self, tickets: Sequence[int], *, late: bool = False) -> None:
+        """The bytes of these tickets were read."""
+
+    def drop(self, tickets: Sequence[int]) -> None:
+        """The bytes of these tickets won't be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What a plan may do at this moment, by the policy in force."""
+
+    permits: Callable[[ObjectName], bool]
+    """Whether its principal may read an object."""
+    identity: OriginIdentity | None
+    """Whose credential its requests to the origin carry."""
+    horizon: Callable[[ObjectName], int]
+    """Bytes that may be ahead, by the rule of an object and what other plans have."""
+
+
+class PlanRunner:
+    """Runs one plan from `run` until it has ended, or `cancel`."""
+
+    def __init__(
+        self,
+        record: PlanRecord,
+        entries: PlanEntries,
+        position: int,
+        ahead: AheadFetcher,
+        allowance: Callable[[], Allowance | None],
+        timers: Timers,
+        spawn: Spawn,
+        clock: Callable[[], float],
+        count: Callable[[str, int], None] = lambda _result, _by: None,
+    ) -> None:
+        """`allowance`: None once the principal is gone. `count(result, by)` is called with entries that were read
+        "ready" or "late", or "given_up", or "failed". `clock`: seconds since the epoch."""
+        self.record = record
+        self.window = PlanWindow(record.entries, position)
+        self.state: PlanState = "queued"
+        self.is_closed = asyncio.Event()
+        self._entries = entries
+        self._ahead = ahead
+        self._allowance = allowance
+        self._timers = timers
+        self._spawn = spawn
+        self._clock = clock
+        self._count = count
+        self._wake = asyncio.Event()
+        self._ended_at: float | None = None
+        self._last_read = timers.time()
+        self._strays: deque[str] = deque(maxlen=4)
+        self._stray_count = 0
+        self._is_locating = False
+        self._in_flight = 0
+        self._full_until = 0.0
+        self._expected = 0.0
+        """Mean bytes of an entry; 0: none was fetched yet."""
+        self._fetch_seconds = 0.1
+        self._paced_at = timers.time()
+        self._paced = [0, 0]
+        """Entries and bytes read since then."""
+        self._rates = (0.0, 0.0)
+        """Entries and bytes a second."""
+        self.read = self.late = self.given_up = self.failed = 0
+
+    def __repr__(self) -> str:
+        return f"<PlanRunner {self.record.name} {self.state} {self.window!r} {self._in_flight} in flight>"
+
+    @property
+    def has_fetched_all(self) -> bool:
+        """Whether nothing is left to be fetched: the next plan of the series may begin."""
+        return self.window.next >= self.window.count or self._ended_at is not None
+
+    def progress(self) -> PlanProgress:
+        """How far the plan is."""
+        window, record = self.window, self.record
+        rate = self._rates[1]
+        return PlanProgress(
+            bucket=record.bucket,
+            name=record.name,
+            principal=record.principal,
+            state=self.state,
+            sent_at=record.sent_at,
+            ended_at=self._ended_at,
+            entries=record.entries,
+            dropped=record.dropped,
+            position=window.front,
+            read=self.read,
+            late=self.late,
+            given_up=self.given_up,
+            failed=self.failed,
+            lead_entries=window.lead_entries,
+            lead_bytes=window.lead,
+            lead_seconds=round(window.lead / rate, 3) if rate else None,
+        )
+
+    # The reader
+
+    def match(self, reads: Sequence[ObjectRead]) -> None:
+        """Follows reads of the plan's principal in its bucket."""
+        window, finished, late = self.window, list[WindowEntry](), list[WindowEntry]()
+        for read in reads:
+            found = window.match(read.name.key, read.span)
+            if not found:
+                self._stray_count += 1
+                self._strays.append(read.name.key)
+                continue
+            self._stray_count = 0
+            for entry in found:
+                is_late = entry.state != "here"
+                (late if is_late else finished).append(entry)
+                self._paced[0] += 1
+                self._paced[1] += (
+                    read.span.length if entry.stop is None else min(entry.stop, read.span.stop) - entry.start
+                )
+        if finished or late:
+            self._last_read = self._timers.time()
+            self.read += len(finished) + len(late)
+            self.late += len(late)
+            self._count("ready", len(finished))
+            self._count("late", len(late))
+            self._ahead.finish(tickets_of(finished))
+            if self.state == "idle":
+                self.state = "running"
+            self._full_until = 0.0
+        self._wake.set()
+
+    def _measure_pace(self, now: float) -> None:
+        seconds = now - self._paced_at
+        if seconds < TICK_SECONDS:
+            return
+        entries, size = self._paced
+        share = 1.0 if self._rates == (0.0, 0.0) else _SMOOTHING
+        if entries or now - self._last_read < HORIZON_SECONDS:  # a pause of the reader is not its pace
+            before, bytes_before = self._rates
+            self._rates = (
+                before + share * (entries / seconds - before),
+                bytes_before + share * (size / seconds - bytes_before),
+            )
+        self._paced_at, self._paced = now, [0, 0]
+
+    # The loop
+
+    async def run(self) -> None:
+        """Fetches ahead until the plan has ended."""
+        self.state = "running"
+        self._last_read = self._timers.time()
+        try:
+            while not self._is_ended():
+                self._wake.clear()
+                await self._load()
+                self._fetch_some()
+                pause = FULL_PAUSE if self._full_until else TICK_SECONDS
+                timer = self._timers.call_later(pause, self._wake.set)
+                try:
+                    await self._wake.wait()
+                finally:
+                    timer.cancel()
+        finally:
+            self.close("cancelled")
+
+    def close(self, state: PlanState) -> None:
+        """Gives everything back. A plan that has ended stays as it ended."""
+        if self._ended_at is None:
+            self._end(state)
+        if not self.is_closed.is_set():
+            self.is_closed.set()
+            self._ahead.drop(tickets_of(self.window.give_up_before(self.window.count)))
+            self._entries.close()
+
+    def _end(self, state: PlanState) -> None:
+        self.state, self._ended_at = state, self._clock()
+
+    def _is_ended(self) -> bool:
+        now, window = self._timers.time(), self.window
+        self._measure_pace(now)
+        since = now - self._last_read
+        if self._allowance() is None:
+            self._end("revoked")
+        elif window.is_read or (window.front >= window.count and since > END_SECONDS):
+            self._end("done")
+        elif since > EXPIRE_SECONDS:
+            self._end("expired")
+        if self._ended_at is not None:
+            return True
+        self._give_up(window.give_up_stragglers(self._horizon() // 2))
+        if since > IDLE_SECONDS and self.state == "running":
+            self.state = "idle"
+            self._ahead.drop(tickets_of(window.rewind()))
+        if self._stray_count >= STRAYS and not self._is_locating:
+            self._is_locating = True
+            self._spawn(self._locate(tuple(self._strays)), f"find the reader of {self.record.name}")
+        return False
+
+    async def _load(self) -> None:
+        while missing := self.window.missing():
+            try:
+                found = await asyncio.to_thread(self._entries.read, missing.start, missing.stop)
+            except (OSError, ValueError) as error:
+                _log.error("plan %s can't be read any more: %s", self.record.name, error)
+                self._end("cancelled")
+                return
+            self.window.load(found)
+
+    def _horizon(self) -> int:
+        allowance = self._allowance()
+        first = self.window.first_key
+        if allowance is None or first is None:
+            return 0
+        horizon = allowance.horizon(ObjectName(self.record.bucket, first))
+        if self._rates[1]:
+            horizon = min(horizon, max(LEAST_HORIZON, int(self._rates[1] * HORIZON_SECONDS)))
+        return horizon
+
+    def _fetch_some(self) -> None:
+        allowance, window = self._allowance(), self.window
+        if allowance is None or self.state != "running" or self._full_until > self._timers.time():
+            return
+        self._full_until = 0.0
+        horizon, expected = self._horizon(), int(self._expected) or min(_FIRST_EXPECTED, self._horizon())
+        needed = 2 * self._rates[0] * self._fetch_seconds
+        most = int(min(MAX_IN_FLIGHT, max(FIRST_IN_FLIGHT, needed)))
+        while self._in_flight < most and (window.lead + expected <= horizon or (horizon and not window.lead)):
+            entry = window.next_pending()
+            if entry is None:
+                return
+            window.begin(entry, expected)
+            if not allowance.permits(ObjectName(self.record.bucket, entry.key)):
+                self._fail(entry)
+                continue
+            self._in_flight += 1
+            self._spawn(self._fetch(entry, allowance.identity), f"fetch {entry.key} ahead")
+
+    def _fail(self, entry: WindowEntry) -> None:
+        self.window.settle(entry)
+        self.failed += 1
+        self._count("failed", 1)
+
+    def _give_up(self, entries: Sequence[WindowEntry]) -> None:
+        if entries:
+            self.given_up += len(entries)
+            self._count("given_up", len(entries))
+            self._ahead.drop(tickets_of(entries))
+
+    # One entry
+
+    async def _fetch(self, entry: WindowEntry, identity: OriginIdentity | None) -> None:
+        window, began = self.window, self._timers.time()
+        name = ObjectName(self.record.bucket, entry.key)
+        position, is_known = entry.start, False
+        try:
+            while not (entry.is_read or entry.is_given_up):
+                expected = min(int(self._expected), PIECE)
+                request = AheadRequest(name, position, entry.stop, self.record.id, identity, expected)
+                outcome = await self._ahead.fetch(request)
+                if outcome.ticket:
+                    entry.tickets.append(outcome.ticket)
+                if outcome.status == "full":
+                    self._full_until = self._timers.time() + FULL_PAUSE
+                    if not is_known:
+                        window.put_back(entry)
+                        return
+                    break  # the start of it is here
+                if outcome.status != "fetched":
+                    _log.info("plan %s: %s is not fetched ahead: %s", self.record.name, name.path, outcome.problem)
+                    self._fail(entry)
+                    return
+                stop = outcome.size if entry.stop is None else min(entry.stop, outcome.size)
+                is_known = True
+                window.arrive(entry, max(0, outcome.stop - position))
+                if outcome.stop >= stop or outcome.stop <= position or window.lead >= self._horizon():
+                    break
+                position = outcome.stop
+            seconds = self._timers.time() - began
+            self._fetch_seconds += _SMOOTHING * (seconds - self._fetch_seconds)
+            if is_known:
+                self._expected += (entry.size - self._expected) * (_SMOOTHING if self._expected else 1.0)
+            window.settle(entry)
+        finally:
+            self._in_flight -= 1
+            if entry.is_read:
+                self._ahead.finish(tickets_of((entry,)), late=True)
+            elif entry.is_given_up or self.is_closed.is_set():
+                self._ahead.drop(tickets_of((entry,)))
+            self._wake.set()
+
+    # A reader elsewhere
+
+    async def _locate(self, keys: Sequence[str]) -> None:
+        """Looks for the latest reads in the whole plan, and goes there if they are near one another."""
+        try:
+            positions = [await asyncio.to_thread(self._entries.find, key) for key in keys]
+            found = [position for position in positions if position is not None]
+            if len(found) == len(keys) and max(found) - min(found) <= SPREAD and not self.is_closed.is_set():
+                target = min(found)
+                if target >= self.window.loaded:
+                    _log.info("plan %s: its reader is at entry %d", self.record.name, target)
+                    self._give_up(self.window.give_up_before(target))
+        except OSError:
+            return  # it was closed
+        finally:
+            self._stray_count, self._is_locating = 0, False
+            self._wake.set()

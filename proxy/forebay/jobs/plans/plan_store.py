@@ -1,0 +1,312 @@
+"""The plan store: plans and key lists on the node's disk, in a directory that its workers share.
+
+    <state_dir>/plans-<origin, address>/    <id>/            a plan: its entries (jobs.plans.plan_entries), plan.json
+                                            <id>/position    the entry up to which it was read
+                                            keys-<id>/       a key list
+                                            new-<random>/    one that is being received
+
+Whichever worker receives a plan writes it, and renames the directory when the body was verified to its end. So a plan
+is there whole or not at all, and survives a restart. An `id` is made of bucket, principal and name: another plan of
+that name replaces it. Key lists are by bucket, principal and digest: nobody uses another's.
+"""
+
+import asyncio
+import json
+import secrets
+import shutil
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b, sha256
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from forebay.core.cooperative import run_cooperatively
+from forebay.core.errors import S3Error
+from forebay.jobs.plans.plan_body import HEADER_SIZE, MAGIC, CompactPlan, ReadableKeys, TextPlan, read_header
+from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries
+from forebay.policy.access import Principal
+from forebay.protocol.body.checksums import Piece
+
+_BUFFER_SIZE: Final = 1 << 20
+"""Bytes that are kept before they are written, of all files of a plan together."""
+_CHUNK: Final = 4096
+MAX_KEY_LISTS: Final = 64
+ABANDONED_SECONDS: Final = 3600.0
+"""Age of a directory that is being written after which its writer has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRecord:
+    """What is known of a plan beside its entries."""
+
+    id: str
+    bucket: str
+    principal: str
+    name: str
+    sent_at: float
+    """Seconds since the epoch."""
+    entries: int
+    dropped: int
+    """Keys that the sender might not read when the plan was sent; they are no entries."""
+    keys: str = ""
+    """The directory of the key list that its indices are of."""
+
+
+def plan_id(bucket: str, principal: str, name: str) -> str:
+    """The id of a plan, and of the directory that it is in."""
+    return blake2b("\0".join((bucket, principal, name)).encode(), digest_size=16).hexdigest()
+
+
+class PlanStore:
+    """Plans in `root`, which is made with the first of them. None: there is no state directory, and no plan."""
+
+    def __init__(self, root: Path | None) -> None:
+        self._is_usable = root is not None
+        self._root = root if root is not None else Path("/nonexistent")
+
+    def _receive(self) -> "_Files":
+        if not self._is_usable:
+            message = "Plans are kept in the state directory, and there is none: set server.state_dir."
+            raise S3Error("NotImplemented", message)
+        return _Files(self._root)
+
+    # Receiving
+
+    async def receive(self, record: PlanRecord, principal: Principal, body: AsyncIterator[Piece]) -> PlanRecord:
+        """Writes a plan that is being sent, in place of one with the same id. Returns its record. Raises S3Error."""
+        async with self._receive() as files:
+            pieces = aiter(body)
+            first = await _first_bytes(pieces)
+            plan: TextPlan | CompactPlan
+            readable = ReadableKeys(principal, record.bucket)
+            if first.startswith(MAGIC):
+                plan, record = await self._compact(files, record, readable, first[:HEADER_SIZE])
+                first = first[HEADER_SIZE:]
+            else:
+                plan = TextPlan(files.append, readable)
+            await run_cooperatively(plan.feed(first))
+            async for piece in pieces:
+                await run_cooperatively(plan.feed(bytes(piece)))
+                await files.flush_excess()
+            plan.close()
+            record = replace(record, entries=plan.entries, dropped=plan.dropped)
+            files.append("plan.json", json.dumps(asdict(record)).encode())
+            await files.keep(record.id)
+        return record
+
+    async def _compact(
+        self, files: "_Files", record: PlanRecord, readable: ReadableKeys, header: bytes
+    ) -> tuple[CompactPlan, PlanRecord]:
+        digest, count = read_header(header)
+        keys = key_list_id(record.bucket, record.principal, digest)
+        try:
+            table = await asyncio.to_thread(KeyTable, self._root / keys)
+        except (OSError, ValueError):
+            message = f"Line 1: the list of keys {digest} is not known here. PUT it as .forebay/plans/keys/{digest}."
+            raise S3Error("InvalidArgument", message, Line="1") from None
+        try:
+            allowed = await _readable_numbers(table, readable)
+            check = None if allowed is None else lambda numbers: [bool(allowed[number]) for number in numbers]
+            return CompactPlan(files.append, count, table.count, check), replace(record, keys=keys)
+        finally:
+            table.close()
+
+    async def receive_keys(self, bucket: str, principal: str, digest: str, body: AsyncIterator[Piece]) -> int:
+        """Writes a key list. Returns the number of its keys. Raises S3Error."""
+        async with self._receive() as files:
+            plan, hashed = TextPlan(files.append, None), sha256()
+            async for piece in body:
+                hashed.update(piece)
+                await run_cooperatively(plan.feed(bytes(piece)))
+                await files.flush_excess()
+            plan.close()
+            if hashed.hexdigest() != digest:
+                message = f"The list of keys has the SHA-256 {hashed.hexdigest()}, which must be its name."
+                raise S3Error("InvalidArgument", message)
+            await files.keep(key_list_id(bucket, principal, digest))
+        await asyncio.to_thread(self._prune_key_lists)
+        return plan.entries
+
+    def _prune_key_lists(self) -> None:
+        """Removes the oldest key lists that no plan uses, above MAX_KEY_LISTS."""
+        used, found = set[str](), list[tuple[float, Path]]()
+        for directory in self._root.iterdir():
+            with suppress(OSError, ValueError, KeyError):
+                if directory.name.startswith("keys-"):
+                    found.append((directory.stat().st_mtime, directory))
+                elif not directory.name.startswith("new-"):
+                    used.add(json.loads((directory / "plan.json").read_bytes())["keys"])
+        unused = [directory for _, directory in sorted(found) if directory.name not in used]
+        for directory in unused[: max(0, len(found) - MAX_KEY_LISTS)]:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    async def count_keys(self, bucket: str, principal: str, digest: str) -> int | None:
+        """The number of keys in a list; None: it is not here."""
+
+        def count() -> int:
+            table = KeyTable(self._root / key_list_id(bucket, principal, digest))
+            table.close()
+            return table.count
+
+        try:
+            return await asyncio.to_thread(count)
+        except (OSError, ValueError):
+            return None
+
+    # Reading
+
+    async def load(self, plan: str) -> tuple[PlanRecord, PlanEntries, int] | None:
+        """A plan, its entries, and up to which it was read; None: it is not here, or damaged."""
+        return await asyncio.to_thread(self._load, plan)
+
+    def _load(self, plan: str) -> tuple[PlanRecord, PlanEntries, int] | None:
+        directory = self._root / plan
+        try:
+            record = PlanRecord(**json.loads((directory / "plan.json").read_bytes()))
+            entries = PlanEntries(directory, self._root / record.keys if record.keys else None)
+        except (OSError, ValueError, TypeError):
+            return None
+        if entries.count != record.entries:
+            entries.close()
+            return None
+        position = 0
+        with suppress(OSError, ValueError):
+            position = int((directory / "position").read_text())
+        return record, entries, position
+
+    async def plans(self) -> Sequence[str]:
+        """The ids of all plans, in the order in which they were sent. Removes what was abandoned half way."""
+        return await asyncio.to_thread(self._plans)
+
+    def _plans(self) -> Sequence[str]:
+        found: list[tuple[float, str]] = []
+        with suppress(OSError):
+            for directory in self._root.iterdir():
+                if directory.name.startswith("new-"):
+                    with suppress(OSError):
+                        if directory.stat().st_mtime < time.time() - ABANDONED_SECONDS:
+                            shutil.rmtree(directory, ignore_errors=True)
+                elif not directory.name.startswith("keys-"):
+                    with suppress(OSError, ValueError, KeyError):
+                        found.append((json.loads((directory / "plan.json").read_bytes())["sent_at"], directory.name))
+        return [name for _, name in sorted(found)]
+
+    async def record_position(self, plan: str, position: int) -> None:
+        """Records up to which entry a plan was read."""
+
+        def write() -> None:
+            with suppress(OSError):
+                (self._root / plan / "position").write_text(str(position))
+
+        await asyncio.to_thread(write)
+
+    async def remove(self, directory: str) -> None:
+        """Removes a plan, or a key list."""
+        await asyncio.to_thread(shutil.rmtree, self._root / directory, ignore_errors=True)
+
+
+def key_list_id(bucket: str, principal: str, digest: str) -> str:
+    """The directory of a key list."""
+    return f"keys-{plan_id(bucket, principal, digest)}"
+
+
+async def _first_bytes(pieces: AsyncIterator[Piece]) -> bytes:
+    """The start of a body: enough to tell its form and read a header."""
+    first = b""
+    while len(first) < HEADER_SIZE:
+        piece = await anext(pieces, None)
+        if piece is None:
+            break
+        first += bytes(piece)
+    return first
+
+
+async def _readable_numbers(table: KeyTable, readable: ReadableKeys) -> bytearray | None:
+    """Which keys of a list may be read, by number; None: all."""
+    allowed: bytearray | None = None
+    for start in range(0, table.count, _CHUNK):
+        stop = min(start + _CHUNK, table.count)
+        keys = await asyncio.to_thread(table.run, start, stop)
+        if readable.allows_all(keys):
+            continue
+        if allowed is None:
+            allowed = bytearray(b"\1") * table.count
+        for nth, key in enumerate(keys):
+            allowed[start + nth] = readable.allows(key)
+            if nth % 256 == 255:
+                await asyncio.sleep(0)
+    return allowed
+
+
+class _Files:
+    """The files of a directory that is being written, removed again unless it is kept."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._directory = root / f"new-{secrets.token_hex(8)}"
+        self._pending: dict[str, bytearray] = {}
+        self._files: dict[str, BinaryIO] = {}
+        self._size = 0
+
+    async def __aenter__(self) -> "_Files":
+        try:
+            await asyncio.to_thread(self._directory.mkdir, 0o700, parents=True)
+        except OSError as error:
+            raise _no_room(error) from None
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        for file in self._files.values():
+            with suppress(OSError):
+                file.close()
+        await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
+
+    def append(self, name: str, content: bytes) -> None:
+        """Appends to one of the files."""
+        self._pending.setdefault(name, bytearray()).extend(content)
+        self._size += len(content)
+
+    async def flush_excess(self) -> None:
+        """Writes what is pending, if it is much."""
+        if self._size >= _BUFFER_SIZE:
+            await self._flush()
+
+    async def keep(self, directory: str) -> None:
+        """Gives the directory its name, in place of one that has it."""
+        await self._flush()
+        try:
+            await asyncio.to_thread(self._rename, self._root / directory)
+        except OSError as error:
+            raise _no_room(error) from None
+
+    async def _flush(self) -> None:
+        pending, self._pending, self._size = self._pending, {}, 0
+        try:
+            await asyncio.to_thread(self._write, pending)
+        except OSError as error:
+            raise _no_room(error) from None
+
+    def _write(self, pending: dict[str, bytearray]) -> None:
+        for name, content in pending.items():
+            file = self._files.get(name)
+            if file is None:
+                file = self._files[name] = (self._directory / name).open("wb", buffering=0)
+            view = memoryview(content)
+            while view:
+                view = view[file.write(view) :]
+
+    def _rename(self, target: Path) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+        replaced = self._directory.with_name(f"{self._directory.name}-old")
+        with suppress(FileNotFoundError):
+            target.rename(replaced)
+        self._directory.rename(target)
+        shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _no_room(error: OSError) -> S3Error:
+    return S3Error("InternalError", f"The plan can't be kept in server.state_dir: {error.strerror}.")

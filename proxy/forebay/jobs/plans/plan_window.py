@@ -1,0 +1,219 @@
+"""The plan window: the entries of one plan around its reader, and where that reader is.
+
+    base ─── read and unread ─── front ─── unread ─── next ─── not yet fetched ─── loaded
+              stragglers of              fetched ahead           known, so that a reader that
+              the loader's workers                               is faster is recognised
+
+A loader's workers read a batch each: arrivals follow the plan within a window of some batches. So an entry is matched
+by its key wherever it stands between base and loaded, and what is left unread behind the front stays for a while:
+SPREAD entries, then it is given up. The base is behind every unread entry.
+
+Pure: no clock, no input and output. Whoever fetches and whoever reads change it in turns.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal, TypeAlias
+
+from forebay.core.byte_ranges import Span
+from forebay.jobs.plans.plan_entries import PlanEntry
+
+SPREAD: Final = 8192
+"""Entries by which arrivals may differ from the plan: 16 workers with two batches of 256 each."""
+LOAD_SIZE: Final = 256
+"""Entries that are loaded at once."""
+
+EntryState: TypeAlias = Literal["pending", "fetching", "here"]
+
+
+class WindowEntry:
+    """An entry that was not read yet."""
+
+    __slots__ = ("expected", "is_given_up", "is_read", "key", "number", "size", "start", "state", "stop", "tickets")
+
+    def __init__(self, number: int, entry: PlanEntry) -> None:
+        self.number = number
+        self.key, self.start, self.stop = entry
+        self.state: EntryState = "pending"
+        self.size = 0
+        """Bytes of it that are here."""
+        self.expected = 0
+        """Bytes that it counts until they are known."""
+        self.tickets: list[int] = []
+        self.is_read = False
+        self.is_given_up = False
+
+    def overlaps(self, span: Span) -> bool:
+        """Whether a read of `span` reads some of it."""
+        return self.start < span.stop and (self.stop is None or span.start < self.stop)
+
+    @property
+    def counted(self) -> int:
+        """Bytes that it counts against the horizon."""
+        return max(self.size, self.expected)
+
+
+class PlanWindow:
+    """The window of a plan of `count` entries, of which those before `position` were read."""
+
+    def __init__(self, count: int, position: int = 0) -> None:
+        self.count = count
+        self.base = self.front = self.next = self.loaded = min(position, count)
+        self.lead = 0
+        """Bytes that are here or being fetched, and not read."""
+        self._entries: dict[int, WindowEntry] = {}
+        self._by_key: dict[str, list[WindowEntry]] = {}
+
+    def __repr__(self) -> str:
+        return f"<PlanWindow {self.base} <= {self.front}, {self.next} <= {self.loaded} of {self.count}>"
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def lead_entries(self) -> int:
+        """Entries that are here or being fetched, and not read."""
+        return sum(entry.state != "pending" for entry in self._entries.values())
+
+    @property
+    def first_key(self) -> str | None:
+        """A key of the window; None: it is empty."""
+        return next(iter(self._by_key), None)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether every entry was read or given up."""
+        return self.base >= self.count
+
+    # Loading
+
+    def missing(self) -> range:
+        """The next entries to be loaded; empty: enough are."""
+        until = min(self.count, max(self.front, self.next) + SPREAD)
+        return range(self.loaded, min(until, self.loaded + LOAD_SIZE))
+
+    def load(self, entries: Sequence[PlanEntry]) -> None:
+        """Adds the entries from `loaded` on."""
+        for entry in entries:
+            found = self._entries[self.loaded] = WindowEntry(self.loaded, entry)
+            self._by_key.setdefault(found.key, []).append(found)
+            self.loaded += 1
+
+    # Reading
+
+    def match(self, key: str, span: Span) -> list[WindowEntry]:
+        """Marks the entries that a read of `span` reads, and returns them: of several with the same range the first."""
+        candidates = self._by_key.get(key)
+        if candidates is None:
+            return []
+        ranges = set[tuple[int, int | None]]()
+        found = []
+        for entry in candidates:
+            bounds = (entry.start, entry.stop)
+            if bounds not in ranges and entry.overlaps(span):
+                ranges.add(bounds)
+                found.append(entry)
+        for entry in found:
+            entry.is_read = True
+            self.front = max(self.front, entry.number + 1)
+            self._remove(entry)
+        return found
+
+    def give_up_before(self, number: int) -> list[WindowEntry]:
+        """Gives up the unread entries before `number`, and returns them."""
+        found = [self._entries[each] for each in range(self.base, min(number, self.loaded)) if each in self._entries]
+        for entry in found:
+            entry.is_given_up = True
+            self._remove(entry)
+        if number > self.loaded:
+            self.loaded = min(number, self.count)
+        self.next = max(self.next, min(number, self.count))
+        self.front = max(self.front, min(number, self.count))
+        self._advance()
+        return found
+
+    def give_up_stragglers(self, most: int) -> list[WindowEntry]:
+        """Gives up what is left unread far behind the front, or is more than `most` bytes of the lead there."""
+        found = self.give_up_before(self.front - SPREAD) if self.front - SPREAD > self.base else []
+        behind = [self._entries[each] for each in range(self.base, self.front) if each in self._entries]
+        excess = sum(entry.counted for entry in behind) - most
+        for entry in behind:
+            if excess <= 0:
+                break
+            if entry.state != "pending":
+                excess -= entry.counted
+                entry.is_given_up = True
+                found.append(entry)
+                self._remove(entry)
+        return found
+
+    # Fetching
+
+    def next_pending(self) -> WindowEntry | None:
+        """The next entry to be fetched, or None: there is none, or it is not loaded yet."""
+        while self.next < self.loaded:
+            entry = self._entries.get(self.next)
+            if entry is not None and entry.state == "pending":
+                return entry
+            self.next += 1
+        return None
+
+    def begin(self, entry: WindowEntry, expected: int) -> None:
+        """An entry is being fetched, and counts `expected` bytes until it is known how many it has."""
+        entry.state = "fetching"
+        self._change(entry, expected=expected)
+        self.next = max(self.next, entry.number + 1)
+
+    def arrive(self, entry: WindowEntry, size: int) -> None:
+        """More of an entry is here."""
+        self._change(entry, size=entry.size + size)
+
+    def settle(self, entry: WindowEntry) -> None:
+        """An entry's fetch has ended, whatever came of it."""
+        entry.state = "here"
+        self._change(entry, expected=0)
+
+    def put_back(self, entry: WindowEntry) -> None:
+        """There was no room for an entry: it is fetched later."""
+        self.settle(entry)
+        if entry.number in self._entries:
+            entry.state = "pending"
+            self.next = min(self.next, entry.number)
+
+    def rewind(self) -> list[WindowEntry]:
+        """Returns the entries that are here; they are to be fetched again when the reader comes back."""
+        found = [entry for entry in self._entries.values() if entry.state == "here"]
+        for entry in found:
+            self._change(entry, size=0)
+            entry.state = "pending"
+        self.next = self.base
+        return found
+
+    def _change(self, entry: WindowEntry, size: int | None = None, expected: int | None = None) -> None:
+        before = entry.counted
+        entry.size = entry.size if size is None else size
+        entry.expected = entry.expected if expected is None else expected
+        if entry.number in self._entries:
+            self.lead += entry.counted - before
+
+    def _remove(self, entry: WindowEntry) -> None:
+        if self._entries.pop(entry.number, None) is None:
+            return
+        self.lead -= entry.counted
+        mates = self._by_key[entry.key]
+        mates.remove(entry)
+        if not mates:
+            del self._by_key[entry.key]
+        self._advance()
+
+    def _advance(self) -> None:
+        while self.base < self.loaded and self.base not in self._entries:
+            self.base += 1
+
+
+def tickets_of(entries: Iterable[WindowEntry]) -> list[int]:
+    """The tickets of entries, each to be given back once."""
+    found = []
+    for entry in entries:
+        found += entry.tickets
+        entry.tickets = []
+    return found

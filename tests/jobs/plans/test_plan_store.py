@@ -1,0 +1,146 @@
+"""The plan store: plans are there whole or not at all, survive a restart, and are read in windows."""
+
+from array import array
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from forebay.core.errors import S3Error
+from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries, PlanEntry
+from forebay.jobs.plans.plan_store import PlanRecord, PlanStore, key_list_id, plan_id
+from forebay.policy.access import Grant, Principal
+from forebay.policy.path_patterns import Pattern
+from forebay.protocol.operations import Access
+
+OWNER = Principal("p", (Grant(Pattern("b/open/**"), frozenset({Access.READ})),))
+ALL = Principal("p", (Grant(Pattern("**"), frozenset({Access.READ})),))
+
+
+def names_in(directory: Path) -> list[str]:
+    return [each.name for each in directory.iterdir()]
+
+
+async def pieces(*content: bytes) -> AsyncIterator[bytes]:
+    for piece in content:
+        yield piece
+
+
+async def broken(content: bytes) -> AsyncIterator[bytes]:
+    yield content
+    raise S3Error("IncompleteBody")
+
+
+def record(name: str = "order", sent_at: float = 1.0) -> PlanRecord:
+    return PlanRecord(plan_id("b", "p", name), "b", "p", name, sent_at, 0, 0)
+
+
+async def receive(store: PlanStore, body: bytes, name: str = "order", principal: Principal = ALL) -> PlanRecord:
+    return await store.receive(record(name), principal, pieces(body))
+
+
+async def entries_of(store: PlanStore, name: str = "order") -> list[PlanEntry]:
+    loaded = await store.load(plan_id("b", "p", name))
+    assert loaded is not None
+    _, entries, _ = loaded
+    try:
+        return entries.read(0, 10**6)
+    finally:
+        entries.close()
+
+
+async def test_a_plan_is_kept_for_the_next_process(tmp_path: Path) -> None:
+    kept = await receive(PlanStore(tmp_path / "plans"), b"a\nb\t5-9\nc\t7-\n")
+    assert (kept.entries, kept.dropped) == (3, 0)
+    store = PlanStore(tmp_path / "plans")
+    assert await store.plans() == [kept.id]
+    assert await entries_of(store) == [PlanEntry("a"), PlanEntry("b", 5, 10), PlanEntry("c", 7)]
+    await store.record_position(kept.id, 2)
+    loaded = await store.load(kept.id)
+    assert loaded is not None
+    assert loaded[::2] == (kept, 2)
+    loaded[1].close()
+    await store.remove(kept.id)
+    assert (await store.plans(), await store.load(kept.id)) == ([], None)
+
+
+async def test_a_plan_replaces_one_of_its_name(tmp_path: Path) -> None:
+    store = PlanStore(tmp_path)
+    await receive(store, b"a\n")
+    await receive(store, b"b\nc\n")
+    assert await entries_of(store) == [PlanEntry("b"), PlanEntry("c")]
+    assert len(names_in(tmp_path)) == 1
+
+
+async def test_a_body_that_breaks_off_leaves_the_plan_before_it(tmp_path: Path) -> None:
+    store = PlanStore(tmp_path)
+    await receive(store, b"a\n")
+    with pytest.raises(S3Error, match="IncompleteBody"):
+        await store.receive(record(), ALL, broken(b"b\n" * 100))
+    assert await entries_of(store) == [PlanEntry("a")]
+    assert len(names_in(tmp_path)) == 1
+
+
+async def test_a_damaged_plan_is_none(tmp_path: Path) -> None:
+    store = PlanStore(tmp_path)
+    kept = await receive(store, b"a\nb\n")
+    for name in ("offsets", "keys", "plan.json"):
+        file = tmp_path / kept.id / name
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-1])
+        assert await store.load(kept.id) is None, name
+        file.write_bytes(whole)
+    assert (await entries_of(store)) == [PlanEntry("a"), PlanEntry("b")]
+
+
+async def test_indices_share_one_list_of_keys(tmp_path: Path) -> None:
+    store, listed = PlanStore(tmp_path), b"open/a\nsecret/b\nopen/c\n"
+    digest = sha256(listed).hexdigest()
+    assert await store.receive_keys("b", "p", digest, pieces(listed[:9], listed[9:])) == 3
+    assert await store.count_keys("b", "p", digest) == 3
+    assert await store.count_keys("b", "q", digest) is None
+
+    def compact(*indices: int) -> bytes:
+        return b"FBPLAN1\n" + bytes.fromhex(digest) + bytes(4) + array("I", [len(indices), *indices]).tobytes()
+
+    kept = await receive(store, compact(2, 0, 1, 2))
+    assert [entry.key for entry in await entries_of(store)] == ["open/c", "open/a", "secret/b", "open/c"]
+    assert kept.keys == key_list_id("b", "p", digest)
+    partly = await receive(store, compact(2, 0, 1, 2), "partly", OWNER)
+    assert (partly.entries, partly.dropped) == (3, 1)
+    assert [entry.key for entry in await entries_of(store, "partly")] == ["open/c", "open/a", "open/c"]
+    loaded = await store.load(kept.id)
+    assert loaded is not None
+    entries = loaded[1]
+    assert [entries.find(key) for key in ("open/c", "secret/b", "open/d")] == [0, 2, None]
+    assert entries.find("open/c", 1) == 3
+    entries.close()
+
+
+async def test_a_list_is_named_by_its_digest(tmp_path: Path) -> None:
+    store = PlanStore(tmp_path)
+    with pytest.raises(S3Error, match="SHA-256"):
+        await store.receive_keys("b", "p", "0" * 64, pieces(b"a\n"))
+    assert names_in(tmp_path) == []
+
+
+async def test_a_key_is_found_wherever_it_is(tmp_path: Path) -> None:
+    store = PlanStore(tmp_path)
+    names = [f"k{number:06}" for number in range(300_000)]
+    kept = await receive(store, "\n".join(names).encode())
+    entries = PlanEntries(tmp_path / kept.id)
+    assert [entries.find(names[number]) for number in (0, 149_796, 299_999)] == [0, 149_796, 299_999]
+    assert (entries.find("k00000"), entries.find("000000")) == (None, None)
+    assert [entry.key for entry in entries.read(149_796, 149_799)] == names[149_796:149_799]
+    entries.close()
+    table = KeyTable(tmp_path / kept.id)
+    assert table.pick([5, 299_999]) == [names[5], names[299_999]]
+    table.close()
+
+
+async def test_without_a_directory_nothing_is_received() -> None:
+    store = PlanStore(None)
+    with pytest.raises(S3Error, match=r"server\.state_dir"):
+        await receive(store, b"a\n")
+    assert await store.plans() == []

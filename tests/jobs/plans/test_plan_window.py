@@ -1,0 +1,124 @@
+"""The window of a plan: arrivals out of order, stragglers, repeated keys, and a lead that returns to zero."""
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forebay.core.byte_ranges import Span
+from forebay.jobs.plans.plan_entries import PlanEntry
+from forebay.jobs.plans.plan_window import SPREAD, PlanWindow, tickets_of
+
+WHOLE = Span(0, 100)
+
+
+def window_of(*entries: PlanEntry, count: int | None = None) -> PlanWindow:
+    window = PlanWindow(len(entries) if count is None else count)
+    window.load(entries)
+    return window
+
+
+def keys(count: int) -> list[PlanEntry]:
+    return [PlanEntry(str(number)) for number in range(count)]
+
+
+def fetch_all(window: PlanWindow, size: int = 10) -> int:
+    fetched = 0
+    while (entry := window.next_pending()) is not None:
+        window.begin(entry, size)
+        window.arrive(entry, size)
+        window.settle(entry)
+        fetched += 1
+    return fetched
+
+
+@given(st.integers(1, 200), st.integers(1, 20), st.randoms(use_true_random=False))
+def test_reads_within_a_spread_are_all_matched(count: int, spread: int, chance: random.Random) -> None:
+    window = window_of(*keys(count))
+    assert fetch_all(window) == count
+    order = sorted(range(count), key=lambda number: number + chance.random() * spread)
+    for number in order:
+        assert len(window.match(str(number), WHOLE)) == 1
+    assert (window.is_read, window.lead, len(window)) == (True, 0, 0)
+
+
+def test_a_repeated_key_is_read_once_for_each_time() -> None:
+    window = window_of(PlanEntry("a"), PlanEntry("b"), PlanEntry("a"))
+    assert [len(window.match("a", WHOLE)) for _ in range(3)] == [1, 1, 0]
+    assert (window.front, window.base) == (3, 1)
+
+
+def test_a_read_matches_every_range_that_it_overlaps() -> None:
+    window = window_of(PlanEntry("a", 0, 10), PlanEntry("a", 10, 20), PlanEntry("a", 10, 20), PlanEntry("a", 30, None))
+    assert [entry.number for entry in window.match("a", Span(5, 15))] == [0, 1]
+    assert [entry.number for entry in window.match("a", Span(29, 31))] == [3]
+    assert window.match("a", Span(20, 30)) == []
+
+
+def test_what_is_loaded_reaches_beyond_reader_and_fetcher() -> None:
+    window = PlanWindow(3 * SPREAD)
+    while missing := window.missing():
+        window.load([PlanEntry(str(number)) for number in missing])
+    assert window.loaded == SPREAD
+    window.match(str(SPREAD - 1), WHOLE)
+    assert window.missing().start == SPREAD
+    assert PlanWindow(10, 10).is_read
+
+
+def test_stragglers_far_behind_are_given_up() -> None:
+    window = window_of(*keys(SPREAD + 100))
+    fetch_all(window)
+    for number in range(1, SPREAD + 100):
+        window.match(str(number), WHOLE)
+    assert [entry.number for entry in window.give_up_stragglers(10**9)] == [0]
+    assert (window.is_read, window.lead) == (True, 0)
+
+
+def test_stragglers_hold_at_most_a_share_of_the_lead() -> None:
+    window = window_of(*keys(20))
+    fetch_all(window)
+    window.match("10", WHOLE)
+    assert [entry.number for entry in window.give_up_stragglers(35)] == [0, 1, 2, 3, 4, 5, 6]
+    assert window.lead == 12 * 10
+
+
+def test_an_entry_without_room_is_the_next_again() -> None:
+    window = window_of(*keys(3))
+    first, second = window.next_pending(), None
+    assert first is not None
+    window.begin(first, 50)
+    second = window.next_pending()
+    assert second is not None
+    window.begin(second, 50)
+    assert (window.lead, window.lead_entries) == (100, 2)
+    window.put_back(first)
+    assert (window.next_pending(), window.lead) == (first, 50)
+
+
+def test_an_idle_window_is_fetched_again_from_its_base() -> None:
+    window = window_of(*keys(5))
+    fetch_all(window)
+    window.match("0", WHOLE)
+    entries = window.rewind()
+    entries[0].tickets += [7]
+    assert (len(entries), window.lead, tickets_of(entries), tickets_of(entries)) == (4, 0, [7], [])
+    assert fetch_all(window) == 4
+
+
+def test_a_jump_gives_up_everything_before_it() -> None:
+    window = window_of(*keys(5), count=100)
+    fetch_all(window)
+    assert len(window.give_up_before(50)) == 5
+    assert (window.base, window.loaded, window.next, window.lead) == (50, 50, 50, 0)
+    assert window.missing().start == 50
+
+
+def test_what_arrives_for_an_entry_that_was_read_counts_nothing() -> None:
+    window = window_of(*keys(1))
+    entry = window.next_pending()
+    assert entry is not None
+    window.begin(entry, 50)
+    window.match("0", WHOLE)
+    window.arrive(entry, 80)
+    window.put_back(entry)
+    assert (window.lead, entry.is_read, window.next_pending()) == (0, True, None)

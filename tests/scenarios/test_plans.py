@@ -1,0 +1,299 @@
+"""Plans: sent with an SDK, followed by the reads, fetched ahead within bounds, and nobody else's business."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from harness.clients import path_of
+from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
+from harness.oss_client import OssClient, told
+from harness.raw_connection import RawAnswer
+from harness.rig import READER, TRAINER, Rig
+
+SIZE = 20_000
+KEYS = [f"open/{number:03}" for number in range(60)]
+IMMUTABLE = '[[rules]]\npath = "**"\nfreshness = "immutable"\n'
+
+
+@asynccontextmanager
+async def rig_with_data(
+    tmp_path: Path, keys: Sequence[str] = KEYS, **settings: Any
+) -> AsyncIterator[tuple[FakeOrigin, Rig]]:
+    settings = {"rest": IMMUTABLE, **settings}
+    async with FakeOrigin() as origin:
+        for key in keys:
+            origin.store.put_synthetic("b", key, SIZE)
+        async with Rig(origin.endpoint, origin.secret, tmp_path, **settings) as rig:
+            yield origin, rig
+
+
+def text(keys: Sequence[str]) -> bytes:
+    return "".join(f"{key}\n" for key in keys).encode()
+
+
+async def send(rig: Rig, keys: Sequence[str], name: str = "order", secret: Any = TRAINER) -> RawAnswer:
+    answer = await rig.client(secret).request("PUT", path_of("b", f".forebay/plans/{name}"), (), text(keys))
+    assert answer.status == 200, answer.body
+    return answer
+
+
+async def progress(rig: Rig, name: str = "order", secret: Any = TRAINER) -> dict[str, Any]:
+    answer = await rig.client(secret).request("GET", path_of("b", f".forebay/plans/{name}"))
+    return dict(json.loads(answer.body)) if answer.status == 200 else {}
+
+
+async def until(rig: Rig, condition: Callable[[dict[str, Any]], bool], name: str = "order") -> dict[str, Any]:
+    """The progress of a plan, once it meets the condition."""
+
+    def meets() -> bool:
+        found = [plan for plan in rig.parts.plans.coordinator.plans() if plan.name == name]
+        return bool(found) and condition({field: getattr(found[0], field) for field in found[0].__slots__})
+
+    await run_loop_until(meets)
+    return await progress(rig, name)
+
+
+async def read(rig: Rig, keys: Sequence[str], size: int = SIZE) -> list[str]:
+    """Reads the objects one after another, and returns their cache statuses."""
+    found = []
+    for key in keys:
+        answer = await rig.client().request("GET", path_of("b", key))
+        assert (answer.status, len(answer.body)) == (200, size)
+        found.append(answer.headers["x-forebay-cache"])
+    return found
+
+
+async def test_a_plan_is_fetched_ahead_and_its_reads_are_hits(tmp_path: Path) -> None:
+    async with rig_with_data(tmp_path) as (origin, rig):
+        answer = await send(rig, KEYS)
+        assert (answer.headers["x-forebay-plan-entries"], answer.headers["x-forebay-plan-dropped"]) == ("60", "0")
+        plan = await until(rig, lambda plan: plan["lead_entries"] == 60)
+        assert (plan["state"], plan["read"]) == ("running", 0)
+        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 60)
+        assert await read(rig, KEYS) == ["hit-memory"] * 60
+        done = await until(rig, lambda plan: plan["state"] == "done")
+        assert (done["read"], done["late"], done["position"], done["lead_bytes"]) == (60, 0, 60, 0)
+        assert all(origin.log.count("GET", key=key) == 1 for key in KEYS)
+
+
+async def test_the_horizon_bounds_what_is_ahead(tmp_path: Path) -> None:
+    horizon = '[[rules]]\npath = "**"\nfreshness = "immutable"\nblock = "64KiB"\nplan_horizon = "200000B"\n'
+    async with rig_with_data(tmp_path, rest=horizon) as (origin, rig):
+        await send(rig, KEYS)
+        await run_loop_until(lambda: rig.parts.prefetcher.tickets >= 8)
+        assert origin.log.count("GET", operation="GetObject") <= 12
+        await read(rig, KEYS[:30])
+        assert (await until(rig, lambda plan: plan["read"] == 30))["lead_bytes"] <= 200_000
+        await until(rig, lambda plan: plan["position"] == 30 and plan["lead_entries"] >= 8)
+        assert origin.log.count("GET", operation="GetObject") <= 42
+
+
+async def test_a_wrong_plan_costs_one_horizon_and_is_given_back(tmp_path: Path) -> None:
+    horizon = '[[rules]]\npath = "**"\nfreshness = "immutable"\nplan_horizon = "200000B"\n'
+    async with rig_with_data(tmp_path, rest=horizon) as (origin, rig):
+        await send(rig, KEYS[:40])
+        await run_loop_until(lambda: rig.parts.prefetcher.tickets >= 8)
+        assert await read(rig, KEYS[40:]) == ["miss"] * 20
+        assert sum(origin.log.count("GET", key=key) for key in KEYS[:40]) <= 12
+        await rig.client().request("DELETE", path_of("b", ".forebay/plans/order"))
+        assert rig.parts.tiers.memory.ahead.budget.in_use == 0
+        assert (await progress(rig))["state"] == "cancelled"
+
+
+async def test_keys_that_are_missing_or_not_cached_fail_alone(tmp_path: Path) -> None:
+    off = '[[rules]]\npath = "b/off/**"\naccelerate = false\n' + IMMUTABLE
+    async with rig_with_data(tmp_path, rest=off) as (_, rig):
+        await send(rig, ["open/none", "off/none", *KEYS[:5], ".forebay/plans/order"])
+        plan = await until(rig, lambda plan: plan["failed"] == 2 and plan["lead_entries"] == 7)
+        assert plan["dropped"] == 1
+        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 5)
+        assert await read(rig, KEYS[:5]) == ["hit-memory"] * 5
+
+
+async def test_a_reader_elsewhere_in_its_plan_is_found(tmp_path: Path) -> None:
+    keys = [f"open/{number:05}" for number in range(20_000)]
+    horizon = '[[rules]]\npath = "**"\nfreshness = "immutable"\nplan_horizon = "1MiB"\n'
+    async with rig_with_data(tmp_path, keys[15_000:15_100], rest=horizon) as (_, rig):
+        await send(rig, keys)
+        await until(rig, lambda plan: plan["failed"] > 0)
+        await read(rig, keys[15_000:15_050])
+        await until(rig, lambda plan: plan["position"] > 15_000)
+        await run_loop_until(lambda: rig.parts.prefetcher.tickets > 0)
+        assert "hit-memory" in await read(rig, keys[15_050:15_090])
+
+
+async def test_plans_of_a_series_run_one_after_another(tmp_path: Path) -> None:
+    async with rig_with_data(tmp_path) as (_, rig):
+        await send(rig, KEYS[:20], "train/1")
+        await send(rig, KEYS[20:40], "train/2")
+        await send(rig, KEYS[40:], "other")
+        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 60)
+        assert await read(rig, KEYS) == ["hit-memory"] * 60
+        for name in ("train/1", "train/2", "other"):
+            assert (await until(rig, lambda plan: plan["state"] == "done", name))["read"] == 20
+
+
+async def test_ranks_with_the_same_keys_fetch_them_once(tmp_path: Path) -> None:
+    async with rig_with_data(tmp_path) as (origin, rig):
+        await asyncio.gather(send(rig, KEYS, "rank-0"), send(rig, KEYS[::-1], "rank-1"))
+        for name in ("rank-0", "rank-1"):
+            await until(rig, lambda plan: plan["lead_entries"] == 60, name)
+        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 120)
+        assert await read(rig, KEYS) == ["hit-memory"] * 60
+        assert all(origin.log.count("GET", key=key) == 1 for key in KEYS)
+        for name in ("rank-0", "rank-1"):
+            await until(rig, lambda plan: plan["state"] == "done", name)
+
+
+async def test_a_full_tier_does_not_evict_what_is_fetched_ahead(tmp_path: Path) -> None:
+    async with rig_with_data(tmp_path, (), memory="2MiB") as (origin, rig):
+        for key in KEYS:
+            origin.store.put_synthetic("b", key, 5 * SIZE)
+        await send(rig, KEYS[:30])
+        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 30)
+        await read(rig, KEYS[30:], 5 * SIZE)  # a scan of more than the tier keeps
+        assert await read(rig, KEYS[:30], 5 * SIZE) == ["hit-memory"] * 30
+        assert all(origin.log.count("GET", key=key) == 1 for key in KEYS[:30])
+
+
+async def test_ranges_are_fetched_and_not_the_rest_of_an_object(tmp_path: Path) -> None:
+    rule = '[[rules]]\npath = "**"\nfreshness = "immutable"\nblock = "64KiB"\n'
+    block = 64 << 10
+    async with rig_with_data(tmp_path, (), rest=rule) as (origin, rig):
+        origin.store.put_synthetic("b", "open/shard", 20 * block)
+        lines = "".join(f"open/shard\t{nth * block}-{nth * block + 99}\n" for nth in (3, 9, 4))
+        await rig.client().request("PUT", path_of("b", ".forebay/plans/order"), (), lines.encode())
+        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 3)
+        assert rig.parts.tiers.memory.ahead.budget.in_use < 4 * block
+        for nth in (3, 9, 4):
+            span = ("Range", f"bytes={nth * block}-{nth * block + 99}")
+            answer = await rig.client().request("GET", path_of("b", "open/shard"), [span])
+            assert (answer.status, answer.headers["x-forebay-cache"]) == (206, "hit-memory")
+        assert (await until(rig, lambda plan: plan["state"] == "done"))["read"] == 3
+
+
+async def test_the_compact_form_names_a_list_that_was_sent_before(tmp_path: Path) -> None:
+    async with rig_with_data(tmp_path) as (_, rig):
+        listed = text(KEYS)
+        digest = hashlib.sha256(listed).hexdigest()
+        indices = [5, 3, 59, 0]
+        body = b"FBPLAN1\n" + bytes.fromhex(digest) + bytes(4) + len(indices).to_bytes(4, "little")
+        body += b"".join(index.to_bytes(4, "little") for index in indices)
+        path, keys = path_of("b", ".forebay/plans/order"), path_of("b", f".forebay/plans/keys/{digest}")
+        unknown = await rig.client().request("PUT", path, (), body)
+        assert (unknown.status, b"not known" in unknown.body) == (400, True)
+        assert (await rig.client().request("PUT", keys, (), listed)).status == 200
+        assert json.loads((await rig.client().request("GET", keys)).body) == {"keys": 60}
+        assert (await rig.client(READER).request("GET", keys)).status == 404, "of another principal"
+        assert (await rig.client(READER).request("PUT", path, (), body)).status == 400
+        assert (await rig.client().request("PUT", path, (), body)).status == 200
+        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 4)
+        assert await read(rig, [KEYS[index] for index in indices]) == ["hit-memory"] * 4
+        await until(rig, lambda plan: plan["state"] == "done")
+
+
+BAD = {
+    "not UTF-8": (b"open/1\nopen/2\n\xff\xfe\nopen/4\n", "Line 3"),
+    "backwards": (b"open/1\nopen/2\t9-5\n", "Line 2"),
+    "negative": (b"open/1\t-5-9\n", "Line 1"),
+    "no number": (b"open/1\topen\n", "Line 1"),
+    "too long": (b"open/1\n" + b"k" * 1025, "Line 2"),
+    "no list": (b"FBPLAN1\n" + bytes(40), "Line 1"),
+    "short": (b"FBPLAN1\n\1", "48 bytes"),
+}
+
+
+@pytest.mark.parametrize(("body", "told_line"), BAD.values(), ids=BAD)
+async def test_a_body_that_is_no_plan_is_refused_with_its_line(tmp_path: Path, body: bytes, told_line: str) -> None:
+    async with rig_with_data(tmp_path, ()) as (_, rig):
+        path = path_of("b", ".forebay/plans/order")
+        for client in (rig.client(), OssClient(rig.endpoint, TRAINER)):
+            answer = await client.request("PUT", path, (), body)
+            assert (answer.status, told(answer, "Code")) == (400, "InvalidArgument"), answer.body
+            assert told_line in told(answer, "Message")
+        assert await progress(rig) == {}
+        store = rig.directory / "state"
+        assert list(store.glob("plans-*/*")) == []
+
+
+async def test_a_plan_of_ten_million_lines_is_refused(tmp_path: Path) -> None:
+    async with rig_with_data(tmp_path, ()) as (_, rig):
+        body = b"k\n" * 10_000_000
+        answer = await rig.client().request(
+            "PUT", path_of("b", ".forebay/plans/order"), (), body, payload="UNSIGNED-PAYLOAD"
+        )
+        assert (answer.status, b"EntityTooLarge" in answer.body, b"4000000 entries" in answer.body) == (400, True, True)
+
+
+async def test_a_restart_in_the_middle_goes_on(tmp_path: Path) -> None:
+    async with rig_with_data(tmp_path) as (_, rig):
+        await send(rig, KEYS)
+        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 60)
+        await read(rig, KEYS[:20])
+        await until(rig, lambda plan: plan["read"] == 20)
+        await rig.restart()
+        await until(rig, lambda plan: plan["lead_entries"] > 0)
+        await read(rig, KEYS[20:])
+        assert (await until(rig, lambda plan: plan["position"] == 60))["entries"] == 60
+
+
+async def test_a_plan_sees_only_what_its_sender_may_read(tmp_path: Path) -> None:
+    secret = [f"secret/{number}" for number in range(5)]
+    async with rig_with_data(tmp_path, [*KEYS, *secret]) as (origin, rig):
+        answer = await send(rig, [*secret, *KEYS[:5]], secret=READER)
+        assert (answer.headers["x-forebay-plan-entries"], answer.headers["x-forebay-plan-dropped"]) == ("5", "5")
+        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 5)
+        assert all(origin.log.count("GET", key=key) == 0 for key in secret)
+
+
+async def test_nobody_sees_or_changes_the_plan_of_another(tmp_path: Path) -> None:
+    async with rig_with_data(tmp_path) as (_, rig):
+        await send(rig, KEYS[:5])
+        assert await progress(rig, secret=READER) == {}
+        await send(rig, KEYS[5:7], secret=READER)
+        await rig.client(READER).request("DELETE", path_of("b", ".forebay/plans/order"))
+        assert (await progress(rig))["entries"] == 5
+        assert (await progress(rig))["state"] == "running"
+        listed = await rig.client(READER).request("GET", "/b?list-type=2&prefix=.forebay%2Fplans%2F")
+        assert listed.body.count(b"<Key>") == 1
+
+
+async def test_a_key_that_is_gone_ends_its_plans(tmp_path: Path) -> None:
+    async with rig_with_data(tmp_path) as (_, rig):
+        await send(rig, KEYS[:5], secret=READER)
+        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 5)
+        without = rig.configuration.replace('id = "reader"', 'id = "somebody"')
+        (rig.directory / "forebay.toml").write_text(without)
+        await rig.worker.reload()
+        await until(rig, lambda plan: plan["state"] == "revoked")
+        assert rig.parts.tiers.memory.ahead.budget.in_use == 0
+
+
+async def test_boto3_and_an_oss_client_send_list_and_cancel(tmp_path: Path) -> None:
+    async with rig_with_data(tmp_path) as (_, rig):
+        client = rig.boto3()
+
+        def dialogue() -> None:
+            client.put_object(Bucket="b", Key=".forebay/plans/boto", Body=text(KEYS[:9]))
+            listed = client.list_objects_v2(Bucket="b", Prefix=".forebay/plans/")
+            assert [each["Key"] for each in listed["Contents"]] == [".forebay/plans/boto"]
+            plan = json.loads(client.get_object(Bucket="b", Key=".forebay/plans/boto")["Body"].read())
+            assert (plan["entries"], plan["state"]) == (9, "running")
+            client.delete_object(Bucket="b", Key=".forebay/plans/boto")
+            with pytest.raises(ClientError):
+                client.put_object(Bucket="b", Key=".forebay/plans/boto", Body=b"k\t5-1\n")
+
+        await asyncio.to_thread(dialogue)
+        client.close()
+        oss, path = OssClient(rig.endpoint, TRAINER), path_of("b", ".forebay/plans/oss")
+        assert (await oss.request("PUT", path, (), text(KEYS[9:12]))).status == 200
+        assert json.loads((await oss.request("GET", path)).body)["entries"] == 3
+        assert (await oss.request("DELETE", path)).status == 204
