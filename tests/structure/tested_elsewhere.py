@@ -31,6 +31,8 @@ jobs/plans/test_plan_store.py            jobs/plans/plan_entries
 scenarios/test_plans.py                  jobs/plans/plan_coordinator jobs/plans/plan_progress jobs/plans/plan_resource
 scenarios/test_plans.py                  jobs/plans/plan_runner
 scenarios/test_plans_of_a_node.py        jobs/plans/node_plans
+scenarios/test_recordings.py             jobs/recordings/kept_recordings jobs/recordings/recording_resource
+scenarios/test_recordings.py             request/reader_policy server/recording_parts
 request/test_resource_router.py          request/resource
 core/test_sweep.py                       core/timers
 datasets/test_data_sets.py               datasets/read_report

@@ -24,7 +24,8 @@
     ├── MalformedInput            bytes that break a format; caught where the format is read
     │   ├── MalformedHttp
     │   ├── MalformedXml
-    │   └── MalformedOssDocument
+    │   ├── MalformedOssDocument
+    │   └── MalformedRecording
     └── StartError                Forebay can't start serving; the message is for people
         ├── AddressUnavailable
         └── WorkerStartError
@@ -277,6 +278,10 @@ class MalformedXml(MalformedInput):
 
 class MalformedOssDocument(MalformedInput):
     """A document that OSS does not send in response to the request."""
+
+
+class MalformedRecording(MalformedInput):
+    """A recording that is damaged, truncated or of another version; the message says what is wrong, and where."""
 
 
 class StartError(ForebayError):

@@ -186,6 +186,8 @@ class ObjectRead(NamedTuple):
     cache: CacheStatus
     cached: float
     """The share of its blocks that were in a tier of this worker or another one: between 0 and 1 for `partial`."""
+    track: str = ""
+    """The `rule`, if it is recorded or compared with recordings; else empty."""
 
 
 Event: TypeAlias = (

@@ -113,7 +113,7 @@ class ReadCounts:
     def _count(self, batch: ReadBatch) -> None:
         self._grow_allowance()
         sets, buckets, crc32, is_sampling = self._sets, self._buckets, zlib.crc32, not self._is_resting
-        for (bucket, key), (start, stop), size, _, rule, _, cached in batch.reads:
+        for (bucket, key), (start, stop), size, _, rule, _, cached, _ in batch.reads:
             counts = sets.get(rule)
             if counts is None or not counts.block:
                 if rule not in self._names:  # under no rule, or under one that is gone

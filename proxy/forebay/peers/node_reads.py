@@ -141,10 +141,10 @@ class NodeReads:
 
 def encode_batch(batch: ReadBatch) -> Document:
     """Returns reads as a document. What many reads share is in it once."""
-    contexts: dict[tuple[str, str, str, str], int] = {}
+    contexts: dict[tuple[str, str, str, str, str], int] = {}
     rows = []
-    for name, span, size, principal, rule, cache, cached in batch.reads:
-        context = contexts.setdefault((name.bucket, principal, rule, cache), len(contexts))
+    for name, span, size, principal, rule, cache, cached, track in batch.reads:
+        context = contexts.setdefault((name.bucket, principal, rule, cache, track), len(contexts))
         rows.append((context, name.key, span.start, span.stop, size, cached))
     return {"worker": batch.worker, "dropped": batch.dropped, "contexts": list(contexts), "rows": rows}
 
@@ -152,11 +152,12 @@ def encode_batch(batch: ReadBatch) -> Document:
 def decode_batch(document: Document) -> ReadBatch:
     """Returns the reads of a document. Raises KeyError, TypeError, ValueError, IndexError."""
     contexts: list[Any] = [
-        (str(bucket), str(user), str(rule), cache) for bucket, user, rule, cache in document["contexts"]
+        (str(bucket), str(user), str(rule), cache, str(track))
+        for bucket, user, rule, cache, track in document["contexts"]
     ]
     reads = []
     for context, key, start, stop, size, cached in document["rows"]:
-        bucket, principal, rule, cache = contexts[context]
+        bucket, principal, rule, cache, track = contexts[context]
         name, span = ObjectName(bucket, str(key)), decode_span((start, stop))
-        reads.append(ObjectRead(name, span, size, principal, rule, cache, float(cached)))
+        reads.append(ObjectRead(name, span, size, principal, rule, cache, float(cached), track))
     return ReadBatch(reads, int(document["worker"]), int(document["dropped"]))

@@ -153,6 +153,11 @@ def authorise(
     return Permit(principal.id, operation.name, access, scope, source, _SEAL)
 
 
+def may_read(principal: Principal, name: ObjectName) -> bool:
+    """Whether a grant lets the principal read an object. No proof: it tells whether a name may be shown."""
+    return _is_granted(principal, Access.READ, name)
+
+
 def authorise_keys(
     principal: Principal, operation: Operation, target: Target, keys: Sequence[str]
 ) -> CooperativeWork[Permit]:

@@ -43,9 +43,15 @@ class Decision:
     """Whether a listing of it may be answered here: policy.listing_scopes has what holds for a whole prefix."""
     plan_horizon: int
     """Bytes that a plan has fetched ahead of its reader at most."""
+    record: bool
+    """Whether its reads are recorded."""
+    follow: bool
+    """Whether a recording that its reads go along becomes a plan."""
     rule: str
     """The data set that it counts as, a label of metrics: the first name that a rule gives it, else the path of the
     first rule that matches, "default" if none does."""
+    track: str
+    """`rule`, if its reads are recorded or may follow a recording; else empty."""
 
 
 DEFAULTS: Final = Decision(
@@ -56,7 +62,10 @@ DEFAULTS: Final = Decision(
     write="through",
     listing=ListingOff(),
     plan_horizon=256 << 20,
+    record=False,
+    follow=False,
     rule="default",
+    track="",
 )
 
 
@@ -76,6 +85,11 @@ class Rules:
     def data_sets(self) -> frozenset[str]:
         """The data sets that there may be: every name, and every path."""
         return frozenset([each for rule in self._rules for each in (rule.name, rule.path) if each is not None])
+
+    @property
+    def has_tracks(self) -> bool:
+        """Whether a rule has reads recorded, or recordings followed."""
+        return any(rule.record or rule.follow for rule in self._rules)
 
     def decide(self, name: ObjectName) -> Decision:
         """The decision for an object. One of Forebay's own resources is never cached, whatever the rules say."""
@@ -100,6 +114,8 @@ class Rules:
         for rule in reversed(rules):
             chosen = {name: value for name in _RULE_FIELDS if (value := getattr(rule, name)) is not None}
             decision = replace(decision, **chosen)
+        if decision.record or decision.follow:
+            decision = replace(decision, track=decision.rule)
         return decision if decision.write == "through" else replace(decision, warm_on_write=False)
 
 

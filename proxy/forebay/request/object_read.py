@@ -263,9 +263,11 @@ class ObjectReader:
         """Send the head of a response with bytes."""
         await read.start(selected.status, headers, selected.span.length, cache)
         if self.reads.is_open and read.admission.operation.is_plain_read:
-            size, principal = selected.known.head.size, read.admission.principal.id
+            size, principal, decision = selected.known.head.size, read.admission.principal.id, read.decision
             share = 1.0 if cache == "hit-worker" else cached
-            self.reads.add(ObjectRead(read.name, selected.span, size, principal, read.decision.rule, cache, share))
+            self.reads.add(
+                ObjectRead(read.name, selected.span, size, principal, decision.rule, cache, share, decision.track)
+            )
 
 
 @dataclass(frozen=True, slots=True)

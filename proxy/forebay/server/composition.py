@@ -40,6 +40,9 @@ from forebay.jobs.plans.plan_coordinator import PlanCoordinator
 from forebay.jobs.plans.plan_resource import PlanResource
 from forebay.jobs.plans.plan_store import PlanStore
 from forebay.jobs.prefetcher import Prefetcher
+from forebay.jobs.recordings.kept_recordings import KeptRecordings
+from forebay.jobs.recordings.recording_access import RecordingAccess
+from forebay.jobs.recordings.recording_resource import RecordingResource
 from forebay.jobs.warm_up import WarmUps
 from forebay.jobs.warm_up_run import WarmUpServices
 from forebay.metadata.head_replacement import HeadReplacement
@@ -71,6 +74,7 @@ from forebay.request.gateway import Gateway
 from forebay.request.listing_read import ListingReader
 from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
+from forebay.request.reader_policy import PolicyInForce
 from forebay.request.resource_router import ResourceRouter
 from forebay.request.resource_uploads import ResourceUploads
 from forebay.server.fastpath.fast_lane import FastLane, HitSources, HitTelemetry
@@ -79,6 +83,7 @@ from forebay.server.http.client_connection import ConnectionServices
 from forebay.server.http.connection_limits import ConnectionLimits
 from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendQueue
+from forebay.server.recording_parts import compose_recordings
 from forebay.server.resource_limits import usable_connections, usable_origin_requests
 from forebay.server.rpc.peer_service import PeerService
 from forebay.server.ssd_attachment import SsdAttachment
@@ -154,6 +159,9 @@ class Parts:
     data_sets: DataSets
     read_counts: ReadCounts
     plans: NodePlans
+    recordings: RecordingAccess
+    kept_recordings: KeptRecordings | None
+    """None: another worker collects the reads of the node, and keeps what was recorded of them."""
     peer_service: PeerService
 
 
@@ -276,9 +284,9 @@ def compose(
     reader = ObjectReader(resolver, block_source, read_stream)
     forwarded_reads = ForwardedReads(origin, front)
     spooler = length_spooler if STRICT_CHUNKS else None
-    resources = ResourceRouter({}, ResourceUploads(uploads, spool), spooler)
     listing_permissions = Permissions(settings.auth.authorization_ttl, fences)
     listing_reader = ListingReader(node_listings, origin, listing_permissions, fences, clock)
+    resources = ResourceRouter({}, ResourceUploads(uploads, spool), spooler)
     gateway = Gateway(policy, reader, forwarded_reads, writer, front, resources, spooler, cors, listing_reader)
 
     # data sets
@@ -335,6 +343,18 @@ def compose(
     )
     plans = NodePlans(plan_store, plan_coordinator, peers)
     resources.by_kind["plans"] = PlanResource(plans, clock, count_entries)
+    kept_recordings, recordings = compose_recordings(
+        settings,
+        node_reads,
+        peers,
+        PolicyInForce(lambda: gateway.policy),
+        ahead,
+        lambda: tiers.memory.ahead.budget.capacity * peers.workers,
+        tasks,
+        clock,
+        metrics,
+    )
+    resources.by_kind["recordings"] = RecordingResource(recordings)
     peer_service = PeerService(
         resolver,
         hints,
@@ -349,6 +369,7 @@ def compose(
         prefetcher,
         data_sets,
         plans,
+        kept_recordings.local if kept_recordings is not None else None,
         lambda: gateway.policy,
         clock,
     )
@@ -378,6 +399,8 @@ def compose(
         data_sets=data_sets,
         read_counts=read_counts,
         plans=plans,
+        recordings=recordings,
+        kept_recordings=kept_recordings,
         peer_service=peer_service,
     )
 

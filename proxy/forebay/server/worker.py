@@ -141,6 +141,8 @@ class Worker:
         self._background.spawn(self._adopt_jobs(), "adopt warm-up jobs")
         if self.parts.plans.coordinates:
             self.parts.tasks.spawn(self.parts.plans.coordinator.start(), "take up the plans")
+        if self.parts.kept_recordings is not None:
+            self._background.spawn(self.parts.kept_recordings.start(), "open the recordings")
         if member is None:
             self._background.spawn(remove_stale_record(run), "run record")
         if self.parts.ssd is not None:
@@ -241,6 +243,8 @@ class Worker:
         if self._access_log is not None:
             await self._access_log.flush()
         self.parts.plans.coordinator.close()
+        if self.parts.kept_recordings is not None:
+            await self.parts.kept_recordings.close()
         await self.parts.tasks.close()
         self.parts.prefetcher.drop_all()
         self.parts.warm_ups.close()
@@ -264,6 +268,8 @@ class Worker:
         while True:
             await self.origin_watch.look(self.control.settings)
             self.parts.uploads.expire()
+            if self.parts.kept_recordings is not None:
+                self.parts.kept_recordings.recorder.end_idle()
             await asyncio.sleep(self._check_interval)
 
     async def _adopt_jobs(self) -> None:
@@ -303,6 +309,10 @@ class Worker:
         jobs = Counter(job.state for job in parts.warm_ups.jobs())
         for state in get_args(JobState):
             yield "forebay_jobs", (state,), jobs[state]
+        if parts.kept_recordings is not None:
+            yield "forebay_recordings", (), len(parts.kept_recordings.catalogue.recordings)
+            yield "forebay_recording_bytes", (), parts.kept_recordings.catalogue.file_size
+            yield "forebay_recordings_following", (), parts.kept_recordings.follower.running
         yield "forebay_buffer_capacity_bytes", (), parts.budget.capacity
         yield "forebay_buffer_used_bytes", (), parts.budget.in_use
         yield "forebay_held_bytes", (), parts.spool.in_use + parts.upload_starts.in_use

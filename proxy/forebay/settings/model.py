@@ -172,6 +172,8 @@ class LimitSettings:
     held_idle: float
     held_path: str | None
     listings: int
+    recordings: int
+    """Bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,3 +30,5 @@ class Rule:
     """How fresh listings are that Forebay answers itself."""
     plan_horizon: int | None = None
     """Bytes that a plan has fetched ahead of its reader."""
+    record: bool | None = None
+    follow: bool | None = None

@@ -64,6 +64,7 @@ def peer_service() -> tuple[PeerService, Recorder, InDoubtWrites]:
         prefetcher=nothing,
         data_sets=nothing,
         plans=nothing,
+        recordings=None,
         policy=lambda: policy,
         clock=lambda: 1000.0,
     )

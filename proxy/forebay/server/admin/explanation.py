@@ -17,7 +17,7 @@ from forebay.server.admin.admin_schema import CacheEntry, DecidedField, Explanat
 from forebay.settings.freshness_values import ListingOff, format_freshness
 from forebay.settings.model import KeySettings, Settings
 
-_DECIDED: Final = tuple(field.name for field in fields(Decision) if field.name != "rule")
+_DECIDED: Final = tuple(field.name for field in fields(Decision) if field.name not in {"rule", "track"})
 _STALE: Final = {
     "clock": "its validation lies in the future: the clock was set back",
     "untrusted": "a write was in doubt after its validation",

@@ -148,6 +148,8 @@ class WorkerControl(SharedControl):
         answer, sizes = self.put_in_force(loaded)
         self._parts.gateway.policy = policy = gateway_policy(new)
         self._parts.read_counts.apply_rules(policy.rules.data_sets)
+        if self._parts.kept_recordings is not None:
+            self._parts.kept_recordings.apply_rules()
         self._parts.budget.resize(new.memory.buffers)
         self._parts.tiers.memory.ahead.budget.resize(new.memory.ahead)
         self._parts.resolver.permissions.ttl = new.auth.authorization_ttl

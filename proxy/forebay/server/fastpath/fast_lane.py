@@ -308,7 +308,8 @@ class FastLane:
         counts.add(length, ended - started)
         if self._reads.is_open and length:
             principal, rule = prepared.principal, prepared.rule
-            self._reads.add(ObjectRead(prepared.name, span, prepared.size, principal, rule, cache, 1.0))
+            track = prepared.decision.track
+            self._reads.add(ObjectRead(prepared.name, span, prepared.size, principal, rule, cache, 1.0, track))
         if self._access_log is not None:
             plain = spec is WHOLE and cache == "hit-memory"
             fields = prepared.whole_log_fields if plain else prepared.log_fields(status, cache, length)

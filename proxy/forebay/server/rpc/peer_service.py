@@ -10,6 +10,7 @@ and metadata.peer_hints.
                                     data_set_reads         counts and samples of reads (datasets.read_counts)
     unary, in any order             forget, flush, residency, fetch_ahead, listed, drop_listings
                                     add_plan, list_plans, cancel_plan   of the node's coordinator
+                                    recordings             of the node's collector
 
 The calling worker has authenticated and authorised the request; who may call at all is the socket's concern
 (forebay.server.rpc.rpc_server). A document that does not fit raises PeerUnavailable, which ends the connection.
@@ -33,6 +34,7 @@ from forebay.jobs.node_prefetcher import decode_ahead_request, finish_ahead
 from forebay.jobs.object_warmer import ObjectWarmer
 from forebay.jobs.plans.node_plans import NodePlans
 from forebay.jobs.prefetcher import Prefetcher
+from forebay.jobs.recordings.recording_access import LocalRecordings
 from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.resolver import LookupRequest, Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion
@@ -112,6 +114,7 @@ class PeerService:
         prefetcher: Prefetcher,
         data_sets: DataSets,
         plans: NodePlans,
+        recordings: LocalRecordings | None,
         policy: Callable[[], GatewayPolicy],
         clock: Callable[[], float],
     ) -> None:
@@ -128,6 +131,7 @@ class PeerService:
         self._prefetcher = prefetcher
         self._data_sets = data_sets
         self._plans = plans
+        self._recordings = recordings
         self._policy = policy
         self._clock = clock
 
@@ -342,6 +346,11 @@ class PeerService:
         self._listings.drop(bucket, prefix)
         return {}
 
+    async def _recordings_call(self, request: Document) -> Document:
+        if self._recordings is None:
+            raise PeerUnavailable("recordings are kept by another worker")
+        return await self._recordings.answer(request)
+
     def _identity(self, request: Document) -> OriginIdentity | None:
         """Returns the identity that the origin is asked with; None: Forebay's own. Raises PeerUnavailable for an
         unknown one: its request is never sent as Forebay's own."""
@@ -376,6 +385,7 @@ class PeerService:
         "add_plan": _add_plan,
         "list_plans": _list_plans,
         "cancel_plan": _cancel_plan,
+        "recordings": _recordings_call,
     }
 
 

@@ -109,6 +109,18 @@ CATALOGUE: Final = (
         "",
         "Reads that plans, recordings and statistics have not seen, because the worker that collects them was busy.",
     ),
+    _counter("forebay_recording_recorded_total", "", "Reads that were recorded."),
+    _counter(
+        "forebay_recording_dropped_total",
+        "",
+        "Reads that are missing in recordings: the disk was too slow, `limits.recordings` is used up, or they were"
+        " dropped before (`forebay_reads_dropped_total`).",
+    ),
+    _counter("forebay_recording_followed_total", "", "Recordings that readers were recognised to go along."),
+    _counter("forebay_recording_parted_total", "", "Followed recordings that their reader has parted from."),
+    _gauge("forebay_recordings", "", "Recordings, the automatic ones included."),
+    _gauge("forebay_recording_bytes", "", "Bytes of all recordings."),
+    _gauge("forebay_recordings_following", "", "Recordings that are followed now."),
     _gauge("forebay_connections", "", "Open client connections."),
     _gauge("forebay_requests_in_flight", "", "Requests in flight."),
     # The origin.

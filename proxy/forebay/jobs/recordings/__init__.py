@@ -1,0 +1,1 @@
+"""Recordings of what was read: made, kept, recognised, replayed."""

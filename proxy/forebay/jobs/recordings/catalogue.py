@@ -1,0 +1,265 @@
+"""The catalogue of a node's recordings, in the worker where the reads of all workers come together.
+
+    recorder ──begin, append, end──> catalogue ──one thread, in order──> files (jobs.recordings.recording_files)
+    resource, admin port ──find, read, add, save, remove──> ┘
+
+What is known of the recordings is kept in memory and changes at once; files follow in their thread, so that no request
+waits for a disk. All recordings together are bounded: automatic ones give way, the least recently used first; then
+nothing more is recorded, and none is accepted. Without a state directory, or if another process uses it, recordings
+live in a temporary directory, and end with the process.
+"""
+
+import asyncio
+import logging
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import token_hex
+from typing import Final, TypeVar
+
+from forebay.core.errors import Throttled
+from forebay.core.task_registry import TaskRegistry
+from forebay.jobs.recordings.recording import MAX_FILE_SIZE, MIN_READS, Recording, automatic_name, surplus
+from forebay.jobs.recordings.recording_files import RecordingFiles
+from forebay.jobs.recordings.recording_filter import FilteredRecording
+from forebay.policy.recognition import AnchorIndex
+from forebay.protocol.recordings.recording_page import MAX_PAGE_BYTES, RecordingPage
+from forebay.storage.private_directory import PrivateDirectory
+
+MAX_SAVED: Final = 256
+"""Saved recordings of a node: each has its anchors in memory."""
+MAX_UNWRITTEN: Final = 64
+"""Pages that wait for the disk; further ones are dropped, and the recording has a gap."""
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class RecordingCatalogue:
+    """The recordings of a node."""
+
+    def __init__(
+        self,
+        directory: Path | None,
+        limit: int,
+        tasks: TaskRegistry,
+        clock: Callable[[], float],
+        on_dropped: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """`limit`: bytes of all files. `clock`: seconds since 1970. `on_dropped` is called with reads that no recording
+        has, because the disk is too slow or the limit is reached."""
+        self._directory = directory
+        self._limit = limit
+        self._tasks = tasks
+        self._clock = clock
+        self._on_dropped = on_dropped
+        self._recordings: dict[str, Recording] = {}
+        self._thread = ThreadPoolExecutor(1, "recordings")
+        self._files: RecordingFiles | None = None
+        self._temporary: PrivateDirectory | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._unwritten = 0
+        self.is_open = False
+        self.version = 0
+        """Changes whenever a recording ends, or goes."""
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of all files."""
+        return sum(recording.file_size for recording in self._recordings.values())
+
+    @property
+    def recordings(self) -> list[Recording]:
+        """All recordings, the oldest first."""
+        return sorted(self._recordings.values(), key=lambda each: (each.began, each.id))
+
+    async def open(self) -> None:
+        """Loads what an earlier process has left. Done once; until then there is nothing."""
+        if self._opening is None:
+            self._opening = self._tasks.spawn(self._open(), "open the recordings")
+        await asyncio.shield(self._opening)
+
+    async def _open(self) -> None:
+        for recording in await self._run(self._open_files):
+            self._recordings[recording.id] = recording
+        self.is_open = True
+        self.version += 1
+
+    async def close(self) -> None:
+        """Waits until everything is written. What is still being recorded was ended before."""
+        await asyncio.to_thread(self._thread.shutdown)
+        if self._files is not None:
+            self._files.close()
+        if self._temporary is not None:
+            await asyncio.to_thread(self._temporary.remove)
+
+    def find(self, bucket: str, name: str, principal: str) -> Recording | None:
+        """Returns the recording of this name that belongs to `principal`; None: there is none."""
+        found = (each for each in self._recordings.values() if (each.bucket, each.name) == (bucket, name))
+        return next((each for each in found if each.principal == principal), None)
+
+    def in_bucket(self, bucket: str) -> list[Recording]:
+        """Returns the recordings of a bucket, the oldest first."""
+        return [recording for recording in self.recordings if recording.bucket == bucket]
+
+    # Recording
+
+    def begin(self, bucket: str, principal: str, track: str, run: str, epoch: int) -> Recording:
+        """Begins a recording."""
+        now = self._clock()
+        recording_id = token_hex(8)
+        began = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
+        name = automatic_name(began, recording_id)
+        recording = Recording(recording_id, bucket, name, principal, track, "recording", now, run, epoch)
+        self._recordings[recording_id] = recording
+        self._write(recording, lambda files: files.begin(recording))
+        return recording
+
+    def append(self, recording: Recording, page: RecordingPage) -> None:
+        """Appends a page, or drops it."""
+        if recording.id not in self._recordings:
+            return
+        is_full = recording.file_size > MAX_FILE_SIZE - MAX_PAGE_BYTES
+        if is_full or self._unwritten >= MAX_UNWRITTEN or not self._make_space(recording):
+            self._on_dropped(len(page.reads))
+            return
+        recording.reads += len(page.reads)
+        recording.size += sum(read.length for read in page.reads)
+        self._write(recording, lambda files: files.append(recording.id, page))
+
+    def end(self, recording: Recording, index: AnchorIndex) -> None:
+        """Ends a recording, and makes it one that can be recognised. A short one goes."""
+        if recording.id not in self._recordings:
+            return
+        if recording.reads < MIN_READS:
+            self.remove(recording)
+            return
+        recording.state, recording.index, recording.ended = "automatic", index, self._clock()
+        self._write(recording, lambda files: files.end(recording))
+        of_track = [each for each in self.in_bucket(recording.bucket) if each.track == recording.track]
+        for each in surplus(of_track):
+            self.remove(each)
+        self.version += 1
+
+    def mark_used(self, recording: Recording) -> None:
+        """Notes that a recording was recognised."""
+        recording.used = self._clock()
+        if recording.id in self._recordings:
+            self._write(recording, lambda files: files.write_document(recording))
+
+    # Uploads, downloads, names
+
+    async def read(self, recording: Recording) -> bytes:
+        """Returns the whole file of a recording that has ended. Raises OSError."""
+        return await self._change(lambda files: files.read(recording.id))
+
+    async def add(self, bucket: str, name: str, principal: str, found: FilteredRecording) -> Recording:
+        """Adds a recording that was made elsewhere, in place of one of this name. Raises Throttled."""
+        previous = self.find(bucket, name, principal)
+        self._check_saved(len(found.content), previous)
+        now = self._clock()
+        recording_id = token_hex(8)
+        recording = Recording(
+            recording_id,
+            bucket,
+            name,
+            principal,
+            "",
+            "saved",
+            found.began,
+            recording_id,
+            1,
+            ended=now,
+            reads=found.reads,
+            size=found.size,
+            file_size=len(found.content),
+            index=found.index,
+        )
+        if previous is not None:
+            self.remove(previous)
+        self._recordings[recording_id] = recording
+        self._make_space(recording)
+        self.version += 1
+        await self._change(lambda files: files.create(recording, found.content))
+        return recording
+
+    async def save(self, recording: Recording, name: str, principal: str) -> Recording:
+        """Gives a recording that has ended a name, under which it stays, and an owner. Raises Throttled."""
+        previous = self.find(recording.bucket, name, principal)
+        self._check_saved(recording.file_size, previous)
+        if previous is not None and previous is not recording:
+            self.remove(previous)
+        recording.state, recording.name, recording.principal = "saved", name, principal
+        await self._change(lambda files: files.write_document(recording))
+        return recording
+
+    def remove(self, recording: Recording) -> None:
+        """Removes a recording. One that is being made is recorded no further."""
+        if self._recordings.pop(recording.id, None) is not None:
+            self.version += 1
+            self._write(recording, lambda files: files.remove(recording.id))
+
+    async def flush(self) -> None:
+        """Waits until what was recorded so far is in the files."""
+        await self._run(lambda: None)
+
+    def _check_saved(self, size: int, previous: Recording | None) -> None:
+        saved = [each for each in self._recordings.values() if each.state == "saved" and each is not previous]
+        if len(saved) >= MAX_SAVED:
+            raise Throttled(f"{MAX_SAVED} recordings are saved, and there may be no more")
+        if sum(each.file_size for each in saved) + size > self._limit:
+            raise Throttled(f"the saved recordings use up the {self._limit} bytes of limits.recordings")
+
+    def _make_space(self, recording: Recording) -> bool:
+        """Drops automatic recordings until all files are within the limit. Returns whether they are."""
+        excess = self.file_size - self._limit
+        ring = (each for each in self._recordings.values() if each.state == "automatic" and each is not recording)
+        for each in sorted(ring, key=lambda each: each.latest_use) if excess > 0 else ():
+            self.remove(each)
+            excess -= each.file_size
+            if excess <= 0:
+                break
+        return excess <= 0
+
+    # The thread
+
+    def _open_files(self) -> list[Recording]:
+        directory = self._directory
+        if directory is not None:
+            try:
+                self._files = RecordingFiles(directory)
+            except OSError as error:
+                _log.warning("recordings end with this process: %s can't be used: %s", directory, error.strerror)
+        if self._files is None:
+            self._temporary = PrivateDirectory.create(Path(tempfile.gettempdir()), "forebay-recordings-")
+            self._files = RecordingFiles(self._temporary.path / "recordings")
+        return self._files.load()
+
+    def _write(self, recording: Recording, change: Callable[[RecordingFiles], int | None]) -> None:
+        """Has the files changed, after all changes before, and waits for nothing. `change` returns by how much the
+        recording's file has grown."""
+        self._unwritten += 1
+
+        def written(done: asyncio.Future[int | None]) -> None:
+            self._unwritten -= 1
+            if done.cancelled():
+                return
+            if (error := done.exception()) is None:
+                recording.file_size += done.result() or 0
+            elif isinstance(error, OSError):
+                _log.warning("the recording %s can't be written: %s", recording.name, error)
+            else:
+                _log.error("the recording %s can't be written", recording.name, exc_info=error)
+
+        self._change(change).add_done_callback(written)
+
+    def _change(self, change: Callable[[RecordingFiles], T]) -> asyncio.Future[T]:
+        files = self._files
+        if files is None:
+            raise RuntimeError("the recordings are not open")
+        return self._run(lambda: change(files))
+
+    def _run(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        return asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -1,0 +1,103 @@
+"""The recordings of a node, in the worker that collects its reads: catalogue, recorder and follower, put together.
+
+It listens to the read stream only while some rule records or follows: without one, hits pay nothing.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from forebay.core.names import ObjectName
+from forebay.core.read_stream import ReadSubscriber
+from forebay.core.task_registry import TaskRegistry
+from forebay.jobs.recordings.catalogue import RecordingCatalogue
+from forebay.jobs.recordings.follower import Follower, TicketedFetches
+from forebay.jobs.recordings.reader_track import ReaderKey
+from forebay.jobs.recordings.recorder import Recorder
+from forebay.jobs.recordings.recording import Recording
+from forebay.jobs.recordings.recording_access import LocalRecordings
+from forebay.origin.origin_identity import OriginIdentity
+from forebay.policy.rules import Rules
+
+CountRecordings = Callable[[str, int], None]
+"""Counts "recorded", "dropped" (reads), "followed" or "parted" (recordings)."""
+
+
+class ReaderPolicy(Protocol):
+    """What the policy in force says of a reader."""
+
+    def rules(self) -> Rules:
+        """The rules."""
+        ...
+
+    def identity(self, principal: str) -> OriginIdentity | None:
+        """Whose credential is sent to the origin for the principal; None: Forebay's own."""
+        ...
+
+    def may_read(self, principal: str, name: ObjectName) -> bool:
+        """Whether a grant lets the principal read an object."""
+        ...
+
+
+class KeptRecordings:
+    """The recordings in the worker that collects the reads of the node."""
+
+    def __init__(
+        self,
+        directory: Path | None,
+        limit: int,
+        subscribe: Callable[[ReadSubscriber], Callable[[], None]],
+        policy: ReaderPolicy,
+        ahead: TicketedFetches,
+        horizon: Callable[[], int],
+        tasks: TaskRegistry,
+        clock: Callable[[], float],
+        count: CountRecordings,
+    ) -> None:
+        """`directory`, `limit`: see RecordingCatalogue. `ahead`, `horizon`: see Follower. `subscribe`: to the reads of
+        the node."""
+        self._subscribe = subscribe
+        self._unsubscribe: Callable[[], None] | None = None
+        self._policy = policy
+        self.catalogue = RecordingCatalogue(directory, limit, tasks, clock, lambda reads: count("dropped", reads))
+        self.follower = Follower(
+            self.catalogue.read,
+            self._may_follow,
+            policy.may_read,
+            policy.identity,
+            ahead,
+            horizon,
+            tasks,
+            lambda event: count(event, 1),
+        )
+        self.recorder = Recorder(self.catalogue, self.follower, policy.rules, clock, count)
+        self.local = LocalRecordings(self.catalogue, self.recorder.cut)
+
+    async def start(self) -> None:
+        """Loads what an earlier process has left, and listens if a rule records or follows."""
+        self.apply_rules()
+        await self.catalogue.open()
+
+    def apply_rules(self) -> None:
+        """Listens to reads if a rule records or follows."""
+        wants = self._policy.rules().has_tracks
+        if wants and self._unsubscribe is None:
+            self._unsubscribe = self._subscribe(self.recorder.observe)
+        elif not wants and self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+            self.recorder.close()
+
+    async def close(self) -> None:
+        """Ends and writes what is being recorded."""
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+        if self.catalogue.is_open:
+            self.recorder.close()
+        self.follower.close()
+        await self.catalogue.close()
+
+    def _may_follow(self, reader: ReaderKey, recording: Recording) -> bool:
+        """The origin alone knows what a principal with a credential of its own may read: what it has read."""
+        return recording.principal == reader.principal or self._policy.identity(reader.principal) is None

@@ -1,0 +1,117 @@
+"""The recorder: the reads of the node, sorted by reader, in the worker that collects them.
+
+    node reads ──batches──> recorder ──> a track for each bucket, rule and principal (jobs.recordings.reader_track)
+
+It sees batches, never within a hit. A read that is neither recorded nor followed costs a comparison.
+Tracks are bounded, and end when nothing has been read for IDLE_AFTER seconds.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from forebay.core.events import ObjectRead
+from forebay.core.names import ObjectName
+from forebay.core.read_stream import ReadBatch
+from forebay.jobs.recordings.catalogue import RecordingCatalogue
+from forebay.jobs.recordings.reader_track import FollowListener, ReaderKey, ReaderTrack
+from forebay.policy.recognition import read_hash
+from forebay.policy.rules import Rules
+from forebay.protocol.recordings.recording_page import RecordedRead
+
+MAX_TRACKS: Final = 64
+IDLE_AFTER: Final = 600.0
+"""Seconds. A job pauses between epochs, to validate or to write a checkpoint, but hardly for so long."""
+MAX_PENDING: Final = 256
+"""Batches that wait until the recordings of an earlier process are loaded."""
+
+
+class Recorder:
+    """Records what is read, and recognises it. Made for the worker that collects the reads of the node."""
+
+    def __init__(
+        self,
+        catalogue: RecordingCatalogue,
+        listener: FollowListener,
+        rules: Callable[[], Rules],
+        clock: Callable[[], float],
+        count: Callable[[str, int], None],
+    ) -> None:
+        """`rules`: those in force. `count("recorded" or "dropped", reads)` is called for each batch."""
+        self._catalogue = catalogue
+        self._listener = listener
+        self._rules = rules
+        self._clock = clock
+        self._count = count
+        self._tracks: dict[ReaderKey, ReaderTrack] = {}
+        self._pending: list[ReadBatch] = []
+
+    @property
+    def tracks(self) -> Iterable[ReaderTrack]:
+        """The readers of which something is known."""
+        return self._tracks.values()
+
+    def observe(self, batch: ReadBatch) -> None:
+        """Adds a batch of reads of one worker."""
+        if not self._catalogue.is_open:
+            if len(self._pending) < MAX_PENDING:
+                self._pending.append(batch)
+            else:
+                self._count("dropped", len(batch.reads))
+            return
+        if self._pending:
+            pending, self._pending = self._pending, []
+            for each in pending:
+                self._observe(each)
+        self._observe(batch)
+
+    def _observe(self, batch: ReadBatch) -> None:
+        by_reader: dict[tuple[str, str, str], list[ObjectRead]] = {}
+        for read in batch.reads:
+            if read.track:
+                reader = read.name.bucket, read.track, read.principal
+                if reader in by_reader:
+                    by_reader[reader].append(read)
+                else:
+                    by_reader[reader] = [read]
+        if batch.dropped:
+            self._count("dropped", batch.dropped)
+        for reader, reads in by_reader.items():
+            self._add(ReaderKey(*reader), reads)
+
+    def _add(self, key: ReaderKey, reads: list[ObjectRead]) -> None:
+        track = self._tracks.get(key)
+        if track is None:
+            if len(self._tracks) >= MAX_TRACKS:
+                self.end_idle(force=True)
+            track = self._tracks[key] = ReaderTrack(key, self._catalogue, self._listener, self._clock)
+        decision = self._rules().decide(ObjectName(key.bucket, reads[0].name.key))
+        recorded, hashes = [], []
+        for name, (start, stop), size, *_ in reads:
+            length = stop - start
+            recorded.append(RecordedRead(name.key, start, length, length == size))
+            hashes.append(read_hash(name.key, start))
+        track.observe(recorded, hashes, records=decision.record, follows=decision.follow)
+        if decision.record:
+            self._count("recorded", len(reads))
+
+    def cut(self, bucket: str) -> None:
+        """Ends the recordings of a bucket that are being made, so that they can be saved."""
+        for key, track in self._tracks.items():
+            if key.bucket == bucket:
+                track.cut()
+
+    def end_idle(self, *, force: bool = False) -> None:
+        """Ends the tracks of readers that have stopped. `force`: that of the one that is idle longest, in any case."""
+        now = self._clock()
+        for key, track in sorted(self._tracks.items(), key=lambda each: each[1].latest_read):
+            if not force and now - track.latest_read <= IDLE_AFTER:
+                return
+            track.end()
+            del self._tracks[key]
+            force = False
+
+    def close(self) -> None:
+        """Ends all recordings that are being made."""
+        for track in self._tracks.values():
+            track.end()
+        self._tracks.clear()

@@ -1,0 +1,122 @@
+"""Recordings as objects, `/<bucket>/.forebay/recordings/<name>`: downloaded from one Forebay, uploaded to another.
+
+    who                                                 sees                                        of it
+    a principal                                         recordings of its own reads and uploads,    keys that it may
+                                                        and those that belong to nobody             read, now
+    a principal with its own origin credential          recordings of its own reads and uploads     likewise
+    anonymous                                           nothing (request.resource_router)
+
+Names of keys are information: what its receiver may not read is left out of a download, and what its sender may not
+read of an upload, whose answer says how many.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final
+
+from forebay.core.cooperative import run_cooperatively
+from forebay.core.errors import MalformedRecording, S3Error, Throttled, access_denied
+from forebay.core.heads import HeaderPairs
+from forebay.core.names import ObjectName
+from forebay.jobs.recordings.recording import MAX_FILE_SIZE, MIN_READS, SHARED, is_recording_name
+from forebay.jobs.recordings.recording_access import RecordingAccess, RecordingInfo
+from forebay.jobs.recordings.recording_filter import FilteredRecording, filter_recording
+from forebay.policy.access import may_read
+from forebay.protocol.body.checksums import Piece
+from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
+
+CONTENT_TYPE: Final = "application/vnd.forebay.recording"
+DROPPED_HEADER: Final = "x-forebay-dropped"
+MAX_AT_ONCE: Final = 2
+"""Recordings that pass through memory at the same time."""
+
+
+class RecordingResource:
+    """Implements forebay.request.resource.Resource."""
+
+    largest_body = MAX_FILE_SIZE
+
+    def __init__(self, recordings: RecordingAccess) -> None:
+        self._recordings = recordings
+        self._passing_through = 0
+
+    async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:
+        """The recordings that have ended. Sizes are those of the whole files."""
+        infos = [each for each in await self._recordings.infos(owner.bucket) if _is_visible(each, owner)]
+        return [ResourceEntry(each.name, each.file_size, each.ended or each.began) for each in _unique(infos, owner)]
+
+    async def read(self, owner: ResourceOwner, name: str) -> ResourceDocument | None:
+        """The recording, without the keys that the owner may not read."""
+        info = await self._find(owner, name)
+        if info is None:
+            return None
+        content = await self._recordings.content(owner.bucket, name, info.principal)
+        if content is None:
+            return None
+        found = await self._filter(content, owner)
+        if not found.reads and found.dropped:
+            return None
+        return ResourceDocument(found.content, info.ended or info.began, CONTENT_TYPE)
+
+    async def write(self, owner: ResourceOwner, name: str, body: AsyncIterator[Piece]) -> HeaderPairs:
+        """Keeps an upload, without the keys that the owner may not read."""
+        if not is_recording_name(name):
+            raise S3Error(
+                "InvalidArgument",
+                "The name of a recording has up to 128 letters, digits, '.', '_' and '-', a letter or digit first.",
+                ArgumentName="name",
+                ArgumentValue=name,
+            )
+        received = bytearray()
+        async for piece in body:
+            received += piece
+        found = await self._filter(bytes(received), owner)
+        if found.reads < MIN_READS:
+            raise S3Error(
+                "InvalidArgument",
+                f"A recording has at least {MIN_READS} reads of keys that its sender may read, this one {found.reads}.",
+            )
+        await self._recordings.store(owner.bucket, name, owner.principal.id, found.content)
+        return ((DROPPED_HEADER, str(found.dropped)),) if found.dropped else ()
+
+    async def remove(self, owner: ResourceOwner, name: str) -> None:
+        """Removes a recording of the owner's."""
+        info = await self._find(owner, name)
+        if info is None:
+            return
+        if info.principal != owner.principal.id:
+            raise access_denied(f"the recording {name} belongs to nobody; the admin port removes it")
+        await self._recordings.remove(owner.bucket, name, info.principal)
+
+    async def _find(self, owner: ResourceOwner, name: str) -> RecordingInfo | None:
+        infos = [each for each in await self._recordings.infos(owner.bucket) if each.name == name]
+        return next(iter(_unique([each for each in infos if _is_visible(each, owner)], owner)), None)
+
+    async def _filter(self, content: bytes, owner: ResourceOwner) -> FilteredRecording:
+        if self._passing_through >= MAX_AT_ONCE:
+            raise Throttled("other recordings are being read")
+        self._passing_through += 1
+        reason = ""
+        try:
+            return await run_cooperatively(filter_recording(content, _reader(owner)))
+        except MalformedRecording as malformed:
+            reason = str(malformed)
+        finally:
+            self._passing_through -= 1
+        raise S3Error("InvalidArgument", f"The recording can't be read: {reason}.")
+
+
+def _is_visible(info: RecordingInfo, owner: ResourceOwner) -> bool:
+    if info.state == "recording":
+        return False
+    return info.principal == owner.principal.id or (info.principal == SHARED and owner.identity is None)
+
+
+def _unique(infos: list[RecordingInfo], owner: ResourceOwner) -> list[RecordingInfo]:
+    """Of several with one name the owner's."""
+    by_name = {each.name: each for each in sorted(infos, key=lambda each: each.principal == owner.principal.id)}
+    return list(by_name.values())
+
+
+def _reader(owner: ResourceOwner) -> Callable[[str], bool]:
+    principal, bucket = owner.principal, owner.bucket
+    return lambda key: may_read(principal, ObjectName(bucket, key))

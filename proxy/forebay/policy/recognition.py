@@ -1,0 +1,206 @@
+"""Recognition: whether the latest reads go along a recording, and where in it they are. Pure.
+
+A loader with W workers reads each batch in a process of its own, so reads arrive in the recorded order only within a
+window that nobody knows here. Two jobs may read through one key, each along its own order. So no sequence is compared
+with another; positions are:
+
+    latest reads       k8  k3  k9  k1  x   k7  k4  k2 ...
+    their positions    812 803 815 799 -   808 801 806       in the recording, whatever their order
+                       within 16 of a million                by chance? no: C(8, 7) * 7 * (16 / 10^6)^6
+
+`evidence` is the logarithm of that chance, and EVIDENCE is demanded. Eight reads exactly one after another count as
+well, which tells small sets apart: by chance that is n^-7.
+
+*Anchors* are the reads whose hash lies below a threshold. A recording keeps the positions of its anchors, at most
+MAX_ANCHORS: all its reads while it is small, a uniform share of them when it is large. So the memory of a recording is
+bounded, and a read that is no anchor costs one comparison.
+"""
+
+import zlib
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import comb, log
+from typing import Final
+
+MAX_ANCHORS: Final = 1 << 14
+"""Positions that are kept of one recording: 1.6 MiB at most."""
+_ALL: Final = 1 << 32
+_MASK: Final = _ALL - 1
+_MIXER: Final = 0x9E3779B1
+"""Odd, so that no two hashes become one; it spreads a CRC's bits to the top, where the threshold compares."""
+
+WINDOW: Final = 64
+"""The latest anchors that are judged."""
+EVIDENCE: Final = -log(1e-9)
+"""Chance is less likely than this: at twenty judgements a second of eight recordings, it errs once in two months."""
+_JUDGED: Final = ((6, 6), (8, 8), (16, 14), (32, 16), (64, 32))
+"""Of the latest so many reads, how many have to lie close to each other. Half of them: two jobs may alternate."""
+_IN_ROW: Final = 8
+
+PARTED_OF: Final = 64
+PARTED_BELOW: Final = 14
+"""A reader has parted from a recording when fewer than so many of its latest anchors are near its position: of two jobs
+that alternate, 32 are, give or take 4."""
+PARTED_AT_ONCE: Final = 24
+"""So many in a row that are not near."""
+_MIN_SLACK: Final = 64
+"""Positions that a reader may be away from where it is expected, at least: several batches."""
+_MAX_GAP: Final = 8
+"""Anchors that are further apart than so many times their mean are too rare to matter."""
+
+
+def read_hash(key: str, start: int) -> int:
+    """Returns 32 bits that stand for a read: of a key, from a byte on. Equal in all processes."""
+    return zlib.crc32(key.encode(), start & _MASK) * _MIXER & _MASK
+
+
+class AnchorIndex:
+    """The positions of a recording's anchors."""
+
+    __slots__ = ("count", "positions", "threshold")
+
+    def __init__(self) -> None:
+        self.positions: dict[int, int] = {}
+        """By hash."""
+        self.threshold = _ALL
+        """Hashes below it are anchors."""
+        self.count = 0
+        """Reads, anchors or not."""
+
+    @property
+    def spacing(self) -> int:
+        """Reads for each anchor, on average."""
+        return -(-_ALL // self.threshold)
+
+    def extend(self, hashes: Iterable[int]) -> None:
+        """Appends reads. Of a read that is repeated the first position is kept."""
+        positions, threshold, count = self.positions, self.threshold, self.count
+        for found in hashes:
+            if found < threshold and found not in positions:
+                positions[found] = count
+                while len(positions) > MAX_ANCHORS:
+                    threshold >>= 1
+                    positions = {each: at for each, at in positions.items() if each < threshold}
+            count += 1
+        self.positions, self.threshold, self.count = positions, threshold, count
+
+    def truncate(self, count: int) -> None:
+        """Forgets the reads from position `count` on."""
+        self.positions = {found: position for found, position in self.positions.items() if position < count}
+        self.count = min(self.count, count)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingMatch:
+    """Where the latest reads are in a recording."""
+
+    position: int
+    """The first of the reads that lie close to each other."""
+    spread: int
+    """Positions from there to the last of them."""
+    evidence: float
+    """Minus the logarithm of the chance that reads of another order look like this."""
+
+
+def judge(positions: Sequence[int], count: int) -> RecordingMatch | None:
+    """Returns the match of the latest anchors' `positions` (oldest first; -1: not in the recording) with a recording of
+    `count` reads; None: it may be chance."""
+    best: RecordingMatch | None = None
+    for latest, close in _JUDGED:
+        if latest > len(positions):
+            break
+        # A set: an object that is read again and again lies close to itself.
+        found = sorted({position for position in positions[-latest:] if position >= 0})
+        if len(found) < close:
+            continue
+        spread, first = min((found[i + close - 1] - found[i], found[i]) for i in range(len(found) - close + 1))
+        evidence = _evidence(latest, close, (spread + 1) / count)
+        if evidence >= EVIDENCE and (best is None or evidence > best.evidence):
+            best = RecordingMatch(first, spread, evidence)
+    if best is None and _are_in_row(positions[-_IN_ROW:]):
+        evidence = (_IN_ROW - 1) * log(count)
+        if evidence >= EVIDENCE:
+            best = RecordingMatch(positions[-_IN_ROW], _IN_ROW - 1, evidence)
+    return best
+
+
+def _evidence(latest: int, close: int, share: float) -> float:
+    if share >= 1:
+        return 0.0
+    return -(log(comb(latest, close)) + log(close) + (close - 1) * log(share))
+
+
+def _are_in_row(positions: Sequence[int]) -> bool:
+    return (
+        len(positions) == _IN_ROW
+        and positions[0] >= 0
+        and all(later - earlier == 1 for earlier, later in pairwise(positions))
+    )
+
+
+class Recogniser:
+    """Compares the reads of one reader with one recording."""
+
+    __slots__ = ("_index", "_positions")
+
+    def __init__(self, index: AnchorIndex) -> None:
+        self._index = index
+        self._positions: deque[int] = deque(maxlen=WINDOW)
+
+    def observe(self, hashes: Sequence[int]) -> RecordingMatch | None:
+        """Adds reads. Returns where they are in the recording; None: they go another way, or it is too early to say."""
+        index = self._index
+        positions, threshold = index.positions, index.threshold
+        latest = [positions.get(found, -1) for found in hashes if found < threshold]
+        if not latest:
+            return None
+        self._positions.extend(latest)
+        return judge(tuple(self._positions), index.count)
+
+    def forget(self) -> None:
+        """Begins anew."""
+        self._positions.clear()
+
+
+class FollowedReader:
+    """The position of a reader that goes along a recording, and whether it still does."""
+
+    __slots__ = ("_away", "_index", "_near", "_slack", "furthest", "position", "start")
+
+    def __init__(self, index: AnchorIndex, match: RecordingMatch) -> None:
+        self._index = index
+        self._slack = max(_MIN_SLACK, 4 * match.spread, _MAX_GAP * index.spacing)
+        self._near: deque[bool] = deque([True] * PARTED_OF, maxlen=PARTED_OF)
+        self._away = 0
+        """Anchors since the last that was near."""
+        self.start = match.position
+        """Where it was recognised."""
+        self.position = match.position + match.spread
+        """About where it is."""
+        self.furthest = self.position
+
+    def observe(self, hashes: Sequence[int]) -> bool:
+        """Adds reads. Returns whether the reader still goes along."""
+        index = self._index
+        slack = self._slack + len(hashes)
+        for found in hashes:
+            if found >= index.threshold:
+                continue
+            position = index.positions.get(found, -1)
+            is_near = position >= 0 and abs(position - self.position) <= slack
+            self._near.append(is_near)
+            self._away += 1
+            if is_near:
+                self._away = 0
+                self.position += (position - self.position) // 4
+                self.furthest = max(self.furthest, position)
+            if self._away >= PARTED_AT_ONCE:
+                return False
+        return sum(self._near) >= PARTED_BELOW
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether all but a window of the recording was read."""
+        return self.furthest >= self._index.count - max(1, self._index.count // 50) - 1

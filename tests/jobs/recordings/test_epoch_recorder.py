@@ -1,0 +1,85 @@
+"""The epoch recorder: all reads in order, once, in pages; and epochs apart."""
+
+import pytest
+
+from forebay.jobs.recordings import epoch_recorder
+from forebay.jobs.recordings.epoch_recorder import EpochEnded, EpochRecorder
+from forebay.protocol.recordings.recording_page import PAGE_READS, RecordedRead, RecordingPage, reads_of
+from harness.loader_orders import arrivals, hashes_of, sample_keys, shuffled, whole_reads
+
+
+def record(keys: list[str], step: int = 100, recorder: EpochRecorder | None = None) -> list[RecordingPage | EpochEnded]:
+    recorder = recorder or EpochRecorder(0.0)
+    made: list[RecordingPage | EpochEnded] = []
+    for start in range(0, len(keys), step):
+        part = keys[start : start + step]
+        made += recorder.add(whole_reads(part), hashes_of(part), start / 10)
+    return made + recorder.end()
+
+
+def epochs(made: list[RecordingPage | EpochEnded]) -> list[list[str]]:
+    found: list[list[str]] = [[]]
+    for each in made:
+        match each:
+            case RecordingPage():
+                found[-1] += [read.key for read in each.reads]
+            case EpochEnded(index):
+                assert index.count == len(found[-1])
+                found.append([])
+    assert found.pop() == []
+    return found
+
+
+@pytest.mark.parametrize("count", [40, 100, 700, 5000])
+@pytest.mark.parametrize("step", [7, 256])
+def test_three_epochs_are_three_recordings(count: int, step: int) -> None:
+    orders = [shuffled(sample_keys(count), seed) for seed in range(3)]
+    found = epochs(record([key for order in orders for key in order], step))
+    assert len(found) == 3
+    for order, recorded in zip(orders, found, strict=True):
+        assert len(set(recorded) & set(order)) >= count * 0.95
+        assert abs(len(recorded) - count) <= max(3, count // 20)
+    assert found[0][: count // 2] == orders[0][: count // 2]
+
+
+def test_pages_are_full_and_say_when_they_began() -> None:
+    made = record(sample_keys(3 * PAGE_READS + 5))
+    pages = [each for each in made if isinstance(each, RecordingPage)]
+    assert [len(page.reads) for page in pages] == [PAGE_READS] * 3 + [5]
+    assert [page.seconds for page in pages] == sorted(page.seconds for page in pages)
+    assert pages[-1].seconds > pages[0].seconds == 0
+    assert [read.key for read in reads_of(pages)] == sample_keys(3 * PAGE_READS + 5)
+
+
+def test_reads_of_several_ranks_are_recorded_once() -> None:
+    order = shuffled(sample_keys(900), 1)
+    assert epochs(record([key for key in order for _ in range(4)])) == [order]
+
+
+def test_ranges_of_an_object_are_recorded_each() -> None:
+    recorder = EpochRecorder(0.0)
+    reads = [RecordedRead("table", start << 20, 1 << 20, False) for start in range(30)]
+    recorder.add(reads, list(range(1, 31)), 0.0)
+    [page, end] = recorder.end()
+    assert isinstance(page, RecordingPage)
+    assert list(page.reads) == reads
+    assert isinstance(end, EpochEnded)
+
+
+def test_nothing_read_is_no_recording() -> None:
+    assert EpochRecorder(0.0).end() == []
+
+
+def test_a_recorder_goes_on_behind_an_end() -> None:
+    recorder = EpochRecorder(0.0)
+    assert epochs(record(sample_keys(50), recorder=recorder)) == [sample_keys(50)]
+    assert epochs(record(sample_keys(60), recorder=recorder)) == [sample_keys(60)]
+
+
+def test_loaders_with_workers_are_recorded_as_they_arrive() -> None:
+    reads = arrivals(shuffled(sample_keys(2000), 1), 4, 32)
+    assert epochs(record(reads)) == [reads]
+
+
+def test_an_endless_epoch_is_cut() -> None:
+    assert epoch_recorder.MAX_READS * 30 > 128 << 20  # so its file is about as large as one may be

@@ -1,0 +1,167 @@
+"""A reader's track: which recordings come of its reads, and which it goes along."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from forebay.core.task_registry import TaskRegistry
+from forebay.jobs.recordings.catalogue import RecordingCatalogue
+from forebay.jobs.recordings.reader_track import NEW_RUN_AFTER, ReaderKey, ReaderTrack
+from forebay.jobs.recordings.recording import Recording
+from harness.loader_orders import arrivals, hashes_of, sample_keys, shuffled, whole_reads
+from harness.recording_content import keys_in
+
+KEYS = sample_keys(800)
+ORDERS = [shuffled(KEYS, seed) for seed in range(6)]
+
+
+class TrackListener:
+    """Notes what it is called with."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, object]] = []
+        self.position = 0
+
+    def may_follow(self, reader: ReaderKey, recording: Recording) -> bool:
+        return recording.principal != "secretive" or reader.principal == "secretive"
+
+    def followed(self, reader: ReaderKey, recording: Recording, position: int) -> None:
+        self.calls.append(("followed", recording.name))
+        self.position = position
+
+    def advanced(self, reader: ReaderKey, position: int) -> None:
+        self.position = position
+
+    def ended(self, reader: ReaderKey, *, parted: bool) -> None:
+        self.calls.append(("ended", parted))
+
+
+class TrackRig:
+    def __init__(self, directory: Path) -> None:
+        self.now = 1_000_000.0
+        self.catalogue = RecordingCatalogue(directory, 1 << 24, TaskRegistry(), lambda: self.now)
+        self.listener = TrackListener()
+        self.track = self.reader("user")
+
+    def reader(self, principal: str) -> ReaderTrack:
+        return ReaderTrack(ReaderKey("bucket", "set", principal), self.catalogue, self.listener, lambda: self.now)
+
+    def read(self, keys: list[str], *, records: bool = True, follows: bool = True, step: int = 20) -> None:
+        for start in range(0, len(keys), step):
+            self.now += 1.0
+            part = keys[start : start + step]
+            self.track.observe(whole_reads(part), hashes_of(part), records=records, follows=follows)
+
+    async def recorded(self) -> list[list[str]]:
+        found = [each for each in self.catalogue.recordings if each.state != "recording"]
+        return [keys_in(await self.catalogue.read(each)) for each in found]
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[TrackRig]:
+    made = TrackRig(tmp_path)
+    await made.catalogue.open()
+    yield made
+    await made.catalogue.close()
+
+
+async def test_each_epoch_is_a_recording_of_one_run(rig: TrackRig) -> None:
+    rig.read(ORDERS[0] + ORDERS[1] + ORDERS[2])
+    rig.track.end()
+    assert [len(each) for each in await rig.recorded()] == pytest.approx([800] * 3, abs=20)
+    assert [each.epoch for each in rig.catalogue.recordings] == [1, 2, 3]
+    assert len({each.run for each in rig.catalogue.recordings}) == 1
+    assert rig.listener.calls == []
+
+
+async def test_a_second_run_with_the_same_seed_is_followed(rig: TrackRig) -> None:
+    rig.read(ORDERS[0] + ORDERS[1])
+    rig.track.end()
+    names = [each.name for each in rig.catalogue.recordings]
+    rig.now += NEW_RUN_AFTER + 1
+    rig.read(arrivals(ORDERS[0], 2, 8))
+    rig.read(arrivals(ORDERS[1], 2, 8))
+    assert [call for call in rig.listener.calls if call[0] == "followed"] == [("followed", name) for name in names]
+    assert ("ended", True) not in rig.listener.calls
+    rig.track.end()
+    assert [each.name for each in rig.catalogue.recordings] == names, "the same reads are recorded once"
+
+
+async def test_a_run_that_broke_off_is_followed_and_replaced(rig: TrackRig) -> None:
+    rig.read(ORDERS[0][:500])
+    rig.read(ORDERS[0])  # started again at once
+    assert ("followed", rig.catalogue.recordings[0].name) in rig.listener.calls
+    rig.track.end()
+    assert await rig.recorded() == [pytest.approx(ORDERS[0])] or len((await rig.recorded())[0]) >= 780
+    assert len(rig.catalogue.recordings) == 1
+
+
+async def test_a_reader_that_parts_is_noticed_soon(rig: TrackRig) -> None:
+    rig.read(ORDERS[0])
+    rig.track.end()
+    rig.listener.calls.clear()
+    rig.read(ORDERS[0][:200] + ORDERS[1][:100], records=False)
+    assert rig.listener.calls == [("followed", rig.catalogue.recordings[0].name), ("ended", True)]
+
+
+async def test_a_recording_parted_from_twice_is_not_tried_again(rig: TrackRig) -> None:
+    rig.read(ORDERS[0])
+    rig.track.end()
+    rig.listener.calls.clear()
+    new = [f"new/{number}" for number in range(600)]
+    for nth in range(4):
+        rig.read(ORDERS[0][nth * 100 : nth * 100 + 40], records=False)
+        rig.read(new[nth * 100 : nth * 100 + 100], records=False)
+    assert [call[0] for call in rig.listener.calls].count("followed") == 2
+
+
+async def test_nothing_is_followed_where_the_rule_does_not(rig: TrackRig) -> None:
+    rig.read(ORDERS[0])
+    rig.track.end()
+    rig.read(ORDERS[0], follows=False)
+    rig.track.end()
+    assert rig.listener.calls == []
+    assert len(rig.catalogue.recordings) == 1, "known all the same"
+
+
+async def test_nothing_is_recorded_where_the_rule_does_not(rig: TrackRig) -> None:
+    rig.read(ORDERS[0], records=False)
+    rig.track.end()
+    assert rig.catalogue.recordings == []
+
+
+async def test_what_a_reader_may_not_follow_is_no_candidate(rig: TrackRig) -> None:
+    rig.track = rig.reader("secretive")
+    rig.read(ORDERS[0])
+    rig.track.end()
+    rig.track = rig.reader("user")
+    rig.read(ORDERS[0][:200])
+    assert rig.listener.calls == []
+
+
+async def test_another_principal_with_the_same_order_follows(rig: TrackRig) -> None:
+    rig.read(ORDERS[0])
+    rig.track.end()
+    rig.track = rig.reader("other")
+    rig.read(ORDERS[0][:200])
+    assert rig.listener.calls == [("followed", rig.catalogue.recordings[0].name)]
+    assert rig.listener.position == pytest.approx(200, abs=30)
+
+
+async def test_a_removed_recording_is_not_recognised(rig: TrackRig) -> None:
+    rig.read(ORDERS[0])
+    rig.track.end()
+    rig.catalogue.remove(rig.catalogue.recordings[0])
+    rig.read(ORDERS[0][:200])
+    assert rig.listener.calls == []
+
+
+async def test_a_pause_ends_the_epoch_and_the_run(rig: TrackRig) -> None:
+    rig.read(ORDERS[0][:300])
+    rig.now += NEW_RUN_AFTER + 1
+    rig.read(ORDERS[1][:300])
+    rig.track.end()
+    first, second = rig.catalogue.recordings
+    assert first.run != second.run
+    assert (first.epoch, second.epoch) == (1, 1)

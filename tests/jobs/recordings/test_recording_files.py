@@ -1,0 +1,105 @@
+"""The files of recordings: what a process has written the next one finds, also after a kill."""
+
+from pathlib import Path
+
+import pytest
+
+from forebay.jobs.recordings.recording import Recording
+from forebay.jobs.recordings.recording_files import RecordingFiles
+from forebay.protocol.recordings.recording_page import RecordingPage
+from harness.loader_orders import index_of, sample_keys, whole_reads
+from harness.recording_content import filtered, keys_in, recording_of
+
+KEYS = sample_keys(120)
+
+
+def new_recording(recording_id: str = "0123456789abcdef") -> Recording:
+    return Recording(recording_id, "bucket", "name", "user", "set", "recording", 100.0, "run", 1)
+
+
+def record_pages(files: RecordingFiles, recording: Recording) -> None:
+    files.begin(recording)
+    for start in range(0, len(KEYS), 40):
+        files.append(recording.id, RecordingPage(tuple(whole_reads(KEYS[start : start + 40]))))
+
+
+def end(files: RecordingFiles, recording: Recording) -> None:
+    recording.state, recording.ended, recording.index = "automatic", 200.0, index_of(KEYS)
+    files.end(recording)
+
+
+def reopened(files: RecordingFiles, directory: Path) -> tuple[RecordingFiles, list[Recording]]:
+    files.close()
+    again = RecordingFiles(directory)
+    return again, again.load()
+
+
+def test_what_was_ended_is_found_with_its_anchors(tmp_path: Path) -> None:
+    files, recording = RecordingFiles(tmp_path), new_recording()
+    record_pages(files, recording)
+    end(files, recording)
+    files, [found] = reopened(files, tmp_path)
+    recording.file_size = (tmp_path / f"{recording.id}.recording").stat().st_size
+    assert found == recording
+    assert found.index.positions == recording.index.positions
+    assert (found.index.threshold, found.index.count) == (recording.index.threshold, 120)
+    assert keys_in(files.read(found.id)) == KEYS
+    files.close()
+
+
+def test_what_a_killed_process_recorded_ends_there(tmp_path: Path) -> None:
+    files, recording = RecordingFiles(tmp_path), new_recording()
+    record_pages(files, recording)
+    path = tmp_path / f"{recording.id}.recording"
+    path.write_bytes(path.read_bytes()[:-7])  # in the middle of a write
+    files, [found] = reopened(files, tmp_path)
+    assert (found.state, found.reads, found.size) == ("automatic", 80, 80_000)
+    assert keys_in(files.read(found.id)) == KEYS[:80]
+    assert found.index.count == 80
+    files, [again] = reopened(files, tmp_path)
+    assert again == found
+    files.close()
+
+
+def test_what_broke_off_at_its_beginning_goes(tmp_path: Path) -> None:
+    files = RecordingFiles(tmp_path)
+    files.begin(new_recording())
+    files, found = reopened(files, tmp_path)
+    assert found == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lock"]
+    files.close()
+
+
+@pytest.mark.parametrize("suffix", [".json", ".anchors"])
+@pytest.mark.parametrize("content", [b"", b"[]", b"\xff" * 100])
+def test_a_damaged_recording_goes_and_others_stay(tmp_path: Path, suffix: str, content: bytes) -> None:
+    files = RecordingFiles(tmp_path)
+    for recording_id in ("0" * 16, "1" * 16):
+        recording = new_recording(recording_id)
+        record_pages(files, recording)
+        end(files, recording)
+    (tmp_path / f"{'0' * 16}{suffix}").write_bytes(content)
+    files, found = reopened(files, tmp_path)
+    assert [each.id for each in found] == ["1" * 16]
+    assert not list(tmp_path.glob("0*"))
+    files.close()
+
+
+def test_a_whole_file_is_kept_as_it_is(tmp_path: Path) -> None:
+    files, recording = RecordingFiles(tmp_path), new_recording()
+    content = recording_of(KEYS)
+    recording.state, recording.index = "saved", filtered(content).index
+    files.create(recording, content)
+    files, [found] = reopened(files, tmp_path)
+    assert files.read(found.id) == content
+    files.remove(found.id)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lock"]
+    files.close()
+
+
+def test_a_directory_is_used_by_one_process(tmp_path: Path) -> None:
+    files = RecordingFiles(tmp_path)
+    with pytest.raises(OSError, match="temporarily unavailable"):
+        RecordingFiles(tmp_path)
+    files.close()
+    RecordingFiles(tmp_path).close()
