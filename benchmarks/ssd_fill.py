@@ -15,7 +15,7 @@ from random import Random
 from forebay.core.events import Event, TierFailed
 from forebay.core.heads import Head, ObjectFacts, head_of
 from forebay.core.names import BlockId, ObjectName, Version
-from forebay.storage.cache_origin import CacheOrigin
+from forebay.storage.cache_origin import CacheOrigin, CacheOrigins
 from forebay.storage.run_record import begin_run
 from forebay.storage.ssd.ssd_tier import SsdTier
 
@@ -49,7 +49,7 @@ async def fill(path: Path, capacity: int, origin: str, bucket: str, count: int, 
     now = time.time()
     body = memoryview(Random(0).randbytes(size))
     cached = CacheOrigin.of(origin)
-    tier = SsdTier.open(path, capacity, cached, begin_run(state_dir(path), cached), observe)
+    tier = SsdTier.open(path, capacity, CacheOrigins.single(cached), begin_run(state_dir(path), cached), observe)
     waiting = 0
     try:
         for number in range(count):

@@ -15,7 +15,7 @@ from random import Random
 from benchmarks.ssd_fill import known, state_dir
 from forebay.core.byte_ranges import Span
 from forebay.core.names import BlockId
-from forebay.storage.cache_origin import CacheOrigin
+from forebay.storage.cache_origin import CacheOrigin, CacheOrigins
 from forebay.storage.run_record import begin_run
 from forebay.storage.ssd.ssd_tier import SsdTier
 from forebay.storage.tier_contract import Busy
@@ -31,7 +31,7 @@ async def look_up(
     path: Path, capacity: int, origin: str, bucket: str, count: int, size: int, each: int, lookups: int
 ) -> dict[str, float]:
     cached = CacheOrigin.of(origin)
-    tier = SsdTier.open(path, capacity, cached, begin_run(state_dir(path), cached))
+    tier = SsdTier.open(path, capacity, CacheOrigins.single(cached), begin_run(state_dir(path), cached))
     draw = Random(1)
     names, blocks = [], []
     for _ in range(lookups):

@@ -8,6 +8,7 @@ from forebay_client.human_format import escape_unprintable, format_size
 
 def explanation_lines(explanation: JsonObject) -> Iterator[str]:
     """The decided fields with their rules, the access of keys, what is cached, and what a read would do."""
+    yield f"{'origin':14} {escape_unprintable(explanation['origin'] or 'none has this bucket')}"
     for field in explanation["decided"]:
         source = (
             "by default" if field["rule"] is None else f"rules[{field['rule']}] ({escape_unprintable(field['path'])})"

@@ -49,7 +49,8 @@ def stats_lines(stats: JsonObject, address: str, current: str = "") -> Iterator[
         yield ScreenLine("")
         yield ScreenLine(current, "cyan")
     yield ScreenLine("")
-    yield from _origin(stats["origin"])
+    for origin in stats.get("origins") or [stats["origin"]]:
+        yield from _origin(origin)
     yield ScreenLine(_requests(stats["requests"]))
     sent, received = format_size(stats["bytes_sent"]), format_size(stats["bytes_received"])
     yield ScreenLine(f"sent       {sent} to clients, received {received} from them")
@@ -94,7 +95,8 @@ def rates_line(rates: Rates) -> str:
 
 
 def _origin(origin: JsonObject) -> Iterator[ScreenLine]:
-    yield ScreenLine(f"origin     {escape_unprintable(origin['endpoint'])}")
+    named = f" ({escape_unprintable(origin['name'])})" if origin.get("name", "default") != "default" else ""
+    yield ScreenLine(f"origin     {escape_unprintable(origin['endpoint'])}{named}")
     troubled = origin["state"] == "unreachable" or origin["breaker"] != "closed"
     state = origin["state"] if origin["breaker"] == "closed" else f"{origin['state']}, breaker {origin['breaker']}"
     if origin.get("cause") is not None:
@@ -105,7 +107,8 @@ def _origin(origin: JsonObject) -> Iterator[ScreenLine]:
     yield ScreenLine(f"           {state}", _BAD if troubled else _GOOD if origin["state"] == "reachable" else "")
     yield ScreenLine(
         f"           {format_plural(origin['requests'], 'request')}, {format_plural(origin['failures'], 'failure')}, "
-        f"{format_count(origin['retries'])} retried, {format_size(origin['bytes_read'])} read"
+        f"{format_count(origin['retries'])} retried"
+        + (f", {format_size(origin['bytes_read'])} read" if origin["bytes_read"] is not None else "")
     )
 
 

@@ -13,7 +13,7 @@ from forebay.server.self_checks import (
     SelfCheck,
     check_disks,
     check_machine,
-    check_origin_of,
+    check_origins_of,
     measure_ssd,
 )
 from forebay.settings.model import Settings
@@ -82,7 +82,7 @@ async def _report(settings: Settings, machine: Iterable[SelfCheck], *, strict: b
         states.add(check.state)
         print(f"{check.state:8} {check.name:13} {check.finding}", flush=True)  # noqa: T201 # the command's output
 
-    async for check in check_origin_of(settings):
+    async for check in check_origins_of(settings):
         show(check)
     for check in machine:
         show(check)

@@ -22,9 +22,10 @@ from forebay.server.resource_limits import capacity_warnings, raise_file_limit, 
 from forebay.server.service_manager import READY, STOPPING, notify_service_manager
 from forebay.server.startup import freeze_long_lived, import_aiohttp
 from forebay.settings.loader import Loaded
-from forebay.settings.model import Settings
+from forebay.settings.model import OriginSettings, Settings
 
 _log = logging.getLogger(__name__)
+_ORIGINS: Final = "FOREBAY_ORIGINS"
 
 
 def serve(source: ConfigSource, welcome: Callable[[Settings], str] | None = None) -> int:
@@ -124,7 +125,7 @@ async def _serve(make: Callable[[], NodeServer], loaded: Loaded, welcome: Callab
     if welcome is not None:
         print(welcome(settings), flush=True)  # noqa: T201 # the command's output
     else:
-        serving = f"serving {settings.origin.endpoint} on {' and '.join(_endpoints(settings))}"
+        serving = f"serving {', '.join(map(_served, settings.all_origins))} on {' and '.join(_endpoints(settings))}"
         if faults := await _origin_faults(server):
             _log.warning("%s, not ready: %s", serving, " ".join(faults))
         else:
@@ -173,10 +174,16 @@ def _endpoints(settings: Settings) -> Iterator[str]:
         yield f"https://{settings.server.tls_listen}"
 
 
+def _served(origin: OriginSettings) -> str:
+    """An origin in the start line."""
+    return origin.endpoint if not origin.buckets else f"{origin.endpoint} ({', '.join(origin.buckets)})"
+
+
 def has_origin(source: ConfigSource) -> bool:
     """Whether a file, the environment or a flag configures an origin."""
-    endpoint = source.flags.get("origin.endpoint") or source.environ.get("FOREBAY_ORIGIN__ENDPOINT")
-    return source.file is not None or bool(endpoint)
+    environ = source.environ
+    named = source.flags.get("origin.endpoint") or environ.get("FOREBAY_ORIGIN__ENDPOINT") or environ.get(_ORIGINS)
+    return source.file is not None or bool(named)
 
 
 def fail(text: str, code: int) -> int:

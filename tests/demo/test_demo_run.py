@@ -60,7 +60,7 @@ def test_the_configuration_is_one_that_forebay_takes(tmp_path: Path) -> None:
     origin = ORIGIN._replace(endpoint="http://127.0.0.1:1")
     text = ForebayServer(tmp_path, origin, 9000, 9001).configuration()
     loaded = load_settings(text, {}, {}, read_file=lambda _path: "", mode=0o600)
-    assert loaded.settings.origin.endpoint == origin.endpoint
+    assert loaded.settings.all_origins[0].endpoint == origin.endpoint
     assert loaded.warnings == ()
 
 

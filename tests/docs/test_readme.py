@@ -34,7 +34,7 @@ README: Final = (ROOT / "README.md").read_text()
 BENCHMARKS: Final = (ROOT / "docs" / "benchmarks.md").read_text()
 RECIPES: Final = (ROOT / "docs" / "recipes.md").read_text()
 PYTHON: Final = re.findall(r"^```python\n(.*?)^```$", README + RECIPES, re.MULTILINE | re.DOTALL)
-TOML: Final = re.findall(r"^```toml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+TOML: Final = re.findall(r"^```toml\n(.*?)^```$", README + RECIPES, re.MULTILINE | re.DOTALL)
 SHELL: Final = re.findall(r"^    (echo '\{.*)$", RECIPES, re.MULTILINE)
 KEY: Final = "train/tensors/00000.f32"
 CLIENTS: Final = {client.name: client for client in load_clients()}
@@ -191,7 +191,8 @@ async def test_osstorchconnector_reads_and_writes_tensors(tmp_path: Path) -> Non
 def test_the_configurations_are_accepted(example: str) -> None:
     if "[origin]" not in example:
         example += '\n[origin]\nendpoint = "https://s3.eu-west-1.amazonaws.com"\n[auth]\nmode = "open"\n'
-    load_settings(example, {"LAPTOP_SECRET": "secret"}, {}, str)
+    secrets = dict.fromkeys(("LAPTOP_SECRET", "TRAINER_SECRET", "OSS_ACCESS_KEY_SECRET"), "secret")
+    load_settings(example, secrets, {}, str)
 
 
 def test_the_minimal_file_is_the_one_that_is_shown() -> None:

@@ -210,8 +210,8 @@ class Bench:
         gauges = {
             "flights": len(parts.flights),
             "buffers": parts.budget.in_use - self.kept,
-            "reads at the origin": parts.origin.reads.in_use,
-            "writes at the origin": parts.origin.writes.in_use,
+            "reads at the origin": parts.origins.of(None).reads.in_use,
+            "writes at the origin": parts.origins.of(None).writes.in_use,
             "spool": parts.spool.in_use - self.kept,
             "tasks": len(parts.tasks),
         }

@@ -246,7 +246,9 @@ class FakeControl:
         fields = (DecidedField("freshness", "60s", 0, "**"), DecidedField("block", "1MiB", None, None))
         access = (GrantedAccess("trainer", ("read",), (0,)),)
         fresh = None if cached is None else True
-        return Explanation(bucket, key, fields, access, cached, False, fresh, None, "a hit")
+        return Explanation(
+            bucket, key, "https://s3.eu-west-1.amazonaws.com", fields, access, cached, False, fresh, None, "a hit"
+        )
 
     async def purge(self, bucket: str, prefix: str = "") -> Purged:
         self._note("purge", bucket, prefix)

@@ -4,6 +4,7 @@ from typing import Any, Self
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_request import OriginRequest
 from forebay.protocol.exchange import Request
 from forebay.protocol.operations import classify
@@ -53,10 +54,16 @@ class CannedResponse:
 class CannedOrigin:
     """Reads each request to its end and answers with the next of its answers."""
 
+    dialect = DIALECTS["aws"]
+
     def __init__(self, *answers: CannedResponse) -> None:
         self._answers = list(answers)
         self.requests: list[OriginRequest] = []
         self.bodies: list[bytes] = []
+
+    def of(self, _bucket: str | None) -> Self:
+        """As an `Origins` that it is the only origin of."""
+        return self
 
     async def send(self, request: OriginRequest) -> CannedResponse:
         self.requests.append(request)

@@ -142,8 +142,9 @@ class Rig:
         assert len(worker.parts.flights) == 0, worker.parts.flights
         assert worker.parts.budget.in_use == 0, worker.parts.budget
         assert worker.parts.tiers.memory.ahead.budget.in_use == 0, worker.parts.prefetcher
-        background = worker.parts.origin.reads.background
-        assert (background.in_use, background.waiting) == (0, 0), background
+        for origin in worker.parts.origins:
+            background = origin.client.reads.background
+            assert (background.in_use, background.waiting) == (0, 0), background
         assert len(worker.parts.upload_starts) == 0
         assert len(worker.parts.tasks) == 0
 

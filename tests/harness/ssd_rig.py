@@ -20,7 +20,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import Event, TierFailed
 from forebay.core.heads import Head, ObjectFacts, head_of
 from forebay.core.names import BlockId, Generation, ObjectName, Version
-from forebay.storage.cache_origin import CacheOrigin
+from forebay.storage.cache_origin import CacheOrigin, CacheOrigins
 from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.recovery import SsdOptions
 from forebay.storage.ssd.ssd_tier import SsdTier
@@ -79,7 +79,14 @@ def open_tier(
     observe = RecordedEvents() if events is None else events
     clock = clock or (lambda: now)
     return SsdTier.open(
-        path, capacity, origin, trusting_run(path), observe, family=family, options=options, clock=clock
+        path,
+        capacity,
+        CacheOrigins.single(origin),
+        trusting_run(path),
+        observe,
+        family=family,
+        options=options,
+        clock=clock,
     )
 
 

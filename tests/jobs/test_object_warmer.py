@@ -15,7 +15,7 @@ from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
 def object_warmer(rig: FetchRig, *, accelerate: bool = True) -> ObjectWarmer:
     rules = Rules([], replace(DECISION, accelerate=accelerate))
     turns = RequestTurns(8, "reads", rig.timers).background
-    return ObjectWarmer(rig.resolver, rig.block_source(deadline=5.0), turns, lambda: rules, Peers())
+    return ObjectWarmer(rig.resolver, rig.block_source(deadline=5.0), lambda _: turns, lambda: rules, Peers())
 
 
 async def test_only_blocks_not_yet_stored_count_as_warmed() -> None:

@@ -48,7 +48,9 @@ async def ahead_rig(*, ahead: int = 1 << 24, accelerate: bool = True, **settings
         rules = Rules([], replace(DECISION, accelerate=accelerate))
         turns = rig.reads.client.reads.background
         source = rig.block_source(deadline=5.0)
-        yield AheadRig(rig, Prefetcher(rig.resolver, source, turns, lambda: rules, rig.timers, count), counted)
+        yield AheadRig(
+            rig, Prefetcher(rig.resolver, source, lambda _: turns, lambda: rules, rig.timers, count), counted
+        )
         assert (turns.in_use, turns.waiting) == (0, 0)
 
 

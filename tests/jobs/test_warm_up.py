@@ -59,9 +59,11 @@ def warm_ups(
     origin_answers: bool = True,
 ) -> WarmUps:
     turns = RequestTurns(slots, "reads", rig.timers).background
-    warmer = ObjectWarmer(rig.resolver, rig.block_source(deadline=5.0), turns, lambda: Rules([], DECISION), Peers())
+    warmer = ObjectWarmer(
+        rig.resolver, rig.block_source(deadline=5.0), lambda _: turns, lambda: Rules([], DECISION), Peers()
+    )
     residency = (LastingResidency if is_lasting else CacheResidency)(rig.tiers, Peers())
-    services = WarmUpServices(list_objects, warmer, residency, rig.timers, lambda: origin_answers, lambda _: None)
+    services = WarmUpServices(list_objects, warmer, residency, rig.timers, lambda _: origin_answers, lambda _: None)
     return WarmUps(services, rig.tasks, lambda: rig.now, store)
 
 

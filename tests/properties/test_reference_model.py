@@ -160,7 +160,7 @@ class World:
         origin.store.create_bucket(bucket)
 
     def compose(self, settings: Settings) -> Parts:
-        run = begin_run(str(self.directory.with_name("state")), CacheOrigin.of(settings.origin.endpoint))
+        run = begin_run(str(self.directory.with_name("state")), CacheOrigin.of(settings.all_origins[0].endpoint))
         return compose(settings, Metrics(), lambda: self.now, run=run)
 
     async def close(self) -> None:
@@ -169,7 +169,7 @@ class World:
         assert self.parts.budget.in_use == 0
         if self.parts.tiers.ssd is not None:
             await self.parts.tiers.ssd.close()
-        await self.parts.origin.close()
+        await self.parts.origins.of(None).close()
 
     async def ask(self, method: str, name: str, *headers: tuple[str, str], body: bytes = b"") -> MemoryReply:
         return await handle_request(self.parts.gateway, method, path_of(self.bucket, name), headers, body)

@@ -12,6 +12,7 @@ from forebay.origin.credentials import ANONYMOUS
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.origins import Origins
 from forebay.request.forwarded_reads import ForwardedReads
 from forebay.request.oss_frontend import OssFrontend
 from forebay.write.forwarder import Forwarder
@@ -36,8 +37,9 @@ class Relayed:
 
     async def relay(self, client: OriginClient, method: str = "GET", target: str = LIST, body: bytes = b"") -> None:
         unused: Any = None
-        front = OssFrontend(client, Forwarder(client, unused, 1 << 20), unused, unused)
-        reads = ForwardedReads(client, front, sleep=self.sleep, jitter=lambda: 0.5)
+        origins = Origins.single(client)
+        front = OssFrontend(origins, Forwarder(origins, unused, 1 << 20), unused, unused)
+        reads = ForwardedReads(origins, front, sleep=self.sleep, jitter=lambda: 0.5)
         forward = make_forward_request(method, target, body)
         try:
             await reads.relay(forward, self.reply, self.record)

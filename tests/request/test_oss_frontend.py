@@ -39,7 +39,11 @@ class Response:
 class Origin:
     """Origin and forwarder in one: answers in turn, and keeps what was sent."""
 
-    region = "r"
+    def region_of(self, _bucket: str | None) -> str:
+        return "r"
+
+    def of(self, _bucket: str | None) -> "Origin":
+        return self
 
     def __init__(self, *responses: Response) -> None:
         self.responses, self.sent = list(responses), list[Any]()

@@ -191,7 +191,7 @@ async def test_refusal_of_an_unsigned_request_is_no_fault_of_forebay(tmp_path: P
         origin.is_public = lambda _: True
         refused = await ask(rig, "GET", TARGET)
         assert (refused.status, b"SignatureDoesNotMatch" in refused.body) == (403, True)
-        assert rig.parts.origin.credential_check.fault is None
+        assert rig.parts.origins.of(None).credential_check.fault is None
 
 
 async def test_warm_up_does_not_open_an_object(tmp_path: Path) -> None:

@@ -218,4 +218,4 @@ async def test_reader_without_buffer_memory_gets_slow_down(tmp_path: Path) -> No
         assert (later.status, bytes(later.body)) == (200, b"b" * MIB)
         await parts.tasks.wait_idle()
         assert (parts.budget.in_use, len(parts.flights)) == (0, 0)
-        await parts.origin.close()
+        await parts.origins.of(None).close()

@@ -122,7 +122,7 @@ async def test_unreachable_origin_is_reported(tmp_path: Path, caplog: pytest.Log
             answer = await rig.client().request(method, TARGET, (), body)
             assert (answer.status, error_code(answer)) == (503, "ServiceUnavailable")
             assert b"127.0.0.1" not in answer.body
-        await rig.parts.origin.probe()
+        await rig.parts.origins.of(None).probe()
         async with aiohttp.ClientSession() as session, session.get(f"{rig.admin}/readyz") as ready:
             assert ready.status == 503
             assert (await ready.json())["ready"] is False

@@ -291,7 +291,7 @@ async def test_a_prefix_is_warmed(tmp_path: Path) -> None:
         keys = [f"set/ü b+{number:04}" for number in range(1003)]
         for key in (*keys, "other"):
             origin.store.put("bucket", key, b"x")
-        listed = [each async for each in rig.parts.listing.list_objects("bucket", "set/")]
+        listed = [each async for each in rig.parts.origins.list_objects("bucket", "set/")]
         assert [each.key for each in listed] == keys
         assert origin.log.count("GET", "ListObjectsV2") == 2
 

@@ -149,7 +149,7 @@ async def test_response_without_a_body_releases_its_origin_slot(tmp_path: Path) 
             origin.store.put("bucket", f"{number}-empty", b"")
             assert (await client.request("GET", f"{key}-empty")).status == 200
             await rig.wait_idle()
-            assert rig.parts.origin.reads.in_use == 0
+            assert rig.parts.origins.of(None).reads.in_use == 0
 
 
 async def test_odd_keys_are_each_their_own(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ async def test_clients_of_both_dialects_are_not_blamed(
                 stats = await rig.worker.control.stats()
                 assert (stats.origin.state, stats.origin.credential) == ("reachable", "refused")
                 metrics = await rig.worker.control.metrics()
-                assert "forebay_origin_credential_refused 1.0" in metrics
+                assert 'forebay_origin_credential_refused{origin="default"} 1.0' in metrics
                 assert f'forebay_origin_credential_refusals_total{{code="{CODES[field]}"}}' in metrics
         lines = [line for line in caplog.messages if line.startswith("the origin refuses Forebay's key")]
         assert len(lines) == 1

@@ -57,7 +57,7 @@ class Clients:
 
     async def paced(self, count: int) -> None:
         """Runs the loop until so many uploads are on their way to the origin."""
-        await run_loop_until(lambda: self.rig.parts.origin.writes.paced >= count)
+        await run_loop_until(lambda: self.rig.parts.origins.of(None).writes.paced >= count)
 
 
 @asynccontextmanager
@@ -78,7 +78,7 @@ async def serving(
             async with asyncio.timeout(PATIENCE):
                 await run_loop_until(lambda: rig.worker.listener.requests.is_idle)
                 await rig.wait_idle()
-            turns = (rig.parts.origin.reads, rig.parts.origin.writes)
+            turns = (rig.parts.origins.of(None).reads, rig.parts.origins.of(None).writes)
             assert [(each.in_use, each.paced, each.waiting) for each in turns] == [(0, 0, 0)] * 2
             spools = (rig.parts.spool, rig.parts.upload_starts)
             assert [(len(each), each.in_use) for each in spools] == [(0, 0)] * 2
@@ -123,7 +123,7 @@ async def test_small_uploads_that_drip_take_no_turn(tmp_path: Path, count: int) 
             await clients.drip(put_of(rig.client(), number, MIB), 1 + number % 2000)
         await writes_succeed(rig.client(OTHER))
         await writes_succeed(rig.client())
-        assert (rig.parts.origin.writes.in_use, stored(origin)) == (0, [])
+        assert (rig.parts.origins.of(None).writes.in_use, stored(origin)) == (0, [])
         # Charged by what has come, not by what was announced: a cold read has the memory that it needs.
         assert 0 < rig.parts.upload_starts.in_use <= count * 2000
         origin.store.put_synthetic("bucket", "cold", 4 * MIB)
@@ -160,7 +160,7 @@ async def test_large_uploads_that_drip_leave_turns_to_others(tmp_path: Path) -> 
         await writes_succeed(rig.client())
         async with asyncio.timeout(PATIENCE):  # a large one, too, of another key
             assert (await rig.client(OTHER).send(put_of(rig.client(OTHER), 64, 3 * MIB))).status == 200
-        assert (rig.parts.origin.writes.paced, stored(origin)) == (36, ["drip-64"])
+        assert (rig.parts.origins.of(None).writes.paced, stored(origin)) == (36, ["drip-64"])
 
 
 def chunked_put(rig: Rig, number: int) -> RawRequest:
@@ -196,7 +196,7 @@ async def test_every_form_of_small_upload_takes_no_turn(
         for number in range(64):
             await clients.drip(request_of(rig, number), 100)
         await writes_succeed(rig.client())
-        assert (rig.parts.origin.writes.in_use, stored(origin)) == (0, [])
+        assert (rig.parts.origins.of(None).writes.in_use, stored(origin)) == (0, [])
 
 
 async def test_small_parts_that_drip_are_charged_as_they_arrive(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ async def test_small_parts_that_drip_are_charged_as_they_arrive(tmp_path: Path) 
 async def test_slow_uploads_end_only_where_others_wait(tmp_path: Path) -> None:
     timers = ManualTimers()
     async with serving(tmp_path, "", timers, origin="concurrency = 16") as (rig, origin, clients):
-        writes = rig.parts.origin.writes  # four, three of them paced, two of a key
+        writes = rig.parts.origins.of(None).writes  # four, three of them paced, two of a key
         slow = [await clients.drip(put_of(rig.client(), number, 2 * MIB), MIB + 300 * KIB) for number in range(2)]
         await clients.paced(2)
         timers.advance(30)
@@ -239,7 +239,7 @@ async def test_slow_uploads_end_only_where_others_wait(tmp_path: Path) -> None:
 async def test_slow_readers_of_passed_on_objects_leave_turns(tmp_path: Path) -> None:
     timers = ManualTimers()
     async with serving(tmp_path, PASSED_ON, timers, origin="concurrency = 16") as (rig, origin, clients):
-        reads = rig.parts.origin.reads  # 16, 12 of them paced, 9 of a key
+        reads = rig.parts.origins.of(None).reads  # 16, 12 of them paced, 9 of a key
         origin.store.put_synthetic("bucket", "passed-on/large", 64 * MIB)
         origin.store.put_synthetic("bucket", "cold", 4 * MIB)
         client = rig.client()

@@ -32,12 +32,14 @@ async def test_a_write_that_was_not_sent_forgets_nothing(tmp_path: Path, write: 
         Rig(origin.endpoint, origin.secret, tmp_path, ssd="64MiB", rest=IMMUTABLE) as rig,
     ):
         origin.store.put("bucket", "key", b"content")
-        client, breaker = rig.client(), rig.parts.origin.breaker
-        assert await rig.parts.origin.probe()  # the one at the start has ended: it would be taken for the next
+        client, breaker = rig.client(), rig.parts.origins.of(None).breaker
+        assert await rig.parts.origins.of(
+            None
+        ).probe()  # the one at the start has ended: it would be taken for the next
         assert (await client.request("GET", PATH)).body == b"content"
         await origin.refuse()
         origin.disconnect(idle_only=False)
-        assert not await rig.parts.origin.probe()  # and idle connections have been seen to end
+        assert not await rig.parts.origins.of(None).probe()  # and idle connections have been seen to end
         refused = await client.request(*write)
         for _ in range(10):
             breaker.failed()
@@ -46,7 +48,7 @@ async def test_a_write_that_was_not_sent_forgets_nothing(tmp_path: Path, write: 
         assert (refused.status, shut.status) == (503, 503)
         assert cache_status(await client.request("GET", PATH)) == (200, "hit-memory")
         await origin.listen()
-        assert await rig.parts.origin.probe()
+        assert await rig.parts.origins.of(None).probe()
         await rig.restart()
         assert cache_status(await rig.client().request("GET", PATH)) == (200, "hit-ssd")
 

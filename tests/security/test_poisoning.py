@@ -262,7 +262,7 @@ async def test_an_error_is_its_askers_own(scene: Scene) -> None:
             assert answer.status >= 400
             assert "Set-Cookie" not in answer.headers
         origin.faults.remove(rule)
-        rig.parts.origin.breaker.succeeded()
+        rig.parts.origins.of(None).breaker.succeeded()
         for secret in (READER, TRAINER):
             answer = await rig.client(secret).request("GET", f"/bucket/{key}")
             assert (answer.status, answer.body) == (200, CONTENT), status

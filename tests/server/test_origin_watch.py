@@ -9,6 +9,7 @@ import pytest
 from forebay.origin.credentials import StaticCredentials
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
+from forebay.origin.origins import Origins
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.server.origin_watch import OriginWatch
 from forebay.settings.loader import load_settings
@@ -40,7 +41,7 @@ async def test_the_credential_is_checked_where_it_is_used() -> None:
     theirs = 'origin_access_key = "there"\norigin_secret_key = "s"'
     others = load_settings(CONFIGURATION.format(id="trainer", more=theirs), {}, {}, str).settings
     async with FakeOrigin() as origin, client_of(origin) as client:
-        watch = OriginWatch(client)
+        watch = OriginWatch(Origins.single(client))
         await watch.look(others)
         assert client.credential_check.access_key is None
         assert watch.first_look.is_set()
@@ -53,7 +54,7 @@ async def test_nothing_signed_is_sent_to_an_origin_that_is_away() -> None:
     own = load_settings(CONFIGURATION.format(id="trainer", more=""), {}, {}, str).settings
     async with FakeOrigin() as origin, client_of(origin) as client:
         await origin.refuse()
-        watch = OriginWatch(client)
+        watch = OriginWatch(Origins.single(client))
         await watch.look(own)
         assert (client.breaker.reachable, client.credential_check.state) == (False, "unknown")
         assert watch.first_look.is_set()
@@ -62,7 +63,7 @@ async def test_nothing_signed_is_sent_to_an_origin_that_is_away() -> None:
 async def test_a_clients_key_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     async with FakeOrigin() as origin, client_of(origin) as client:
         shared = load_settings(CONFIGURATION.format(id=origin.secret.access, more=""), {}, {}, str).settings
-        watch = OriginWatch(client)
+        watch = OriginWatch(Origins.single(client))
         with caplog.at_level(logging.WARNING, "forebay"):
             await watch.look(shared)
             await watch.look(shared)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from forebay.server.self_checks import SelfCheck, check_disks, check_machine, check_origin_of, measure_ssd
+from forebay.server.self_checks import SelfCheck, check_disks, check_machine, check_origins_of, measure_ssd
 from forebay.settings.loader import load_settings
 from forebay.settings.model import Settings
 from harness.fake_origin import FakeOrigin
@@ -41,7 +41,7 @@ def states(checks: Iterable[SelfCheck]) -> list[tuple[str, str]]:
 
 
 async def origin_checks(settings: Settings) -> list[SelfCheck]:
-    return [check async for check in check_origin_of(settings)]
+    return [check async for check in check_origins_of(settings)]
 
 
 async def test_a_good_origin() -> None:

@@ -15,6 +15,7 @@ from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.server.ssd_attachment import SsdAttachment
 from forebay.settings.model import SsdSettings
+from forebay.storage.cache_origin import CacheOrigins
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.run_record import begin_run
 from forebay.storage.tiers import Tiers
@@ -35,7 +36,7 @@ class Attaching:
         self.attachment = SsdAttachment(
             self.tiers,
             SsdSettings(str(self.path), 64 * MIB),
-            ORIGIN,
+            CacheOrigins.single(ORIGIN),
             run,
             self.events,
             family=None,

@@ -65,8 +65,8 @@ def test_the_least_has_all_defaults() -> None:
     made = settings()
     assert made.server.listen == ListenAddress("127.0.0.1", 9000)
     assert made.server.admin == ListenAddress("127.0.0.1", 9001)
-    assert made.origin.credentials == ProviderChain()
-    assert (made.origin.connect_timeout, made.origin.max_run) == (5.0, 8 << 20)
+    assert made.all_origins[0].credentials == ProviderChain()
+    assert (made.all_origins[0].connect_timeout, made.fetch.max_run) == (5.0, 8 << 20)
     assert (made.memory.size, made.ssd, made.rules) == (1 << 30, None, ())
     assert made.auth.keys[0].secret == Secret("tell-nobody")
     assert made.limits.request_body == 5 << 30
@@ -96,8 +96,8 @@ def test_the_environment_alone_will_do() -> None:
         "T": "from-the-environment",
     }
     made = settings(None, environ)
-    assert made.origin.credentials == AnonymousAccess()
-    assert (made.origin.attempts, made.memory.size, made.memory.buffers) == (5, 2 << 30, 1 << 30)
+    assert made.all_origins[0].credentials == AnonymousAccess()
+    assert (made.all_origins[0].attempts, made.memory.size, made.memory.buffers) == (5, 2 << 30, 1 << 30)
     assert made.server.domains == ("a.internal", "b.internal")
     assert made.ssd is not None
     assert made.ssd.size == 10 << 30
@@ -226,7 +226,7 @@ REFUSED: Final = [
     ("[auth]\nmode = 1\n", "auth.mode", 1, '"keys" or "open"'),
     ('[limits]\nheader_size = "1KiB"\n', "limits.header_size", "1KiB", "from 4KiB to 1MiB"),
     ("[limits]\nrequests = 0\n", "limits.requests", 0, "from 1 to 1000000"),
-    ("[cache]\n", "cache", "cache", "known here: auth, limits, memory, origin, rules, server, ssd"),
+    ("[cache]\n", "cache", "cache", "known here: auth, limits, memory, origin, origins, rules, server, ssd"),
 ]
 
 
@@ -482,8 +482,8 @@ def test_all_problems_are_told_at_once() -> None:
     assert [line.partition(":")[0] for line in lines] == [
         "server.listn",
         "server.workers",
-        "origin.endpoint",
         "rules[0].freshness",
+        "origin.endpoint",
     ]
 
 
@@ -544,7 +544,7 @@ def test_a_secret_file_that_is_no_text() -> None:
 
 def test_credentials_of_the_origin() -> None:
     def credentials(text: str) -> object:
-        return settings(f'[origin]\nendpoint = "https://h"\n{text}\n{KEY}').origin.credentials
+        return settings(f'[origin]\nendpoint = "https://h"\n{text}\n{KEY}').all_origins[0].credentials
 
     static = StaticKey("AK", Secret("s"), None)
     assert credentials('access_key = "AK"\nsecret_key = "s"') == static
@@ -575,15 +575,15 @@ def test_credentials_of_the_origin() -> None:
     ],
 )
 def test_dialect_and_region_follow_from_the_endpoint(endpoint: str, dialect: str, region: str) -> None:
-    origin = settings(f'[origin]\nendpoint = "{endpoint}"\n{KEY}').origin
+    origin = settings(f'[origin]\nendpoint = "{endpoint}"\n{KEY}').all_origins[0]
     assert (origin.endpoint, origin.dialect, origin.region) == (endpoint.rstrip("/"), dialect, region)
-    said = settings(f'[origin]\nendpoint = "{endpoint}"\ndialect = "ceph"\nregion = "x"\n{KEY}').origin
+    said = settings(f'[origin]\nendpoint = "{endpoint}"\ndialect = "ceph"\nregion = "x"\n{KEY}').all_origins[0]
     assert (said.dialect, said.region) == ("ceph", "x")
 
 
 def test_a_region_of_oss_goes_without_its_prefix() -> None:
     text = f'[origin]\nendpoint = "https://store.example"\ndialect = "oss"\nregion = "oss-cn-beijing"\n{KEY}'
-    assert settings(text).origin.region == "cn-beijing"
+    assert settings(text).all_origins[0].region == "cn-beijing"
 
 
 def test_an_oss_origin_without_a_credential_is_warned_about() -> None:

@@ -13,17 +13,25 @@ def settings(text: str) -> Settings:
     return load_settings(text, {}, {}, str).settings
 
 
+def needs(made: Settings) -> bool:
+    return needs_own_credential(made, made.all_origins[0])
+
+
+def warning_of(made: Settings, access_key: str | None) -> str | None:
+    return shared_key_warning(made, made.all_origins[0], access_key)
+
+
 def test_keys_with_their_own_credential_need_no_other() -> None:
-    assert needs_own_credential(settings(OPEN + '[auth]\nmode = "open"\n'))
-    assert needs_own_credential(settings(OPEN + WITH_ITS_OWN + KEY))
-    assert not needs_own_credential(settings(OPEN + WITH_ITS_OWN))
+    assert needs(settings(OPEN + '[auth]\nmode = "open"\n'))
+    assert needs(settings(OPEN + WITH_ITS_OWN + KEY))
+    assert not needs(settings(OPEN + WITH_ITS_OWN))
 
 
 def test_a_clients_key_in_the_provider_chain_is_warned_of() -> None:
     chain = settings(OPEN + KEY)
-    assert shared_key_warning(chain, "AKIAOURS") is None
-    assert shared_key_warning(chain, None) is None
-    warning = shared_key_warning(chain, "trainer")
+    assert warning_of(chain, "AKIAOURS") is None
+    assert warning_of(chain, None) is None
+    warning = warning_of(chain, "trainer")
     assert warning is not None
     assert "trainer" in warning
     assert "AWS_*" in warning
@@ -31,4 +39,4 @@ def test_a_clients_key_in_the_provider_chain_is_warned_of() -> None:
 
 def test_a_configured_key_may_be_a_clients_too() -> None:
     fixed = OPEN + 'access_key = "trainer"\nsecret_key = "s"\n' + KEY
-    assert shared_key_warning(settings(fixed), "trainer") is None
+    assert warning_of(settings(fixed), "trainer") is None

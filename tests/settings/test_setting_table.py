@@ -7,6 +7,7 @@ import pytest
 from forebay.settings.assembly import default_dialect
 from forebay.settings.model import (
     AuthSettings,
+    FetchSettings,
     GrantSettings,
     KeySettings,
     LimitSettings,
@@ -23,6 +24,7 @@ from forebay.settings.value_types import SECRET
 MODELS = {
     "server": ServerSettings,
     "origin": OriginSettings,
+    "origins[]": OriginSettings,
     "memory": MemorySettings,
     "ssd": SsdSettings,
     "auth": AuthSettings,
@@ -42,17 +44,19 @@ def test_model_fields_and_settings_correspond(table: str) -> None:
     settings = {setting.path.removeprefix(f"{table}.") for setting in TABLE if setting.path.rpartition(".")[0] == table}
     secrets = {name for name in settings if f"{name}_env" in settings}
     settings -= {name + way for name in secrets for way in ("_env", "_file")}
-    if table == "origin":
+    if table in {"origin", "origins[]"}:
         settings = settings - CREDENTIALS | {"credentials"}
+    if table == "origin":
+        settings = settings - {field.name for field in fields(FetchSettings)} | {"name", "buckets"}
     if table == "auth.keys[]":
-        settings = {name for name in settings if not name.startswith("origin_")} | {"origin"}
+        settings = {name for name in settings if not name.startswith("origin_")} | {"origin", "origin_names"}
     names = {field.name for field in fields(MODELS[table])}
     assert settings == names - TABLES.get(table, set())
 
 
 def test_the_tables_are_those_of_the_model() -> None:
     assert {setting.path.rpartition(".")[0] for setting in TABLE} == set(MODELS)
-    assert set(SCHEMA) == {"server", "origin", "memory", "ssd", "auth", "rules", "limits"}
+    assert set(SCHEMA) == {"server", "origin", "origins", "memory", "ssd", "auth", "rules", "limits"}
 
 
 @pytest.mark.parametrize("setting", TABLE, ids=lambda setting: setting.path)
@@ -86,10 +90,13 @@ def test_what_may_change_without_a_restart() -> None:
         "server.cnames",
         "server.domains",
         "server.log_level",
-        "origin.profile",
-        "origin.access_key",
-        *(f"origin.{name}{form}" for name in ("secret_key", "session_token") for form in ("", "_env", "_file")),
-        "origin.anonymous",
+        *(f"{table}.{name}" for table in ("origin", "origins[]") for name in ("profile", "access_key", "anonymous")),
+        *(
+            f"{table}.{name}{form}"
+            for table in ("origin", "origins[]")
+            for name in ("secret_key", "session_token")
+            for form in ("", "_env", "_file")
+        ),
         "memory.size",
         "memory.buffers",
         "memory.ahead",

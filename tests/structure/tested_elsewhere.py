@@ -33,6 +33,7 @@ scenarios/test_plans.py                  jobs/plans/plan_runner
 scenarios/test_plans_of_a_node.py        jobs/plans/node_plans
 scenarios/test_recordings.py             jobs/recordings/kept_recordings jobs/recordings/recording_resource
 scenarios/test_recordings.py             request/reader_policy server/recording_parts
+scenarios/test_several_origins.py        origin/origins origin/bucket_union server/origin_composition
 request/test_resource_router.py          request/resource
 core/test_sweep.py                       core/timers
 datasets/test_data_sets.py               datasets/read_report
@@ -71,7 +72,7 @@ server/http/test_listener.py             server/http/request_service
 server/telemetry/test_log_file.py        server/telemetry/access_log
 server/test_worker.py                    server/composition server/config_source server/http/listening_sockets
 
-settings/test_loader.py                  settings/addresses settings/assembly settings/consistency_checks
+settings/test_loader.py                  settings/addresses settings/assembly
 settings/test_loader.py                  settings/freshness_values settings/path_checks settings/problems
 settings/test_loader.py                  settings/secret_lookup settings/settings_warnings settings/sources
 settings/test_loader.py                  settings/secret settings/tree_reader

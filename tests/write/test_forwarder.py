@@ -9,7 +9,6 @@ import pytest
 
 from forebay.core.errors import S3Error
 from forebay.core.fair_semaphore import FairSemaphore
-from forebay.origin.dialects import DIALECTS
 from forebay.protocol.body.checksums import Piece
 from forebay.storage.spool import Spool
 from forebay.write.forward_request import ForwardRequest
@@ -20,7 +19,6 @@ from harness.memory_exchange import MemoryBody
 
 
 class Origin(CannedOrigin):
-    dialect = DIALECTS["aws"]
     endpoint = type("Endpoint", (), {"scheme": "https"})
 
     def __init__(self) -> None:

@@ -82,6 +82,7 @@ S3_CODES: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
         "MethodNotAllowed": (405, "The method is not allowed on this resource."),
         "MissingContentLength": (411, "You must provide the Content-Length HTTP header."),
         "MissingRequestBodyError": (400, "Request body is empty."),
+        "NoSuchBucket": (404, "The bucket does not exist."),
         "NoSuchKey": (404, "The key does not exist."),
         "NoSuchUpload": (404, "The upload does not exist, or was completed or aborted."),
         "NotImplemented": (501, "This is not implemented by Forebay."),

@@ -6,7 +6,7 @@ hit or miss are named tuples, which are made in a third of the time.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from forebay.core.byte_ranges import Span
 from forebay.core.names import ObjectName
@@ -14,6 +14,15 @@ from forebay.core.request_record import CacheStatus
 
 CredentialState: TypeAlias = Literal["unknown", "accepted", "refused", "missing", "anonymous"]
 """Unknown: no probe was answered yet. Missing: there should be a key and is none. Anonymous: requests are unsigned."""
+
+DEFAULT_ORIGIN: Final = "default"
+"""The name of `[origin]`, in events, the log, the stats and the metrics."""
+
+
+def in_words(origin: str) -> str:
+    """What a sentence about an origin ends with: its name, in parentheses; nothing for `[origin]`."""
+    return "" if origin == DEFAULT_ORIGIN else f" (origin {origin})"
+
 
 TierName: TypeAlias = Literal["memory", "ssd"]
 
@@ -67,6 +76,7 @@ class OriginAnswered(NamedTuple):
     status: int
     seconds: float
     """Until the head of the response."""
+    origin: str = DEFAULT_ORIGIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,7 @@ class OriginFailed:
 
     operation: str
     reason: str
+    origin: str = DEFAULT_ORIGIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +105,7 @@ class OriginRetried:
     """A request to the origin is attempted again."""
 
     operation: str
+    origin: str = DEFAULT_ORIGIN
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from forebay.fetch.fetch_request import FetchRequest, ObjectView
 from forebay.fetch.flight import Flight, FlightRegistry
 from forebay.fetch.object_crc import ObjectCrc
 from forebay.fetch.run_reader import BlockStore, ChecksumMismatch, RunReader, RunSource, ThroughputFloor
-from forebay.origin.object_reads import OriginReads
+from forebay.origin.object_reads import ObjectReads
 from forebay.origin.read_outcomes import ObjectOpened
 from forebay.peers.owners import Peers
 from forebay.policy.coalescing import Run
@@ -38,7 +38,7 @@ class Fetcher:
 
     def __init__(
         self,
-        reads: OriginReads,
+        reads: ObjectReads,
         tiers: BlockStore,
         registry: FlightRegistry,
         budget: FairSemaphore,
@@ -145,7 +145,7 @@ class Fetcher:
             await reader.read(opened)
         except ChecksumMismatch as error:
             _log.warning("%s: %s; the object is forgotten", name.path, error.reason)
-            self._observe(OriginFailed("GetObject", error.reason))
+            self._observe(OriginFailed("GetObject", error.reason, self._source.reads.origin_of(name.bucket)))
             await self._tiers.forget(name)
             failure = error
         except ForebayError as error:

@@ -44,7 +44,7 @@ from forebay.core.timers import Timers
 from forebay.fetch.fetch_request import FetchRequest
 from forebay.fetch.flight import Flight
 from forebay.fetch.object_crc import ObjectCrc
-from forebay.origin.object_reads import OriginReads
+from forebay.origin.object_reads import ObjectReads
 from forebay.origin.origin_identity import request_credential
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from forebay.peers.owners import Peers
@@ -84,7 +84,7 @@ class ThroughputFloor:
 class RunSource:
     """What run readers read from, and report to."""
 
-    reads: OriginReads
+    reads: ObjectReads
     tiers: BlockStore
     peers: Peers
     tasks: TaskRegistry
@@ -235,7 +235,7 @@ class RunReader:
             return
         if not is_followed:
             self._end_response("ended")
-        elif self._source.reads.client.admits_hedge:
+        elif self._source.reads.admits_hedge(self._fetch.view.name.bucket):
             self._window.double()
             self._replacing = self._source.tasks.spawn(self._replace(self._position), f"replace {self!r}")
 

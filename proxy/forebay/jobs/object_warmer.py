@@ -67,19 +67,20 @@ def decode_progress(document: Document) -> WarmUpProgress:
 
 
 class ObjectWarmer:
-    """Warms objects. `rules` returns those in force."""
+    """Warms objects. `turns_of` returns those of the origin that has a bucket, or raises S3Error; `rules` those in
+    force."""
 
     def __init__(
         self,
         resolver: Resolver,
         source: BlockSource,
-        turns: BackgroundTurns,
+        turns_of: Callable[[str], BackgroundTurns],
         rules: Callable[[], Rules],
         peers: Peers,
     ) -> None:
         self._resolver = resolver
         self._source = source
-        self._turns = turns
+        self._turns_of = turns_of
         self._rules = rules
         self._peers = peers
         self._unflushed = 0
@@ -120,18 +121,20 @@ class ObjectWarmer:
     async def warm_here(
         self, name: ObjectName, group: str, start: int = 0, stop: int | None = None
     ) -> AsyncGenerator[WarmUpProgress]:
-        """Warms bytes of one object in this worker. Raises OriginError, Throttled."""
+        """Warms bytes of one object in this worker. Raises OriginError, Throttled, and S3Error for a bucket without an
+        origin."""
         decision = self._rules().decide(name)
         if not decision.accelerate:
             yield WarmUpProgress("problem", problem="no rule accelerates it")
             return
-        await self._turns.acquire(group)
+        turns = self._turns_of(name.bucket)
+        await turns.acquire(group)
         try:
             async with aclosing(self._warm(name, decision, start, stop)) as progresses:
                 async for progress in progresses:
                     yield progress
         finally:
-            self._turns.release(group)
+            turns.release(group)
 
     async def _warm(
         self, name: ObjectName, decision: Decision, start: int, stop: int | None

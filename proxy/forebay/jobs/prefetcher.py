@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 
 from forebay.core.byte_ranges import Span, blocks_touching
-from forebay.core.errors import ForebayError
+from forebay.core.errors import ForebayError, S3Error
 from forebay.core.events import BytesWarmed
 from forebay.core.names import BlockId, ObjectName
 from forebay.core.requester import requester
@@ -85,18 +85,18 @@ class Prefetcher:
         self,
         resolver: Resolver,
         source: BlockSource,
-        turns: BackgroundTurns,
+        turns_of: Callable[[str], BackgroundTurns],
         rules: Callable[[], Rules],
         timers: Timers,
         on_bytes: Callable[[str, int], None] = lambda _result, _size: None,
     ) -> None:
-        """`rules` returns those in force. `on_bytes(result, size)` is called with bytes that were "fetched" ahead, and
-        then "used" or "useless"."""
+        """`turns_of`: those of the origin that has a bucket; raises S3Error. `rules` returns those in force.
+        `on_bytes(result, size)` is called with bytes that were "fetched" ahead, and then "used" or "useless"."""
         self._resolver = resolver
         self._source = source
         self._tiers = source.tiers
         self._ahead = source.tiers.memory.ahead
-        self._turns = turns
+        self._turns_of = turns_of
         self._rules = rules
         self._timers = timers
         self._on_bytes = on_bytes
@@ -123,13 +123,17 @@ class Prefetcher:
             return AheadOutcome("refused", problem="no rule accelerates it")
         if not self._has_room(request, decision):
             return AheadOutcome("full")
-        await self._turns.acquire(request.group)
+        try:
+            turns = self._turns_of(request.name.bucket)
+        except S3Error as refused:
+            return AheadOutcome("refused", problem=str(refused))
+        await turns.acquire(request.group)
         try:
             return await self._fetch(request, decision)
         except ForebayError as failure:
             return AheadOutcome("failed", problem=str(failure))
         finally:
-            self._turns.release(request.group)
+            turns.release(request.group)
 
     def _has_room(self, request: AheadRequest, decision: Decision) -> bool:
         """Whether there is room, and demand leaves buffers to fetch through."""

@@ -73,8 +73,8 @@ class WarmUpServices:
     warmer: ObjectWarmer
     residency: CacheResidency
     timers: Timers
-    origin_answers: Callable[[], bool]
-    """Whether the origin answers requests, as far as is known."""
+    origin_answers: Callable[[str], bool]
+    """Whether the origin of a bucket answers requests, as far as is known."""
     on_object: Callable[[str], None]
     """Called for each object: "warmed" or "failed"."""
 
@@ -209,7 +209,7 @@ class WarmUpRun:
                 problem, may_retry = str(error), True
             except OriginUnreachable as error:
                 problem, may_retry = str(error), True
-                attempts += self._services.origin_answers()
+                attempts += self._services.origin_answers(entry.bucket)
             except PeerUnavailable as error:  # its owner has ended in the middle of it
                 problem, may_retry = str(error), True
                 attempts += 1

@@ -19,7 +19,7 @@ from forebay.core.names import ObjectName
 from forebay.metadata.negative_cache import NegativeCache
 from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion, SharedLookups
-from forebay.origin.object_reads import OriginReads
+from forebay.origin.object_reads import ObjectReads
 from forebay.origin.origin_identity import OriginIdentity, request_credential
 from forebay.origin.read_outcomes import ObjectOpened, Uncacheable
 from forebay.protocol.response_headers import checksums_missing
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 class ObjectChecksums:
     """Looks checksums up, once for all readers that want them."""
 
-    def __init__(self, reads: OriginReads, heads: ObjectHeads, lookups: SharedLookups) -> None:
+    def __init__(self, reads: ObjectReads, heads: ObjectHeads, lookups: SharedLookups) -> None:
         self._reads = reads
         self._heads = heads
         self._lookups = lookups

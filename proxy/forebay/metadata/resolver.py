@@ -44,7 +44,7 @@ from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.permissions import Permissions
 from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion, SharedLookup, SharedLookups
 from forebay.metadata.staged_objects import StagedObjects
-from forebay.origin.object_reads import OriginReads
+from forebay.origin.object_reads import ObjectReads
 from forebay.origin.origin_identity import OriginIdentity, request_credential
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from forebay.peers.owners import LookupStatus, Owner, OwnerResponse, Peers
@@ -81,7 +81,7 @@ class Resolver:
 
     def __init__(
         self,
-        reads: OriginReads,
+        reads: ObjectReads,
         fetcher: Fetcher,
         heads: ObjectHeads,
         lookups: SharedLookups,

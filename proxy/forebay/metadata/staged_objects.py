@@ -17,7 +17,7 @@ from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.object_heads import ObjectHeads
-from forebay.origin.object_reads import OriginReads
+from forebay.origin.object_reads import ObjectReads
 from forebay.origin.origin_identity import OriginIdentity, request_credential
 from forebay.origin.read_outcomes import ObjectOpened
 from forebay.peers.frames import Document
@@ -58,7 +58,7 @@ def decode_staged(document: Document) -> StagedBody:
 class StagedObjects:
     """Installs staged bodies. Knows the installations under way, by object."""
 
-    def __init__(self, reads: OriginReads, tiers: Tiers, heads: ObjectHeads, tasks: TaskRegistry, peers: Peers) -> None:
+    def __init__(self, reads: ObjectReads, tiers: Tiers, heads: ObjectHeads, tasks: TaskRegistry, peers: Peers) -> None:
         self._reads = reads
         self._tiers = tiers
         self._heads = heads

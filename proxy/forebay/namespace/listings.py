@@ -152,7 +152,7 @@ class Listings:
         return answer
 
     async def _answer(self, query: ListingQuery, scope: ListingScope) -> ListingAnswer | None:
-        if query.max_keys == 0 and self._pages.speaks_oss:
+        if query.max_keys == 0 and self._pages.speaks_oss(query.bucket):
             return None
         source: CacheStatus = "hit-ssd"
         deadline = asyncio.get_running_loop().time() + self._wait

@@ -9,8 +9,8 @@ Sent with Forebay's own credential.
 from typing import Final
 
 from forebay.core.errors import MalformedXml, OriginBroken, OriginError
-from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_request import OriginRequest
+from forebay.origin.origins import Origins
 from forebay.origin.read_attempts import ReadAttempts
 from forebay.protocol.xml.listed_page import MAX_PAGE_BYTES, ListedEntries, ListingForm, read_page
 from forebay.protocol.xml.s3_documents import embedded_error
@@ -21,13 +21,12 @@ OPERATION: Final = "ListObjectsV2"
 class OriginPages:
     """Requests pages. Keeps no state."""
 
-    def __init__(self, origin: OriginClient) -> None:
-        self._origin = origin
+    def __init__(self, origins: Origins) -> None:
+        self._origins = origins
 
-    @property
-    def speaks_oss(self) -> bool:
-        """Whether the origin is OSS, which refuses a page of no keys."""
-        return self._origin.dialect.speaks_oss
+    def speaks_oss(self, bucket: str) -> bool:
+        """Whether the origin of `bucket` is OSS, which refuses a page of no keys. Raises S3Error NoSuchBucket."""
+        return self._origins.of(bucket).dialect.speaks_oss
 
     async def fetch(self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int) -> ListedEntries:
         """The entries of `bucket` under `prefix` behind `after`, at most `limit`. `form` learns from the page.
@@ -44,10 +43,10 @@ class OriginPages:
         if after:
             query.append(("start-after", after))
         request = OriginRequest("GET", bucket, query=tuple(query), operation=OPERATION)
-        attempts = ReadAttempts(self._origin, OPERATION)
+        attempts = ReadAttempts(self._origins.of(bucket), OPERATION)
         while True:
             try:
-                async with await self._origin.send(request) as response:
+                async with await self._origins.send(request) as response:
                     if await attempts.is_repeated(response):
                         continue
                     body = await response.read(MAX_PAGE_BYTES)

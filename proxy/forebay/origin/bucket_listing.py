@@ -121,7 +121,7 @@ class BucketListing:
         return OriginBroken(f"the origin answered {explained}")
 
     def _failed(self, reason: str) -> None:
-        self._origin.observe(OriginFailed(_OPERATION, reason))
+        self._origin.observe(OriginFailed(_OPERATION, reason, self._origin.name))
 
     async def _botocore_client(self) -> Any:
         async with self._connecting:

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from forebay.core.errors import OriginCredentialFault, OriginError
-from forebay.core.events import CredentialState
+from forebay.core.events import DEFAULT_ORIGIN, CredentialState, in_words
 from forebay.core.task_registry import TaskRegistry
 from forebay.origin.credential_refusal import CredentialRefusal, refused_credential
 from forebay.origin.credentials import Credentials
@@ -48,9 +48,11 @@ class CredentialCheck:
         *,
         clock: Callable[[], float],
         monotonic: Callable[[], float],
+        origin: str = DEFAULT_ORIGIN,
     ) -> None:
         """`send`: sends a probe signed with the key; returns its refusal, or raises ConnectionFault or OriginError when
-        the response says nothing of the key. `clock`: seconds since the epoch."""
+        the response says nothing of the key. `clock`: seconds since the epoch. `origin`: its name."""
+        self._of = in_words(origin)
         self.credentials = credentials
         self._send, self._region, self._clock, self._monotonic = send, region, clock, monotonic
         self._tasks = TaskRegistry()
@@ -119,7 +121,7 @@ class CredentialCheck:
             if credentials is self.credentials:
                 self._last_news = self._monotonic()
                 if self.state != "missing":
-                    _log.warning("%s", missing.reason)
+                    _log.warning("%s%s", missing.reason, self._of)
                 self.state, self.fault, self._is_faulty = "missing", missing, True
             return
         except (ConnectionFault, OriginError):
@@ -139,7 +141,7 @@ class CredentialCheck:
     def _accept(self) -> None:
         if self._is_faulty:
             self._is_faulty = False
-            _log.info("the origin accepts Forebay's key %s", self.access_key or "again")
+            _log.info("the origin accepts Forebay's key %s%s", self.access_key or "again", self._of)
             self._logged.clear()
         self.state, self.fault = "accepted", None
 
@@ -154,4 +156,4 @@ class CredentialCheck:
         if len(self._logged) >= _MAX_LOGGED:
             self._logged.clear()
         self._logged[about] = now
-        _log.warning("%s", fault.reason)
+        _log.warning("%s%s", fault.reason, self._of)

@@ -11,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, Literal, NamedTuple, assert_never
+from typing import Final, Literal, NamedTuple, Protocol, assert_never
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, OriginError, VersionChanged
@@ -40,8 +40,35 @@ REFUSAL_LIMIT: Final = 64 * 1024
 """Bytes of a refusal's body that are passed on. Error documents have a few hundred."""
 
 
+class ObjectReads(Protocol):
+    """Opens reads: at one origin, or at the one that has the bucket (forebay.origin.origins)."""
+
+    async def open_read(
+        self,
+        name: ObjectName,
+        span: Span | None,
+        *,
+        method: Literal["GET", "HEAD"] = "GET",
+        pin: Version | None = None,
+        if_none_match: Version | None = None,
+        version_id: str | None = None,
+        credential: RequestCredential | None = None,
+        is_hedge: bool = False,
+    ) -> ReadOutcome:
+        """See OriginReads."""
+        ...
+
+    def admits_hedge(self, bucket: str) -> bool:
+        """Whether a hedge of a read in `bucket` would be sent now."""
+        ...
+
+    def origin_of(self, bucket: str) -> str:
+        """The name of the origin that has `bucket`."""
+        ...
+
+
 class OriginReads:
-    """Reads through one OriginClient. Without state of its own."""
+    """Reads through one OriginClient. Without state of its own. Implements ObjectReads."""
 
     def __init__(
         self,
@@ -86,6 +113,14 @@ class OriginReads:
             raise ValueError("a span has bytes, and a HEAD takes none")
         read = OriginRead(method, span, pin, if_none_match, version_id)
         return await _Read(self, name, read, credential, is_hedge=is_hedge).open()
+
+    def admits_hedge(self, _bucket: str) -> bool:
+        """Whether a hedge would be sent now."""
+        return self.client.admits_hedge
+
+    def origin_of(self, _bucket: str) -> str:
+        """The client's name."""
+        return self.client.name
 
 
 class _Read:
@@ -133,7 +168,7 @@ class _Read:
                 raise VersionChanged("the pinned version is not the current one")
             case InvalidResponse():
                 response.close()
-                self._client.observe(OriginFailed(self._operation, verdict.reason))
+                self._client.observe(OriginFailed(self._operation, verdict.reason, self._client.name))
                 await self._attempts.pause_or_raise(OriginBroken(verdict.reason))
                 return await self.open()
             case _:

@@ -26,6 +26,7 @@ from yarl import URL
 
 from forebay.core.errors import OriginBroken, OriginUnreachable, S3Error
 from forebay.core.events import (
+    DEFAULT_ORIGIN,
     Observe,
     OriginAnswered,
     OriginFailed,
@@ -79,8 +80,10 @@ class OriginClient:
         timers: Timers | None = None,
         ca_file: str | None = None,
         user_agent: str = _USER_AGENT,
+        name: str = DEFAULT_ORIGIN,
     ) -> None:
-        """`timers`: of the pace of clients, None for the running loop."""
+        """`timers`: of the pace of clients, None for the running loop. `name`: in the log, stats and metrics."""
+        self.name = name
         self.endpoint = parse_endpoint(endpoint, dialect)
         self.region = region
         self.dialect = dialect
@@ -108,8 +111,10 @@ class OriginClient:
             monotonic=monotonic,
             sleep=sleep,
         )
-        self.credential_check = CredentialCheck(credentials, self.judge_key, region, clock=clock, monotonic=monotonic)
-        self._oss = OssAdapter(self._send, region, observe) if dialect.speaks_oss else None
+        self.credential_check = CredentialCheck(
+            credentials, self.judge_key, region, clock=clock, monotonic=monotonic, origin=name
+        )
+        self._oss = OssAdapter(self._send, region, observe, name) if dialect.speaks_oss else None
 
     async def send(self, request: OriginRequest) -> OriginResponse:
         """Send one signed request; returns with the head of its response, whatever the status.
@@ -144,6 +149,7 @@ class OriginClient:
                 outgoing=body,
                 turn=turn,
                 observe=self.observe,
+                origin=self.name,
                 length=length,
             )
         except BaseException:
@@ -207,10 +213,10 @@ class OriginClient:
             except ConnectionFault as fault:
                 if body is not None and body.failure is not None:
                     raise body.failure from None
-                self.observe(OriginFailed(request.operation, fault.error.reason))
+                self.observe(OriginFailed(request.operation, fault.error.reason, self.name))
                 if repeatable and fault.lost and not fresh:
                     fresh = True
-                    self.observe(OriginRetried(request.operation))
+                    self.observe(OriginRetried(request.operation, self.name))
                     continue
                 self.breaker.failed((request.bucket, request.key) if fault.connected else None)
                 self._reachability.watch()
@@ -220,7 +226,7 @@ class OriginClient:
             self.breaker.succeeded()
             if response.status < 300 and request.credential is None:
                 self.credential_check.succeeded(started)
-            self.observe(OriginAnswered(request.operation, response.status, self.monotonic() - started))
+            self.observe(OriginAnswered(request.operation, response.status, self.monotonic() - started, self.name))
             return self._verify_framing(request, response)
 
     def _verify_framing(self, request: OriginRequest, response: TransportResponse) -> TransportResponse:
@@ -232,7 +238,7 @@ class OriginClient:
             and hdrs.TRANSFER_ENCODING not in response.headers
         ):
             response.close()
-            self.observe(OriginFailed(request.operation, "an answer without an end"))
+            self.observe(OriginFailed(request.operation, "an answer without an end", self.name))
             raise OriginBroken("an answer without an end")
         return response
 
@@ -244,7 +250,7 @@ class OriginClient:
             length = partial_length(",".join(requested) or None, response.headers, is_part=is_part)
         except OriginBroken as broken:
             response.close()
-            self.observe(OriginFailed(request.operation, broken.reason))
+            self.observe(OriginFailed(request.operation, broken.reason, self.name))
             raise
         return None if hdrs.CONTENT_LENGTH in response.headers else length
 

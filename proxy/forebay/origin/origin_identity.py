@@ -12,6 +12,8 @@ class OriginIdentity:
 
     id: str
     credentials: Credentials
+    origins: tuple[str, ...] = ()
+    """The names of the origins where it is used, Forebay's own at the others; none named: all of them."""
 
 
 async def request_credential(identity: OriginIdentity | None) -> RequestCredential | None:

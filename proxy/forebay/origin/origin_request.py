@@ -45,6 +45,8 @@ class OriginRequest:
     """The label for events and metrics: the API's name."""
     credential: RequestCredential | None = None
     """None: the origin client's own."""
+    listed_origins: tuple[str, ...] = ()
+    """Of a ListBuckets: the origins whose buckets are listed; none named: all of them."""
     is_hedge: bool = False
     """Whether it repeats a read that is late (forebay.origin.hedging): over a new connection, and only if it need not
     wait for a turn."""

@@ -11,7 +11,7 @@ from typing import Self
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.core.errors import OriginBroken, OriginError
-from forebay.core.events import Observe, OriginFailed
+from forebay.core.events import DEFAULT_ORIGIN, Observe, OriginFailed
 from forebay.core.heads import HeaderPairs
 from forebay.origin.http.outgoing_body import OutgoingBody
 from forebay.origin.http.transport_response import TransportResponse
@@ -46,6 +46,7 @@ class OriginResponse:
         "_missing",
         "_observe",
         "_operation",
+        "_origin",
         "_outgoing",
         "_response",
         "_sent",
@@ -63,6 +64,7 @@ class OriginResponse:
         outgoing: OutgoingBody | None,
         turn: Turn,
         observe: Observe,
+        origin: str = DEFAULT_ORIGIN,
         length: int | None = None,
     ) -> None:
         """`length`: of the body, where its framing does not tell it."""
@@ -71,6 +73,7 @@ class OriginResponse:
         self._outgoing = outgoing
         self._turn = turn
         self._observe = observe
+        self._origin = origin
         self._ended = False
         self._buffered = b""
         self._expected: ExpectedCrc64 | None = None
@@ -156,13 +159,13 @@ class OriginResponse:
 
     def _broken(self, reason: str) -> OriginBroken:
         self.close()
-        self._observe(OriginFailed(self._operation, reason))
+        self._observe(OriginFailed(self._operation, reason, self._origin))
         return OriginBroken(reason)
 
     def _fail(self, failure: BaseException) -> None:
         self.close()
         if isinstance(failure, OriginError):
-            self._observe(OriginFailed(self._operation, failure.reason))
+            self._observe(OriginFailed(self._operation, failure.reason, self._origin))
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while piece := await self.next_piece():

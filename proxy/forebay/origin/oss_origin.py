@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from forebay.core.cooperative import CooperativeWork, run_cooperatively
 from forebay.core.errors import MalformedOssDocument, OriginBroken, S3Error
-from forebay.core.events import Observe, OriginFailed
+from forebay.core.events import DEFAULT_ORIGIN, Observe, OriginFailed
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origin_response import ExpectedCrc64, OriginResponse
 from forebay.protocol.body.crc64 import combine, crc64
@@ -47,10 +47,11 @@ SendOss: TypeAlias = Callable[[OriginRequest], Awaitable[OriginResponse]]
 class OssAdapter:
     """Sends S3's requests in OSS's terms. `send_oss` sends a request that is in them already."""
 
-    def __init__(self, send_oss: SendOss, region: str, observe: Observe) -> None:
+    def __init__(self, send_oss: SendOss, region: str, observe: Observe, origin: str = DEFAULT_ORIGIN) -> None:
         self.send_oss = send_oss
         self._region = region.removeprefix("oss-")
         self._observe = observe
+        self._origin = origin
         self._parts = PartCrc64Table()
 
     async def send(self, request: OriginRequest) -> OriginResponse:
@@ -153,7 +154,7 @@ class OssAdapter:
             raise self._broken(request.operation, _WRONG_CRC64)
 
     def _broken(self, operation: str, reason: str) -> OriginBroken:
-        self._observe(OriginFailed(operation, reason))
+        self._observe(OriginFailed(operation, reason, self._origin))
         return OriginBroken(reason)
 
 

@@ -67,5 +67,5 @@ class ReadAttempts:
 
     async def _pause(self, delay: float) -> None:
         self._attempt += 1
-        self._client.observe(OriginRetried(self._operation))
+        self._client.observe(OriginRetried(self._operation, self._client.name))
         await self._sleep(delay)

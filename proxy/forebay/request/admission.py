@@ -31,6 +31,7 @@ from forebay.core.names import is_reserved
 from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import RESOURCE_LISTINGS, Permit, Principal, authorise
+from forebay.policy.origin_routes import SINGLE_ORIGIN, OriginRoutes
 from forebay.policy.rules import Decision, Rules
 from forebay.protocol.copy_source import parse_copy_source
 from forebay.protocol.header_map import Headers
@@ -52,12 +53,26 @@ class GatewayPolicy:
     rules: Rules
     domains: tuple[str, ...]
     cnames: Mapping[str, str]
-    has_oss_origin: bool = False
-    """Whether the origin is OSS, whose ETags are passed as they are to clients that speak OSS."""
+    routes: OriginRoutes = SINGLE_ORIGIN
+    oss_origins: frozenset[int] = frozenset()
+    """The origins that are OSS, whose ETags are passed as they are to clients that speak OSS: by `routes`."""
     answers_pages: bool = False
     """Whether requests of web pages get the CORS headers of the bucket, and preflights are answered."""
     isolation_headers: HeaderPairs = ()
     """Headers of every response, which keep browsers from treating objects as pages; none where requests are signed."""
+
+    def has_oss_origin(self, bucket: str | None) -> bool:
+        """Whether the origin of `bucket` is OSS. None, for requests about no bucket: whether every origin is."""
+        if bucket is None:
+            return len(self.oss_origins) == len(self.routes.names)
+        return self.routes.position_of(bucket) in self.oss_origins
+
+    def identity_of(self, principal: str, bucket: str | None) -> OriginIdentity | None:
+        """Whose credential the principal's requests about `bucket` carry; None for Forebay's own."""
+        identity = self.keyring.origin_identities.get(principal)
+        if identity is None or not identity.origins or bucket is None:
+            return identity
+        return identity if self.routes.name_of(bucket) in identity.origins else None
 
 
 class Admission(NamedTuple):
@@ -144,7 +159,7 @@ def _in_s3_terms(
     if signed is not None and isinstance(signed, SignedOss) is not oss:
         # What the signature of one dialect covers is not what the other obeys.
         raise S3Error("InvalidArgument", "A request is signed in the dialect that it speaks.")
-    return to_s3_request(method, target, headers, origin_is_oss=policy.has_oss_origin) if oss else None
+    return to_s3_request(method, target, headers, origin_is_oss=policy.has_oss_origin(target.bucket)) if oss else None
 
 
 def _authorised(
@@ -170,7 +185,7 @@ def _authorised(
     decision = policy.rules.decide(target.name) if target.key is not None else None
     if record is not None and decision is not None:
         record.rule = decision.rule
-    identity = policy.keyring.origin_identities.get(principal.id)
+    identity = policy.identity_of(principal.id, target.bucket)
     return Admission(
         policy, method, target, headers, principal, signed, oss_request, operation, permit, decision, identity
     )

@@ -14,8 +14,8 @@ from typing import Final
 from forebay.core.errors import ForebayError, MalformedXml
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
-from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_request import OriginRequest
+from forebay.origin.origins import Origins
 from forebay.protocol.xml.cors_document import MAX_SIZE, CorsRule, read_cors_rules
 
 LIFETIME: Final = 60.0
@@ -34,10 +34,8 @@ Rules = tuple[CorsRule, ...]
 class BucketCors:
     """Implements forebay.write.invalidation.Joinable: the name of a bucket's configuration has an empty key."""
 
-    def __init__(
-        self, origin: OriginClient, tasks: TaskRegistry, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._origin, self._tasks, self._monotonic = origin, tasks, monotonic
+    def __init__(self, origins: Origins, tasks: TaskRegistry, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._origins, self._tasks, self._monotonic = origins, tasks, monotonic
         self._known: OrderedDict[str, tuple[Rules, float]] = OrderedDict()
         self._fetches: dict[str, asyncio.Task[Rules | None]] = {}
 
@@ -82,7 +80,7 @@ class BucketCors:
         """The rules; None if the origin did not say."""
         request = OriginRequest("GET", bucket, query=(("cors", ""),), operation="GetBucketCors")
         try:
-            async with await self._origin.send(request) as answer:
+            async with await self._origins.send(request) as answer:
                 if answer.status == 200:
                     return read_cors_rules(await answer.read(MAX_SIZE))
                 return () if answer.status < 500 else None

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from forebay.core.errors import OriginError
 from forebay.core.request_record import RequestRecord
-from forebay.origin.origin_client import OriginClient
+from forebay.origin.origins import Origins
 from forebay.origin.read_attempts import ReadAttempts
 from forebay.protocol.exchange import Reply
 from forebay.request.oss_frontend import OssFrontend
@@ -26,17 +26,19 @@ class ForwardedReads:
 
     def __init__(
         self,
-        origin: OriginClient,
+        origins: Origins,
         oss_frontend: OssFrontend,
         *,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self._origin, self._oss_frontend, self._sleep, self._jitter = origin, oss_frontend, sleep, jitter
+        self._origins, self._oss_frontend, self._sleep, self._jitter = origins, oss_frontend, sleep, jitter
 
     async def relay(self, forward: ForwardRequest, reply: Reply, record: RequestRecord) -> None:
         """Answer the read. Raises S3Error, OriginError, Throttled, and ConnectionError for a client that has left."""
-        attempts = ReadAttempts(self._origin, forward.operation.name, sleep=self._sleep, jitter=self._jitter)
+        attempts = ReadAttempts(
+            self._origins.of(forward.target.bucket), forward.operation.name, sleep=self._sleep, jitter=self._jitter
+        )
         repeatable = not forward.request.has_body  # a body is read once
         while True:
             record.step = "origin"

@@ -154,6 +154,9 @@ class Gateway:
     ) -> None:
         """Answer `request` from the cache where its admission allows it, else have the origin answer it."""
         requester.set(admission.principal.id)
+        bucket = admission.target.bucket
+        if bucket is not None and admission.policy.routes.position_of(bucket) is None:
+            raise S3Error("NoSuchBucket", "No origin is configured for this bucket.", BucketName=bucket)
         if admission.headers is not request.headers:  # translated, or hoisted: most requests are neither
             request = replace(request, headers=admission.headers, oss_request=admission.oss_request)
         if isinstance(reply, OssReply):

@@ -16,9 +16,9 @@ from forebay.core.names import ObjectName
 from forebay.core.request_record import RequestRecord
 from forebay.metadata.permissions import Permissions
 from forebay.namespace.namespace_owners import NodeListings
-from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_identity import OriginIdentity, request_credential
 from forebay.origin.origin_request import OriginRequest
+from forebay.origin.origins import Origins
 from forebay.policy.freshness import requests_revalidation
 from forebay.protocol.exchange import Reply, Request
 from forebay.protocol.forwarded_headers import forwarded_query
@@ -36,13 +36,13 @@ class ListingReader:
     def __init__(
         self,
         listings: NodeListings,
-        origin: OriginClient,
+        origins: Origins,
         permissions: Permissions,
         fences: Fences,
         clock: Callable[[], float],
     ) -> None:
         self._listings = listings
-        self._origin = origin
+        self._origins = origins
         self.permissions = permissions
         self._fences = fences
         self._clock = clock
@@ -92,7 +92,7 @@ class ListingReader:
             operation="ListObjectsV2",
             credential=await request_credential(identity),
         )
-        async with await self._origin.send(request) as response:
+        async with await self._origins.send(request) as response:
             if response.status != 200:
                 self.permissions.revoke(identity, name)
                 return False

@@ -22,10 +22,10 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import MalformedXml, OriginBroken, OriginError, S3Error
 from forebay.core.request_record import RequestRecord
-from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_identity import OriginIdentity, request_credential
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origin_response import OriginResponse
+from forebay.origin.origins import Origins
 from forebay.protocol.exchange import BytesBody, ObjectReply, Request
 from forebay.protocol.header_map import Headers
 from forebay.protocol.oss.oss_documents import MAX_SIZE, OssLocation, creation_date_of, read_origin_document
@@ -53,9 +53,9 @@ class OssFrontend:
     """Serves clients that speak OSS. Keeps no state of a request."""
 
     def __init__(
-        self, origin: OriginClient, forwarder: Forwarder, length_spooler: LengthSpooler, uploads: MultipartRegistry
+        self, origins: Origins, forwarder: Forwarder, length_spooler: LengthSpooler, uploads: MultipartRegistry
     ) -> None:
-        self._origin = origin
+        self._origins = origins
         self._forwarder = forwarder
         self._length_spooler = length_spooler
         self._uploads = uploads
@@ -64,10 +64,10 @@ class OssFrontend:
         self, inner: ObjectReply, request: Request, target: Target | None, record: RequestRecord
     ) -> OssReply:
         """A reply that translates into OSS's terms. `target` None: it was not parsed."""
-        host = request.host
-        if target is not None and target.bucket is not None:
-            host = host.removeprefix(f"{target.bucket}.")
-        return OssReply(inner, request.method, record, OssLocation(self._origin.region, host))
+        host, bucket = request.host, target.bucket if target is not None else None
+        if bucket is not None:
+            host = host.removeprefix(f"{bucket}.")
+        return OssReply(inner, request.method, record, OssLocation(self._origins.region_of(bucket), host))
 
     def allow_lookups(self, reply: OssReply, bucket: str | None, identity: OriginIdentity | None) -> None:
         """Let the reply to an admitted request look facts about `bucket` up at the origin, as `identity`."""
@@ -118,7 +118,9 @@ class OssFrontend:
                 raise S3Error("InvalidArgument", "Either all parts are completed, or those that are listed.")
             body = await run_cooperatively(write_completion_cooperatively(await self._list_parts(forward)))
         else:
-            body = await run_cooperatively(s3_request_document(oss_request, body, self._origin.region))
+            body = await run_cooperatively(
+                s3_request_document(oss_request, body, self._origins.region_of(forward.target.bucket))
+            )
         return replace(forward, request=_with_document(forward.request, body))
 
     async def _list_parts(self, forward: ForwardRequest) -> list[UploadedPart]:
@@ -140,7 +142,7 @@ class OssFrontend:
     async def _fetch_document(self, request: OriginRequest, identity: OriginIdentity | None) -> Element | None:
         """The document that the origin answers with; None for a 404."""
         request = replace(request, credential=await request_credential(identity))
-        async with await self._origin.send(request) as answer:
+        async with await self._origins.send(request) as answer:
             if answer.status == 404:
                 return None
             if answer.status != 200:
@@ -152,13 +154,13 @@ class OssFrontend:
 
     async def _fetch_status(self, request: OriginRequest, identity: OriginIdentity | None) -> int:
         request = replace(request, credential=await request_credential(identity))
-        async with await self._origin.send(request) as answer:
+        async with await self._origins.send(request) as answer:
             return answer.status
 
     async def _fetch_creation_date(self, bucket: str, identity: OriginIdentity | None) -> str | None:
         request = OriginRequest("GET", operation="ListBuckets", credential=await request_credential(identity))
         try:
-            async with await self._origin.send(request) as answer:
+            async with await self._origins.of(bucket).send(request) as answer:
                 if answer.status != 200:
                     return None
                 return creation_date_of(read_origin_document(await answer.read(MAX_SIZE)), bucket)

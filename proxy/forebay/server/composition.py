@@ -18,7 +18,7 @@ from pathlib import Path
 
 from aiohttp import http_parser
 
-from forebay.core.events import Observe, OwnerMissed
+from forebay.core.events import OwnerMissed
 from forebay.core.fair_semaphore import FairSemaphore, SemaphoreShare
 from forebay.core.fences import Fences, InDoubtWrites
 from forebay.core.read_stream import ReadStream
@@ -57,16 +57,11 @@ from forebay.metadata.staged_objects import StagedObjects
 from forebay.namespace.listings import Listings
 from forebay.namespace.namespace_owners import NodeListings
 from forebay.namespace.origin_pages import OriginPages
-from forebay.origin.bucket_listing import BucketListing
-from forebay.origin.dialects import DIALECTS
-from forebay.origin.hedging import Hedging
-from forebay.origin.object_reads import OriginReads
-from forebay.origin.origin_client import OriginClient
-from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.origins import Origins
 from forebay.peers.node_reads import NodeReads
 from forebay.peers.owners import Peers
 from forebay.policy.coalescing import FetchBounds
-from forebay.policy.part_coalescing import MIN_PART_SIZE
+from forebay.policy.origin_routes import routes_of
 from forebay.request.admission import GatewayPolicy
 from forebay.request.bucket_cors import BucketCors
 from forebay.request.forwarded_reads import ForwardedReads
@@ -78,19 +73,20 @@ from forebay.request.reader_policy import PolicyInForce
 from forebay.request.resource_router import ResourceRouter
 from forebay.request.resource_uploads import ResourceUploads
 from forebay.server.fastpath.fast_lane import FastLane, HitSources, HitTelemetry
-from forebay.server.gateway_policy import credentials_of, gateway_policy
+from forebay.server.gateway_policy import gateway_policy
 from forebay.server.http.client_connection import ConnectionServices
 from forebay.server.http.connection_limits import ConnectionLimits
 from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendQueue
+from forebay.server.origin_composition import compose_origins
 from forebay.server.recording_parts import compose_recordings
-from forebay.server.resource_limits import usable_connections, usable_origin_requests
+from forebay.server.resource_limits import usable_connections
 from forebay.server.rpc.peer_service import PeerService
 from forebay.server.ssd_attachment import SsdAttachment
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
 from forebay.settings.model import LimitSettings, Settings
-from forebay.storage.cache_origin import CacheOrigin, origin_fingerprint
+from forebay.storage.cache_origin import CacheOrigins, all_ids, cache_origins, origin_fingerprint, routes_fingerprint
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.run_record import NodeRun, begin_run
 from forebay.storage.spool import Spool
@@ -131,8 +127,7 @@ class Parts:
 
     metrics: Metrics
     tasks: TaskRegistry
-    origin: OriginClient
-    listing: BucketListing
+    origins: Origins
     tiers: Tiers
     ssd: SsdAttachment | None
     """None: no SSD tier is configured."""
@@ -197,22 +192,20 @@ def compose(
 
     # origin
     timers = timers if timers is not None else asyncio.get_running_loop()
-    origin = _origin(settings, observe, timers)
-    after = settings.origin.hedge_after
-    reads = OriginReads(origin, Hedging(origin, tasks, after, timers) if after else None)
-    listing = BucketListing(origin)
+    routes = routes_of(settings)
+    origins = compose_origins(settings, routes, observe, timers, tasks)
 
     # storage
     tiers = Tiers(MemoryTier(settings.memory.size, observe), None, peers.owns)
     tiers.memory.ahead.budget.resize(settings.memory.ahead)
     ssd = None
     if settings.ssd is not None:
-        cached = CacheOrigin.of(settings.origin.endpoint, settings.origin.cache_id)
+        cached = CacheOrigins(cache_origins(settings), routes.position_of, routes_fingerprint(settings))
         ssd = SsdAttachment(
             tiers,
             settings.ssd,
             cached,
-            run or begin_run(None, cached),
+            run or begin_run(None, *cached.origins),
             observe,
             family=group.name if group is not None else None,
             clock=clock,
@@ -223,10 +216,10 @@ def compose(
     upload_starts = _spool(settings.limits, budget, buffer_wait)
 
     # fetch
-    bounds = FetchBounds(settings.origin.max_run, settings.origin.gap, settings.origin.parallel)
+    bounds = FetchBounds(settings.fetch.max_run, settings.fetch.gap, settings.fetch.parallel)
     flights = FlightRegistry()
-    floor = ThroughputFloor(settings.origin.min_rate, timers)
-    fetcher = Fetcher(reads, tiers, flights, budget, tasks, observe, peers, floor)
+    floor = ThroughputFloor(settings.fetch.min_rate, timers)
+    fetcher = Fetcher(origins, tiers, flights, budget, tasks, observe, peers, floor)
     paused = PausedReaders(budget, timers)
     block_source = BlockSource(tiers, fetcher, bounds, buffer_wait, observe, paused)
 
@@ -236,11 +229,11 @@ def compose(
     heads = ObjectHeads(tiers, fences, in_doubt_writes, clock, digests.add_crc)
     lookups = SharedLookups(tasks)
     permissions = Permissions(settings.auth.authorization_ttl, fences)
-    checksums = ObjectChecksums(reads, heads, lookups)
-    staged = StagedObjects(reads, tiers, heads, tasks, peers)
-    cors = BucketCors(origin, tasks)
+    checksums = ObjectChecksums(origins, heads, lookups)
+    staged = StagedObjects(origins, tiers, heads, tasks, peers)
+    cors = BucketCors(origins, tasks)
     listings = Listings(
-        OriginPages(origin),
+        OriginPages(origins),
         fences,
         in_doubt_writes,
         tasks,
@@ -258,13 +251,13 @@ def compose(
     listed_heads = ListedHeads(node_listings, heads, replacement, observe)
     listings.on_snapshot = lambda old, new: tasks.spawn(listed_heads.compare(old, new), f"compare {new.bucket}")
     resolver = Resolver(
-        reads, fetcher, heads, lookups, permissions, checksums, staged, replacement, peers, listed_heads
+        origins, fetcher, heads, lookups, permissions, checksums, staged, replacement, peers, listed_heads
     )
 
     # write
-    forwarder = Forwarder(origin, upload_starts, settings.limits.request_body)
+    forwarder = Forwarder(origins, upload_starts, settings.limits.request_body)
     uploads = MultipartRegistry(peers, time.monotonic, settings.limits.held_idle)
-    coalescer = PartCoalescer(origin, spool, uploads, 0 if origin.dialect.speaks_oss else MIN_PART_SIZE)
+    coalescer = PartCoalescer(origins, spool, uploads)
     warm_on_write = WarmOnWrite(tiers, budget, staged, uploads, tasks)
     tracker = WriteTracker(digests, uploads, coalescer, warm_on_write)
     writer = ObjectWriter(forwarder, invalidator, tracker, tasks)
@@ -272,7 +265,7 @@ def compose(
 
     # request
     policy = gateway_policy(settings)
-    front = OssFrontend(origin, forwarder, length_spooler, uploads)
+    front = OssFrontend(origins, forwarder, length_spooler, uploads)
     read_stream = ReadStream(timers, peers.number)
     node_reads = NodeReads(
         read_stream,
@@ -282,10 +275,10 @@ def compose(
         lambda dropped: metrics.count("forebay_reads_dropped_total", by=dropped),
     )
     reader = ObjectReader(resolver, block_source, read_stream)
-    forwarded_reads = ForwardedReads(origin, front)
+    forwarded_reads = ForwardedReads(origins, front)
     spooler = length_spooler if STRICT_CHUNKS else None
     listing_permissions = Permissions(settings.auth.authorization_ttl, fences)
-    listing_reader = ListingReader(node_listings, origin, listing_permissions, fences, clock)
+    listing_reader = ListingReader(node_listings, origins, listing_permissions, fences, clock)
     resources = ResourceRouter({}, ResourceUploads(uploads, spool), spooler)
     gateway = Gateway(policy, reader, forwarded_reads, writer, front, resources, spooler, cors, listing_reader)
 
@@ -302,14 +295,14 @@ def compose(
     read_counts.apply_rules(policy.rules.data_sets)
 
     # jobs, and what other workers ask of this one
-    warmer = ObjectWarmer(resolver, block_source, origin.reads.background, lambda: gateway.policy.rules, peers)
+    warmer = ObjectWarmer(resolver, block_source, origins.background, lambda: gateway.policy.rules, peers)
     warm_ups = WarmUps(
         WarmUpServices(
-            listing.list_objects,
+            origins.list_objects,
             warmer,
             CacheResidency(tiers, peers),
             timers,
-            lambda: origin.breaker.reachable is not False,
+            lambda bucket: origins.of(bucket).breaker.reachable is not False,
             lambda result: metrics.count("forebay_warm_objects_total", result),
         ),
         tasks,
@@ -319,7 +312,7 @@ def compose(
     prefetcher = Prefetcher(
         resolver,
         block_source,
-        origin.reads.background,
+        origins.background,
         lambda: gateway.policy.rules,
         timers,
         lambda result, size: metrics.count("forebay_ahead_bytes_total", result, by=size),
@@ -376,8 +369,7 @@ def compose(
     return Parts(
         metrics=metrics,
         tasks=tasks,
-        origin=origin,
-        listing=listing,
+        origins=origins,
         tiers=tiers,
         ssd=ssd,
         budget=budget,
@@ -429,8 +421,7 @@ def connection_services(
 def _job_store(settings: Settings) -> JobStore | None:
     if settings.server.state_dir is None:
         return None
-    origin = CacheOrigin.of(settings.origin.endpoint, settings.origin.cache_id)
-    return JobStore(Path(settings.server.state_dir) / f"jobs-{origin_fingerprint(origin.id)}")
+    return JobStore(Path(settings.server.state_dir) / f"jobs-{origin_fingerprint(all_ids(settings))}")
 
 
 def _snapshot_directory(settings: Settings) -> Path | None:
@@ -445,33 +436,10 @@ def _plan_directory(settings: Settings, run: NodeRun | None) -> Path | None:
     if run is None or not run.records:
         return None
     address = settings.server.listen
-    fingerprint = origin_fingerprint(f"{settings.origin.endpoint} {address.host}:{address.port}")
+    fingerprint = origin_fingerprint(f"{all_ids(settings)} {address.host}:{address.port}")
     return Path(run.records[0]).parent / f"plans-{fingerprint}"
 
 
 def _spool(settings: LimitSettings, budget: FairSemaphore, wait: float) -> Spool:
     parent = Path(settings.held_path) if settings.held_path is not None else None
     return Spool(settings.held, budget, share=budget.capacity // SPOOL_SHARE, wait=wait, parent=parent)
-
-
-def _origin(settings: Settings, observe: Observe, timers: Timers) -> OriginClient:
-    origin, concurrency = settings.origin, usable_origin_requests(settings)
-    limits = OriginLimits(
-        reads=concurrency,
-        writes=max(1, concurrency // 4),
-        connect_timeout=origin.connect_timeout,
-        answer_timeout=origin.answer_timeout,
-        stall_timeout=origin.answer_timeout,
-        attempts=origin.attempts,
-        min_client_rate=settings.limits.min_client_rate,
-    )
-    return OriginClient(
-        origin.endpoint,
-        origin.region,
-        DIALECTS[origin.dialect],
-        credentials_of(origin.credentials),
-        limits=limits,
-        observe=observe,
-        ca_file=origin.ca_file,
-        timers=timers,
-    )

@@ -7,6 +7,7 @@ from forebay.origin import credentials as origin
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Grant, Principal, anonymous_principal, principal_of
+from forebay.policy.origin_routes import routes_of
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rules
 from forebay.protocol.operations import Access
@@ -29,16 +30,18 @@ EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
 
 
 def gateway_policy(settings: Settings) -> GatewayPolicy:
-    """The policy that these settings make."""
+    """The policy that these settings, which are in force, make."""
     server = settings.server
-    has_oss_origin = DIALECTS[settings.origin.dialect].speaks_oss
     isolation = ISOLATION_HEADERS if settings.auth.mode == "open" else ()
     return GatewayPolicy(
         _keyring(settings),
         Rules(settings.rules),
         server.domains,
         server.cnames,
-        has_oss_origin,
+        routes=routes_of(settings),
+        oss_origins=frozenset(
+            position for position, origin in enumerate(settings.all_origins) if DIALECTS[origin.dialect].speaks_oss
+        ),
         answers_pages=server.cors and settings.auth.mode == "keys",
         isolation_headers=isolation,
     )
@@ -63,7 +66,11 @@ def _keyring(settings: Settings) -> Keyring:
         hosts = (*settings.server.domains, *settings.server.cnames)
         return Keyring({}, {}, EVERYBODY, tuple(host.lower() for host in hosts))
     keys, anonymous = settings.auth.keys, settings.auth.anonymous
-    identities = {key.id: OriginIdentity(key.id, credentials_of(key.origin)) for key in keys if key.origin is not None}
+    identities = {
+        key.id: OriginIdentity(key.id, credentials_of(key.origin), key.origin_names)
+        for key in keys
+        if key.origin is not None
+    }
     if anonymous is not None:
         identities[ANONYMOUS_ID] = OriginIdentity(ANONYMOUS_ID, origin.ANONYMOUS)
     return Keyring(

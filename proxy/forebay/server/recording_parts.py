@@ -13,7 +13,7 @@ from forebay.peers.node_reads import COLLECTOR, NodeReads
 from forebay.peers.owners import Peers
 from forebay.server.telemetry.metrics import Metrics
 from forebay.settings.model import Settings
-from forebay.storage.cache_origin import CacheOrigin, origin_fingerprint
+from forebay.storage.cache_origin import all_ids, origin_fingerprint
 
 
 def compose_recordings(
@@ -47,7 +47,7 @@ def compose_recordings(
 
 def _directory(settings: Settings) -> Path | None:
     """In the state directory: recordings outlive the SSD tier, which may lose anything."""
-    state_dir, origin = settings.server.state_dir, settings.origin
+    state_dir = settings.server.state_dir
     if state_dir is None:
         return None
-    return Path(state_dir) / f"recordings-{origin_fingerprint(CacheOrigin.of(origin.endpoint, origin.cache_id).id)}"
+    return Path(state_dir) / f"recordings-{origin_fingerprint(all_ids(settings))}"

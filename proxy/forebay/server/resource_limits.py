@@ -91,14 +91,17 @@ def usable_connections(settings: Settings) -> int:
     """How many client connections may be open at once: `limits.connections`, or fewer, so that open files are left for
     the origin, the admin port and the SSD tier. At least a quarter of the system's limit of open files."""
     most = _most_files()
-    reserved = min(_FILES_PER_REQUEST * settings.origin.concurrency + _OWN_FILES, most // 2)
+    requests = sum(origin.concurrency for origin in settings.all_origins)
+    reserved = min(_FILES_PER_REQUEST * requests + _OWN_FILES, most // 2)
     return min(settings.limits.connections, (most - reserved) // _FILES_PER_CONNECTION)
 
 
-def usable_origin_requests(settings: Settings) -> int:
-    """How many requests to the origin may be in flight: `origin.concurrency`, or fewer, so that they use no more than a
-    quarter of the system's limit of open files."""
-    return max(1, min(settings.origin.concurrency, _most_files() // 4 // _FILES_PER_REQUEST))
+def usable_origin_requests(settings: Settings) -> list[int]:
+    """How many requests to each origin may be in flight: its `concurrency`, or fewer, so that all of them use no more
+    than a quarter of the system's limit of open files."""
+    wanted = [origin.concurrency for origin in settings.all_origins]
+    usable = _most_files() // 4 // _FILES_PER_REQUEST
+    return wanted if sum(wanted) <= usable else [max(1, each * usable // sum(wanted)) for each in wanted]
 
 
 def _most_files() -> int:

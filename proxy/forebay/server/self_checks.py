@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import Final, Literal, TypeAlias
 
 import forebay_client
 from forebay.core.errors import AddressUnavailable, OriginCredentialFault, OriginError
+from forebay.core.events import in_words
 from forebay.origin.credential_refusal import REGION_REFUSAL, refused_credential
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.http.loopback_resolver import system_name
@@ -35,7 +36,7 @@ from forebay.server.gateway_policy import credentials_of
 from forebay.server.http.listening_sockets import bind
 from forebay.server.resource_limits import capacity_warnings, raise_file_limit
 from forebay.settings.addresses import ListenAddress
-from forebay.settings.model import Settings
+from forebay.settings.model import OriginSettings, Settings
 from forebay.settings.own_credential import needs_own_credential, shared_key_warning
 from forebay_client.human_format import format_size
 
@@ -60,9 +61,14 @@ class SelfCheck:
     """A sentence, without a period."""
 
 
-async def check_origin_of(settings: Settings) -> AsyncIterator[SelfCheck]:
-    """The checks of the origin, with requests to it, each as it ends."""
-    origin = settings.origin
+async def check_origins_of(settings: Settings) -> AsyncIterator[SelfCheck]:
+    """The checks of each origin, with requests to it, each as it ends."""
+    for origin in settings.all_origins:
+        async for check in _check_origin(settings, origin):
+            yield replace(check, finding=f"{check.finding}{in_words(origin.name)}")
+
+
+async def _check_origin(settings: Settings, origin: OriginSettings) -> AsyncIterator[SelfCheck]:
     client = OriginClient(
         origin.endpoint,
         origin.region,
@@ -90,32 +96,34 @@ async def check_origin_of(settings: Settings) -> AsyncIterator[SelfCheck]:
         if server.secure:
             yield SelfCheck("tls", "ok", "the certificate of the origin is verified")
         yield SelfCheck("origin", "ok", f"{origin.endpoint} answers")
-        async for check in _check_credentials(client, settings):
+        async for check in _check_credentials(client, settings, origin):
             yield check
 
 
-async def _check_credentials(client: OriginClient, settings: Settings) -> AsyncIterator[SelfCheck]:
+async def _check_credentials(
+    client: OriginClient, settings: Settings, origin: OriginSettings
+) -> AsyncIterator[SelfCheck]:
     check = client.credential_check
     state = await check.check()
     if client.clock_difference is not None:
         yield _clock(client.clock_difference)
-    used = "" if needs_own_credential(settings) else ", which no client's request needs"
+    used = "" if needs_own_credential(settings, origin) else ", which no client's request needs"
     match state:
         case "accepted":
             yield SelfCheck("credential", "ok", f"the origin accepts {check.access_key}{used}")
             yield SelfCheck("region", "ok", f"the origin accepts {client.region}")
         case "anonymous":
-            yield SelfCheck("credential", "ok", "requests are unsigned (origin.anonymous)")
+            yield SelfCheck("credential", "ok", "requests are unsigned (anonymous = true)")
         case "unknown":
             yield SelfCheck("credential", "warning", "the origin's answer does not say whether it is accepted")
         case _:
             reason = check.fault.reason if check.fault is not None else state
             name = "region" if REGION_REFUSAL in reason else "credential"
             yield SelfCheck(name, "failed" if not used else "warning", f"{reason}{used}")
-    if (warning := shared_key_warning(settings, check.access_key)) is not None:
+    if (warning := shared_key_warning(settings, origin, check.access_key)) is not None:
         yield SelfCheck("credential", "warning", warning)
     for key in settings.auth.keys:
-        if key.origin is None:
+        if key.origin is None or not key.has_credential_at(origin.name):
             continue
         where = f"the origin credential of {key.id}"
         try:

@@ -23,7 +23,7 @@ from forebay.core.errors import SsdInUse, SsdUnusable
 from forebay.core.events import Observe, TierFailed
 from forebay.core.units import format_size
 from forebay.settings.model import SsdSettings
-from forebay.storage.cache_origin import CacheOrigin
+from forebay.storage.cache_origin import CacheOrigins
 from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.ssd_tier import SsdTier
 from forebay.storage.tier_contract import Occupancy
@@ -44,7 +44,7 @@ class SsdAttachment:
         self,
         tiers: Tiers,
         settings: SsdSettings,
-        origin: CacheOrigin,
+        origins: CacheOrigins,
         run: NodeRun,
         observe: Observe,
         *,
@@ -55,7 +55,7 @@ class SsdAttachment:
         self._tiers = tiers
         self._path = Path(settings.path)
         self._capacity = settings.size
-        self._origin = origin
+        self._origins = origins
         self._run = run
         self._observe = observe
         self._family = family
@@ -117,7 +117,7 @@ class SsdAttachment:
         return SsdTier.open(
             self._path,
             self._capacity,
-            self._origin,
+            self._origins,
             self._run,
             self._observe,
             family=self._family,

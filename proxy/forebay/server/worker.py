@@ -36,7 +36,7 @@ from forebay.server.telemetry.log_file import LogFile, PipeLock, stream_descript
 from forebay.server.telemetry.metrics import Metrics, Sample
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.model import Settings
-from forebay.storage.cache_origin import CacheOrigin
+from forebay.storage.cache_origin import cache_origins
 from forebay.storage.run_record import NodeRun, begin_run, remove_stale_record
 
 _log = logging.getLogger(__name__)
@@ -109,11 +109,9 @@ class Worker:
             if (files := pem_files(server)) is not None:
                 self._certificate = Certificate(files)
             log_to = self._open_access_log(opened)
-            metrics = Metrics()
+            metrics = Metrics(origins=[origin.name for origin in self._settings.all_origins])
             # Behind the addresses: a start that they refuse does not end another Forebay's run.
-            origin = self._settings.origin
-            cached = CacheOrigin.of(origin.endpoint, origin.cache_id)
-            run = begin_run(server.state_dir, cached) if member is None else member.run
+            run = begin_run(server.state_dir, *cache_origins(self._settings)) if member is None else member.run
             self.parts = compose(
                 self._settings,
                 metrics,
@@ -125,7 +123,7 @@ class Worker:
             if member is not None:
                 await self._join(member)
             metrics.add_gauges(self._gauges)
-            self.origin_watch = OriginWatch(self.parts.origin)
+            self.origin_watch = OriginWatch(self.parts.origins)
             self.control = WorkerControl(self.parts, self._settings, self.source)
             if log_to is not None:
                 self._access_log = AccessLog(log_to, time.time, member.pipe_lock if member else None)
@@ -253,8 +251,7 @@ class Worker:
         self.parts.peers.close()
         if self.parts.tiers.ssd is not None:
             await self.parts.tiers.ssd.close()
-        await self.parts.listing.close()
-        await self.parts.origin.close()
+        await self.parts.origins.close()
         if self._log_file is not None:
             self._log_file.close()
         return drained
@@ -293,10 +290,11 @@ class Worker:
         yield "forebay_workers", (), 1
         yield "forebay_connections", (), self.listener.connections
         yield "forebay_requests_in_flight", (), self.listener.requests.in_flight
-        breaker = parts.origin.breaker
-        yield "forebay_origin_reachable", (), float(breaker.reachable is True)
-        yield "forebay_origin_breaker_open", (), float(not breaker.admit())
-        yield "forebay_origin_credential_refused", (), float(parts.origin.credential_check.fault is not None)
+        for origin in parts.origins:
+            client = origin.client
+            yield "forebay_origin_reachable", (client.name,), float(client.breaker.reachable is True)
+            yield "forebay_origin_breaker_open", (client.name,), float(not client.breaker.admit())
+            yield "forebay_origin_credential_refused", (client.name,), float(client.credential_check.fault is not None)
         yield "forebay_ready", (), float(self.control.ready())
         yield "forebay_flights", (), len(parts.flights)
         yield "forebay_flight_oldest_seconds", (), parts.flights.oldest_age(time.monotonic())

@@ -1,16 +1,19 @@
 """Builds Settings from validated values: fetches secrets, chooses credentials, derives defaults."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import Final
 
 from forebay.core.errors import SettingsError
+from forebay.core.events import DEFAULT_ORIGIN
 from forebay.settings.addresses import host_of
 from forebay.settings.model import (
     AnonymousAccess,
     AnonymousClients,
     AuthSettings,
     Dialect,
+    FetchSettings,
     GrantSettings,
     KeySettings,
     LimitSettings,
@@ -42,6 +45,9 @@ _STATE_DIRECTORIES: Final = (
     ("XDG_STATE_HOME", "/forebay"),
     ("HOME", "/.local/state/forebay"),
 )
+_FETCH: Final = tuple(field.name for field in fields(FetchSettings))
+_SHARED: Final = ("connect_timeout", "answer_timeout", "hedge_after", "concurrency", "attempts")
+"""What an entry of `[[origins]]` has from `[origin]`, where it does not set it."""
 _SECRET_SUFFIXES: Final = ("", "_env", "_file")
 _EXCLUSIVE: Final = {
     "": "one of access_key, profile and anonymous, or none for the usual provider chain",
@@ -62,7 +68,12 @@ def assemble(values: Values, sources: SecretSources, problems: list[SettingsErro
                 "state_dir": server["state_dir"] or default_state_dir(sources.environ),
             }
         ),
-        origin=_origin(values["origin"], sources, problems),
+        origin=_default_origin(values["origin"], sources, problems),
+        origins=tuple(
+            _origin(_with_shared(entry, values["origin"]), f"origins[{position}]", sources, problems)
+            for position, entry in enumerate(values["origins"])
+        ),
+        fetch=FetchSettings(**{name: values["origin"][name] for name in _FETCH}),
         memory=MemorySettings(**values["memory"]),
         ssd=None if values["ssd"] is None else SsdSettings(**values["ssd"]),
         auth=AuthSettings(
@@ -108,23 +119,40 @@ def default_region(endpoint: str, dialect: Dialect) -> str | None:
     return named[1] if named else "us-east-1"
 
 
-def _origin(values: Values, sources: SecretSources, problems: list[SettingsError]) -> OriginSettings:
+def _default_origin(values: Values, sources: SecretSources, problems: list[SettingsError]) -> OriginSettings | None:
+    """`[origin]`; None if it has no endpoint, and is only there for what all origins share."""
+    own = _without_all(values, _FETCH)
+    if own["endpoint"] is not None:
+        return _origin(own | {"name": DEFAULT_ORIGIN, "buckets": ()}, "origin", sources, problems)
+    problems += [
+        SettingsError(f"origin.{name}", "a value", "nothing, since origin.endpoint is not given")
+        for name, value in _without_all(own, _SHARED).items()
+        if value is not None and value is not False
+    ]
+    return None
+
+
+def _with_shared(entry: Values, default: Values) -> Values:
+    """An entry of `[[origins]]`, with what it has from `[origin]`."""
+    return entry | {name: default[name] for name in _SHARED if entry[name] is None}
+
+
+def _origin(values: Values, where: str, sources: SecretSources, problems: list[SettingsError]) -> OriginSettings:
     anonymous = values["anonymous"]
-    named = _credentials(values, "", "origin", sources, problems)
+    named = _credentials(values, "", where, sources, problems)
     if anonymous and (values["access_key"] is not None or values["profile"] is not None):
         named_by = "access_key" if values["access_key"] is not None else "profile"
-        problems.append(SettingsError("origin.anonymous", f"anonymous and {named_by}", _EXCLUSIVE[""]))
+        problems.append(SettingsError(f"{where}.anonymous", f"anonymous and {named_by}", _EXCLUSIVE[""]))
     credentials: OriginCredentials = named or (AnonymousAccess() if anonymous else ProviderChain())
-    fields = _without(_without(values, "secret_key"), "session_token")
-    for name in ("access_key", "profile", "anonymous"):
-        del fields[name]
-    fields["dialect"] = fields["dialect"] or default_dialect(values["endpoint"])
-    fields["region"] = fields["region"] or default_region(values["endpoint"], fields["dialect"])
-    if fields["region"] is None:
-        problems.append(SettingsError("origin.region", None, "the region of the bucket, such as cn-hangzhou"))
-    elif fields["dialect"] == "oss":
-        fields["region"] = fields["region"].removeprefix("oss-")
-    return OriginSettings(credentials=credentials, **fields)
+    made = _without(_without(values, "secret_key"), "session_token")
+    made = _without_all(made, ("access_key", "profile", "anonymous"))
+    made["dialect"] = made["dialect"] or default_dialect(values["endpoint"])
+    made["region"] = made["region"] or default_region(values["endpoint"], made["dialect"])
+    if made["region"] is None:
+        problems.append(SettingsError(f"{where}.region", None, "the region of the bucket, such as cn-hangzhou"))
+    elif made["dialect"] == "oss":
+        made["region"] = made["region"].removeprefix("oss-")
+    return OriginSettings(credentials=credentials, **made)
 
 
 def _credentials(
@@ -165,6 +193,7 @@ def _key(values: Values, where: str, sources: SecretSources, problems: list[Sett
         session_token=fetch_secret(values, "session_token", where, sources, problems),
         grants=_grants(values),
         origin=_credentials(values, "origin_", where, sources, problems),
+        origin_names=values["origin_names"],
     )
 
 
@@ -180,3 +209,7 @@ def _without(values: Values, secret: str) -> Values:
     return {
         name: value for name, value in values.items() if name not in {secret + suffix for suffix in _SECRET_SUFFIXES}
     }
+
+
+def _without_all(values: Values, names: Iterable[str]) -> Values:
+    return {name: value for name, value in values.items() if name not in names}

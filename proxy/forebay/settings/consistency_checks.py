@@ -5,6 +5,7 @@ from ipaddress import ip_address
 from itertools import combinations
 
 from forebay.core.errors import SettingsError
+from forebay.core.events import DEFAULT_ORIGIN
 from forebay.core.units import format_size
 from forebay.settings.addresses import ListenAddress, host_of, port_of
 from forebay.settings.model import ANONYMOUS_ID, OriginSettings, ServerSettings, Settings
@@ -20,7 +21,9 @@ def inconsistencies(settings: Settings) -> Iterator[SettingsError]:
     yield from _addresses(settings.server)
     yield from _tls(settings.server)
     yield from _server(settings.server)
-    yield from _origin(settings.origin, settings.server)
+    for where, origin in _named_origins(settings):
+        yield from _origin(where, origin, settings.server)
+    yield from _origins(settings)
     yield from _auth(settings)
     yield from _rules(settings)
     yield from _sizes(settings)
@@ -77,23 +80,50 @@ def _server(server: ServerSettings) -> Iterator[SettingsError]:
             yield SettingsError("server.cnames", host, allowed)
 
 
-def _origin(origin: OriginSettings, server: ServerSettings) -> Iterator[SettingsError]:
+def _origin(where: str, origin: OriginSettings, server: ServerSettings) -> Iterator[SettingsError]:
     if origin.ca_file is not None and origin.endpoint.lower().startswith("http:"):
-        yield SettingsError("origin.ca_file", origin.ca_file, "only with an https:// endpoint")
+        yield SettingsError(f"{where}.ca_file", origin.ca_file, "only with an https:// endpoint")
     if origin.dialect == "oss":
         host = host_of(origin.endpoint)
         if _is_ip(host):
-            yield SettingsError("origin.endpoint", origin.endpoint, "a host name: OSS has buckets in front of it")
+            yield SettingsError(f"{where}.endpoint", origin.endpoint, "a host name: OSS has buckets in front of it")
         if host.startswith("s3."):
             allowed = f"the endpoint of OSS's own protocol: {host.removeprefix('s3.')}"
-            yield SettingsError("origin.endpoint", origin.endpoint, allowed)
+            yield SettingsError(f"{where}.endpoint", origin.endpoint, allowed)
     port = port_of(origin.endpoint)
     here = ListenAddress(host_of(origin.endpoint), port)
-    for where, address in _listeners(server):
+    for listener, address in _listeners(server):
         # A host name may resolve to anything; a loopback address with our own port is ourselves.
         if here.is_loopback and address.overlaps(here):
-            allowed = f"the object store behind Forebay: this is its own {where}, and it would ask itself"
-            yield SettingsError("origin.endpoint", origin.endpoint, allowed)
+            allowed = f"the object store behind Forebay: this is its own {listener}, and it would ask itself"
+            yield SettingsError(f"{where}.endpoint", origin.endpoint, allowed)
+
+
+def _named_origins(settings: Settings) -> Iterator[tuple[str, OriginSettings]]:
+    for position, origin in enumerate(settings.origins):
+        yield f"origins[{position}]", origin
+    if settings.origin is not None:
+        yield "origin", settings.origin
+
+
+def _origins(settings: Settings) -> Iterator[SettingsError]:
+    named = list(_named_origins(settings))
+    for (_, earlier), (where, later) in combinations(named, 2):
+        if earlier.name == later.name and later is not settings.origin:
+            yield SettingsError(f"{where}.name", later.name, "a name that no other origin has")
+        if earlier.cache_id is not None and earlier.cache_id == later.cache_id:
+            yield SettingsError(f"{where}.cache_id", later.cache_id, "a name that no other origin's cache has")
+    for position, origin in enumerate(settings.origins):
+        if origin.name == DEFAULT_ORIGIN:
+            yield SettingsError(f"origins[{position}].name", origin.name, "another name: this is that of [origin]")
+    names = {origin.name for _, origin in named}
+    for position, key in enumerate(settings.auth.keys):
+        where = f"auth.keys[{position}].origin_names"
+        if key.origin_names and key.origin is None:
+            yield SettingsError(where, list(key.origin_names), "nothing, since the key has no origin credential")
+        for name in key.origin_names:
+            if name not in names:
+                yield SettingsError(where, name, f"names of origins: {', '.join(sorted(names))}")
 
 
 def _auth(settings: Settings) -> Iterator[SettingsError]:
@@ -123,7 +153,7 @@ def _auth(settings: Settings) -> Iterator[SettingsError]:
 
 
 def _rules(settings: Settings) -> Iterator[SettingsError]:
-    largest = format_size(settings.origin.max_run)
+    largest = format_size(settings.fetch.max_run)
     for position, rule in enumerate(settings.rules):
         where = f"rules[{position}]"
         if rule.write == "around" and rule.warm_on_write:
@@ -133,17 +163,17 @@ def _rules(settings: Settings) -> Iterator[SettingsError]:
             continue
         if rule.block & (rule.block - 1):
             yield SettingsError(f"{where}.block", format_size(rule.block), "a power of two from 64KiB to 64MiB")
-        if rule.block > settings.origin.max_run:
+        if rule.block > settings.fetch.max_run:
             allowed = f"at most origin.max_run ({largest}): a block is fetched by one request"
             yield SettingsError(f"{where}.block", format_size(rule.block), allowed)
 
 
 def _sizes(settings: Settings) -> Iterator[SettingsError]:
-    origin, memory = settings.origin, settings.memory
-    largest = format_size(origin.max_run)
-    if origin.gap >= origin.max_run:
-        yield SettingsError("origin.gap", format_size(origin.gap), f"less than origin.max_run ({largest})")
-    if memory.buffers < origin.max_run:
+    fetch, memory = settings.fetch, settings.memory
+    largest = format_size(fetch.max_run)
+    if fetch.gap >= fetch.max_run:
+        yield SettingsError("origin.gap", format_size(fetch.gap), f"less than origin.max_run ({largest})")
+    if memory.buffers < fetch.max_run:
         allowed = f"at least origin.max_run ({largest}): a fetch would never get its buffers"
         yield SettingsError("memory.buffers", format_size(memory.buffers), allowed)
 

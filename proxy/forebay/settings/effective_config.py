@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from typing import Final
 
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.freshness_values import AlwaysRevalidate, Immutable, ListingOff, MaxAge, format_freshness
@@ -9,11 +10,16 @@ from forebay.settings.model import Settings
 from forebay.settings.redaction import REDACTED
 from forebay.settings.secret import Secret
 
+_TABLES: Final = {"fetch": "origin"}
+"""Fields of Settings that stand in another table of the file."""
+
 
 def effective_config(settings: Settings) -> dict[str, object]:
     """Tables and keys as in the file; sizes in bytes, durations in seconds, secrets redacted."""
     document = _plain(settings)
     assert isinstance(document, dict)  # noqa: S101 # Settings is a dataclass
+    origin = {name: value for name, value in document.get("origin", {}).items() if name not in {"name", "buckets"}}
+    document["origin"] = origin | document.pop("fetch")
     return document
 
 
@@ -54,5 +60,5 @@ def _changed(path: str, old: object, new: object) -> Iterator[str]:
         yield path
         return
     for field in fields(old):
-        inner = f"{path}.{field.name}" if path else field.name
+        inner = f"{path}.{field.name}" if path else _TABLES.get(field.name, field.name)
         yield from _changed(inner, getattr(old, field.name), getattr(new, field.name))

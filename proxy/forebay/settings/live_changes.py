@@ -1,9 +1,11 @@
 """Live changes: the settings that take effect on a reload, and those that need a restart."""
 
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Final, TypeVar
 
 from forebay.settings.model import (
+    FetchSettings,
     LimitSettings,
     MemorySettings,
     OriginSettings,
@@ -15,14 +17,18 @@ from forebay.settings.setting_table import TABLE
 
 LIVE: Final = frozenset({"origin.credentials", *(setting.path for setting in TABLE if setting.live)})
 """The origin's credentials count as one: `origin.credentials`."""
-Table = TypeVar("Table", ServerSettings, OriginSettings, MemorySettings, SsdSettings, LimitSettings)
-
-_COMPARED: Final = ("server", "origin", "memory", "limits")
+Table = TypeVar("Table", ServerSettings, OriginSettings, FetchSettings, MemorySettings, SsdSettings, LimitSettings)
 
 
 def restart_needed(old: Settings, new: Settings) -> list[str]:
     """The paths of changed settings that take effect only after a restart; empty if a reload applies all changes."""
-    changed = [path for table in _COMPARED for path in _changed(table, getattr(old, table), getattr(new, table))]
+    changed = [
+        *_changed("server", old.server, new.server),
+        *_changed_origins(old, new),
+        *_changed("origin", old.fetch, new.fetch),
+        *_changed("memory", old.memory, new.memory),
+        *_changed("limits", old.limits, new.limits),
+    ]
     if (old.ssd is None) != (new.ssd is None):
         changed.append("ssd.path")
     elif old.ssd is not None and new.ssd is not None:
@@ -31,10 +37,15 @@ def restart_needed(old: Settings, new: Settings) -> list[str]:
 
 
 def applied_settings(old: Settings, new: Settings) -> Settings:
-    """The settings in effect when a server started with `old` has reloaded `new`, without a restart."""
+    """The settings in effect when a server started with `old` has reloaded `new`, without a restart.
+
+    So each bucket keeps its origin, whatever `new` says: what is cached, and what other workers have, is of that one.
+    """
     return Settings(
         server=_with_live("server", old.server, new.server),
-        origin=_with_live("origin", old.origin, new.origin),
+        origin=old.origin and _with_credentials(old.origin, new),
+        origins=tuple(_with_credentials(origin, new) for origin in old.origins),
+        fetch=old.fetch,
         memory=_with_live("memory", old.memory, new.memory),
         ssd=_with_live("ssd", old.ssd, new.ssd) if old.ssd is not None and new.ssd is not None else old.ssd,
         auth=new.auth,
@@ -48,6 +59,27 @@ def _with_live(table: str, old: Table, new: Table) -> Table:
     return replace(old, **live)
 
 
-def _changed(table: str, old: Table, new: Table) -> list[str]:
-    names = [field.name for field in fields(old)]
-    return [f"{table}.{name}" for name in names if getattr(old, name) != getattr(new, name)]
+def _with_credentials(old: OriginSettings, new: Settings) -> OriginSettings:
+    """The origin with its credentials in `new`; a key is never sent to another endpoint than the one it is for."""
+    renewed = next((origin for origin in new.all_origins if origin.name == old.name), old)
+    return replace(old, credentials=renewed.credentials) if renewed.endpoint == old.endpoint else old
+
+
+def _changed(table: str, old: Table, new: Table) -> Iterator[str]:
+    yield from (
+        f"{table}.{field.name}" for field in fields(old) if getattr(old, field.name) != getattr(new, field.name)
+    )
+
+
+def _changed_origins(old: Settings, new: Settings) -> Iterator[str]:
+    if old.origin is not None and new.origin is not None:
+        yield from _changed("origin", old.origin, new.origin)
+    elif old.origin is not None or new.origin is not None:
+        yield "origin.endpoint"
+    if [origin.name for origin in old.origins] != [origin.name for origin in new.origins]:
+        yield "origins"
+        return
+    for position, (earlier, later) in enumerate(zip(old.origins, new.origins, strict=True)):
+        for path in _changed("origin", earlier, later):
+            if path not in LIVE:
+                yield f"origins[{position}].{path.removeprefix('origin.')}"

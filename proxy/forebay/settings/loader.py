@@ -10,7 +10,7 @@ from forebay.settings.consistency_checks import inconsistencies
 from forebay.settings.model import Settings
 from forebay.settings.problems import raise_any
 from forebay.settings.secret_lookup import SecretSources
-from forebay.settings.setting_table import Setting
+from forebay.settings.setting_table import TABLE, Setting
 from forebay.settings.settings_warnings import settings_warnings
 from forebay.settings.sources import overlay_environment, overlay_flags, tree_of_toml
 from forebay.settings.tree_reader import SCHEMA, Schema, Values, read_tree
@@ -55,12 +55,21 @@ def load_settings(
     overlay_environment(tree, environ, problems, warnings)
     overlay_flags(tree, flags, problems)
     values = read_tree(tree, problems)
+    _require_origin(tree, problems)
     raise_any(problems)
     _open_by_flag(flags, values["auth"], warnings)
     settings = assemble(values, SecretSources(environ, read_file, without_secrets), problems)
     raise_any(problems)
     raise_any(list(inconsistencies(settings)))
     return Loaded(settings, (*warnings, *settings_warnings(settings)))
+
+
+def _require_origin(tree: Mapping[str, object], problems: list[SettingsError]) -> None:
+    """`[origin]` needs no endpoint where `[[origins]]` have one."""
+    origin = tree.get("origin", {})
+    if isinstance(origin, Mapping) and "endpoint" not in origin and not tree.get("origins"):
+        allowed = next(setting.allowed for setting in TABLE if setting.path == "origin.endpoint")
+        problems.append(SettingsError("origin.endpoint", None, f"{allowed}; it must be given"))
 
 
 def _open_by_flag(flags: Mapping[str, object], auth: Values, warnings: list[str]) -> None:

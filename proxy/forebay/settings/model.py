@@ -74,8 +74,12 @@ OriginCredentials: TypeAlias = ProviderChain | Profile | StaticKey | AnonymousAc
 
 @dataclass(frozen=True, slots=True)
 class OriginSettings:
-    """`[origin]`: where the origin is, and how it is reached. Times in seconds, sizes in bytes."""
+    """`[origin]`, or one of `[[origins]]`: where an origin is, and how it is reached. Times in seconds."""
 
+    name: str
+    """Of `[origin]`: forebay.core.events.DEFAULT_ORIGIN."""
+    buckets: tuple[str, ...]
+    """Patterns of the names of its buckets; none for `[origin]`, which has all others."""
     endpoint: str
     """`scheme://host[:port]`, without a final slash."""
     cache_id: str | None
@@ -88,10 +92,16 @@ class OriginSettings:
     answer_timeout: float
     hedge_after: float
     """0: reads are not hedged."""
-    min_rate: int
-    """0: slow responses are not replaced."""
     concurrency: int
     attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """The settings of `[origin]` that all origins share: how objects are fetched. Sizes in bytes."""
+
+    min_rate: int
+    """0: slow responses are not replaced."""
     parallel: int
     max_run: int
     gap: int
@@ -132,6 +142,12 @@ class KeySettings:
     grants: tuple[GrantSettings, ...]
     origin: StaticKey | Profile | None = None
     """The principal's own credential at the origin; None: Forebay's own is used."""
+    origin_names: tuple[str, ...] = ()
+    """The origins where that credential is used; none named: all of them."""
+
+    def has_credential_at(self, origin: str) -> bool:
+        """Whether the key has a credential of its own at the origin of this name."""
+        return self.origin is not None and (not self.origin_names or origin in self.origin_names)
 
 
 ANONYMOUS_ID: Final = "anonymous"
@@ -181,9 +197,18 @@ class Settings:
     """A whole configuration."""
 
     server: ServerSettings
-    origin: OriginSettings
+    origin: OriginSettings | None
+    """Has the buckets that none of `origins` has; None: there are no other buckets."""
+    origins: tuple[OriginSettings, ...]
+    """`[[origins]]`: the first with a pattern that matches has a bucket."""
+    fetch: FetchSettings
     memory: MemorySettings
     ssd: SsdSettings | None
     auth: AuthSettings
     rules: tuple[Rule, ...]
     limits: LimitSettings
+
+    @property
+    def all_origins(self) -> tuple[OriginSettings, ...]:
+        """Every origin, at least one, in the order in which they are tried for a bucket."""
+        return self.origins if self.origin is None else (*self.origins, self.origin)

@@ -12,6 +12,7 @@ from forebay.settings.value_types import (
     ACCESS_KEY,
     ADDRESS,
     BOOLEAN,
+    BUCKETS,
     CNAMES,
     DOMAINS,
     DURATION,
@@ -21,6 +22,7 @@ from forebay.settings.value_types import (
     INTEGER,
     LISTING,
     LOG,
+    NAMES,
     PATTERN,
     PROFILE,
     SECRET,
@@ -90,6 +92,113 @@ def _secret(path: str, meaning: str, live: bool = False) -> tuple[Setting, Setti
         Setting(path, SECRET, UNSET, f"{meaning}; prefer one of the next two settings.", live=live),
         Setting(f"{path}_env", VARIABLE, UNSET, f"The environment variable that holds `{path}`.", live=live),
         Setting(f"{path}_file", FILE, UNSET, f"The file that holds `{path}`; a final newline is dropped.", live=live),
+    )
+
+
+def _origin(table: str) -> tuple[Setting, ...]:
+    """The settings that each origin has, in `[origin]` and in `[[origins]]`. There, how patient Forebay is with the
+    origin and how many requests it sends is as in `[origin]`, where it is not set."""
+    is_listed = table.endswith("[]")
+
+    def shared(value: str | int) -> str | int | Absent:
+        return UNSET if is_listed else value
+
+    otherwise = "; if not set, that of `[origin]`" if is_listed else ""
+    return (
+        Setting(
+            f"{table}.endpoint",
+            ENDPOINT,
+            REQUIRED if is_listed else UNSET,
+            "The object store of these buckets."
+            if is_listed
+            else "The object store behind Forebay; required, unless all buckets are those of `[[origins]]`.",
+        ),
+        Setting(
+            f"{table}.cache_id",
+            WORD,
+            UNSET,
+            f"A name of the object store, by which the SSD tier recognises its content after `{table}.endpoint` has "
+            "changed; never the same for two stores.",
+        ),
+        Setting(
+            f"{table}.region",
+            WORD,
+            UNSET,
+            "The region in signatures for the origin; if not set, the region in the name of an Amazon or Alibaba "
+            "endpoint, else us-east-1 (never with dialect oss).",
+        ),
+        Setting(
+            f"{table}.dialect",
+            choice("aws", "minio", "ceph", "swift", "oss"),
+            UNSET,
+            'The kind of origin; if not set, "aws" for hosts of amazonaws.com, "oss" (Alibaba OSS in its own '
+            'protocol) for hosts of aliyuncs.com, "minio" for all others.',
+        ),
+        Setting(
+            f"{table}.profile",
+            PROFILE,
+            UNSET,
+            "The profile of the shared AWS files whose credentials are used at the origin.",
+            live=True,
+        ),
+        Setting(
+            f"{table}.access_key",
+            ACCESS_KEY,
+            UNSET,
+            "The access key used at the origin; without it, `profile` and `anonymous`, the AWS provider chain is used.",
+            live=True,
+        ),
+        *_secret(f"{table}.secret_key", f"The secret of `{table}.access_key`", live=True),
+        *_secret(f"{table}.session_token", f"The session token of `{table}.access_key`, if it has one", live=True),
+        Setting(
+            f"{table}.anonymous",
+            BOOLEAN,
+            False,
+            "Whether requests to the origin are unsigned, as public buckets allow.",
+            live=True,
+        ),
+        Setting(
+            f"{table}.ca_file",
+            FILE,
+            UNSET,
+            "A file of CA certificates that the origin's certificate is verified against, instead of the system's.",
+        ),
+        Setting(
+            f"{table}.connect_timeout",
+            DURATION,
+            shared("5s"),
+            f"The timeout for a connection to the origin{otherwise}.",
+            0.1,
+            5 * MINUTE,
+        ),
+        Setting(
+            f"{table}.answer_timeout",
+            DURATION,
+            shared("60s"),
+            f"The longest silence of the origin, before a response and within one{otherwise}.",
+            0.1,
+            HOUR,
+        ),
+        Setting(
+            f"{table}.hedge_after",
+            DURATION,
+            shared("2s"),
+            "The time without a response after which a read is sent to the origin a second time, over a new "
+            f"connection; 0s turns this off{otherwise}.",
+            0,
+            HOUR,
+        ),
+        Setting(
+            f"{table}.concurrency", INTEGER, shared(256), f"Concurrent requests to the origin{otherwise}.", 1, 65536
+        ),
+        Setting(
+            f"{table}.attempts",
+            INTEGER,
+            shared(3),
+            f"Attempts of a read before the client gets an error{otherwise}.",
+            1,
+            10,
+        ),
     )
 
 
@@ -179,75 +288,7 @@ TABLE: Final[tuple[Setting, ...]] = (
         "The least severe messages that go to standard error.",
         live=True,
     ),
-    Setting("origin.endpoint", ENDPOINT, REQUIRED, "The object store behind Forebay."),
-    Setting(
-        "origin.cache_id",
-        WORD,
-        UNSET,
-        "A name of the object store, by which the SSD tier recognises its content after `origin.endpoint` has changed; "
-        "never the same for two stores.",
-    ),
-    Setting(
-        "origin.region",
-        WORD,
-        UNSET,
-        "The region in signatures for the origin; if not set, the region in the name of an Amazon or Alibaba "
-        "endpoint, else us-east-1 (never with dialect oss).",
-    ),
-    Setting(
-        "origin.dialect",
-        choice("aws", "minio", "ceph", "swift", "oss"),
-        UNSET,
-        'The kind of origin; if not set, "aws" for hosts of amazonaws.com, "oss" (Alibaba OSS in its own '
-        'protocol) for hosts of aliyuncs.com, "minio" for all others.',
-    ),
-    Setting(
-        "origin.profile",
-        PROFILE,
-        UNSET,
-        "The profile of the shared AWS files whose credentials are used at the origin.",
-        live=True,
-    ),
-    Setting(
-        "origin.access_key",
-        ACCESS_KEY,
-        UNSET,
-        "The access key used at the origin; without it, `profile` and `anonymous`, the AWS provider chain is used.",
-        live=True,
-    ),
-    *_secret("origin.secret_key", "The secret of `origin.access_key`", live=True),
-    *_secret("origin.session_token", "The session token of `origin.access_key`, if it has one", live=True),
-    Setting(
-        "origin.anonymous",
-        BOOLEAN,
-        False,
-        "Whether requests to the origin are unsigned, as public buckets allow.",
-        live=True,
-    ),
-    Setting(
-        "origin.ca_file",
-        FILE,
-        UNSET,
-        "A file of CA certificates that the origin's certificate is verified against, instead of the system's.",
-    ),
-    Setting("origin.connect_timeout", DURATION, "5s", "The timeout for a connection to the origin.", 0.1, 5 * MINUTE),
-    Setting(
-        "origin.answer_timeout",
-        DURATION,
-        "60s",
-        "The longest silence of the origin, before a response and within one.",
-        0.1,
-        HOUR,
-    ),
-    Setting(
-        "origin.hedge_after",
-        DURATION,
-        "2s",
-        "The time without a response after which a read is sent to the origin a second time, over a new connection; "
-        "0s turns this off.",
-        0,
-        HOUR,
-    ),
+    *_origin("origin"),
     Setting(
         "origin.min_rate",
         SIZE,
@@ -257,8 +298,6 @@ TABLE: Final[tuple[Setting, ...]] = (
         0,
         GIB,
     ),
-    Setting("origin.concurrency", INTEGER, 256, "Concurrent requests to the origin.", 1, 65536),
-    Setting("origin.attempts", INTEGER, 3, "Attempts of a read before the client gets an error.", 1, 10),
     Setting("origin.parallel", INTEGER, 16, "Concurrent ranged reads at the origin for one reader.", 1, 64),
     Setting(
         "origin.max_run", SIZE, "8MiB", "The most bytes of one ranged read; at least the largest block.", 64 * KIB, GIB
@@ -271,6 +310,20 @@ TABLE: Final[tuple[Setting, ...]] = (
         0,
         64 * MIB,
     ),
+    Setting(
+        "origins[].name",
+        WORD,
+        REQUIRED,
+        "The origin's name, in the log, the stats and the metrics, and in `auth.keys[].origin_names`.",
+    ),
+    Setting(
+        "origins[].buckets",
+        BUCKETS,
+        REQUIRED,
+        "Its buckets, by name or pattern; the first of the origins that matches a bucket has it, `[origin]` has all "
+        "others.",
+    ),
+    *_origin("origins[]"),
     Setting("memory.size", SIZE, "1GiB", "The size of the memory tier.", 0, live=True),
     Setting(
         "memory.buffers",
@@ -324,6 +377,13 @@ TABLE: Final[tuple[Setting, ...]] = (
         PROFILE,
         UNSET,
         "The profile of the shared AWS files with the key's own origin credential.",
+        live=True,
+    ),
+    Setting(
+        "auth.keys[].origin_names",
+        NAMES,
+        (),
+        "The origins where that credential is used, Forebay's own at the others; none named: all of them.",
         live=True,
     ),
     Setting(

@@ -29,13 +29,17 @@ def settings_warnings(settings: Settings) -> Iterator[str]:
     for number, grant in enumerate(anonymous.grants if anonymous is not None else ()):
         if unlikely := path_warning(grant.path):
             yield f"auth.anonymous.grants[{number}] ({grant.path}): {unlikely}"
-    if settings.origin.dialect == "oss" and isinstance(settings.origin.credentials, ProviderChain):
+    for origin in settings.all_origins:
+        if origin.dialect != "oss" or not isinstance(origin.credentials, ProviderChain):
+            continue
+        where = "origin" if origin is settings.origin else f"origins ({origin.name})"
         yield (
-            "origin has no access_key, profile or anonymous: Forebay uses the AWS provider chain, which finds an "
+            f"{where} has no access_key, profile or anonymous: Forebay uses the AWS provider chain, which finds an "
             "Alibaba credential only where it is stored as an AWS one"
         )
+    yield from _origins(settings)
     yield from _rules(settings.rules)
-    workers, buffers, run = settings.server.workers, settings.memory.buffers, settings.origin.max_run
+    workers, buffers, run = settings.server.workers, settings.memory.buffers, settings.fetch.max_run
     if workers > 1 and buffers // workers < run:
         yield (
             f"memory.buffers ({format_size(buffers)}) gives each of {workers} workers less than one run "
@@ -52,6 +56,17 @@ def settings_warnings(settings: Settings) -> Iterator[str]:
             f"ssd.size ({format_size(settings.ssd.size)}) is less than {_BLOCKS_OF_SSD} blocks "
             f"({format_size(largest)} each): large objects are never kept on the SSD"
         )
+
+
+def _origins(settings: Settings) -> Iterator[str]:
+    seen: set[str] = set()
+    for position, origin in enumerate(settings.origins):
+        where = f"origins[{position}] ({origin.name})"
+        if not set(origin.buckets) - seen or "*" in seen:
+            yield f"{where} has no buckets: those above it have all of its patterns, and the first wins"
+        seen.update(origin.buckets)
+    if settings.origin is not None and "*" in seen:
+        yield "origin has no buckets: an entry of origins has the pattern *"
 
 
 def _rules(rules: tuple[Rule, ...]) -> Iterator[str]:

@@ -135,6 +135,23 @@ def _read_log(text: str) -> str:
         raise ValueError(_LOGS_ALLOWED) from None
 
 
+def _read_words(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(word, str) and _WORD.fullmatch(word) for word in value):
+        raise ValueError(f"a list of words of {_WORDS_ALLOWED}")
+    return tuple(cast("list[str]", value))
+
+
+def _read_buckets(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
+        raise ValueError(BUCKETS_ALLOWED)
+    for name in cast("list[str]", value):
+        if not is_bucket_name(name.replace("?", "a")):
+            raise ValueError(BUCKETS_ALLOWED)
+        if problem := path_problem(f"{name}/**"):
+            raise ValueError(f"{BUCKETS_ALLOWED} ({problem})")
+    return tuple(cast("list[str]", value))
+
+
 def _read_domains(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(name, str) and is_domain(name) for name in value):
         raise ValueError(f"a list of {DOMAINS_ALLOWED}")
@@ -223,6 +240,10 @@ LOG_STREAMS: Final = frozenset({"stdout", "stderr", "off"})
 _LOGS_ALLOWED: Final = '"stdout", "stderr", "off" or the absolute path of a file'
 _ACCESS_KEYS_ALLOWED: Final = "1 to 128 visible ASCII characters without / , and ="
 _VARIABLES_ALLOWED: Final = "the name of an environment variable"
+_WORD: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+BUCKETS_ALLOWED: Final = (
+    'a list of names of buckets, such as ["datasets", "logs-*"]: `*` any characters, `?` one character, no key'
+)
 _WORDS_ALLOWED: Final = "letters, digits, dots, dashes and underscores"
 _PROFILES_ALLOWED: Final = "the name of a profile"
 
@@ -240,7 +261,9 @@ DOMAINS: Final = ValueType("list of domain names", f"a list of {DOMAINS_ALLOWED}
 CNAMES: Final = ValueType("table of hosts to buckets", CNAMES_ALLOWED, _read_cnames, _cnames_of_text)
 FILE: Final = ValueType("path", _FILES_ALLOWED, _text(_FILES_ALLOWED, _read_path))
 LOG: Final = ValueType('path, "stdout", "stderr" or "off"', _LOGS_ALLOWED, _text(_LOGS_ALLOWED, _read_log))
-WORD: Final = ValueType("word", _WORDS_ALLOWED, _matching(r"[A-Za-z0-9._-]{1,64}", _WORDS_ALLOWED))
+BUCKETS: Final = ValueType("list of patterns of bucket names", BUCKETS_ALLOWED, _read_buckets, _list_of_text)
+WORD: Final = ValueType("word", _WORDS_ALLOWED, _matching(_WORD.pattern, _WORDS_ALLOWED))
+NAMES: Final = ValueType("list of words", f"a list of words of {_WORDS_ALLOWED}", _read_words, _list_of_text)
 PROFILE: Final = ValueType("name", _PROFILES_ALLOWED, _matching(r"[^\x00-\x1f\x7f]{1,256}", _PROFILES_ALLOWED))
 VARIABLE: Final = ValueType(
     "variable name", _VARIABLES_ALLOWED, _matching(r"[A-Za-z_][A-Za-z0-9_]{0,255}", _VARIABLES_ALLOWED)

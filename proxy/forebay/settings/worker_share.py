@@ -7,7 +7,7 @@ whole.
 
 from dataclasses import replace
 
-from forebay.settings.model import Settings
+from forebay.settings.model import OriginSettings, Settings
 
 
 def worker_share(settings: Settings, workers: int) -> Settings:
@@ -20,6 +20,15 @@ def worker_share(settings: Settings, workers: int) -> Settings:
         buffers=max(1, settings.memory.buffers // workers),
         ahead=settings.memory.ahead // workers,
     )
-    origin = replace(settings.origin, concurrency=-(-settings.origin.concurrency // workers))
     limits = replace(settings.limits, held=settings.limits.held // workers)
-    return replace(settings, memory=memory, origin=origin, limits=limits)
+
+    def share(origin: OriginSettings) -> OriginSettings:
+        return replace(origin, concurrency=-(-origin.concurrency // workers))
+
+    return replace(
+        settings,
+        memory=memory,
+        origin=settings.origin and share(settings.origin),
+        origins=tuple(map(share, settings.origins)),
+        limits=limits,
+    )

@@ -7,13 +7,21 @@ Two spellings are one endpoint only where no resolver and no server can tell the
 case, the scheme's own port or none, a final slash, an IPv6 address in any form. Not `http` and `https`, which are two
 ports, and not a final dot, which keeps a resolver from appending its search domains: either may lead to another server.
 A cache of one origin must not be served for another, and a cache that is filled again costs time only.
+
+Several origins share one cache. Each is known by its name in the configuration as well: two may have one endpoint with
+two accounts, whose buckets may have the same names.
 """
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 from ipaddress import IPv6Address
 from typing import Self
 from urllib.parse import urlsplit
+
+from forebay.core.events import DEFAULT_ORIGIN
+from forebay.settings.model import Settings
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -28,11 +36,13 @@ class CacheOrigin:
     """The configured name; never a URL."""
     spelling: str
     """The endpoint as it is configured: what named the origin before spellings were compared."""
+    name: str = DEFAULT_ORIGIN
+    """In the configuration."""
 
     @classmethod
-    def of(cls, endpoint: str, cache_id: str | None = None) -> Self:
+    def of(cls, endpoint: str, cache_id: str | None = None, name: str = DEFAULT_ORIGIN) -> Self:
         """The origin at a configured endpoint."""
-        return cls(canonical_endpoint(endpoint), cache_id, endpoint)
+        return cls(canonical_endpoint(endpoint), cache_id, endpoint, name)
 
     @property
     def id(self) -> str:
@@ -46,6 +56,43 @@ class CacheOrigin:
 
     def __str__(self) -> str:
         return self.endpoint if self.cache_id is None else f"{self.endpoint} (cache_id {self.cache_id})"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheOrigins:
+    """The origins whose content a directory holds, and which of them has a bucket."""
+
+    origins: tuple[CacheOrigin, ...]
+    position_of: Callable[[str], int | None]
+    """The origin that has a bucket; None: none has it."""
+    routes: str = ""
+    """A hash of what `position_of` goes by; empty where there is one origin. While it is the same, so is the origin of
+    each bucket."""
+
+    @classmethod
+    def single(cls, origin: CacheOrigin) -> Self:
+        """One origin that has all buckets."""
+        return cls((origin,), lambda _bucket: 0)
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.origins))
+
+
+def cache_origins(settings: Settings) -> tuple[CacheOrigin, ...]:
+    """The origins of a configuration, in the order of `Settings.all_origins`."""
+    return tuple(CacheOrigin.of(origin.endpoint, origin.cache_id, origin.name) for origin in settings.all_origins)
+
+
+def all_ids(settings: Settings) -> str:
+    """Returns the ids of all origins of a configuration, as one text."""
+    return " ".join(origin.id for origin in cache_origins(settings))
+
+
+def routes_fingerprint(settings: Settings) -> str:
+    """Returns a hash of the names of the origins and of the patterns of their buckets; empty for one origin."""
+    if not settings.origins:
+        return ""
+    return origin_fingerprint(json.dumps([(origin.name, origin.buckets) for origin in settings.all_origins]))
 
 
 def canonical_endpoint(endpoint: str) -> str:

@@ -6,7 +6,8 @@
         0123456789abcdef0123456789abcdef detached     a worker of it has served without the SSD tier's directory
 
 An origin with a cache_id has two names (storage.cache_origin), so two such files, which say the same: a run that knows
-the origin by either name must find the other's. Where they don't agree, the origin or its name has changed.
+the origin by either name must find the other's. Where they don't agree, the origin or its name has changed. Several
+origins have all of their names' files, and the same holds: another run may have served one of them since.
 
 It lies outside the SSD tier's directory, because it tells of runs that could not use that: one without `[ssd]`, one
 that found the directory locked, full or unreadable. What such a run wrote at the origin is not known to the directory.
@@ -97,7 +98,7 @@ class NodeRun:
                 _log.error("the run record %s can't be changed: %s", path, error.strerror)
 
 
-def begin_run(state_dir: str | None, origin: CacheOrigin) -> NodeRun:
+def begin_run(state_dir: str | None, *origins: CacheOrigin) -> NodeRun:
     """Begins a run: reads the record of the run before, and replaces it. Never raises.
 
     Every start calls it once, whatever its configuration, before a byte is served. `state_dir`: None if there is none.
@@ -105,7 +106,8 @@ def begin_run(state_dir: str | None, origin: CacheOrigin) -> NodeRun:
     run = secrets.token_hex(16)
     if state_dir is None:
         return NodeRun(run, (), "", "there is no state directory (server.state_dir)")
-    paths = [Path(state_dir) / f"run-{origin_fingerprint(name)}" for name in origin.names]
+    names = dict.fromkeys(name for origin in origins for name in origin.names)
+    paths = [Path(state_dir) / f"run-{origin_fingerprint(name)}" for name in names]
     before: set[str] = set()
     doubt, is_stale = "", False
     for path in paths:  # each, whatever becomes of the others
@@ -124,7 +126,7 @@ def begin_run(state_dir: str | None, origin: CacheOrigin) -> NodeRun:
         elif recorded.endswith(_DETACHED):
             doubt = doubt or "the run before has served without it"
     if not doubt and len(before) > 1:
-        doubt = "another run has served this origin under another name"
+        doubt = "another run has served this origin under another name, or one of these origins without the others"
     return NodeRun(run, tuple(map(str, paths)), "" if doubt else before.pop(), doubt, is_stale)
 
 

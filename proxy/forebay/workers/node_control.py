@@ -35,7 +35,7 @@ from forebay.server.admin.cached_objects import list_cached_objects
 from forebay.server.admin.control import Control, SharedControl
 from forebay.server.admin.data_set_schema import DataSetList, merged_rows
 from forebay.server.admin.key_list import KeyList, KeyListEntry
-from forebay.server.admin.readiness import ENDING, Readiness, ReadinessCheck, check_origin, degraded_tiers
+from forebay.server.admin.readiness import ENDING, Readiness, ReadinessCheck, check_origins, degraded_tiers
 from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,
@@ -104,22 +104,22 @@ class NodeControl(SharedControl):
             failing["workers"] = f"Only {len(alive)} of {self._pool.worker_count} workers run."
         if not all(worker.report for worker in alive):  # one has just started; else the last reports will do
             await self._poll()
-        unknown = self._empty_stats().origin
-        origins = [worker.report.stats.origin if worker.report else unknown for worker in alive]
+        unknown = self._empty_stats().each_origin
+        origins = [worker.report.stats.each_origin if worker.report else unknown for worker in alive]
         tiers = [worker.report.stats.tiers for worker in alive if worker.report]
-        return Readiness(failing | check_origin(origins), degraded_tiers(tiers))
+        return Readiness(failing | check_origins(origins), degraded_tiers(tiers))
 
     async def origin_faults(self) -> Sequence[str] | None:
         """What is wrong with the origin by new reports, as sentences; None: a worker has not looked at it yet."""
         await self._poll()
-        origins = [worker.report.stats.origin for worker in self._pool.alive if worker.report is not None]
-        is_checked = needs_own_credential(self.settings)
-        for origin in origins:
+        origins = [worker.report.stats.each_origin for worker in self._pool.alive if worker.report is not None]
+        checked = {each.name for each in self.settings.all_origins if needs_own_credential(self.settings, each)}
+        for origin in (origin for of_worker in origins for origin in of_worker):
             if origin.state == "unknown":
                 return None
-            if is_checked and origin.state == "reachable" and origin.credential == "unknown":
+            if origin.name in checked and origin.state == "reachable" and origin.credential == "unknown":
                 return None
-        return tuple(check_origin(origins).values())
+        return tuple(check_origins(origins).values())
 
     async def metrics(self) -> str:
         """The sum of the workers' metrics."""
@@ -147,6 +147,7 @@ class NodeControl(SharedControl):
         sizes: list[tuple[TierName, int]] = [("memory", settings.memory.size)]
         if settings.ssd is not None:
             sizes.append(("ssd", settings.ssd.size))
+        origins = settings.all_origins
         return Stats(
             version=forebay_client.__version__,
             uptime=time.monotonic() - self._started,
@@ -160,7 +161,12 @@ class NodeControl(SharedControl):
             flights=FlightStats(0, 0),
             jobs=JobStats(0),
             budget=BudgetStats(settings.memory.buffers, 0, 0),
-            origin=OriginStats(settings.origin.endpoint, "unknown", "closed", 0, 0, 0, 0),
+            origin=OriginStats(", ".join(each.endpoint for each in origins), "unknown", "closed", 0, 0, 0, 0),
+            origins=tuple(
+                OriginStats(each.endpoint, "unknown", "closed", 0, 0, 0, None, name=each.name) for each in origins
+            )
+            if len(origins) > 1
+            else (),
         )
 
     # The configuration

@@ -35,7 +35,9 @@ from forebay.server.rpc.rpc_server import RpcMethod, RpcServer
 from forebay.server.startup import freeze_long_lived
 from forebay.server.telemetry.log_file import PipeLock
 from forebay.server.worker import Membership, Worker
+from forebay.settings.live_changes import applied_settings
 from forebay.settings.loader import Loaded
+from forebay.settings.model import Settings
 from forebay.settings.worker_share import worker_share
 from forebay.workers.worker_process import FAST_SHUTDOWN
 from forebay.workers.worker_rpc import START, ConfigRefusal, StartRequest, WorkerReport, WorkerRpc, rpc_handlers
@@ -90,12 +92,12 @@ class NodeWorker:
         request: StartRequest = decode(lambda: from_json(StartRequest, document["request"]))
         source = ConfigSource(Path(request.file) if request.file is not None else None, os.environ, request.flags)
         try:
-            loaded = source.load_text(request.text, request.mode)
-            set_log_level(loaded.settings)
+            settings = _settings_in_force(source, request)
+            set_log_level(settings)
             membership = Membership(
                 self._group, self._port, request.run, self._pipe_lock, request.listen, request.tls_listen
             )
-            worker = Worker(worker_share(loaded.settings, self._workers), source, membership=membership)
+            worker = Worker(worker_share(settings, self._workers), source, membership=membership)
             await worker.start()
         except (SettingsError, AddressUnavailable) as error:
             return {"refused": str(error)}
@@ -107,6 +109,16 @@ class NodeWorker:
         self._worker = worker
         freeze_long_lived(asyncio.get_running_loop())
         return {}
+
+
+def _settings_in_force(source: ConfigSource, request: StartRequest) -> Settings:
+    """The settings in force in the workers that run. Raises SettingsError."""
+    latest = source.load_text(request.text, request.mode).settings
+    if (request.first_text, request.first_mode) == (request.text, request.mode):
+        return latest
+    # Its secrets may be gone meanwhile: those that are used are in the latest text.
+    first = source.load_text(request.first_text, request.first_mode, without_secrets=True).settings
+    return applied_settings(first, latest)
 
 
 class WorkerService(WorkerRpc):

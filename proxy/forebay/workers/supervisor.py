@@ -27,7 +27,7 @@ from forebay.server.http.listening_sockets import bind, reserve
 from forebay.server.startup import import_aiohttp
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.model import ServerSettings, Settings
-from forebay.storage.cache_origin import CacheOrigin
+from forebay.storage.cache_origin import cache_origins
 from forebay.storage.run_record import begin_run, remove_stale_record
 from forebay.workers.node_control import NodeControl
 from forebay.workers.worker_pool import WorkerPool
@@ -70,6 +70,7 @@ class Supervisor:
         self.pool = WorkerPool(workers)
         self.control = NodeControl(self.pool, settings, source, text, mode)
         self._listen = listen
+        self._first_text, self._first_mode = text, mode
         self._group = secrets.token_hex(16)
         self._tasks = TaskRegistry()
         self._supervising: list[asyncio.Task[None]] = []
@@ -94,8 +95,7 @@ class Supervisor:
         self.directory = self._socket_directory.path
         self._runner = None
         # Behind the addresses: a start that they refuse does not end another Forebay's run.
-        origin = self.control.settings.origin
-        self._run = begin_run(server.state_dir, CacheOrigin.of(origin.endpoint, origin.cache_id))
+        self._run = begin_run(server.state_dir, *cache_origins(self.control.settings))
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self.pool.worker_count):
@@ -182,6 +182,8 @@ class Supervisor:
         return StartRequest(
             text=control.text,
             mode=control.mode,
+            first_text=self._first_text,
+            first_mode=self._first_mode,
             file=str(control.source.file) if control.source.file is not None else None,
             flags=control.source.flags,
             listen=self._listen(number, _address(self.address)),

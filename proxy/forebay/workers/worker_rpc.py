@@ -36,8 +36,12 @@ class StartRequest:
     """What a worker is to serve. Sent over the socket, so that no secret is on a command line."""
 
     text: str | None
-    """The configuration's text, and the mode of its file."""
+    """The configuration's text in force, and the mode of its file."""
     mode: int
+    first_text: str | None
+    """The text that the node was started with: what needs a restart of the node is as it says there, in a worker that
+    is started later as well. So all workers have the same origin for a bucket."""
+    first_mode: int
     file: str | None
     flags: Mapping[str, Any]
     listen: ListenAddress

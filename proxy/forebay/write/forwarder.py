@@ -13,10 +13,10 @@ from hashlib import md5, sha256
 from typing import Final, Literal
 
 from forebay.core.errors import S3Error
-from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_identity import request_credential
 from forebay.origin.origin_request import EMPTY_SHA256, OriginRequest
 from forebay.origin.origin_response import OriginResponse
+from forebay.origin.origins import Origins
 from forebay.protocol.body.checksums import Piece
 from forebay.protocol.body.declared_checksums import Kind
 from forebay.protocol.body.payload import PayloadForm, PayloadReader, can_never_verify, payload_form
@@ -35,8 +35,8 @@ _READ_SIZE: Final = 4 << 10
 class Forwarder:
     """Forwards requests. Keeps no state between them. `largest_body`: bytes."""
 
-    def __init__(self, origin: OriginClient, spool: Spool, largest_body: int) -> None:
-        self._origin = origin
+    def __init__(self, origins: Origins, spool: Spool, largest_body: int) -> None:
+        self._origins = origins
         self._spool = spool
         self._largest_body = largest_body
 
@@ -96,8 +96,9 @@ class Forwarder:
         end.
         """
         request, target = forward.request, forward.target
+        origin = self._origins.of(target.bucket)
         is_read = request.method in {"GET", "HEAD"}
-        extensions = signed_extensions(request.headers, self._origin.dialect.extensions, forward.signed)
+        extensions = signed_extensions(request.headers, origin.dialect.extensions, forward.signed)
         headers = forwarded_headers(request.headers, extensions)
         length, payload_hash = None, EMPTY_SHA256
         content: bytes | AsyncIterator[bytes] | None = document
@@ -109,12 +110,12 @@ class Forwarder:
             digest = b64encode(md5(document, usedforsecurity=False).digest()).decode()
             headers = tuple((name, digest if name.lower() == "content-md5" else value) for name, value in headers)
         elif body is not None:
-            secure = self._origin.endpoint.scheme == "https"
-            trailer = trailer_for(body.form, body.reader.trailer, self._origin.dialect, secure)
+            secure = origin.endpoint.scheme == "https"
+            trailer = trailer_for(body.form, body.reader.trailer, origin.dialect, secure)
             upload = frame_body(body, headers, trailer, tee)
             content, length = upload.pieces, upload.length
             payload_hash, headers = upload.payload_hash, upload.headers
-        return await self._origin.send(
+        return await self._origins.send(
             OriginRequest(
                 request.method,
                 target.bucket,
@@ -126,6 +127,7 @@ class Forwarder:
                 payload_hash=payload_hash,
                 operation=forward.operation.name,
                 credential=await request_credential(forward.identity),
+                listed_origins=forward.identity.origins if forward.identity is not None else (),
                 before_completion=before_completion,
                 paced_by=_pace_of(forward, body),
             )
@@ -140,8 +142,8 @@ class Forwarder:
                 reader.close()
             return None
         form, reader = self._reader(forward)
-        secure = self._origin.endpoint.scheme == "https"
-        trailer = trailer_for(form, reader.trailer, self._origin.dialect, secure)
+        origin = self._origins.of(forward.target.bucket)
+        trailer = trailer_for(form, reader.trailer, origin.dialect, origin.endpoint.scheme == "https")
         if trailer is None and (reader.length == 0 or can_never_verify(form)):
             await _drain(request.body, reader)
             return None

@@ -7,7 +7,7 @@ from harness.ssd_rig import block_id
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=500)
 NAMES = st.builds(ObjectName, st.sampled_from(["b", "bucket"]), TEXT)
-ADDRESSING = Addressing("origin", bytes(16))
+ADDRESSING = Addressing(lambda _: "origin", bytes(16))
 
 
 def test_where_the_bucket_ends_matters() -> None:
@@ -16,7 +16,7 @@ def test_where_the_bucket_ends_matters() -> None:
 
 def test_origin_and_salt_matter() -> None:
     name = ObjectName("a", "b")
-    others = [Addressing("origin", bytes(15) + b"1"), Addressing("other", bytes(16))]
+    others = [Addressing(lambda _: "origin", bytes(15) + b"1"), Addressing(lambda _: "other", bytes(16))]
     assert ADDRESSING.object_address(name) not in [other.object_address(name) for other in others]
 
 

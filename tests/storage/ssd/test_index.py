@@ -13,7 +13,7 @@ from forebay.storage.ssd.index_updates import IndexUpdates
 from forebay.storage.ssd.listing_keys import listing_prefix
 from harness.ssd_rig import MIB, block_id, head_for
 
-ADDRESSING = Addressing("origin", bytes(16))
+ADDRESSING = Addressing(lambda _: "origin", bytes(16))
 
 
 def opened(path: Path) -> Index:

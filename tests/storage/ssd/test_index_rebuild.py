@@ -4,6 +4,7 @@ import pytest
 
 from forebay.core.errors import IndexDamaged
 from forebay.core.names import ObjectName
+from forebay.storage.cache_origin import CacheOrigins
 from forebay.storage.ssd.addressing import Addressing
 from forebay.storage.ssd.index import BlockLocation, Index
 from forebay.storage.ssd.index_check import AFTER_UNCLEAN_END, check_index
@@ -17,7 +18,7 @@ from forebay.storage.ssd.ssd_directory import SsdDirectory
 from harness.index_pages import IndexPages
 from harness.ssd_rig import MIB, ORIGIN, block_id, head_for
 
-ADDRESSING = Addressing(ORIGIN.id, b"s" * 16)
+ADDRESSING = Addressing(lambda _: ORIGIN.id, b"s" * 16)
 SIZE = record_size(100)
 OBJECTS = 300
 
@@ -26,7 +27,7 @@ OBJECTS = 300
 def directory(tmp_path: Path) -> SsdDirectory:
     """A directory with a segment as long as its rows need, of zeros, and an index of OBJECTS."""
     directory = SsdDirectory.claim(tmp_path / "ssd", None)
-    directory.initialise(ORIGIN)
+    directory.initialise(CacheOrigins.single(ORIGIN))
     index = Index.open(directory.index, 64 * MIB, exclusive=True)
     with index.write_transaction() as txn:
         updates = IndexUpdates(txn, index.tables)

@@ -7,7 +7,7 @@ from forebay.storage.ssd.listing_keys import listing_key, listing_prefix
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=500)
 NAMES = st.builds(ObjectName, st.sampled_from(["b", "bucket"]), TEXT)
-ADDRESSING = Addressing("origin", bytes(16))
+ADDRESSING = Addressing(lambda _: "origin", bytes(16))
 
 
 @given(NAMES, st.integers(0, 500))

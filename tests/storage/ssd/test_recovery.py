@@ -13,7 +13,7 @@ from forebay.core.errors import SsdUnusable
 from forebay.core.events import TierFailed, unobserved
 from forebay.core.heads import NEVER_VALIDATED
 from forebay.core.names import ObjectName
-from forebay.storage.cache_origin import CacheOrigin, origin_fingerprint
+from forebay.storage.cache_origin import CacheOrigin, CacheOrigins, origin_fingerprint
 from forebay.storage.ssd.addressing import Addressing
 from forebay.storage.ssd.index import BlockLocation
 from forebay.storage.ssd.index_updates import IndexUpdates
@@ -317,7 +317,7 @@ async def test_time_counts_from_when_the_directory_was_had(tmp_path: Path) -> No
         seen.append((path / "forebay.lock").exists() and is_locked(path))
         return NOW
 
-    tier = SsdTier.open(path, 64 * MIB, ORIGIN, trusting_run(path), clock=clock)
+    tier = SsdTier.open(path, 64 * MIB, CacheOrigins.single(ORIGIN), trusting_run(path), clock=clock)
     assert seen[0]
     await tier.close()
 
@@ -396,7 +396,9 @@ def resident_pages(path: Path) -> int:
 @pytest.mark.skipif(shutil.which("fincore") is None, reason="needs util-linux")
 def test_opening_after_a_clean_end_reads_few_of_the_rows(tmp_path: Path) -> None:
     path = tmp_path / "ssd"
-    opened = open_directory(path, 64 * MIB, ORIGIN, lambda: NOW, unobserved, trusting_run(path), family=None)
+    opened = open_directory(
+        path, 64 * MIB, CacheOrigins.single(ORIGIN), lambda: NOW, unobserved, trusting_run(path), family=None
+    )
     addressing: Addressing = opened.addressing
     with opened.index.write_transaction() as txn:
         changes = IndexUpdates(txn, opened.index.tables)
@@ -407,7 +409,9 @@ def test_opening_after_a_clean_end_reads_few_of_the_rows(tmp_path: Path) -> None
     drop_page_cache(data)
     if resident_pages(data) > 10:
         pytest.skip("this file system lives in memory")
-    opened = open_directory(path, 64 * MIB, ORIGIN, lambda: NOW, unobserved, trusting_run(path), family=None)
+    opened = open_directory(
+        path, 64 * MIB, CacheOrigins.single(ORIGIN), lambda: NOW, unobserved, trusting_run(path), family=None
+    )
     assert opened.index.count() == (100_000, 0)
     assert data.stat().st_size > 1000 * 4096
     assert resident_pages(data) < 400

@@ -4,13 +4,14 @@ from pathlib import Path
 import pytest
 
 from forebay.core.errors import SsdUnusable
+from forebay.storage.cache_origin import CacheOrigins
 from forebay.storage.ssd.ssd_directory import SsdDirectory
 from harness.ssd_rig import ORIGIN
 
 
 def test_the_directory_is_private_to_its_owner(tmp_path: Path) -> None:
     directory = SsdDirectory.claim(tmp_path / "a" / "b", None)
-    directory.initialise(ORIGIN)
+    directory.initialise(CacheOrigins.single(ORIGIN))
     assert stat.S_IMODE(directory.path.stat().st_mode) == 0o700
     for file in directory.path.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == (0o700 if file.is_dir() else 0o600)
@@ -73,7 +74,7 @@ def test_a_path_that_is_no_directory_is_unusable(tmp_path: Path) -> None:
 
 def test_content_without_format_is_none(tmp_path: Path) -> None:
     directory = SsdDirectory.claim(tmp_path / "ssd", None)
-    begun = directory.initialise(ORIGIN)
+    begun = directory.initialise(CacheOrigins.single(ORIGIN))
     assert directory.read_format() == begun
     directory.disown()
     assert directory.read_format() is None
@@ -101,7 +102,7 @@ def test_a_garbage_format_is_none(tmp_path: Path, content: bytes) -> None:
 
 def test_discarding_renames_and_deleting_is_in_steps(tmp_path: Path) -> None:
     directory = SsdDirectory.claim(tmp_path / "ssd", None)
-    directory.initialise(ORIGIN)
+    directory.initialise(CacheOrigins.single(ORIGIN))
     for number in range(3):
         (directory.segments / f"{number}.seg").write_bytes(b"x")
     directory.discard()

@@ -305,6 +305,8 @@ class Explanation:
 
     bucket: str
     key: str
+    origin: str | None
+    """The endpoint of the origin that has the bucket, with its name where it has one; None: none has it."""
     decided: tuple[DecidedField, ...]
     access: tuple[GrantedAccess, ...]
     """Of the key that was named, else of all keys; empty in open mode."""

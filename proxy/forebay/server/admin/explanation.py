@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Final
 
+from forebay.core.events import in_words
 from forebay.core.names import ObjectName
 from forebay.core.units import format_size
 from forebay.policy.freshness import AlwaysRevalidate, Immutable, MaxAge, Stale, evaluate_freshness
+from forebay.policy.origin_routes import routes_of
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Decision, Rules
 from forebay.server.admin.admin_schema import CacheEntry, DecidedField, Explanation, GrantedAccess
@@ -31,6 +33,8 @@ def explain(
 ) -> Explanation:
     """The explanation for one object. `access_key`: the key that reads; empty: any. `now`: seconds since the epoch."""
     decision = Rules(settings.rules).decide(name)
+    position = routes_of(settings).position_of(name.bucket)
+    origin = settings.all_origins[position] if position is not None else None
     keys = [key for key in settings.auth.keys if access_key in {"", key.id}]
     access = tuple(_access(key, name) for key in keys)
     freshness = AlwaysRevalidate() if in_doubt else decision.freshness
@@ -40,17 +44,20 @@ def explain(
         result = evaluate_freshness(cached.validated_at, freshness, now, 0.0, False)
         fresh = not isinstance(result, Stale)
         stale_because = _STALE.get(result.reason) if isinstance(result, Stale) else None
-    identified = any(key.origin is not None for key in keys) if access_key else False
+    identified = origin is not None and access_key != "" and any(key.has_credential_at(origin.name) for key in keys)
     return Explanation(
         bucket=name.bucket,
         key=name.key,
+        origin=f"{origin.endpoint}{in_words(origin.name)}" if origin is not None else None,
         decided=tuple(_decided(settings, name, decision)),
         access=access,
         cached=cached,
         in_doubt=in_doubt,
         fresh=fresh,
         stale_because=stale_because,
-        read=_read(settings, access_key, access, decision, cached, fresh, identified),
+        read=_read(settings, access_key, access, decision, cached, fresh, identified)
+        if origin is not None
+        else "refused: no origin has this bucket (NoSuchBucket)",
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from forebay.core.events import TierName
+from forebay.core.events import DEFAULT_ORIGIN, TierName, in_words
 from forebay.server.admin.stats_schema import OriginStats, TierStats
 
 ReadinessCheck: TypeAlias = Literal["origin", "credential", "workers", "shutdown"]
@@ -37,8 +37,20 @@ class Readiness:
         object.__setattr__(self, "reasons", tuple(self.failing.values()))
 
 
+def check_origins(workers: Sequence[Sequence[OriginStats]]) -> dict[ReadinessCheck, str]:
+    """Whether each worker reaches each of its origins and is accepted there: the failing checks, each with the
+    sentences about the origins that fail it."""
+    failing: dict[ReadinessCheck, str] = {}
+    for name in dict.fromkeys(origin.name for origins in workers for origin in origins):
+        for check, sentence in check_origin(
+            [origin for origins in workers for origin in origins if origin.name == name]
+        ).items():
+            failing[check] = f"{failing[check]} {sentence}" if check in failing else sentence
+    return failing
+
+
 def check_origin(workers: Sequence[OriginStats]) -> dict[ReadinessCheck, str]:
-    """Whether each worker reaches the origin and is accepted there: the failing checks, each with its sentence."""
+    """Whether each worker reaches one origin and is accepted there: the failing checks, each with its sentence."""
     return _check_reachable(workers) | _check_credential(workers)
 
 
@@ -47,21 +59,22 @@ def _check_credential(workers: Sequence[OriginStats]) -> dict[ReadinessCheck, st
     if not faults:
         return {}
     by = f" ({len(faults)} of {len(workers)} workers)" if len(faults) < len(workers) else ""
-    return {"credential": f"{faults[0][0].upper()}{faults[0][1:]}{by}."}
+    return {"credential": f"{faults[0][0].upper()}{faults[0][1:]}{in_words(workers[0].name)}{by}."}
 
 
 def _check_reachable(workers: Sequence[OriginStats]) -> dict[ReadinessCheck, str]:
     failing = [origin for origin in workers if origin.state != "reachable"]
     if not failing:
         return {}
+    named = "" if failing[0].name == DEFAULT_ORIGIN else f" {failing[0].name}"
     outages = [origin for origin in failing if origin.state == "unreachable"]
     if not outages:
-        return {"origin": "The origin has not responded yet."}
+        return {"origin": f"The origin{named} has not responded yet."}
     who = f" by {len(failing)} of {len(workers)} workers" if len(failing) < len(workers) else ""
     causes = ", ".join(sorted({origin.cause for origin in outages if origin.cause is not None}))
     since = max(origin.unreachable_for or 0.0 for origin in outages)
     opened = " The breaker is open." if any(origin.breaker == "open" for origin in outages) else ""
-    return {"origin": f"The origin can't be reached{who}, for {since:.0f} s: {causes}.{opened}"}
+    return {"origin": f"The origin{named} can't be reached{who}, for {since:.0f} s: {causes}.{opened}"}
 
 
 def degraded_tiers(workers: Sequence[Sequence[TierStats]]) -> dict[TierName, str]:

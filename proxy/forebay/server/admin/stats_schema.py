@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import reduce
 from typing import Any, Literal, TypeVar
 
-from forebay.core.events import CredentialState, TierName
+from forebay.core.events import DEFAULT_ORIGIN, CredentialState, TierName
 from forebay.storage.tier_contract import Occupancy
 
 TierState = Literal["serving", "failing"]
@@ -116,7 +116,7 @@ class BudgetStats:
 
 @dataclass(frozen=True, slots=True)
 class OriginStats:
-    """The origin and the requests to it. The numbers are counters."""
+    """An origin and the requests to it. The numbers are counters."""
 
     endpoint: str
     state: Literal["reachable", "unreachable", "unknown"]
@@ -125,7 +125,8 @@ class OriginStats:
     requests: int
     failures: int
     retries: int
-    bytes_read: int
+    bytes_read: int | None
+    """None for one of several origins: bytes are counted for all of them together."""
     cause: str | None = None
     """Why the origin can't be reached, e.g. "connection refused". A gauge."""
     unreachable_for: float | None = None
@@ -134,6 +135,8 @@ class OriginStats:
     """Whether the origin accepts Forebay's own credential. A gauge."""
     credential_fault: str | None = None
     """While it is refused or missing: which key, and why. A gauge."""
+    name: str = DEFAULT_ORIGIN
+    """In the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +159,17 @@ class Stats:
     jobs: JobStats
     budget: BudgetStats
     origin: OriginStats
+    """Of several origins the sum: their counters together, and the state of the worst."""
+    origins: tuple[OriginStats, ...] = ()
+    """Each of several origins; empty where there is one."""
 
     def __post_init__(self) -> None:
         _derive(self, hits=hit_ratios(self.reads))
+
+    @property
+    def each_origin(self) -> tuple[OriginStats, ...]:
+        """Every origin."""
+        return self.origins or (self.origin,)
 
 
 def hit_ratios(reads: Sequence[RuleReads]) -> HitRatios:
@@ -185,15 +196,20 @@ def counters_of(stats: Stats) -> Stats:
         flights=FlightStats(0, 0),
         jobs=JobStats(0),
         budget=replace(stats.budget, capacity=0, used=0),
-        origin=replace(
-            stats.origin,
-            state="unknown",
-            breaker="closed",
-            cause=None,
-            unreachable_for=None,
-            credential="unknown",
-            credential_fault=None,
-        ),
+        origin=_without_state(stats.origin),
+        origins=tuple(map(_without_state, stats.origins)),
+    )
+
+
+def _without_state(origin: OriginStats) -> OriginStats:
+    return replace(
+        origin,
+        state="unknown",
+        breaker="closed",
+        cause=None,
+        unreachable_for=None,
+        credential="unknown",
+        credential_fault=None,
     )
 
 
@@ -225,22 +241,25 @@ def add_stats(left: Stats, right: Stats) -> Stats:
         flights=_add(left.flights, right.flights),
         jobs=_add(left.jobs, right.jobs),
         budget=_add(left.budget, right.budget),
-        origin=_add(
-            left.origin,
-            right.origin,
-            state=_first(("unreachable", "reachable", "unknown"), left.origin.state, right.origin.state),
-            breaker=_first(("open", "suspected", "closed"), left.origin.breaker, right.origin.breaker),
-            cause=left.origin.cause or right.origin.cause,
-            credential=_first(
-                ("refused", "missing", "accepted", "anonymous", "unknown"),
-                left.origin.credential,
-                right.origin.credential,
-            ),
-            credential_fault=left.origin.credential_fault or right.origin.credential_fault,
-            unreachable_for=max(
-                (each.origin.unreachable_for for each in (left, right) if each.origin.unreachable_for is not None),
-                default=None,
-            ),
+        origin=add_origins(left.origin, right.origin),
+        origins=_add_rows(left.origins, right.origins, lambda row: row.name, add_origins),
+    )
+
+
+def add_origins(left: OriginStats, right: OriginStats) -> OriginStats:
+    """The sum of two workers' stats of an origin, or of two origins': the state is that of the worse one."""
+    return _add(
+        left,
+        right,
+        state=_first(("unreachable", "reachable", "unknown"), left.state, right.state),
+        breaker=_first(("open", "suspected", "closed"), left.breaker, right.breaker),
+        cause=left.cause or right.cause,
+        credential=_first(
+            ("refused", "missing", "accepted", "anonymous", "unknown"), left.credential, right.credential
+        ),
+        credential_fault=left.credential_fault or right.credential_fault,
+        unreachable_for=max(
+            (each.unreachable_for for each in (left, right) if each.unreachable_for is not None), default=None
         ),
     )
 
@@ -255,7 +274,11 @@ def _add_tiers(left: TierStats, right: TierStats) -> TierStats:
 
 def _add(left: _T, right: _T, **rest: Any) -> _T:
     """`left` with its numbers increased by those of `right`; `rest`: the fields that are no plain sum."""
-    numbers = (each.name for each in fields(left) if each.init and isinstance(getattr(left, each.name), int | float))
+    numbers = (
+        each.name
+        for each in fields(left)
+        if each.init and each.name not in rest and isinstance(getattr(left, each.name), int | float)
+    )
     return replace(left, **{name: getattr(left, name) + getattr(right, name) for name in numbers} | rest)
 
 

@@ -6,12 +6,15 @@ It reads the state of the worker's parts, and changes only what may change while
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
 
 import forebay_client
-from forebay.core.events import TierName
+from forebay.core.events import DEFAULT_ORIGIN, TierName
 from forebay.core.names import ObjectName
 from forebay.jobs.inventory import Inventory, InventoryEntry
 from forebay.jobs.warm_up_job import WarmUpJob
+from forebay.origin.origin_client import OriginClient
 from forebay.server.admin.admin_schema import (
     MAX_PAGE,
     CachePage,
@@ -28,7 +31,7 @@ from forebay.server.admin.data_set_rows import data_set_rows
 from forebay.server.admin.data_set_schema import DataSetList
 from forebay.server.admin.job_view import job_view, warm_up_order
 from forebay.server.admin.key_list import KeyList, KeyListEntry
-from forebay.server.admin.readiness import ENDING, Readiness, ReadinessCheck, check_origin, degraded_tiers
+from forebay.server.admin.readiness import ENDING, Readiness, ReadinessCheck, check_origins, degraded_tiers
 from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,
@@ -39,6 +42,7 @@ from forebay.server.admin.stats_schema import (
     Stats,
     TierState,
     TierStats,
+    add_origins,
 )
 from forebay.server.admin.warm_order import WarmOrder
 from forebay.server.composition import Parts
@@ -69,7 +73,7 @@ class WorkerControl(SharedControl):
         return Readiness(self._failing(), degraded_tiers([self.tiers()]))
 
     def _failing(self) -> dict[ReadinessCheck, str]:
-        return check_origin([self._origin()]) | (ENDING if self.is_ending else {})
+        return check_origins([self._each_origin()]) | (ENDING if self.is_ending else {})
 
     async def metrics(self) -> str:
         """This worker's metrics."""
@@ -94,6 +98,7 @@ class WorkerControl(SharedControl):
                 parts.budget.capacity, parts.budget.in_use, metrics.total("forebay_errors_total", "SlowDown")
             ),
             origin=self._origin(),
+            origins=self._each_origin() if len(self._parts.origins) > 1 else (),
         )
 
     def tiers(self) -> list[TierStats]:
@@ -117,20 +122,36 @@ class WorkerControl(SharedControl):
 
     def _origin(self) -> OriginStats:
         total = self._parts.metrics.total
-        origin = self._parts.origin
-        breaker, outage, credential = origin.breaker, origin.breaker.outage, origin.credential_check
+        return replace(
+            reduce(add_origins, self._each_origin()),
+            endpoint=", ".join(origin.endpoint for origin in self.settings.all_origins),
+            name=DEFAULT_ORIGIN,
+            retries=total("forebay_origin_retries_total"),
+            bytes_read=total("forebay_origin_read_bytes_total"),
+        )
+
+    def _each_origin(self) -> tuple[OriginStats, ...]:
+        return tuple(
+            self._stats_of(origin.client, settings.endpoint)
+            for origin, settings in zip(self._parts.origins, self.settings.all_origins, strict=True)
+        )
+
+    def _stats_of(self, client: OriginClient, endpoint: str) -> OriginStats:
+        metrics = self._parts.metrics
+        breaker, outage, credential = client.breaker, client.breaker.outage, client.credential_check
         return OriginStats(
-            endpoint=self.settings.origin.endpoint,
+            endpoint=endpoint,
             state="unknown" if breaker.reachable is None else "reachable" if breaker.reachable else "unreachable",
             breaker=breaker.state.value,
             cause=outage.cause if outage is not None else None,
-            unreachable_for=origin.monotonic() - outage.since if outage is not None else None,
-            requests=total("forebay_origin_requests_total"),
-            failures=total("forebay_origin_failures_total"),
-            retries=total("forebay_origin_retries_total"),
-            bytes_read=total("forebay_origin_read_bytes_total"),
+            unreachable_for=client.monotonic() - outage.since if outage is not None else None,
+            requests=metrics.total_of_origin("forebay_origin_requests_total", client.name),
+            failures=metrics.total_of_origin("forebay_origin_failures_total", client.name),
+            retries=metrics.total_of_origin("forebay_origin_retries_total", client.name),
+            bytes_read=None,
             credential=credential.state,
             credential_fault=credential.fault.reason if credential.fault is not None else None,
+            name=client.name,
         )
 
     # The configuration
@@ -141,12 +162,16 @@ class WorkerControl(SharedControl):
     def apply(self, loaded: Loaded) -> ConfigChanged:
         """Put a configuration in force that was validated as a whole. Nothing here can fail half way."""
         new = loaded.settings
-        if new.origin.credentials != self.settings.origin.credentials:
-            self._parts.origin.use_credentials(credentials_of(new.origin.credentials))
-            self._parts.tasks.spawn(self._parts.listing.close(), "connect again to list")
-            self._parts.tasks.spawn(self._parts.origin.credential_check.check(), "check the origin credential")
+        before = self.settings
         answer, sizes = self.put_in_force(loaded)
-        self._parts.gateway.policy = policy = gateway_policy(new)
+        for origin, old, applied in zip(
+            self._parts.origins, before.all_origins, self.settings.all_origins, strict=True
+        ):
+            if applied.credentials != old.credentials:
+                origin.client.use_credentials(credentials_of(applied.credentials))
+                self._parts.tasks.spawn(origin.listing.close(), "connect again to list")
+                self._parts.tasks.spawn(origin.client.credential_check.check(), "check the origin credential")
+        self._parts.gateway.policy = policy = gateway_policy(self.settings)
         self._parts.read_counts.apply_rules(policy.rules.data_sets)
         if self._parts.kept_recordings is not None:
             self._parts.kept_recordings.apply_rules()

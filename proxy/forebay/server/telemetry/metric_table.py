@@ -23,7 +23,12 @@ class Metric:
     meaning: str
     starts: tuple[tuple[str, ...], ...] = ()
     """The label sets that are 0 from the start. Prometheus sees no increase in a series that begins at 1, so a counter
-    of an alert has all those here that the alert may need."""
+    of an alert has all those here that the alert may need. Without the label `origin`: the settings have its values."""
+
+    @property
+    def is_of_origin(self) -> bool:
+        """Whether its last label is the origin."""
+        return self.labels[-1:] == ("origin",)
 
 
 def _counter(name: str, labels: str, meaning: str, *starts: Iterable[str]) -> Metric:
@@ -124,13 +129,14 @@ CATALOGUE: Final = (
     _gauge("forebay_connections", "", "Open client connections."),
     _gauge("forebay_requests_in_flight", "", "Requests in flight."),
     # The origin.
-    _counter("forebay_origin_requests_total", "operation status", "Responses of the origin, each attempt counted.",
+    _counter("forebay_origin_requests_total", "operation status origin",
+             "Responses of the origin, each attempt counted.",
              _OPERATIONS, ("200", "403", "500", "503")),
     _histogram("forebay_origin_seconds", "operation", "From a request to the head of the origin's response."),
-    _counter("forebay_origin_failures_total", "operation", "Attempts without a response, or with a broken one.",
+    _counter("forebay_origin_failures_total", "operation origin", "Attempts without a response, or with a broken one.",
              _OPERATIONS),
     _counter("forebay_heads_contradicted_total", "", "Responses that gave a known version another size."),
-    _counter("forebay_origin_retries_total", "operation", "Further attempts of a request."),
+    _counter("forebay_origin_retries_total", "operation origin", "Further attempts of a request."),
     _counter(
         "forebay_origin_hedges_total",
         "result",
@@ -145,12 +151,12 @@ CATALOGUE: Final = (
     ),
     _gauge(
         "forebay_origin_reachable",
-        "",
+        "origin",
         "1 if the origin has responded, and no probe of it has failed since.",
     ),
     _gauge(
         "forebay_origin_credential_refused",
-        "",
+        "origin",
         "1 while the origin refuses Forebay's own credential, or there is none to be found.",
     ),
     _counter(
@@ -158,7 +164,11 @@ CATALOGUE: Final = (
         "code",
         "Requests whose credential the origin refused, Forebay's own or that of a key of auth.keys, by S3 code.",
     ),
-    _gauge("forebay_origin_breaker_open", "", "1 while the breaker is open: requests to the origin fail at once."),
+    _gauge(
+        "forebay_origin_breaker_open",
+        "origin",
+        "1 while the breaker is open: requests to the origin fail at once.",
+    ),
     _counter("forebay_origin_read_bytes_total", "rule", "Object bytes fetched from the origin into the cache."),
     _gauge(
         "forebay_read_amplification_ratio",

@@ -92,7 +92,10 @@ class HitCounts:
 class Metrics:
     """All metrics of a worker. `observe` receives the events of the other parts, `record_request` each request."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, monotonic: Callable[[], float] = time.monotonic, *, origins: Sequence[str] = (events.DEFAULT_ORIGIN,)
+    ) -> None:
+        """`origins`: their names."""
         self.tier_failures = TierFailures(monotonic)
         self._counters: dict[str, defaultdict[Labels, int]] = {
             metric.name: defaultdict(int) for metric in CATALOGUE if metric.kind == "counter"
@@ -102,7 +105,8 @@ class Metrics:
         }
         for metric in CATALOGUE:
             for labels in metric.starts:
-                self._counters[metric.name][labels] = 0  # a sample of 0 says more than no sample
+                for each in [(*labels, origin) for origin in origins] if metric.is_of_origin else [labels]:
+                    self._counters[metric.name][each] = 0  # a sample of 0 says more than no sample
         self._rules: defaultdict[str, RuleCounts] = defaultdict(RuleCounts)
         self._hits: dict[tuple[str, int, str, CacheStatus, str], HitCounts] = {}
         self._lock = Lock()
@@ -166,6 +170,10 @@ class Metrics:
         """The sum of a counter over all labels, or over those whose first values are `first`."""
         return sum(value for labels, value in list(self.counters[name].items()) if labels[: len(first)] == first)
 
+    def total_of_origin(self, name: str, origin: str) -> int:
+        """The sum of a counter whose last label is the origin, over all others."""
+        return sum(value for labels, value in list(self.counters[name].items()) if labels[-1] == origin)
+
     def by_status(self) -> dict[int, int]:
         """How many requests were answered with each HTTP status."""
         statuses: Counter[int] = Counter()
@@ -220,8 +228,8 @@ class Metrics:
             case events.BlockAdmitted(tier, size):
                 counters["forebay_tier_admitted_blocks_total"][(tier,)] += 1
                 counters["forebay_tier_admitted_bytes_total"][(tier,)] += size
-            case events.OriginAnswered(operation, status, seconds):
-                counters["forebay_origin_requests_total"][operation, str(status)] += 1
+            case events.OriginAnswered(operation, status, seconds, origin):
+                counters["forebay_origin_requests_total"][operation, str(status), origin] += 1
                 self._histograms["forebay_origin_seconds"][(operation,)].add(seconds)
             case events.BytesWarmed(size, rule):
                 self._rules[rule].warmed += size
@@ -232,14 +240,14 @@ class Metrics:
                 self.count("forebay_tier_evicted_bytes_total", tier, reason, by=size)
             case events.OwnerMissed():
                 self.count("forebay_owner_missed_total")
-            case events.OriginFailed(operation, _):
-                self.count("forebay_origin_failures_total", operation)
+            case events.OriginFailed(operation, _, origin):
+                self.count("forebay_origin_failures_total", operation, origin)
             case events.HeadContradicted():
                 self.count("forebay_heads_contradicted_total")
             case events.OriginRefusedCredential(code):
                 self.count("forebay_origin_credential_refusals_total", code)
-            case events.OriginRetried(operation):
-                self.count("forebay_origin_retries_total", operation)
+            case events.OriginRetried(operation, origin):
+                self.count("forebay_origin_retries_total", operation, origin)
             case events.HedgeEnded(result):
                 self.count("forebay_origin_hedges_total", result)
             case events.SlowResponse(action):

@@ -9,6 +9,7 @@ and ("ab", "c") differ. The names of objects are in their heads (head_codec.py) 
 """
 
 import struct
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
@@ -30,16 +31,25 @@ def text_bytes(text: str) -> bytes:
 
 
 class Addressing:
-    """The addresses of one origin in one directory."""
+    """The addresses in one directory."""
 
-    def __init__(self, origin_id: str, salt: bytes) -> None:
-        origin = text_bytes(origin_id)
+    def __init__(self, origin_id: Callable[[str], str], salt: bytes) -> None:
+        """`origin_id`: the id of the origin that has a bucket; the same for a bucket as long as this is used."""
         self.object_address = lru_cache(_MEMOIZED_NAMES)(self._object_address)
         """Returns the address of an ObjectName. The latest ones are memoized."""
-        self._origin = blake2b(_LENGTH.pack(len(origin)) + origin, digest_size=OBJECT_ADDRESS, key=salt)
+        self._origin_id = origin_id
+        self._salt = salt
+        self._begun: dict[str, blake2b] = {}
+        """The hashes of the origins' ids."""
 
     def _object_address(self, name: ObjectName) -> bytes:
-        digest = self._origin.copy()
+        origin_id = self._origin_id(name.bucket)
+        begun = self._begun.get(origin_id)
+        if begun is None:
+            origin = text_bytes(origin_id)
+            begun = blake2b(_LENGTH.pack(len(origin)) + origin, digest_size=OBJECT_ADDRESS, key=self._salt)
+            self._begun[origin_id] = begun
+        digest = begun.copy()
         bucket = text_bytes(name.bucket)
         digest.update(_LENGTH.pack(len(bucket)) + bucket + text_bytes(name.key))
         return digest.digest()

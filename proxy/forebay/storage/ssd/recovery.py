@@ -35,17 +35,18 @@ from typing import Final
 from forebay.core.errors import IndexDamaged, SsdUnusable
 from forebay.core.events import Observe, TierFailed
 from forebay.core.units import format_size
-from forebay.storage.cache_origin import CacheOrigin
+from forebay.storage.cache_origin import CacheOrigins
 from forebay.storage.durable_files import replace_file
 from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.addressing import Addressing
+from forebay.storage.ssd.directory_format import DirectoryFormat
 from forebay.storage.ssd.index import INDEX_ERRORS, Index
 from forebay.storage.ssd.index_check import check_shared_index
 from forebay.storage.ssd.index_repair import repair_index
 from forebay.storage.ssd.reference_bits import DISOWNED, SUSPECT, ReferenceBits, read_mark
 from forebay.storage.ssd.segments import Segments
 from forebay.storage.ssd.space_accounting import MIB, SpaceAccounting
-from forebay.storage.ssd.ssd_directory import DirectoryFormat, SsdDirectory
+from forebay.storage.ssd.ssd_directory import SsdDirectory
 
 MAX_UNCLEAN_STARTS: Final = 3
 
@@ -140,7 +141,7 @@ class OpenDirectory:
 def open_directory(
     path: Path,
     capacity: int,
-    origin: CacheOrigin,
+    origins: CacheOrigins,
     clock: Callable[[], float],
     observe: Observe,
     run: NodeRun,
@@ -151,11 +152,11 @@ def open_directory(
     directory = SsdDirectory.claim(path, family)
     try:
         try:
-            opened = _open_content(directory, capacity, origin, clock(), observe, run)
+            opened = _open_content(directory, capacity, origins, clock(), observe, run)
         except IndexDamaged as damage:
             if not directory.is_exclusive:
                 raise SsdUnusable(f"{path}: {damage}") from damage
-            opened = _open_again(directory, capacity, origin, clock(), observe, run, str(damage))
+            opened = _open_again(directory, capacity, origins, clock(), observe, run, str(damage))
     except (OSError, IndexDamaged) as error:
         directory.release()
         raise SsdUnusable(f"{path}: {error}") from error
@@ -181,21 +182,27 @@ def close_directory(opened: OpenDirectory) -> None:
 
 
 def _open_again(
-    directory: SsdDirectory, capacity: int, origin: CacheOrigin, now: float, observe: Observe, run: NodeRun, damage: str
+    directory: SsdDirectory,
+    capacity: int,
+    origins: CacheOrigins,
+    now: float,
+    observe: Observe,
+    run: NodeRun,
+    damage: str,
 ) -> OpenDirectory:
     """Opens a directory that could not be opened because of damage: with its index rebuilt, else without content."""
     try:
-        return _open_content(directory, capacity, origin, now, observe, run, damage)
+        return _open_content(directory, capacity, origins, now, observe, run, damage)
     except IndexDamaged as again:
         observe(TierFailed("ssd", "open", _discarding(directory, str(again))))
         directory.discard()
-        return _open_content(directory, capacity, origin, now, observe, run)
+        return _open_content(directory, capacity, origins, now, observe, run)
 
 
 def _open_content(
     directory: SsdDirectory,
     capacity: int,
-    origin: CacheOrigin,
+    origins: CacheOrigins,
     now: float,
     observe: Observe,
     run: NodeRun,
@@ -206,17 +213,17 @@ def _open_content(
     state = read_state(directory.state, now)
     found = directory.read_format()
     is_first, doubt, left = directory.is_exclusive, None, state
-    content = _keep(directory, found, origin, observe) if is_first else _taken_over(found, origin)
+    content = _keep(directory, found, origins, observe) if is_first else _joined(found, origins)
     is_kept = is_first and content is not None
     if is_kept:
-        doubt = _moved(found, origin) or state.doubt(run)
+        doubt = _moved(found, origins) or state.doubt(run)
         suspicion = suspicion or _suspicion(directory, state)
     elif is_first:
         directory.discard()
-        content, left = directory.initialise(origin), EMPTY
-    if content is None or content.origin_id is None:
+        content, left = directory.initialise(origins), EMPTY
+    if content is None:
         raise SsdUnusable(f"{directory.path}: its content is not of this origin")
-    addressing = Addressing(content.origin_id, content.salt)
+    addressing = Addressing(content.id_by_bucket(origins), content.salt)
     if is_first:
         state = left.while_open(now, trusted=doubt is None)
         write_state(directory.state, state)
@@ -253,21 +260,27 @@ def _open_content(
 
 
 def _keep(
-    directory: SsdDirectory, found: DirectoryFormat | None, origin: CacheOrigin, observe: Observe
+    directory: SsdDirectory, found: DirectoryFormat | None, origins: CacheOrigins, observe: Observe
 ) -> DirectoryFormat | None:
-    """Returns the format of the content while it is served for `origin`; None, after it said why, if it can't be."""
+    """Returns the format of the content while it is served for `origins`; None, after it said why, if it can't be."""
     defect = _defect(directory, found)
     if defect is not None:
         observe(TierFailed("ssd", "open", _discarding(directory, defect)))
         return None
-    content = _taken_over(found, origin)
-    if content is None and found is not None:  # the configuration was changed: nothing has failed
-        _log.warning("%s", _discarding(directory, f"it is of {found.origin}, and this Forebay serves {origin}"))
+    content = found.taken_over_by(origins) if found is not None else None
+    if found is None:
+        return None
+    if content is None:  # the configuration was changed: nothing has failed
+        _log.warning("%s", _discarding(directory, f"it is of {found.origin}, and this Forebay serves {origins}"))
+        return None
+    for left in found.left_by(content):
+        _log.warning("what was cached of %s is not served any more: it is none of the origins", left)
     return content
 
 
-def _taken_over(found: DirectoryFormat | None, origin: CacheOrigin) -> DirectoryFormat | None:
-    return found.taken_over_by(origin) if found is not None else None
+def _joined(found: DirectoryFormat | None, origins: CacheOrigins) -> DirectoryFormat | None:
+    """Returns the format that another process of the family has written; None if it is of other origins."""
+    return found if found is not None and found.is_of(origins) else None
 
 
 def _discarding(directory: SsdDirectory, reason: str) -> str:
@@ -284,11 +297,18 @@ def _defect(directory: SsdDirectory, found: DirectoryFormat | None) -> str | Non
     return None if directory.segments.is_dir() else "a folder is missing"
 
 
-def _moved(found: DirectoryFormat | None, origin: CacheOrigin) -> str | None:
-    """Returns that the origin has another endpoint than its content was cached from; None if it has not."""
-    if found is None or found.endpoint in {None, origin.endpoint}:
+def _moved(found: DirectoryFormat | None, origins: CacheOrigins) -> str | None:
+    """Returns why content may be of another origin than it was cached from; None if it is not."""
+    if found is None:
         return None
-    return f"it was cached from {found.endpoint}, and only origin.cache_id says that {origin.endpoint} is the same"
+    if found.routes != origins.routes:
+        return "the origins, or their buckets, are others than before"
+    for origin in origins.origins:
+        record = found.record_of(origin)
+        if record is not None and record.endpoint not in {None, origin.endpoint}:
+            was = record.endpoint
+            return f"it was cached from {was}, and only origin.cache_id says that {origin.endpoint} is the same"
+    return None
 
 
 def _suspicion(directory: SsdDirectory, state: ShutdownState) -> str | None:

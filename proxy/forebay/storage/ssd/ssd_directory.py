@@ -2,7 +2,7 @@
 
     forebay.lock     flock'ed by the one Forebay that owns the directory; holds the family of its processes
     reclaim.lock     flock'ed by the one process of them that reclaims
-    FORMAT           JSON: version of the layout, the origin's names and fingerprint, salt of the addresses
+    FORMAT           JSON: version of the layout, names of the origins, salt of the addresses (directory_format.py)
     STATE            JSON: how the directory was left (recovery.py)
     index/           LMDB (index.py)
     segments/        NNNNNNNNNN.seg (segments.py)
@@ -25,57 +25,18 @@ import fcntl
 import json
 import os
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Final, Self
 
 from forebay.core.errors import SsdInUse, SsdUnusable
-from forebay.storage.cache_origin import CacheOrigin, origin_fingerprint
+from forebay.storage.cache_origin import CacheOrigins
 from forebay.storage.durable_files import replace_file, sync_directory
-from forebay.storage.ssd.addressing import SALT
+from forebay.storage.ssd.directory_format import DirectoryFormat, first_format, format_document, read_document
 
-LAYOUT: Final = 3
 JOIN_ATTEMPTS: Final = 100
 JOIN_PAUSE: Final = 0.05
 _UNREMARKABLE: Final = frozenset({"lost+found"})  # what a freshly made file system holds
-
-
-@dataclass(frozen=True, slots=True)
-class DirectoryFormat:
-    """What FORMAT says. Content of another layout or another origin is not ours."""
-
-    fingerprint: str
-    """Of the name of the origin that addresses contain."""
-    salt: bytes
-    origin_id: str | None = None
-    """That name. None in the FORMAT of an earlier Forebay, as are the next two."""
-    endpoint: str | None = None
-    """The canonical endpoint that the content was last served for."""
-    cache_id: str | None = None
-    """The cache_id that the content was last served under; None: none."""
-
-    @property
-    def origin(self) -> str:
-        """The content's origin, in words."""
-        if self.endpoint is None:
-            return f"an origin of which an earlier Forebay has kept a fingerprint only ({self.fingerprint})"
-        return str(CacheOrigin(self.endpoint, self.cache_id, self.endpoint))
-
-    def taken_over_by(self, origin: CacheOrigin) -> "DirectoryFormat | None":
-        """Returns the format while the content is served for `origin`; None if it is another origin's."""
-        if self.endpoint is None:
-            names = (
-                name for name in (origin.endpoint, origin.spelling) if origin_fingerprint(name) == self.fingerprint
-            )
-            origin_id = next(names, None)
-        elif self.cache_id is not None and origin.cache_id is not None:
-            origin_id = self.origin_id if self.cache_id == origin.cache_id else None
-        else:
-            origin_id = self.origin_id if self.endpoint == origin.endpoint else None
-        if origin_id is None:
-            return None
-        return DirectoryFormat(self.fingerprint, self.salt, origin_id, origin.endpoint, origin.cache_id)
 
 
 class SsdDirectory:
@@ -155,41 +116,21 @@ class SsdDirectory:
     def read_format(self) -> DirectoryFormat | None:
         """Reads FORMAT; None if it is missing, damaged, or of another layout."""
         try:
-            fields = json.loads(self._format.read_bytes())
-            if fields["layout"] != LAYOUT:
-                return None
-            fingerprint, salt = str(fields["origin"]), bytes.fromhex(fields["salt"])
-            if len(salt) != SALT:
-                return None
-            if "endpoint" not in fields:
-                return DirectoryFormat(fingerprint, salt)
-            origin_id, endpoint, cache_id = str(fields["id"]), str(fields["endpoint"]), fields["cache_id"]
-            if origin_fingerprint(origin_id) != fingerprint:
-                return None
-            return DirectoryFormat(fingerprint, salt, origin_id, endpoint, None if cache_id is None else str(cache_id))
+            return read_document(json.loads(self._format.read_bytes()))
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
-    def initialise(self, origin: CacheOrigin) -> DirectoryFormat:
+    def initialise(self, origins: CacheOrigins) -> DirectoryFormat:
         """Begins with no content. Raises OSError."""
         self.segments.mkdir(mode=0o700, exist_ok=True)
         self.index.mkdir(mode=0o700, exist_ok=True)
-        salt = secrets.token_bytes(SALT)
-        begun = DirectoryFormat(origin_fingerprint(origin.id), salt, origin.id, origin.endpoint, origin.cache_id)
+        begun = first_format(origins)
         self.write_format(begun)
         return begun
 
     def write_format(self, content: DirectoryFormat) -> None:
         """Writes FORMAT. Raises OSError."""
-        fields = {
-            "layout": LAYOUT,
-            "origin": content.fingerprint,
-            "id": content.origin_id,
-            "endpoint": content.endpoint,
-            "cache_id": content.cache_id,
-            "salt": content.salt.hex(),
-        }
-        replace_file(self._format, json.dumps(fields).encode())
+        replace_file(self._format, json.dumps(format_document(content)).encode())
 
     def content_size(self) -> int:
         """Returns the bytes of disk that the content takes, as far as they can be counted."""

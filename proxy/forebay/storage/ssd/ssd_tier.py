@@ -24,7 +24,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import AdmissionThrottled, CorruptionFound, Observe, TierFailed, unobserved
 from forebay.core.heads import NEVER_VALIDATED, Head
 from forebay.core.names import BlockId, Generation, ObjectName
-from forebay.storage.cache_origin import CacheOrigin
+from forebay.storage.cache_origin import CacheOrigins
 from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.addressing import GENERATION
 from forebay.storage.ssd.block_reads import BlockReader
@@ -92,7 +92,7 @@ class SsdTier:
         cls,
         path: Path,
         capacity: int,
-        origin: CacheOrigin,
+        origins: CacheOrigins,
         run: NodeRun,
         observe: Observe = unobserved,
         *,
@@ -100,13 +100,13 @@ class SsdTier:
         options: SsdOptions | None = None,
         clock: Callable[[], float] = time.time,
     ) -> Self:
-        """Opens the directory with its content of this origin. Takes milliseconds, however much that is.
+        """Opens the directory with its content of these origins. Takes milliseconds, however much that is.
 
         `run` decides whether the heads in it are trusted. `family` names the processes that share the directory; None
         if this one has it to itself. `clock`: seconds since the epoch, as the kernel's. Raises SsdUnusable if the
         directory can't be used at all; if its index is damaged, that is rebuilt.
         """
-        opened = open_directory(path, capacity, origin, clock, observe, run, family=family)
+        opened = open_directory(path, capacity, origins, clock, observe, run, family=family)
         return cls(opened, observe, options or SsdOptions(), clock)
 
     # Heads
@@ -271,6 +271,8 @@ class SsdTier:
                 named = decode_head(raw)
                 if named is not None and named.name.key.startswith(prefix):
                     address = self._addressing.object_address(named.name)
+                    if self._index.head(address) != raw:
+                        continue  # of the origin that had the bucket before, or replaced meanwhile
                     cached = self._index.generation_bytes(address + named.head.generation)
                     listed.append(StoredObject(named.name, named.head, cached, cursor))
         return listed

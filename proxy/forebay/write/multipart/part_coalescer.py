@@ -19,9 +19,9 @@ from typing import Final, assert_never
 
 from forebay.core.cooperative import CooperativeWork, run_cooperatively
 from forebay.core.errors import OriginBroken, S3Error, SpoolFailed
-from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_identity import request_credential
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
+from forebay.origin.origins import Origins
 from forebay.policy.part_coalescing import MIN_PART_SIZE, CandidatePart, CoalescedParts, PartTooSmall, coalesce_parts
 from forebay.protocol.xml.s3_documents import UploadedPart, write_completion_cooperatively
 from forebay.storage.spool import Spool, SpooledBody, spool_full
@@ -45,13 +45,11 @@ class CoalescedCompletion:
 
 
 class PartCoalescer:
-    """Spools small parts and joins them. `least`: bytes of a part that the origin accepts anywhere; 0 for one that
-    accepts OSS's parts."""
+    """Spools small parts and joins them. `least`: bytes of a part that an origin accepts anywhere; OSS accepts
+    smaller ones."""
 
-    def __init__(
-        self, origin: OriginClient, spool: Spool, registry: MultipartRegistry, least: int = MIN_PART_SIZE
-    ) -> None:
-        self._origin = origin
+    def __init__(self, origins: Origins, spool: Spool, registry: MultipartRegistry, least: int = MIN_PART_SIZE) -> None:
+        self._origins = origins
         self._spool = spool
         self._registry = registry
         self._least = least
@@ -63,7 +61,7 @@ class PartCoalescer:
         if forward.operation.name != "UploadPart" or not forward.speaks_oss:
             return None
         size = forward.length
-        if size is None or not 0 < size < self._least:
+        if size is None or not 0 < size < self._least_of(forward):
             return None
         if not self._spool.has_space(size):
             self._registry.expire()
@@ -82,9 +80,10 @@ class PartCoalescer:
         known = self._registry.lookup(forward.upload, listed)
         digests = [part.digest for part in known if part is not None]
         digest = await run_cooperatively(combining_digests(digests)) if len(digests) == len(listed) else None
-        if not forward.speaks_oss or not self._least:
+        least = self._least_of(forward)
+        if not forward.speaks_oss or not least:
             return CoalescedCompletion(body, digest)
-        plan = await run_cooperatively(_planning(listed, known, self._least))
+        plan = await run_cooperatively(_planning(listed, known, least))
         match plan:
             case PartTooSmall() if self._registry.conflicts(forward.upload, listed):
                 raise S3Error("InvalidPart")
@@ -109,6 +108,9 @@ class PartCoalescer:
         etags |= await self._upload_runs(forward, dict(zip(numbers, joined, strict=True)))
         final = [UploadedPart(run[0].number, etags[run[0].number]) for run in runs]
         return CoalescedCompletion(await run_cooperatively(write_completion_cooperatively(final)), digest)
+
+    def _least_of(self, forward: ForwardRequest) -> int:
+        return 0 if self._origins.of(forward.target.bucket).dialect.speaks_oss else self._least
 
     async def _upload_runs(self, forward: ForwardRequest, runs: dict[int, list[KnownPart]]) -> dict[int, str]:
         """Uploads runs of small parts, each under its first number; returns the ETags under these numbers."""
@@ -153,7 +155,7 @@ class PartCoalescer:
             operation="UploadPart",
             credential=await request_credential(forward.identity),
         )
-        async with await self._origin.send(request) as answer:
+        async with await self._origins.send(request) as answer:
             etag = answer.headers.get("ETag", "")
             if answer.status != 200 or not etag:
                 raise OriginBroken(f"a coalesced part was answered with {answer.status}")

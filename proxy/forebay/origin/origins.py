@@ -1,0 +1,154 @@
+"""The origins of a Forebay: requests and reads go to the one that has their bucket.
+
+    OriginRequest ──> which origin has the bucket ──┬──> its OriginClient        a breaker, turns, credential of its own
+    (bucket, key)     (policy.origin_routes)        └──> none: NoSuchBucket
+
+A caller sends, reads and lists as with one origin. Requests are about one bucket, with two exceptions, both known by
+their operation here, below everything that sends:
+
+- ListBuckets lists those buckets of each origin that it has here (origin.bucket_union);
+- a copy from a bucket of another origin is refused: no origin reads from another one.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from multidict import CIMultiDict
+
+from forebay.core.byte_ranges import Span
+from forebay.core.errors import OriginBroken, S3Error
+from forebay.core.names import ObjectName, Version
+from forebay.origin.background_turns import BackgroundTurns
+from forebay.origin.bucket_listing import BucketListing, ListedObject
+from forebay.origin.bucket_union import BucketUnion
+from forebay.origin.object_reads import OriginReads
+from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_request import OriginRequest, RequestCredential
+from forebay.origin.origin_response import OriginResponse
+from forebay.origin.read_outcomes import ReadOutcome
+from forebay.protocol.copy_source import COPY_SOURCE, parse_copy_source
+
+_COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """One origin, and what reads and lists its objects."""
+
+    client: OriginClient
+    reads: OriginReads
+    listing: BucketListing
+
+
+class Origins:
+    """Closed by `close`. Implements forebay.origin.object_reads.ObjectReads."""
+
+    def __init__(self, origins: Sequence[Origin], position_of: Callable[[str], int | None]) -> None:
+        """`position_of`: the origin among `origins` that has a bucket; None: none has it."""
+        self._origins = tuple(origins)
+        self._position_of = position_of
+        self._union = BucketUnion([origin.client for origin in origins], self._client_of)
+
+    @classmethod
+    def single(cls, client: OriginClient) -> "Origins":
+        """One origin that has all buckets."""
+        return cls([Origin(client, OriginReads(client), BucketListing(client))], lambda _bucket: 0)
+
+    def __iter__(self) -> Iterator[Origin]:
+        return iter(self._origins)
+
+    def __len__(self) -> int:
+        return len(self._origins)
+
+    def of(self, bucket: str | None) -> OriginClient:
+        """The client of the origin that has `bucket`; None, for requests that name no bucket: of the last one, which is
+        `[origin]` where there is one. Raises S3Error NoSuchBucket."""
+        return (self._origins[-1] if bucket is None else self._of(bucket)).client
+
+    async def send(self, request: OriginRequest) -> OriginResponse:
+        """Send a request to the origin that has its bucket; the contract is OriginClient.send's.
+
+        Also raises S3Error NoSuchBucket for a bucket that no origin has, NotImplemented for a copy from another origin.
+        """
+        bucket = request.bucket
+        if bucket is None and len(self._origins) > 1:
+            return await self._union.send(request)
+        client = self.of(bucket)
+        if request.operation in _COPIES and len(self._origins) > 1:
+            self._check_source(request, client)
+        return await client.send(request)
+
+    async def open_read(
+        self,
+        name: ObjectName,
+        span: Span | None,
+        *,
+        method: Literal["GET", "HEAD"] = "GET",
+        pin: Version | None = None,
+        if_none_match: Version | None = None,
+        version_id: str | None = None,
+        credential: RequestCredential | None = None,
+        is_hedge: bool = False,
+    ) -> ReadOutcome:
+        """Open a read at the origin that has the bucket; the contract is OriginReads.open_read's. Raises S3Error
+        NoSuchBucket."""
+        return await self._of(name.bucket).reads.open_read(
+            name,
+            span,
+            method=method,
+            pin=pin,
+            if_none_match=if_none_match,
+            version_id=version_id,
+            credential=credential,
+            is_hedge=is_hedge,
+        )
+
+    def admits_hedge(self, bucket: str) -> bool:
+        """Whether a hedge would be sent now to the origin that has `bucket`."""
+        return self._of(bucket).client.admits_hedge
+
+    def background(self, bucket: str) -> BackgroundTurns:
+        """The background turns of the origin that has `bucket`. Raises S3Error NoSuchBucket."""
+        return self._of(bucket).client.reads.background
+
+    def region_of(self, bucket: str | None) -> str:
+        """The region of the origin that has `bucket`; of the last one where none has it, or there is none."""
+        position = self._position_of(bucket) if bucket is not None else None
+        return self._origins[-1 if position is None else position].client.region
+
+    def origin_of(self, bucket: str) -> str:
+        """The name of the origin that has `bucket`."""
+        return self._of(bucket).client.name
+
+    def list_objects(self, bucket: str, prefix: str) -> AsyncIterator[ListedObject]:
+        """The objects of a bucket under a prefix; the contract is BucketListing.list_objects's."""
+        position = self._position_of(bucket)
+        if position is None:
+            raise OriginBroken("no origin is configured for this bucket")
+        return self._origins[position].listing.list_objects(bucket, prefix)
+
+    async def close(self) -> None:
+        """Close all clients, and what lists with them. Responses in progress break."""
+        for origin in self._origins:
+            await origin.listing.close()
+            await origin.client.close()
+
+    def _of(self, bucket: str) -> Origin:
+        position = self._position_of(bucket)
+        if position is None:
+            raise S3Error("NoSuchBucket", "No origin is configured for this bucket.", BucketName=bucket)
+        return self._origins[position]
+
+    def _client_of(self, bucket: str) -> OriginClient | None:
+        position = self._position_of(bucket)
+        return None if position is None else self._origins[position].client
+
+    def _check_source(self, request: OriginRequest, client: OriginClient) -> None:
+        source = parse_copy_source(CIMultiDict(request.headers))
+        if source is not None and self._client_of(source.name.bucket) is not client:
+            raise S3Error(
+                "NotImplemented",
+                "The source of the copy is in a bucket of another origin: read the object and write it.",
+                ArgumentName=COPY_SOURCE,
+            )
