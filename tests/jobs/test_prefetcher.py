@@ -157,6 +157,18 @@ async def test_an_object_that_cannot_be_had_is_refused(accelerate: bool) -> None
         )
 
 
+async def test_checksums_that_readers_will_want_are_there() -> None:
+    async with ahead_rig() as test:
+        test.rig.origin.store.put_synthetic(*NAME, BLOCK)
+        outcome = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan", checksums=True))
+        await test.rig.tasks.wait_idle()
+        head = test.rig.heads.current(NAME)
+        assert head is not None
+        assert head.facts.checksums_known
+        assert test.rig.origin.log.count("HEAD") == 1
+        test.prefetcher.drop([outcome.ticket])
+
+
 async def test_a_failing_origin_leaves_nothing_behind() -> None:
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)

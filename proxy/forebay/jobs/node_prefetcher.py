@@ -90,6 +90,7 @@ def _encode_request(request: AheadRequest) -> Document:
         "group": request.group,
         "identity": request.identity.id if request.identity is not None else None,
         "expected": request.expected,
+        "checksums": request.checksums,
     }
 
 
@@ -105,6 +106,7 @@ def decode_ahead_request(document: Document, identity: OriginIdentity | None) ->
             str(document["group"]),
             identity,
             int(document["expected"]),
+            document["checksums"] is True,
         )
 
     return decode(read)

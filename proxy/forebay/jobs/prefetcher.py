@@ -61,6 +61,8 @@ class AheadRequest:
     identity: OriginIdentity | None = None
     expected: int = 0
     """Bytes that there must be room for before the object's size is known; 0: a block."""
+    checksums: bool = False
+    """Whether the reader of the whole object is known to want its checksums."""
 
 
 class AheadOutcome(NamedTuple):
@@ -105,6 +107,7 @@ class Prefetcher:
         self._lingering: deque[tuple[float, BlockId]] = deque()
         """Blocks that were reported as read and not yet used, and until when they are kept."""
         self._is_sweeping = False
+        self._expects_checksums = False
 
     def __repr__(self) -> str:
         return f"<Prefetcher {len(self._tickets)} tickets, {len(self._lingering)} lingering, {self._ahead!r}>"
@@ -153,7 +156,11 @@ class Prefetcher:
         claimed: list[BlockId] = []
         self._ahead.open_object(request.name)
         try:
-            lookup = LookupRequest(request.name, decision, first, identity=request.identity)
+            is_whole = request.start == 0 and request.stop is None
+            if is_whole and request.checksums and not self._expects_checksums:
+                self._expects_checksums = True  # once: from then on what the origin sends decides
+                self._resolver.checksums.expect()
+            lookup = LookupRequest(request.name, decision, first, checksums=is_whole, identity=request.identity)
             resolution = await self._resolver.resolve(lookup, leads=True)
             match resolution:
                 case ResolvedVersion(head, _, flights, joined):

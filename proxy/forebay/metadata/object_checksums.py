@@ -70,6 +70,10 @@ class ObjectChecksums:
         self._negative.add_failure(name, identity, self._heads.clock())
         return head
 
+    def expect(self) -> None:
+        """Readers are going to want checksums of objects that are opened without one."""
+        self._needs_head = True
+
     def prefetch(self, name: ObjectName, identity: OriginIdentity | None) -> None:
         """Sends the HEAD beside an opening by a reader that wants checksums, where the origin is known to need it."""
         key = LookupKey("checksums", identity)

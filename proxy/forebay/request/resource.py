@@ -29,6 +29,8 @@ class ResourceOwner:
     principal: Principal
     identity: OriginIdentity | None
     """Whose credential requests to the origin carry; None: Forebay's own."""
+    uses_checksums: bool = False
+    """Whether the request came with a checksum of S3's: an SDK that sends them asks for them when it reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ from forebay.write.incoming_body import IncomingBody
 from forebay.write.length_spooler import LengthSpooler
 
 _READ_SIZE: Final = 256 << 10
+_CHECKSUMS: Final = ("x-amz-checksum-", "x-amz-sdk-checksum-")
 _IGNORED_QUERY: Final = frozenset({"x-id", "uploads", "partnumber", "uploadid"})
 _XML: Final[HeaderPairs] = (("Content-Type", "application/xml"),)
 
@@ -60,7 +61,8 @@ class ResourceRouter:
     async def answer(self, admission: Admission, request: Request, reply: Reply, record: RequestRecord) -> None:
         """Answer an admitted request for which `Admission.is_for_resource`. Raises S3Error, Throttled, OriginError."""
         target = admission.target
-        owner = ResourceOwner(target.bucket or "", admission.principal, admission.identity)
+        uses_checksums = any(name.lower().startswith(_CHECKSUMS) for name in request.headers)
+        owner = ResourceOwner(target.bucket or "", admission.principal, admission.identity, uses_checksums)
         if target.key is None:
             document = resource_listing(target, await self._entries(owner))
             await _send(reply, record, 200, _XML, document)

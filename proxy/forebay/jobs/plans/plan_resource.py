@@ -77,7 +77,7 @@ class PlanResource:
                 "InvalidArgument", f"The name of a plan has at most {MAX_NAME} characters, the last no slash."
             )
         plan = plan_id(bucket, principal.id, name)
-        record = PlanRecord(plan, bucket, principal.id, name, self._clock(), 0, 0)
+        record = PlanRecord(plan, bucket, principal.id, name, self._clock(), 0, 0, checksums=owner.uses_checksums)
         record = await self._plans.store.receive(record, principal, body)
         self._count("dropped", record.dropped)
         try:

@@ -33,6 +33,10 @@ HORIZON_SECONDS: Final = 30.0
 LEAST_HORIZON: Final = 16 << 20
 """Bytes that a slow reader has ahead of it all the same."""
 FIRST_IN_FLIGHT: Final = 16
+AHEAD_OF_PACE: Final = 1.5
+"""How much faster than its reader a plan fetches, once its lead is not short."""
+SHORT_LEAD: Final = 1.0
+"""Seconds."""
 MAX_IN_FLIGHT: Final = 128
 TICK_SECONDS: Final = 0.5
 FULL_PAUSE: Final = 0.05
@@ -278,8 +282,7 @@ class PlanRunner:
             return
         self._full_until = 0.0
         horizon, expected = self._horizon(), int(self._expected) or min(_FIRST_EXPECTED, self._horizon())
-        needed = 2 * self._rates[0] * self._fetch_seconds
-        most = int(min(MAX_IN_FLIGHT, max(FIRST_IN_FLIGHT, needed)))
+        most = self._most_in_flight()
         while self._in_flight < most and (window.lead + expected <= horizon or (horizon and not window.lead)):
             entry = window.next_pending()
             if entry is None:
@@ -290,6 +293,15 @@ class PlanRunner:
                 continue
             self._in_flight += 1
             self._spawn(self._fetch(entry, allowance.identity), f"fetch {entry.key} ahead")
+
+    def _most_in_flight(self) -> int:
+        """As many as the reader's pace needs for the time that a fetch takes, and somewhat more; many while the lead is
+        short. With a long lead, more would only take the processor and the link from the reader."""
+        rate = self._rates[0]
+        needed = int(AHEAD_OF_PACE * rate * self._fetch_seconds) + 2
+        if not rate or self.window.lead < self._rates[1] * SHORT_LEAD:
+            needed = max(needed, FIRST_IN_FLIGHT)
+        return min(MAX_IN_FLIGHT, needed)
 
     def _fail(self, entry: WindowEntry) -> None:
         self.window.settle(entry)
@@ -311,7 +323,9 @@ class PlanRunner:
         try:
             while not (entry.is_read or entry.is_given_up):
                 expected = min(int(self._expected), PIECE)
-                request = AheadRequest(name, position, entry.stop, self.record.id, identity, expected)
+                request = AheadRequest(
+                    name, position, entry.stop, self.record.id, identity, expected, self.record.checksums
+                )
                 outcome = await self._ahead.fetch(request)
                 if outcome.ticket:
                     entry.tickets.append(outcome.ticket)

@@ -52,6 +52,8 @@ class PlanRecord:
     """Keys that the sender might not read when the plan was sent; they are no entries."""
     keys: str = ""
     """The directory of the key list that its indices are of."""
+    checksums: bool = False
+    """Whether its readers are expected to want checksums."""
 
 
 def plan_id(bucket: str, principal: str, name: str) -> str:
