@@ -20,6 +20,7 @@ from forebay_client.job_report import UnwritableReport
 from forebay_client.jobs_command import run_jobs
 from forebay_client.key_files import FORMATS, KeyFile, UnreadableFile, key_file
 from forebay_client.ls_command import run_ls
+from forebay_client.recordings_command import ACTIONS, UnusableFile, problem_with, run_recordings
 from forebay_client.stats_screen import stats_lines
 from forebay_client.top_command import run_top
 from forebay_client.warm_command import WarmRequest, run_warm
@@ -134,6 +135,15 @@ def _jobs(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
         raise UsageError(str(error)) from error
 
 
+def _recordings(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    if (problem := problem_with(args)) is not None:
+        raise UsageError(problem)
+    try:
+        return run_recordings(admin, context, args)
+    except UnusableFile as error:
+        raise UsageError(str(error)) from error
+
+
 def _ls(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
     return run_ls(admin, context, args.location, args.sort, args.limit, as_json=args.json)
 
@@ -211,6 +221,7 @@ _CONCURRENCY: Final = {"type": positive, "metavar": "N"}
 _FILE: Final = {"metavar": "FILE"}
 _SIZE: Final = {"metavar": "SIZE"}
 _ACTION: Final = {"nargs": "?", "choices": ("ls", "show", "wait", "cancel"), "default": "ls", "metavar": "ACTION"}
+_RECORDINGS_ACTION: Final = {"nargs": "?", "choices": ACTIONS, "default": "ls", "metavar": "ACTION"}
 _ORDER: Final = {"choices": ("key", "size", "cached"), "default": "key", "metavar": "ORDER"}
 
 COMMANDS: Final[dict[str, ClientCommand]] = {
@@ -263,6 +274,20 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
             _LOCATION,
             ("--sort", {**_ORDER, "help": "key (default), or the largest first: size, cached"}),
             ("--limit", {"type": positive, "metavar": "N", "help": "show so many objects at most"}),
+        ),
+    ),
+    "recordings": ClientCommand(
+        _recordings,
+        "List the recordings of what was read; save, export, import, replay or remove one.",
+        (
+            ("action", {**_RECORDINGS_ACTION, "help": "ls (default), save, export, import, replay or rm"}),
+            ("location", {**_LOCATION[1], "nargs": "?", "metavar": "s3://bucket/name", "help": "the recording"}),
+            ("file", {**_FILE, "nargs": "?", "help": "of export and import"}),
+            ("--from", {"dest": "source", "metavar": "NAME", "help": "save this one (default: the latest)"}),
+            ("--shared", {"action": "store_true", "help": "save it for all keys, each with what it may read"}),
+            ("--rate", {**_SIZE, "help": "bytes a second to replay at most, e.g. 200MiB"}),
+            ("--concurrency", {**_CONCURRENCY, "help": "objects at once, up to 256 (default: the server's)"}),
+            ("--wait", {"action": "store_true", "help": "stay and show progress; Ctrl-C cancels the job"}),
         ),
     ),
     "datasets": ClientCommand(_datasets, "List the data sets: their size, what is cached of them, and their epochs."),

@@ -134,6 +134,38 @@ def jobs_table(jobs: Sequence[JsonObject], now: float) -> Iterator[ScreenLine]:
     return table(JOBS, [_job_row(job, now) for job in jobs])
 
 
+RECORDINGS = (
+    Column("STATE"),
+    Column("READS", right=True),
+    Column("BYTES", right=True),
+    Column("FILE", right=True),
+    Column("AGE", right=True),
+    Column("USED", right=True),
+    Column("KEY"),
+    Column("DATA SET"),
+    Column("RECORDING"),
+)
+
+
+def recordings_table(recordings: Sequence[JsonObject], now: float) -> Iterator[ScreenLine]:
+    """The table of `forebay recordings`. `now`: seconds since the Unix epoch."""
+    return table(RECORDINGS, [_recording_row(recording, now) for recording in recordings])
+
+
+def _recording_row(recording: JsonObject, now: float) -> tuple[str, ...]:
+    return (
+        recording["state"],
+        f"{recording['reads']:,}",
+        format_size(recording["size"]),
+        format_size(recording["file_size"]),
+        format_age(now - recording["began"]),
+        "-" if recording["used"] is None else format_age(now - recording["used"]),
+        escape_unprintable(recording["principal"]) or "-",
+        escape_unprintable(recording["track"]) or "-",
+        escape_unprintable(f"s3://{recording['bucket']}/{recording['name']}"),
+    )
+
+
 def job_target(job: JsonObject) -> str:
     """The objects of a job: "s3://b/p", "s3://b/p and 2 more", or "40 keys of s3://b"."""
     parts: list[str] = []

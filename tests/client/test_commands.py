@@ -27,6 +27,7 @@ CALLS = {
     "jobs": (),
     "ls": ("s3://b",),
     "purge": ("s3://b",),
+    "recordings": (),
     "datasets": (),
     "explain": ("s3://b/key", "--key", "trainer"),
     "resize": ("--memory", "1GiB"),

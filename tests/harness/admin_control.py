@@ -4,6 +4,7 @@ Jobs move one step with every look at them, so that a test of progress needs no 
 the third look.
 """
 
+from base64 import b64decode, b64encode
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -27,6 +28,14 @@ from forebay.server.admin.admin_schema import (
 from forebay.server.admin.data_set_schema import DataSetList, DataSetStats, EpochStats
 from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.readiness import Readiness
+from forebay.server.admin.recording_schema import (
+    RecordingList,
+    RecordingPart,
+    RecordingRemoved,
+    RecordingStored,
+    RecordingView,
+    ReplayOrder,
+)
 from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,
@@ -133,6 +142,8 @@ class FakeControl:
     """Raised by every method, if set."""
     calls: list[tuple[object, ...]] = field(default_factory=list)
     running: dict[str, Job] = field(default_factory=dict)
+    recorded: dict[tuple[str, str], tuple[RecordingView, bytes]] = field(default_factory=dict)
+    """Recordings, by bucket and name."""
     lists: dict[str, list[KeyListEntry]] = field(default_factory=dict)
     survives: bool = False
 
@@ -256,6 +267,49 @@ class FakeControl:
         self.objects = [cached for cached in self.objects if cached not in gone]
         return Purged(len(gone), sum(cached.cached for cached in gone))
 
+    async def recordings(self, bucket: str = "") -> RecordingList:
+        self._note("recordings", bucket)
+        return RecordingList(tuple(each for each, _ in self.recorded.values() if bucket in {"", each.bucket}))
+
+    async def recording_part(self, bucket: str, name: str, offset: int = 0) -> RecordingPart | None:
+        self._note("recording_part", bucket, name, offset)
+        if (bucket, name) not in self.recorded:
+            return None
+        recording, content = self.recorded[bucket, name]
+        stop = offset + 10
+        encoded = b64encode(content[offset:stop]).decode()
+        return RecordingPart(recording, offset, encoded, stop if stop < len(content) else None)
+
+    async def store_recording(self, bucket: str, name: str, content: str) -> RecordingStored:
+        self._note("store_recording", bucket, name)
+        if b64decode(content) == b"bad":
+            return RecordingStored(None, "it is no recording (byte 0)")
+        recording = sample_recording(bucket, name)
+        self.recorded[bucket, name] = recording, b64decode(content)
+        return RecordingStored(recording)
+
+    async def save_recording(
+        self, bucket: str, name: str, source: str = "", shared: bool = False
+    ) -> RecordingStored | None:
+        self._note("save_recording", bucket, name, source, shared)
+        found = self.recorded.pop((bucket, source or "auto-1"), None)
+        if found is None:
+            return None
+        saved = replace(found[0], name=name, state="saved", principal="" if shared else found[0].principal)
+        self.recorded[bucket, name] = saved, found[1]
+        return RecordingStored(saved)
+
+    async def replay_recording(self, bucket: str, name: str, order: ReplayOrder) -> Job | None:
+        self._note("replay_recording", bucket, name, order)
+        if (bucket, name) not in self.recorded:
+            return None
+        return await self.start_job(WarmOrder(bucket, keys=("a",), rate=order.rate, concurrency=order.concurrency))
+
+    async def remove_recording(self, bucket: str, name: str) -> RecordingRemoved | None:
+        self._note("remove_recording", bucket, name)
+        found = self.recorded.pop((bucket, name), None)
+        return RecordingRemoved(found[0]) if found is not None else None
+
     async def resize(self, tier: TierName, size: str) -> Resized | None:
         self._note("resize", tier, size)
         if not size.endswith("GiB"):
@@ -301,6 +355,27 @@ class FakeControl:
             bytes_on_ssd=MIB,
             not_kept="the rest did not fit" if kept < done else None,
         )
+
+
+def sample_recording(bucket: str, name: str, state: str = "saved", principal: str = "") -> RecordingView:
+    """A recording of 1.28 million reads."""
+    size = 140 * GIB
+    return RecordingView(
+        bucket,
+        name,
+        state,
+        principal,
+        "imagenet",
+        STARTED,
+        STARTED + 600,
+        None,
+        "run",
+        1,
+        1_281_167,
+        size,
+        9 * MIB,
+        9000,
+    )
 
 
 def cached_object(key: str, *, size: int = 10 * MIB, memory: int = 0, ssd: int = 10 * MIB) -> CacheEntry:

@@ -67,6 +67,7 @@ scenarios/test_resizing.py               server/admin/worker_control
 jobs/test_warm_up.py                     jobs/warm_up_run
 server/admin/test_routes.py              server/admin/admin_errors server/admin/admin_schema server/admin/admin_server
 server/admin/test_routes.py              server/admin/control server/admin/request_reader settings/redaction
+server/admin/test_recording_verbs.py     server/admin/recording_schema
 server/http/test_listener.py             server/http/aiohttp_connection server/http/aiohttp_exchange
 server/http/test_listener.py             server/http/request_service
 server/telemetry/test_log_file.py        server/telemetry/access_log

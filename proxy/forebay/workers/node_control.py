@@ -35,7 +35,20 @@ from forebay.server.admin.cached_objects import list_cached_objects
 from forebay.server.admin.control import Control, SharedControl
 from forebay.server.admin.data_set_schema import DataSetList, merged_rows
 from forebay.server.admin.key_list import KeyList, KeyListEntry
-from forebay.server.admin.readiness import ENDING, Readiness, ReadinessCheck, check_origins, degraded_tiers
+from forebay.server.admin.readiness import (
+    ENDING,
+    Readiness,
+    ReadinessCheck,
+    check_origins,
+    degraded_tiers,
+)
+from forebay.server.admin.recording_schema import (
+    RecordingList,
+    RecordingPart,
+    RecordingRemoved,
+    RecordingStored,
+    ReplayOrder,
+)
 from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,
@@ -253,6 +266,37 @@ class NodeControl(SharedControl):
         if job is not None and job.state in {"queued", "running"}:
             raise Throttled("the worker that runs it does not answer")
         return job
+
+    # Recordings: every worker reaches those of the node
+
+    async def recordings(self, bucket: str = "") -> RecordingList:
+        """Of the node."""
+        return await self._call_first(Control.recordings, bucket)
+
+    async def recording_part(self, bucket: str, name: str, offset: int = 0) -> RecordingPart | None:
+        """Of the node's."""
+        return await self._call_first(Control.recording_part, bucket, name, offset)
+
+    async def store_recording(self, bucket: str, name: str, content: str) -> RecordingStored:
+        """In the node's."""
+        return await self._call_first(Control.store_recording, bucket, name, content)
+
+    async def save_recording(
+        self, bucket: str, name: str, source: str = "", shared: bool = False
+    ) -> RecordingStored | None:
+        """Of the node's."""
+        return await self._call_first(Control.save_recording, bucket, name, source, shared)
+
+    async def replay_recording(self, bucket: str, name: str, order: ReplayOrder) -> Job | None:
+        """In the first live worker."""
+        worker, job = await self._call_first_worker(Control.replay_recording, bucket, name, order)
+        if job is not None:
+            self._known_jobs[job.id] = _KnownJob(job, worker)
+        return job
+
+    async def remove_recording(self, bucket: str, name: str) -> RecordingRemoved | None:
+        """Of the node's."""
+        return await self._call_first(Control.remove_recording, bucket, name)
 
     # The cache
 

@@ -53,6 +53,12 @@ MATRIX = (
     Row("GET", "/v1/cache", target="/v1/cache?bucket=b"),
     Row("DELETE", "/v1/cache", target="/v1/cache?bucket=b", content_type=JSON),
     Row("GET", "/v1/explain", target="/v1/explain?bucket=b&key=k"),
+    Row("GET", "/v1/recordings"),
+    Row("GET", "/v1/recordings/{bucket}/{name}", 404, target="/v1/recordings/b/n"),
+    Row("PUT", "/v1/recordings/{bucket}/{name}", 200, "/v1/recordings/b/n", JSON, '{"content": ""}'),
+    Row("DELETE", "/v1/recordings/{bucket}/{name}", 404, target="/v1/recordings/b/n", content_type=JSON),
+    Row("POST", "/v1/recordings/{bucket}/{name}/save", 404, target="/v1/recordings/b/n/save", content_type=JSON),
+    Row("POST", "/v1/recordings/{bucket}/{name}/replay", 404, target="/v1/recordings/b/n/replay", content_type=JSON),
     Row("PUT", "/v1/tiers/{tier}", target="/v1/tiers/memory", content_type=JSON, body='{"size": "1GiB"}'),
 )
 CLOSED = tuple(row for row in MATRIX if row.route not in OPEN_PATHS)

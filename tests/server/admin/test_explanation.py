@@ -55,6 +55,9 @@ def test_the_rule_that_decides_each_field() -> None:
         DecidedField("warm_on_write", "false", None, None),
         DecidedField("write", "through", None, None),
         DecidedField("listing", "off", None, None),
+        DecidedField("plan_horizon", "256MiB", None, None),
+        DecidedField("record", "false", None, None),
+        DecidedField("follow", "false", None, None),
     )
 
 

@@ -80,9 +80,11 @@ class RecordingAccess(Protocol):
         """Keeps a recording, in place of one of this name. Raises MalformedRecording, Throttled."""
         ...
 
-    async def save(self, bucket: str, source: str, name: str, principal: str, owner: str) -> RecordingInfo | None:
-        """Gives the recording `source` of `principal` a name, and an owner; None: there is none. An empty source is the
-        latest automatic one of anybody, if need be the one that is being made."""
+    async def save(
+        self, bucket: str, source: str, name: str, principal: str, owner: str | None
+    ) -> RecordingInfo | None:
+        """Gives the recording `source` of `principal` a name, and an owner (None: it keeps its own); None: there is
+        none. An empty source is the latest automatic one of anybody, if need be the one that is being made."""
         ...
 
     async def remove(self, bucket: str, name: str, principal: str) -> bool:
@@ -120,14 +122,18 @@ class LocalRecordings:
         found = await run_cooperatively(filter_recording(content))
         return recording_info(await self._catalogue.add(bucket, name, principal, found))
 
-    async def save(self, bucket: str, source: str, name: str, principal: str, owner: str) -> RecordingInfo | None:
+    async def save(
+        self, bucket: str, source: str, name: str, principal: str, owner: str | None
+    ) -> RecordingInfo | None:
         """In the catalogue."""
         await self._catalogue.open()
         recording = self._catalogue.find(bucket, source, principal) if source else self._latest(bucket)
         if recording is None or recording.state == "recording":
             return None
         await self._catalogue.flush()
-        return recording_info(await self._catalogue.save(recording, name, owner))
+        return recording_info(
+            await self._catalogue.save(recording, name, recording.principal if owner is None else owner)
+        )
 
     async def remove(self, bucket: str, name: str, principal: str) -> bool:
         """Removes the files, too."""
@@ -173,7 +179,9 @@ class RemoteRecordings:
             **(await self._send("store", bucket=bucket, name=name, principal=principal, content=encoded))["info"]
         )
 
-    async def save(self, bucket: str, source: str, name: str, principal: str, owner: str) -> RecordingInfo | None:
+    async def save(
+        self, bucket: str, source: str, name: str, principal: str, owner: str | None
+    ) -> RecordingInfo | None:
         """By a call."""
         answer = await self._send("save", bucket=bucket, source=source, name=name, principal=principal, owner=owner)
         return RecordingInfo(**answer["info"]) if answer["info"] is not None else None
@@ -205,8 +213,8 @@ async def _store(local: LocalRecordings, request: Document) -> Document:
 
 
 async def _save(local: LocalRecordings, request: Document) -> Document:
-    names = [str(request[name]) for name in ("bucket", "source", "name", "principal", "owner")]
-    info = await local.save(*names)
+    bucket, source, name, principal = (str(request[each]) for each in ("bucket", "source", "name", "principal"))
+    info = await local.save(bucket, source, name, principal, request["owner"])
     return {"info": asdict(info) if info is not None else None}
 
 

@@ -109,6 +109,7 @@ Key: TypeAlias = Annotated[str, check_key]
 After: TypeAlias = Annotated[int, check_after]
 Limit: TypeAlias = Annotated[int, check_limit]
 SizeText: TypeAlias = Annotated[str, check_size]
+Flag: TypeAlias = Annotated[bool, check_flag]
 
 
 # Answers

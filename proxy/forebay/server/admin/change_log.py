@@ -2,6 +2,7 @@
 
 from forebay.core.units import format_size
 from forebay.server.admin.admin_schema import ConfigChanged, Job, Purged, Resized
+from forebay.server.admin.recording_schema import RecordingRemoved, RecordingStored, RecordingView
 
 
 def change_sentence(answer: object) -> str | None:
@@ -15,6 +16,10 @@ def change_sentence(answer: object) -> str | None:
             return f"{_counted(objects)} purged from the cache, {format_size(size)}"
         case Resized(tier, before, after):
             return f"the {tier} tier was resized from {format_size(before)} to {format_size(after)}"
+        case RecordingStored(RecordingView(bucket=bucket, name=name)):
+            return f"the recording {name} of {bucket} was saved"
+        case RecordingRemoved(RecordingView(bucket=bucket, name=name)):
+            return f"the recording {name} of {bucket} was removed"
         case Job(id=number, state=state):
             return f"warm-up job {number} is {state}"
         case _:

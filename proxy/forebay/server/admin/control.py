@@ -28,6 +28,7 @@ from forebay.server.admin.admin_schema import (
     Document,
     Explanation,
     FailurePage,
+    Flag,
     Job,
     JobList,
     Key,
@@ -40,6 +41,15 @@ from forebay.server.admin.change_log import change_sentence
 from forebay.server.admin.data_set_schema import DataSetList
 from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.readiness import Readiness
+from forebay.server.admin.recording_schema import (
+    Content,
+    Offset,
+    RecordingList,
+    RecordingPart,
+    RecordingRemoved,
+    RecordingStored,
+    ReplayOrder,
+)
 from forebay.server.admin.stats_schema import Stats
 from forebay.server.admin.warm_order import WarmOrder
 from forebay.server.config_source import SENT_NAME, ConfigSource, SizeOverrides, set_log_level
@@ -124,6 +134,33 @@ class Control(Protocol):
     async def purge(self, bucket: Bucket, prefix: Key = "") -> Purged:
         """Drop what is cached under `prefix`. When it returns, no worker answers with anything of these objects that
         was cached before the call."""
+        ...
+
+    async def recordings(self, bucket: Key = "") -> RecordingList:
+        """The recordings of all principals; of one bucket, if it is named."""
+        ...
+
+    async def recording_part(self, bucket: str, name: str, offset: Offset = 0) -> RecordingPart | None:
+        """A part of a recording's file; None: there is none that has ended."""
+        ...
+
+    async def store_recording(self, bucket: str, name: str, content: Content) -> RecordingStored:
+        """Keep a recording that was made elsewhere; it belongs to nobody."""
+        ...
+
+    async def save_recording(
+        self, bucket: str, name: str, source: Key = "", shared: Flag = False
+    ) -> RecordingStored | None:
+        """Name a recording, so that it stays: `source`, or the latest automatic one. `shared`: it belongs to nobody
+        from then on. None: there is none."""
+        ...
+
+    async def replay_recording(self, bucket: str, name: str, order: ReplayOrder) -> Job | None:
+        """Start a job that warms what was read, in the recorded order; None: there is no such recording."""
+        ...
+
+    async def remove_recording(self, bucket: str, name: str) -> RecordingRemoved | None:
+        """Remove a recording; None: there is none."""
         ...
 
     async def resize(self, tier: TierName, size: SizeText) -> Resized | None:

@@ -20,6 +20,7 @@ from forebay.server.admin.change_log import change_sentence
 from forebay.server.admin.control import Control
 from forebay.server.admin.json_codec import to_json
 from forebay.server.admin.list_upload import receive_list
+from forebay.server.admin.recording_schema import MAX_UPLOAD, RecordingStored
 from forebay.server.admin.request_reader import MAX_JOB_BODY, MAX_SMALL_BODY, read_arguments, read_query, read_toml
 from forebay.settings.redaction import redact
 
@@ -31,6 +32,8 @@ _NO_SUCH_JOB: Final = 404, "no_such_job", "There is no such job."
 _NO_SUCH_LIST: Final = 404, "no_such_list", "There is no such list (any more): each is used by one job. Send it again."
 _NO_FILE: Final = 409, "no_config_file", "Forebay was started without a configuration file."
 _TIER_OFF: Final = 409, "tier_off", "Forebay runs without this tier; it needs a configuration and a restart."
+_RECORDING: Final = "/v1/recordings/{bucket}/{name}"
+_NO_SUCH_RECORDING: Final = 404, "no_such_recording", "There is no such recording that has ended."
 _NO_SUCH_TIER: Final = 404, "no_such_tier", f"There are the tiers {' and '.join(get_args(TierName))}."
 
 
@@ -62,6 +65,12 @@ ROUTES: Final = (
     Route("DELETE", "/v1/cache", Control.purge),
     Route("GET", "/v1/datasets", Control.data_sets),
     Route("GET", "/v1/explain", Control.explain),
+    Route("GET", "/v1/recordings", Control.recordings),
+    Route("GET", _RECORDING, Control.recording_part, if_none=_NO_SUCH_RECORDING),
+    Route("PUT", _RECORDING, Control.store_recording, body_limit=MAX_UPLOAD),
+    Route("DELETE", _RECORDING, Control.remove_recording, if_none=_NO_SUCH_RECORDING),
+    Route("POST", f"{_RECORDING}/save", Control.save_recording, if_none=_NO_SUCH_RECORDING),
+    Route("POST", f"{_RECORDING}/replay", Control.replay_recording, 201, if_none=_NO_SUCH_RECORDING),
     Route("PUT", "/v1/tiers/{tier}", Control.resize, if_none=_TIER_OFF),
 )
 
@@ -112,6 +121,8 @@ def _handler(route: Route, control: Control) -> Callable[[web.Request], Awaitabl
         answer = await verb(*request.match_info.values(), **arguments)
         if answer is None and route.if_none is not None:
             raise AdminRefusal(*route.if_none)
+        if isinstance(answer, RecordingStored) and answer.problem:
+            raise AdminRefusal(400, "bad_recording", f"The recording is refused: {answer.problem}.")
         if route.method != "GET" and (sentence := change_sentence(answer)) is not None:
             _log.info("admin port: %s", sentence)
         # Redacted once more: a Control covers the secrets of a configuration, this covers what it forgot.

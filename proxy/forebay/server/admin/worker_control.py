@@ -31,7 +31,21 @@ from forebay.server.admin.data_set_rows import data_set_rows
 from forebay.server.admin.data_set_schema import DataSetList
 from forebay.server.admin.job_view import job_view, warm_up_order
 from forebay.server.admin.key_list import KeyList, KeyListEntry
-from forebay.server.admin.readiness import ENDING, Readiness, ReadinessCheck, check_origins, degraded_tiers
+from forebay.server.admin.readiness import (
+    ENDING,
+    Readiness,
+    ReadinessCheck,
+    check_origins,
+    degraded_tiers,
+)
+from forebay.server.admin.recording_schema import (
+    RecordingList,
+    RecordingPart,
+    RecordingRemoved,
+    RecordingStored,
+    ReplayOrder,
+)
+from forebay.server.admin.recording_verbs import RecordingVerbs
 from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,
@@ -60,6 +74,7 @@ class WorkerControl(SharedControl):
     def __init__(self, parts: Parts, settings: Settings, source: ConfigSource) -> None:
         super().__init__(settings, source)
         self._parts = parts
+        self._recordings = RecordingVerbs(parts.recordings, parts.warm_ups)
         self._started = time.monotonic()
 
     # State
@@ -225,6 +240,35 @@ class WorkerControl(SharedControl):
 
     def _job(self, job: WarmUpJob) -> Job:
         return job_view(job, self._parts.warm_ups.now())
+
+    # Recordings
+
+    async def recordings(self, bucket: str = "") -> RecordingList:
+        """Those of the node."""
+        return await self._recordings.list_all(bucket)
+
+    async def recording_part(self, bucket: str, name: str, offset: int = 0) -> RecordingPart | None:
+        """Of the node's."""
+        return await self._recordings.part(bucket, name, offset)
+
+    async def store_recording(self, bucket: str, name: str, content: str) -> RecordingStored:
+        """In the node's."""
+        return await self._recordings.store(bucket, name, content)
+
+    async def save_recording(
+        self, bucket: str, name: str, source: str = "", shared: bool = False
+    ) -> RecordingStored | None:
+        """Of the node's."""
+        return await self._recordings.save(bucket, name, source, is_shared=shared)
+
+    async def replay_recording(self, bucket: str, name: str, order: ReplayOrder) -> Job | None:
+        """In this worker."""
+        job = await self._recordings.replay(bucket, name, order)
+        return self._job(job) if job is not None else None
+
+    async def remove_recording(self, bucket: str, name: str) -> RecordingRemoved | None:
+        """Of the node's."""
+        return await self._recordings.remove(bucket, name)
 
     # The cache
 

@@ -1,0 +1,104 @@
+"""The admin port's verbs about recordings, over one worker: the recordings of the node, wherever they are kept."""
+
+import asyncio
+from base64 import b64decode, b64encode
+from dataclasses import asdict
+from typing import Final
+
+from forebay.core.errors import MalformedRecording
+from forebay.jobs.inventory import Inventory, InventoryEntry
+from forebay.jobs.recordings.recording import MAX_FILE_SIZE, SHARED, is_recording_name
+from forebay.jobs.recordings.recording_access import RecordingAccess, RecordingInfo, admin_choice
+from forebay.jobs.warm_up import WarmUps
+from forebay.jobs.warm_up_job import WarmUpJob
+from forebay.jobs.warm_up_order import DEFAULT_CONCURRENCY, WarmUpOrder
+from forebay.protocol.recordings.recording_file import RecordingDecoder
+from forebay.server.admin.recording_schema import (
+    PART_SIZE,
+    RecordingList,
+    RecordingPart,
+    RecordingRemoved,
+    RecordingStored,
+    RecordingView,
+    ReplayOrder,
+)
+
+_BAD_NAME: Final = "the name of a recording has up to 128 letters, digits, '.', '_' and '-', a letter or digit first"
+
+
+class RecordingVerbs:
+    """Answers the admin port. An operator's uploads belong to nobody."""
+
+    def __init__(self, recordings: RecordingAccess, warm_ups: WarmUps) -> None:
+        self._recordings = recordings
+        self._warm_ups = warm_ups
+
+    async def list_all(self, bucket: str) -> RecordingList:
+        """All recordings, or those of a bucket."""
+        infos = await self._recordings.infos(bucket or None)
+        return RecordingList(tuple(map(_view, infos)))
+
+    async def part(self, bucket: str, name: str, offset: int) -> RecordingPart | None:
+        """A part of the file; None: there is no such recording that has ended."""
+        found = await self._read(bucket, name)
+        if found is None:
+            return None
+        info, content = found
+        stop = offset + PART_SIZE
+        encoded = b64encode(content[offset:stop]).decode()
+        return RecordingPart(_view(info), offset, encoded, stop if stop < len(content) else None)
+
+    async def store(self, bucket: str, name: str, content: str) -> RecordingStored:
+        """Keeps an upload."""
+        decoded = b64decode(content)
+        if not is_recording_name(name):
+            return RecordingStored(None, _BAD_NAME)
+        if len(decoded) > MAX_FILE_SIZE:
+            return RecordingStored(None, f"it has more than {MAX_FILE_SIZE} bytes")
+        try:
+            return RecordingStored(_view(await self._recordings.store(bucket, name, SHARED, decoded)))
+        except MalformedRecording as malformed:
+            return RecordingStored(None, str(malformed))
+
+    async def save(self, bucket: str, name: str, source: str, *, is_shared: bool) -> RecordingStored | None:
+        """Names a recording, by default the latest automatic one; None: there is none."""
+        if not is_recording_name(name):
+            return RecordingStored(None, _BAD_NAME)
+        info = admin_choice(await self._recordings.infos(bucket), source) if source else None
+        principal = info.principal if info is not None else ""
+        saved = await self._recordings.save(bucket, source, name, principal, SHARED if is_shared else None)
+        return RecordingStored(_view(saved)) if saved is not None else None
+
+    async def remove(self, bucket: str, name: str) -> RecordingRemoved | None:
+        """Removes a recording; None: there is none."""
+        info = admin_choice(await self._recordings.infos(bucket), name)
+        if info is None or not await self._recordings.remove(bucket, name, info.principal):
+            return None
+        return RecordingRemoved(_view(info))
+
+    async def replay(self, bucket: str, name: str, order: ReplayOrder) -> WarmUpJob | None:
+        """Starts a job that warms what was read, in the recorded order; None: there is no such recording."""
+        found = await self._read(bucket, name)
+        if found is None:
+            return None
+        inventory = Inventory()
+        for page in RecordingDecoder(found[1]).pages():
+            await asyncio.sleep(0)  # a page is worth some milliseconds
+            for key, start, length, is_whole in page.reads:
+                if is_whole:
+                    inventory.add(InventoryEntry(bucket, key))
+                else:
+                    inventory.add(InventoryEntry(bucket, key, None, start, start + length))
+        concurrency = order.concurrency or DEFAULT_CONCURRENCY
+        return await self._warm_ups.start(WarmUpOrder(concurrency=concurrency, rate=order.rate), inventory)
+
+    async def _read(self, bucket: str, name: str) -> tuple[RecordingInfo, bytes] | None:
+        info = admin_choice(await self._recordings.infos(bucket), name)
+        if info is None:
+            return None
+        content = await self._recordings.content(bucket, name, info.principal)
+        return (info, content) if content is not None else None
+
+
+def _view(info: RecordingInfo) -> RecordingView:
+    return RecordingView(**asdict(info))
