@@ -41,7 +41,10 @@ bench: $(VENV)/.dev  ## the figures of the README, against nginx and Varnish whe
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.readme
 
-.PHONY: bench-scale bench-training
+.PHONY: bench-misses bench-scale bench-training
+bench-misses: $(VENV)/.dev  ## what a miss and a warm-up of small objects cost, beside nginx and a bare loop: some minutes
+	$(BIN)/python -m benchmarks misses
+
 bench-scale: $(VENV)/.dev  ## filling the cache, and what a million blocks cost: some minutes, 10 GB of disk
 	$(BIN)/python -m benchmarks scale
 

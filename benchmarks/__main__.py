@@ -11,7 +11,21 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from benchmarks import ROOT, cold, neighbours, ranges, restart, scale, ssd, stampede, training, warm, workers, writes
+from benchmarks import (
+    ROOT,
+    cold,
+    misses,
+    neighbours,
+    ranges,
+    restart,
+    scale,
+    ssd,
+    stampede,
+    training,
+    warm,
+    workers,
+    writes,
+)
 from benchmarks.bench_context import BenchContext
 from benchmarks.http_client import UnexpectedResponse
 from benchmarks.machine import facts
@@ -34,7 +48,11 @@ BENCHMARKS: Final[Mapping[str, Callable[[BenchContext], list[Section]]]] = {
     "restart": restart.run,
     "neighbours": neighbours.run,
 }
-LONG: Final[Mapping[str, Callable[[BenchContext], list[Section]]]] = {"scale": scale.run, "training": training.run}
+LONG: Final[Mapping[str, Callable[[BenchContext], list[Section]]]] = {
+    "misses": misses.run,
+    "scale": scale.run,
+    "training": training.run,
+}
 """Each has a page of its own, and is run by its name alone."""
 PAGE: Final = ROOT / "docs" / "benchmarks.md"
 

@@ -37,22 +37,23 @@ class Forebay:
         workers: int = 1,
         pinned: bool = False,
         rest: str = "",
+        template: Path = _TEMPLATE,
     ) -> None:
         """`memory`, `ssd`: sizes as in the configuration; None for no SSD tier. `access_log`, `workers`: as there, too.
         One worker runs on the servers' core, several wherever they like, or there if they are `pinned`. `rest`: more
-        TOML."""
+        TOML, behind `template`."""
         _compile()
         self.workers = workers
         self._pinned = pinned or workers == 1
         directory.mkdir(parents=True, exist_ok=True)
         self.directory, self.log = directory, directory / "forebay.log"
-        self.port, self._admin = free_ports(2)
+        self.port, self.admin = free_ports(2)
         self.cache = directory / "ssd"
         tier = "" if ssd is None else f'[ssd]\npath = "{self.cache}"\nsize = "{ssd}"'
-        text = _TEMPLATE.read_text()
+        text = template.read_text()
         for name, value in {
             "PORT": self.port,
-            "ADMIN": self._admin,
+            "ADMIN": self.admin,
             "ORIGIN": origin_port,
             "MEMORY": memory,
             "LOG": access_log,

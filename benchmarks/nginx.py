@@ -19,6 +19,7 @@ from benchmarks.signed_requests import unsigned
 from forebay_demo.child_process import ChildProcess
 
 _TEMPLATE: Final = Path(__file__).with_name("peers") / "nginx.conf"
+_ORIGIN: Final = _TEMPLATE.with_name("origin.conf")
 _START_SECONDS: Final = 10.0
 
 
@@ -36,19 +37,37 @@ def nginx_version(path: str) -> str:
 def running_nginx(path: str, origin: Origin, directory: Path) -> Iterator[Peer]:
     """One worker on the servers' core, its cache empty."""
     directory.mkdir()
+    with _running(path, directory, _TEMPLATE, origin.port, cores.SERVER) as (child, port, log):
+        yield Peer("nginx", port, child.pid, "x-cache-status", "HIT", lambda targets: unsigned(port, targets), log)
+
+
+@contextmanager
+def running_nginx_origin(path: str, directory: Path, size: int) -> Iterator[Origin]:
+    """An origin on the load's core, in which every object of the bucket has the same `size` bytes."""
+    directory.mkdir()
+    (directory / "object").write_bytes(os.urandom(size))
+    with _running(path, directory, _ORIGIN, 0, cores.LOAD) as (_, port, _log):
+        yield Origin(port, 0, {})
+
+
+@contextmanager
+def _running(
+    path: str, directory: Path, template: Path, origin_port: int, core: int
+) -> Iterator[tuple[ChildProcess, int, Path]]:
+    """The running process, its port and its log."""
     [port] = free_ports(1)
     config, log = directory / "nginx.conf", directory / "nginx.log"
     # Only a privileged master may choose its worker's user; the directory is closed to any other than ours.
     user = "user root root;" if os.geteuid() == 0 else ""
-    text = _TEMPLATE.read_text()
-    for name, value in {"USER": user, "DIRECTORY": str(directory), "ORIGIN": origin.port, "PORT": port}.items():
+    text = template.read_text()
+    for name, value in {"USER": user, "DIRECTORY": str(directory), "ORIGIN": origin_port, "PORT": port}.items():
         text = text.replace(f"@{name}@", str(value))
     config.write_text(text)
-    with cores.pinned(cores.SERVER):
+    with cores.pinned(core):
         child = program(path, "-p", str(directory), "-c", str(config), "-e", "stderr", log=log)
     with child:
         wait_for(child, port)
-        yield Peer("nginx", port, child.pid, "x-cache-status", "HIT", lambda targets: unsigned(port, targets), log)
+        yield child, port, log
 
 
 def wait_for(child: ChildProcess, port: int) -> None:

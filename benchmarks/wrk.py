@@ -17,6 +17,7 @@ from benchmarks.http_client import UnexpectedResponse
 from benchmarks.load import Load
 
 _SCRIPT: Final = Path(__file__).with_name("wrk.lua")
+_MISSES: Final = Path(__file__).with_name("misses.lua")
 
 
 def find_wrk() -> str | None:
@@ -45,6 +46,18 @@ def run_wrk(
         ran = subprocess.run(
             [*command, f"http://127.0.0.1:{port}/", "--", file.name], capture_output=True, text=True, check=False
         )
+    if ran.returncode:
+        raise UnexpectedResponse(f"wrk ended with {ran.returncode}: {ran.stderr.strip()[-500:]}")
+    return parsed(ran.stdout)
+
+
+def run_wrk_misses(path: str, port: int, prefix: str, connections: int, seconds: float) -> Load:
+    """One round of requests for objects that nobody has asked for, below `prefix`. WrongAnswer as for `run_wrk`."""
+    command = [path, "--threads", "1", "--connections", str(connections), "--timeout", "30s"]
+    command += ["--duration", f"{math.ceil(seconds)}s", "--script", str(_MISSES)]
+    ran = subprocess.run(
+        [*command, f"http://127.0.0.1:{port}/", "--", prefix], capture_output=True, text=True, check=False
+    )
     if ran.returncode:
         raise UnexpectedResponse(f"wrk ended with {ran.returncode}: {ran.stderr.strip()[-500:]}")
     return parsed(ran.stdout)

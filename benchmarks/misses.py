@@ -1,0 +1,143 @@
+"""Misses: what it costs to fetch and keep a small object that nobody has asked for before."""
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, NamedTuple
+from urllib.request import Request, urlopen
+
+from benchmarks import cores
+from benchmarks.bench_context import BenchContext
+from benchmarks.forebay import Forebay
+from benchmarks.http_client import UnexpectedResponse
+from benchmarks.nginx import running_nginx, running_nginx_origin
+from benchmarks.origin import Origin
+from benchmarks.processes import module, ready_line
+from benchmarks.tables import Section, Table, count_text, time_text
+from benchmarks.wrk import run_wrk_misses
+
+SIZE: Final = 20_480
+CONNECTIONS: Final = 32
+ROUNDS: Final = 5
+SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 # a file system in memory, not a name that others may guess
+_TEMPLATE: Final = Path(__file__).with_name("peers") / "misses.toml"
+_TEXT: Final = f"""\
+Objects of {SIZE:,} B from nginx on loopback, each read for the first time, over {CONNECTIONS} connections; or brought
+in by a warm-up job of as many tasks. No signature is asked. All take turns, one second or {{objects:,}} objects each.
+The figures are CPU of the server for an object, its threads and the kernel included, medians of {ROUNDS} turns, the
+least in brackets; the ratio is nginx's median to that: as many times nginx's rate would a core of its own give. "Bare"
+is an event loop of a few lines that fetches and stores, without files
+([benchmarks/baseline.py](../benchmarks/baseline.py)): it looks at nothing, shares nothing and counts nothing. Forebay
+counts each request, writes an access line for it, signs its own request to the origin, and fetches a block once for all
+who wait for it. nginx writes a file for each object, Forebay appends to segments: where the cache lies decides how the
+two compare. Two workers cost more for an object than one: half of the reads come to a worker that does not own the
+object, and are answered through its owner."""
+
+
+class _Way(NamedTuple):
+    name: str
+    group: int
+    run: Callable[[str, int], int]
+    """Reads objects below a prefix that nobody has read; returns how many. The number is that of the turn's objects."""
+
+
+def run(bench: BenchContext) -> list[Section]:
+    if bench.nginx is None or bench.wrk is None:
+        raise UnexpectedResponse("misses are measured with nginx and wrk (make peers)")
+    objects = bench.sizes.scale_misses[0] // 5
+    with _in_shared_memory() as memory:
+        places = {"on disk": bench.directory, **({"in memory (tmpfs)": memory} if memory is not None else {})}
+        return [_section(bench, bench.nginx, bench.wrk, place, path, objects) for place, path in places.items()]
+
+
+def _section(bench: BenchContext, nginx: str, wrk: str, place: str, directory: Path, objects: int) -> Section:
+    costs: dict[str, list[float]] = {}
+    with ExitStack() as stack:
+        origin = stack.enter_context(running_nginx_origin(nginx, directory / "origin", SIZE))
+        ways = list(_ways(stack, nginx, wrk, origin, directory, bench.sizes.round_seconds))
+        prefixes = count()
+        for turn in range(ROUNDS + 1):
+            for way in ways:
+                before = cores.cpu_seconds(way.group)
+                number = way.run(f"{next(prefixes)}", objects)
+                if turn:  # the first one warms up
+                    costs.setdefault(way.name, []).append((cores.cpu_seconds(way.group) - before) / number)
+    theirs = median(costs["nginx, proxy_cache"])
+    rows = [_row(name, each, theirs) for name, each in costs.items()]
+    headings = ("", "CPU an object", "objects a second of CPU", "ratio to nginx")
+    return Section(f"Misses, the cache {place}", _TEXT.format(objects=objects), Table(headings, rows))
+
+
+def _row(name: str, costs: list[float], theirs: float) -> tuple[str, ...]:
+    middle = median(costs)
+    return (
+        name,
+        f"{time_text(middle)} ({time_text(min(costs))})",
+        count_text(1 / middle),
+        f"{theirs / middle:.2f}",
+    )
+
+
+def _ways(stack: ExitStack, nginx: str, wrk: str, origin: Origin, directory: Path, seconds: float) -> Iterator[_Way]:
+    def reads(port: int) -> Callable[[str, int], int]:
+        return lambda prefix, _: run_wrk_misses(wrk, port, prefix, CONNECTIONS, seconds).requests
+
+    peer = stack.enter_context(running_nginx(nginx, origin, directory / "nginx"))
+    yield _Way("nginx, proxy_cache", peer.group, reads(peer.port))
+    with cores.pinned(cores.SERVER):
+        bare = module("benchmarks.baseline", "store", str(origin.port), log=directory / "bare.log")
+    stack.enter_context(bare)
+    yield _Way("bare loop, no files", bare.pid, reads(int(ready_line(bare))))
+    for name, ssd, workers in (("memory", None, 1), ("memory and SSD", "2GiB", 1), ("memory, two workers", None, 2)):
+        forebay = Forebay(
+            directory / f"forebay-{name.replace(' ', '-')}",
+            origin.port,
+            memory="256MiB",
+            ssd=ssd,
+            workers=workers,
+            pinned=True,
+            template=_TEMPLATE,
+        )
+        running = stack.enter_context(forebay.running("/bench/first/0"))
+        yield _Way(f"Forebay, {name}: reads", running.group, reads(forebay.port))
+        yield _Way(f"Forebay, {name}: warm-up", running.group, partial(_warm, forebay.admin))
+
+
+def _warm(admin: int, prefix: str, objects: int) -> int:
+    """Warms objects by a job, to its end."""
+    keys = [f"{prefix}/{number:07}" for number in range(objects)]
+    job = _call(admin, "POST", "/v1/jobs", {"bucket": "bench", "keys": keys, "concurrency": CONNECTIONS})
+    while job["state"] in {"queued", "running"}:
+        time.sleep(0.02)  # noqa: TID251 # another process is waited for
+        job = _call(admin, "GET", f"/v1/jobs/{job['id']}")
+    if job["state"] != "done":
+        raise UnexpectedResponse(f"a warm-up is {job['state']}: {job['reason']}")
+    return objects
+
+
+def _call(admin: int, method: str, path: str, document: Mapping[str, object] | None = None) -> dict[str, Any]:
+    body = json.dumps(document).encode() if document is not None else None
+    request = Request(f"http://127.0.0.1:{admin}{path}", body, {"Content-Type": "application/json"}, method=method)
+    with urlopen(request) as response:  # noqa: S310 # as above
+        found: dict[str, Any] = json.loads(response.read())
+    return found
+
+
+@contextmanager
+def _in_shared_memory() -> Iterator[Path | None]:
+    """A directory in memory that is gone afterwards; None where there is no such file system."""
+    if not SHARED_MEMORY.is_dir():
+        yield None
+        return
+    directory = Path(tempfile.mkdtemp(prefix="forebay-bench-", dir=SHARED_MEMORY))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
