@@ -146,3 +146,42 @@ async def test_a_stream_is_framed_and_ends_with_its_failure(tmp_path: Path) -> N
     finally:
         await server.close()
         await tasks.close()
+
+
+@pytest.mark.parametrize("reads_end", [False, True])
+async def test_a_connection_carries_one_stream_after_the_other(tmp_path: Path, reads_end: bool) -> None:
+    channels = list[Channel]()
+
+    class Streaming:
+        async def stream(self, kind: str, request: Document, out: Channel) -> None:
+            channels.append(out)
+            await out.send({"number": request["number"]})
+            await out.send_bytes(memoryview(b"%d" % request["number"]))
+            if request["number"] == 2:
+                raise VersionChanged("after the last byte")
+            await out.send_end()
+
+        async def caller_died(self, _: object) -> None: ...
+
+    server, tasks = RpcServer(tmp_path / "socket", {}), TaskRegistry()
+    server.service = Streaming()  # type: ignore[assignment] # only what the test calls
+    await server.start()
+    peer = Peer(1, tmp_path / "socket", 0, tasks.spawn)
+    try:
+        for number in range(6):
+            response, stream = await peer.stream({"kind": "read", "number": number})
+            body, target = stream.body(1), memoryview(bytearray(10))
+            assert (response["number"], await body.read_into(target), target[0]) == (number, 1, ord("0") + number)
+            if reads_end and number != 2:
+                assert await body.read_into(target) == 0
+            body.close()
+            if number == 4:
+                channels[-1].abort()  # the worker closes it
+        assert len(channels) == 7, "the call behind the late failure is made again"
+        assert channels[0] is channels[1] is channels[2] is channels[3]
+        assert channels[3] is not channels[4] is channels[5]
+        assert channels[5] is not channels[6]
+    finally:
+        peer.close()
+        await server.close()
+        await tasks.close()

@@ -54,11 +54,14 @@ class Channel:
         self._writer = writer
         self.pid = pid
         self.frames_received = 0
+        self._early = b""
+        """The first byte of the next frame, if `wait_closed` came across it."""
 
     async def receive(self) -> Frame:
         """Returns the next frame. Raises PeerUnavailable."""
         try:
-            length, kind = _HEAD.unpack(await self._reader.readexactly(_HEAD.size))
+            early, self._early = self._early, b""
+            length, kind = _HEAD.unpack(early + await self._reader.readexactly(_HEAD.size - len(early)))
             if length > _LIMITS.get(kind, -1):
                 raise PeerUnavailable(f"a frame of kind {kind} and {length} bytes")
             payload = await self._reader.readexactly(length) if length else b""
@@ -107,12 +110,18 @@ class Channel:
         self._write_bytes(_HEAD.pack(0, _END))
         await self._drain()
 
-    async def wait_closed(self) -> None:
-        """Waits until the other end has closed, or has sent anything: there is nothing for it to send."""
+    @property
+    def is_closed(self) -> bool:
+        """Whether either end is known to have closed the connection."""
+        return self._writer.is_closing() or self._reader.at_eof()
+
+    async def wait_closed(self) -> bool:
+        """Waits until the other end has closed, or has begun to send another frame. Returns whether it has closed."""
         try:
-            await self._reader.read(1)
+            self._early = await self._reader.read(1)
         except OSError:
-            return
+            return True
+        return not self._early
 
     def close(self) -> None:
         """Closes the connection once the send buffer is empty."""

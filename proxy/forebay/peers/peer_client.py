@@ -5,7 +5,8 @@
     call_until_acked    until it has answered or nobody listens at its socket; a worker that hangs is killed. Afterwards
                         that worker has done it, or knows nothing.
     stream              on a connection of its own, whose response goes on as a stream; PeerUnavailable also if the
-                        worker is silent (peers.liveness)
+                        worker is silent (peers.liveness). A connection whose response was read to its last byte carries
+                        another call later.
 
 The link is one lasting connection. It also shows either end that the other has died: the writes that a worker had under
 way are in doubt for every worker that it had a link to.
@@ -15,9 +16,9 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from forebay.core.errors import OriginBroken, OriginError, PeerNotListening, PeerUnavailable, Throttled
 from forebay.origin.read_outcomes import ReadBody
@@ -36,6 +37,9 @@ SLOW_PING_INTERVAL: Final = 1.0
 MAX_TIMER_LAG: Final = 1.0
 """Seconds by which a timer of ours may be late. Beyond that it is this worker that was stopped."""
 
+MAX_IDLE: Final = 64
+"""Connections without a call that are kept for the next ones."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -49,6 +53,7 @@ class Peer:
         self._spawn = spawn
         self._link: _Link | None = None
         self._link_lock = asyncio.Lock()
+        self._idle: list[_IdleChannel] = []
         self._heartbeat = Heartbeat(self.ping, spawn, f"worker {worker}")
 
     def __repr__(self) -> str:
@@ -125,21 +130,43 @@ class Peer:
         method failed with."""
         if self._heartbeat.is_silent:
             raise PeerUnavailable(f"worker {self.worker} does not answer")
-        channel = await connect(self._path)
+        while self._idle:
+            idle = self._idle.pop()
+            if idle.channel.is_closed:
+                idle.channel.close()
+                continue
+            with contextlib.suppress(PeerUnavailable):  # it ends just now: the worker has not read the call
+                return await self._stream_over(idle, request)
+            if self._heartbeat.is_silent:
+                raise PeerUnavailable(f"worker {self.worker} does not answer")
+        return await self._stream_over(_IdleChannel(await connect(self._path)), request)
+
+    async def _stream_over(self, idle: "_IdleChannel", request: Document) -> tuple[Document, "ResponseStream"]:
+        channel = idle.channel
         self._heartbeat.watch(channel)
         try:
             await channel.send(request)
+            if idle.awaits_end and (await channel.receive()).kind != "end":
+                raise PeerUnavailable("a response that does not end")
             response = raise_for_failure(await channel.receive_document())
         except BaseException:
             self._heartbeat.unwatch(channel)
             channel.abort()
             raise
-        return response, ResponseStream(channel, self._heartbeat)
+        return response, ResponseStream(channel, self._heartbeat, self._keep)
+
+    def _keep(self, idle: "_IdleChannel") -> None:
+        if len(self._idle) < MAX_IDLE and not idle.channel.is_closed:
+            self._idle.append(idle)
+        else:
+            idle.channel.close()
 
     def close(self) -> None:
-        """Closes the link."""
+        """Closes the link, and the connections without a call."""
         if self._link is not None:
             self._link.close()
+        while self._idle:
+            self._idle.pop().channel.close()
 
     async def _connected(self) -> "_Link":
         async with self._link_lock:
@@ -212,14 +239,27 @@ class _Link:
                     waiting.set_exception(PeerUnavailable("the connection ended"))
 
 
+class _IdleChannel(NamedTuple):
+    """A connection that carries no call."""
+
+    channel: Channel
+    awaits_end: bool = False
+    """Whether the end of the last response is still to be received: its bytes were."""
+
+
 class ResponseStream:
     """The frames that follow the first document of a response. Implements forebay.origin.read_outcomes.BodySource."""
 
-    def __init__(self, channel: Channel, heartbeat: Heartbeat) -> None:
+    def __init__(self, channel: Channel, heartbeat: Heartbeat, keep: Callable[[_IdleChannel], None]) -> None:
+        """`keep`: takes the connection of a response that was read to its last byte."""
         self._channel = channel
         self._heartbeat = heartbeat
+        self._keep = keep
         self._rest = memoryview(b"")
         """What is left of a frame that was larger than the target."""
+        self._left = -1
+        """Bytes of the body that are still to come; -1: not known."""
+        self._is_open = True
 
     def read_if_buffered(self, target: memoryview) -> bool:
         """Returns False: frames are waited for."""
@@ -232,6 +272,7 @@ class ResponseStream:
         count = min(len(data), len(target))
         target[:count] = data[:count]
         self._rest = data[count:]
+        self._left -= count
         return count
 
     async def _next(self) -> bytes:
@@ -246,24 +287,35 @@ class ResponseStream:
             if isinstance(failure, Throttled):  # the fetch is resumed without the owner
                 raise OriginBroken("the owner has no buffers")
             raise failure or OriginBroken("a document among bytes")
-        self.close()
+        self._end(awaits_end=False)
         return b""
 
     async def receive_document(self) -> Document | None:
         """Returns the next document; None at the end. Raises PeerUnavailable, and what the method failed with."""
         frame = await self._channel.receive()
         if frame.kind == "end":
-            self.close()
+            self._end(awaits_end=False)
             return None
         return raise_for_failure(frame.document)
 
     def close(self) -> None:
-        """Closes the connection."""
-        self._heartbeat.unwatch(self._channel)
-        self._channel.close()
+        """Ends the call. The connection is closed unless all bytes of the body were read. May be called again."""
+        if self._left == 0:
+            self._end(awaits_end=True)
+        elif self._is_open:
+            self._is_open = False
+            self._heartbeat.unwatch(self._channel)
+            self._channel.close()
+
+    def _end(self, *, awaits_end: bool) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._heartbeat.unwatch(self._channel)
+            self._keep(_IdleChannel(self._channel, awaits_end))
 
     def body(self, length: int) -> ReadBody:
         """Returns the bytes as a body of `length` bytes, which is not resumed."""
+        self._left = length
         return ReadBody(self, length, _no_resumption)
 
 

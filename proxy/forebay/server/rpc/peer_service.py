@@ -37,7 +37,7 @@ from forebay.jobs.prefetcher import Prefetcher
 from forebay.jobs.recordings.recording_access import LocalRecordings
 from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.resolver import LookupRequest, Resolver
-from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.metadata.shared_lookup import Resolution, ResolvedVersion
 from forebay.metadata.staged_objects import StagedObjects, decode_staged
 from forebay.namespace.listings import Listings
 from forebay.namespace.namespace_owners import decode_query, encode_entry
@@ -56,6 +56,7 @@ from forebay.peers.peer_codec import (
     encode_span,
 )
 from forebay.policy.coalescing import BlockState
+from forebay.policy.rules import Decision
 from forebay.request.admission import GatewayPolicy
 from forebay.write.invalidation import AffectedKeys, Invalidator, decode_affected
 from forebay.write.tracked_write import WriteTracker
@@ -174,13 +175,29 @@ class PeerService:
                 span,
                 no_cache=request.get("strict") is True,
                 version_id=str(version_id) if version_id is not None else None,
-            )
+            ),
+            leads=True,
         )
+        try:
+            await self._respond(resolution, name, decision, span, request.get("unless"), out)
+        finally:
+            if isinstance(resolution, ResolvedVersion):
+                resolution.release_flights()
+
+    async def _respond(
+        self,
+        resolution: Resolution,
+        name: ObjectName,
+        decision: Decision,
+        span: Span | None,
+        unless: object,
+        out: ResponseWriter,
+    ) -> None:
         match resolution:
             case ResolvedVersion(head, status, flights, joined):
                 response = {"head": encode_head(head), "status": status}
                 view = ObjectView(name, head, decision.rule)
-                is_known = head.generation.hex() == request.get("unless")
+                is_known = head.generation.hex() == unless
                 blocks = None if span is None or is_known else self._blocks_to_send(view, span)
                 if blocks is None:
                     await out.send(response)

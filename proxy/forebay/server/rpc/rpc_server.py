@@ -4,7 +4,8 @@ The socket is in a directory of mode 0700; the kernel is asked who connects, and
 frame says what the connection is for:
 
     link                    lasting: numbered calls, responses in any order        (forebay.peers.peer_client)
-    a streaming method      one call, and a response that goes on as a stream      (PeerService.STREAMING)
+    a streaming method      one call, and a response that goes on as a stream      (PeerService.STREAMING); then perhaps
+                            another one
 
 A worker listens here before it reads anything of the shared tier: see write.invalidation. Until its service is set it
 knows nothing, so it acknowledges a fence at once.
@@ -74,43 +75,51 @@ class RpcServer:
         try:
             verify_same_user(writer.get_extra_info("socket"))
             request = await channel.receive_document()
-            kind = request.get("kind")
-            if kind == "link":
+            if request.get("kind") == "link":
                 await self._serve_link(channel, request)
-            elif kind in PeerService.STREAMING:
-                await self._serve_stream(str(kind), request, channel)
-            else:
-                raise PeerUnavailable(f"unknown method: {kind}")
+                return
+            while True:
+                kind = request.get("kind")
+                if kind not in PeerService.STREAMING:
+                    raise PeerUnavailable(f"unknown method: {kind}")
+                if not await self._serve_stream(str(kind), request, channel):
+                    return
+                request = await channel.receive_document()
         except PeerUnavailable as gone:
             _log.debug("a connection of another process ended: %s", gone)
         finally:
             self._channels.discard(channel)
             channel.close()
 
-    async def _serve_stream(self, kind: str, request: Document, channel: Channel) -> None:
-        """Runs a streaming method until it ends, or its caller hangs up."""
+    async def _serve_stream(self, kind: str, request: Document, channel: Channel) -> bool:
+        """Runs a streaming method until it ends, or its caller hangs up. Returns whether another call may follow."""
         streaming = self._tasks.spawn(self._stream(kind, request, channel), f"stream {kind}")
         watching = self._tasks.spawn(channel.wait_closed(), "watch")
         try:
             await asyncio.wait([streaming, watching], return_when=asyncio.FIRST_COMPLETED)
+            if not streaming.done() and not watching.result():
+                await asyncio.wait([streaming])  # the caller has all bytes, and has sent its next call
         finally:
             for task in (streaming, watching):
                 task.cancel()
             await asyncio.wait([streaming, watching])
+        return not streaming.cancelled() and streaming.result()
 
-    async def _stream(self, kind: str, request: Document, channel: Channel) -> None:
+    async def _stream(self, kind: str, request: Document, channel: Channel) -> bool:
+        """Returns whether the response is complete, or a failure."""
         if self.service is None:
-            return
+            return False
         try:
             await self.service.stream(kind, request, channel)
         except PeerUnavailable:
-            return
+            return False
         except Exception as failure:
             known = failure if isinstance(failure, ForebayError) else None
             if known is None:
                 _log.exception("%s failed", kind)
             with contextlib.suppress(PeerUnavailable):
                 await channel.send(encode_failure(known or OriginBroken("a defect in another worker")))
+        return True
 
     async def _serve_link(self, channel: Channel, first: Document) -> None:
         request, writes = first, OpenWrites()
