@@ -7,7 +7,7 @@ have to wait for (origin.background_turns), does not read blocks that are here, 
 after each large object, and now and then between small ones. Whoever wants to know what is stored in the end flushes
 the tiers. An object that another worker owns is warmed by that worker.
 
-A small object that is not here costs two thirds of a client's miss: it has no request, no response and no plan
+A small object that is not here costs three quarters of a client's miss: it has no request, no response and no plan
 (docs/notes/misses.md).
 """
 
