@@ -36,6 +36,14 @@ TIERS = (
     Column("BLOCKS", right=True),
     Column("OBJECTS", right=True),
 )
+LISTINGS = (
+    Column("LISTING"),
+    Column("KEYS", right=True),
+    Column("ON DISK", right=True),
+    Column("AGE", right=True),
+    Column("WRITTEN SINCE", right=True),
+    Column("STATE"),
+)
 
 
 def stats_lines(stats: JsonObject, address: str, current: str = "") -> Iterator[ScreenLine]:
@@ -81,6 +89,9 @@ def stats_lines(stats: JsonObject, address: str, current: str = "") -> Iterator[
         if tier["state"] != "serving":
             reason = escape_unprintable(tier["reason"] or "the log says why")
             yield ScreenLine(f"The {tier['name']} tier fails; reads go to the origin instead: {reason}.", _BAD)
+    if stats["listings"]:
+        yield ScreenLine("")
+        yield from table(LISTINGS, [_listing(listing) for listing in stats["listings"]])
     yield ScreenLine("")
     yield from table(READS, [_reads(reads, escape_unprintable(reads["rule"])) for reads in _every(stats)])
 
@@ -119,6 +130,18 @@ def _requests(requests: JsonObject) -> str:
         classes[f"{status[0]}xx"] = classes.get(f"{status[0]}xx", 0) + count
     shares = [f"{name} {format_share(count / total)}" for name, count in sorted(classes.items()) if count]
     return f"requests   {format_count(total)}" + (f": {', '.join(shares)}" if shares else "")
+
+
+def _listing(listing: JsonObject) -> tuple[str, ...]:
+    age = listing["age"]
+    return (
+        escape_unprintable(f"{listing['bucket']}/{listing['prefix']}"),
+        format_count(listing["keys"]),
+        format_size(listing["size"]),
+        "-" if age is None else format_duration(age),
+        format_count(listing["written"]),
+        "being listed" if listing["is_walking"] else "complete",
+    )
 
 
 def _every(stats: JsonObject) -> list[JsonObject]:

@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from forebay.server.admin.admin_gate import AdminGate
-from forebay.server.admin.stats_schema import RequestStats
+from forebay.server.admin.stats_schema import ListingStats, RequestStats
 from forebay_client import __version__
 from forebay_client.commands import COMMANDS
 from harness.admin_control import GIB, MIB, STARTED, FakeControl, cached_object
@@ -174,6 +174,18 @@ def test_stats(forebay: Typist) -> None:
     assert "96.0%   15.0%  80.0%    1.0%      1.05x  1,200,000  datasets/imagenet/**\n" in typed.out
     assert "checkpoints" not in typed.out
     assert max(map(len, typed.out.splitlines())) <= 80
+
+
+def test_stats_shows_listings(forebay: Typist, control: FakeControl) -> None:
+    assert "LISTING" not in forebay.type("stats").out
+    listings = (
+        ListingStats("datasets", "imagenet/", 1_281_167, 47 << 20, 130.0, 3, is_walking=False),
+        ListingStats("other", "", 2000, 1 << 20, None, 0, is_walking=True),
+    )
+    control.current_stats = replace(control.current_stats, listings=listings)
+    out = forebay.type("stats").out
+    assert "datasets/imagenet/  1,281,167   47 MiB  2 min 10 s              3  complete\n" in out
+    assert "other/                  2,000  1.0 MiB           -              0  being listed\n" in out
 
 
 def test_stats_as_json_is_the_servers_document(forebay: Typist) -> None:

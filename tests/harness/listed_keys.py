@@ -41,12 +41,17 @@ class ListedKeys:
         self.page = page
         self.requests: list[tuple[str, str, int]] = []
         self.most_at_once = 0
+        self.awaited: list[bool] = []
+        """Of each request, whether a client waited for it."""
         self.fails_behind: str | None = None
         """A page that begins at this key, or behind it, is refused."""
         self._at_once = 0
 
-    async def fetch(self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int) -> ListedEntries:
+    async def fetch(
+        self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int, is_awaited: bool = True
+    ) -> ListedEntries:
         del bucket, form
+        self.awaited.append(is_awaited)
         self.requests.append((prefix, after, limit))
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)

@@ -8,7 +8,8 @@ from forebay.core.events import Event, ListingAnswered, SnapshotEnded
 from forebay.core.fences import Fences, InDoubtWrites
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
-from forebay.namespace.listings import MAX_NAMESPACES, Listings
+from forebay.namespace.listings import Listings
+from forebay.namespace.namespaces import MAX_NAMESPACES
 from forebay.policy.listing_scopes import ListingScopes
 from forebay.protocol.listing_query import ListingQuery, StartPoint
 from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
@@ -20,7 +21,8 @@ QUERY = ListingQuery(2, "bucket", "", "", StartPoint(), None)
 
 
 class Origin(ListedKeys):
-    speaks_oss = False
+    def speaks_oss(self, _bucket: str) -> bool:
+        return False
 
 
 class Subject:
@@ -54,10 +56,12 @@ class Subject:
 
 async def test_a_walk_too_slow_for_a_client_leaves_the_page_to_the_origin(tmp_path: Path) -> None:
     class Hanging(Origin):
-        async def fetch(self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int) -> ListedEntries:
+        async def fetch(
+            self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int, is_awaited: bool = True
+        ) -> ListedEntries:
             if self.requests:
                 await asyncio.Event().wait()
-            return await super().fetch(bucket, prefix, after, form, limit=limit)
+            return await super().fetch(bucket, prefix, after, form, limit=limit, is_awaited=is_awaited)
 
     subject = Subject(tmp_path, Hanging([f"{number:04d}" for number in range(2000)]), wait=0.01)
     assert await subject.source() is None
@@ -151,3 +155,30 @@ async def test_an_entry_proves_nothing_of_a_written_key(tmp_path: Path) -> None:
     assert await subject.listings.entry(ObjectName("bucket", "a")) is None
     subject.in_doubt_writes.mark_object(ObjectName("bucket", "b"), subject.now + 1)
     assert await subject.listings.entry(ObjectName("bucket", "b")) is None
+
+
+async def test_a_refresh_is_background_work_and_a_first_listing_is_not(tmp_path: Path) -> None:
+    origin = Origin([f"{number:04d}" for number in range(2500)])
+    subject = Subject(tmp_path, origin)
+    assert await subject.source() == "miss"
+    assert origin.awaited[0]
+    await subject.tasks.wait_idle()
+    origin.awaited.clear()
+    subject.now += 301
+    assert await subject.source() == "hit-ssd"
+    await subject.tasks.wait_idle()
+    assert set(origin.awaited) == {False}
+
+
+async def test_a_walk_longer_than_the_rule_allows_is_given_up(tmp_path: Path) -> None:
+    class Slow(Origin):
+        async def fetch(
+            self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int, is_awaited: bool = True
+        ) -> ListedEntries:
+            subject.now += 5
+            return await super().fetch(bucket, prefix, after, form, limit=limit, is_awaited=is_awaited)
+
+    subject = Subject(tmp_path, Slow([f"{number:05d}" for number in range(20_000)]), listing=MaxAge(20))
+    last = ListingQuery(2, "bucket", "", "", StartPoint("19000"), None)
+    assert [await subject.source(last) for _ in range(3)].count(None) >= 2
+    assert subject.ended() == ["failed"]

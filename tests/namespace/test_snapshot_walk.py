@@ -128,7 +128,7 @@ async def test_an_origin_that_begins_elsewhere_is_refused(tmp_path: Path) -> Non
     origin.keys = ["other", *FLAT]
 
     class Careless(ListedKeys):
-        async def fetch(self, bucket, prefix, after, form, *, limit):  # type: ignore[no-untyped-def] # as above
+        async def fetch(self, bucket, prefix, after, form, *, limit, is_awaited=True):  # type: ignore[no-untyped-def] # as above
             return await super().fetch(bucket, "", "", form, limit=limit)
 
     with pytest.raises(OriginBroken):

@@ -19,11 +19,10 @@ import logging
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from forebay.core.errors import ForebayError, OriginError, S3Error, StorageError, Throttled
+from forebay.core.errors import ForebayError, OriginBroken, OriginError, S3Error, StorageError, Throttled
 from forebay.core.events import ListingAnswered, Observe, SnapshotEnded
 from forebay.core.fences import Fences, InDoubtWrites
 from forebay.core.names import ObjectName
@@ -31,6 +30,7 @@ from forebay.core.request_record import CacheStatus
 from forebay.core.requester import requester
 from forebay.core.task_registry import TaskRegistry
 from forebay.namespace.entry_lookup import EntryLookup
+from forebay.namespace.namespaces import Namespace, Namespaces, NamespaceState
 from forebay.namespace.origin_pages import OriginPages
 from forebay.namespace.page_builder import UnknownKeys, build_page
 from forebay.namespace.snapshot import Snapshot, Unlisted
@@ -39,13 +39,12 @@ from forebay.namespace.snapshot_walk import SnapshotWalk
 from forebay.policy.freshness import Fresh, evaluate_freshness
 from forebay.policy.listing_scopes import ListingScope, ListingScopes
 from forebay.protocol.listing_query import MAX_KEYS, ListingQuery
-from forebay.protocol.xml.listed_page import EntryFacts, ListingForm, entry_facts
+from forebay.protocol.xml.listed_page import EntryFacts, entry_facts
 from forebay.protocol.xml.listing_document import PageEntries, PageForm, is_writable, listing_document
 from forebay.settings.freshness_values import MaxAge
 
 _log = logging.getLogger(__name__)
 
-MAX_NAMESPACES: Final = 64
 WAIT: Final = 10.0
 """Seconds that a client waits for a walk to come to its page, then the origin answers it."""
 RETRY_PAUSE: Final = 30.0
@@ -67,39 +66,6 @@ class ListedEntry(NamedTuple):
     facts: EntryFacts
     listed_at: float
     """Seconds since the epoch, before the listing began."""
-
-
-class NamespaceState(NamedTuple):
-    """A namespace, for people and metrics."""
-
-    bucket: str
-    prefix: str
-    keys: int
-    """Of the snapshot that answers; of the one under way if there is none."""
-    size: int
-    """Bytes on disk."""
-    age: float | None
-    """Seconds; None: no snapshot answers yet."""
-    written: int
-    """Keys that were written since."""
-    is_walking: bool
-
-
-@dataclass(slots=True, eq=False)
-class _Namespace:
-    bucket: str
-    prefix: str
-    form: ListingForm = field(default_factory=ListingForm)
-    snapshot: Snapshot | None = None
-    """The latest that is complete."""
-    walk: SnapshotWalk | None = None
-    failed_at: float | None = None
-    """When the latest walk failed, in seconds since the epoch."""
-
-    @property
-    def snapshots(self) -> list[Snapshot]:
-        under_way = [self.walk.snapshot] if self.walk is not None else []
-        return [*([self.snapshot] if self.snapshot is not None else []), *under_way]
 
 
 class Listings:
@@ -128,11 +94,9 @@ class Listings:
         self._clock = clock
         self._scopes = scopes
         self._directory = Path(tempfile.gettempdir()) if directory is None else directory
-        self._capacity = capacity
         self._wait = wait
         self._lookup = EntryLookup(pages, fences, in_doubt_writes, clock)
-        self._namespaces: dict[tuple[str, str], _Namespace] = {}
-        """The least recently used first."""
+        self._namespaces = Namespaces(capacity)
         self.on_snapshot: Callable[[Snapshot, Snapshot], object] = lambda _old, _new: None
         """Called with the old and the new snapshot of a namespace, when that is complete."""
 
@@ -203,8 +167,7 @@ class Listings:
         now = self._clock()
         if self._in_doubt_writes.until(ObjectName(bucket, "")) > now:
             return None  # any key of it may be written yet
-        namespace = self._namespaces.pop((bucket, scope.prefix), None) or _Namespace(bucket, scope.prefix)
-        self._namespaces[bucket, scope.prefix] = namespace
+        namespace = self._namespaces.use(bucket, scope.prefix)
         snapshot, walk = namespace.snapshot, namespace.walk
         if snapshot is not None and self._is_usable(snapshot, scope, now):
             is_old = isinstance(scope.freshness, MaxAge) and now - snapshot.started_at > scope.freshness.seconds / 2
@@ -212,8 +175,9 @@ class Listings:
                 self._begin(namespace, now)
             return snapshot
         if walk is not None and not self._is_usable(walk.snapshot, scope, now):
-            walk.end()
-            namespace.walk = walk = None  # too slow, or a write has come in between: another one
+            namespace.give_up_walk()
+            self._failed(namespace, OriginBroken("it takes longer than the rule allows, or is written too fast"))
+            return None
         if walk is None:
             walk = self._begin(namespace, now)
         return walk.snapshot if walk is not None else None
@@ -225,13 +189,13 @@ class Listings:
 
     # Snapshots
 
-    def _begin(self, namespace: _Namespace, now: float) -> SnapshotWalk | None:
+    def _begin(self, namespace: Namespace, now: float) -> SnapshotWalk | None:
         """Begins a walk; None: the latest has failed a moment ago, or there is no file for it."""
         if namespace.failed_at is not None and 0.0 <= now - namespace.failed_at < RETRY_PAUSE:
             return None
-        self._make_room()
+        self._namespaces.make_room()
         try:
-            file = SnapshotFile(self._directory, self._capacity // 2)
+            file = SnapshotFile(self._directory, self._namespaces.capacity // 2)
         except StorageError as error:
             self._failed(namespace, error)
             return None
@@ -240,7 +204,7 @@ class Listings:
         self._tasks.spawn(self._run(namespace, walk), f"list {namespace.bucket}/{namespace.prefix}")
         return walk
 
-    async def _run(self, namespace: _Namespace, walk: SnapshotWalk) -> None:
+    async def _run(self, namespace: Namespace, walk: SnapshotWalk) -> None:
         requester.set("")  # for the requests of all walkers
         try:
             await walk.run()
@@ -253,15 +217,15 @@ class Listings:
             if not isinstance(error, ForebayError):
                 raise
             return
-        if namespace.walk is not walk or self._namespaces.get((namespace.bucket, namespace.prefix)) is not namespace:
-            return  # dropped meanwhile
+        if namespace.walk is not walk:
+            return  # given up meanwhile
         old, namespace.snapshot, namespace.walk, namespace.failed_at = namespace.snapshot, walk.snapshot, None, None
         walk.end()
         self._observe(SnapshotEnded("complete"))
         if old is not None:
             self.on_snapshot(old, walk.snapshot)
 
-    def _failed(self, namespace: _Namespace, error: ForebayError) -> None:
+    def _failed(self, namespace: Namespace, error: ForebayError) -> None:
         namespace.failed_at = self._clock()
         self._observe(SnapshotEnded("failed"))
         _log.warning(
@@ -272,51 +236,34 @@ class Listings:
             error,
         )
 
-    def _make_room(self) -> None:
-        """Drops the namespaces that were not listed for the longest time. The last is the one that needs room."""
-        while len(self._namespaces) > 1 and (len(self._namespaces) > MAX_NAMESPACES or self.size > self._capacity // 2):
-            self._forget(next(iter(self._namespaces.values())))
-
     def _walk_of(self, snapshot: Snapshot) -> SnapshotWalk | None:
-        namespace = self._namespaces.get((snapshot.bucket, snapshot.prefix))
+        namespace = self._namespaces.find(snapshot.bucket, snapshot.prefix)
         walk = namespace.walk if namespace is not None else None
         return walk if walk is not None and walk.snapshot is snapshot else None
 
     def _drop_damaged(self, snapshot: Snapshot, error: StorageError) -> None:
-        namespace = self._namespaces.get((snapshot.bucket, snapshot.prefix))
+        namespace = self._namespaces.find(snapshot.bucket, snapshot.prefix)
         if namespace is not None and snapshot in namespace.snapshots:
             self._observe(SnapshotEnded("damaged"))
             _log.warning("the snapshot of %s/%s is dropped: %s", snapshot.bucket, snapshot.prefix, error)
-            self._forget(namespace)
-
-    def _forget(self, namespace: _Namespace) -> None:
-        self._namespaces.pop((namespace.bucket, namespace.prefix), None)
-        if namespace.walk is not None:
-            namespace.walk.end()
-        namespace.walk = namespace.snapshot = None
-
-    def drop(self, bucket: str, prefix: str = "") -> None:
-        """Drops the snapshots with keys under a prefix: of a purge."""
-        for namespace in list(self._namespaces.values()):
-            overlaps = namespace.prefix.startswith(prefix) or prefix.startswith(namespace.prefix)
-            if namespace.bucket == bucket and overlaps:
-                self._forget(namespace)
+            self._namespaces.drop(namespace)
 
     def drop_unruled(self) -> None:
         """Drops what the rules no longer list."""
-        for namespace in list(self._namespaces.values()):
+        for namespace in self._namespaces:
             scope = self.scope(namespace.bucket, namespace.prefix)
             if scope is None or scope.prefix != namespace.prefix:
-                self._forget(namespace)
+                self._namespaces.drop(namespace)
+
+    def drop(self, bucket: str, prefix: str = "") -> None:
+        """Drops the snapshots with keys under a prefix: of a purge."""
+        self._namespaces.drop_under(bucket, prefix)
 
     # Writes
 
     def fence(self, name: ObjectName) -> None:
         """A write of `name`: no snapshot says anything of it from now on."""
-        for namespace in self._namespaces.values():
-            if namespace.bucket == name.bucket and name.key and name.key.startswith(namespace.prefix):
-                for snapshot in namespace.snapshots:
-                    snapshot.overlay.mark(name.key)
+        self._namespaces.fence(name)
 
     def fence_bucket(self, bucket: str) -> None:
         """A write of a whole bucket."""
@@ -327,7 +274,7 @@ class Listings:
     async def entry(self, name: ObjectName) -> ListedEntry | None:
         """What the latest snapshot proves of an object; None: nothing."""
         scope = self.scope(*name)
-        namespace = self._namespaces.get((name.bucket, scope.prefix)) if scope is not None else None
+        namespace = self._namespaces.find(name.bucket, scope.prefix) if scope is not None else None
         for snapshot in reversed(namespace.snapshots if namespace is not None else []):
             if snapshot.started_at < self._in_doubt_writes.until(name):
                 continue
@@ -349,23 +296,8 @@ class Listings:
     @property
     def size(self) -> int:
         """Bytes of all snapshots."""
-        return sum(snapshot.file.size for each in self._namespaces.values() for snapshot in each.snapshots)
+        return self._namespaces.size
 
     def states(self) -> list[NamespaceState]:
         """The namespaces, the most recently used last."""
-        now = self._clock()
-        states = []
-        for each in self._namespaces.values():
-            latest = each.snapshots[0] if each.snapshots else None
-            states.append(
-                NamespaceState(
-                    each.bucket,
-                    each.prefix,
-                    latest.keys if latest is not None else 0,
-                    sum(snapshot.file.size for snapshot in each.snapshots),
-                    now - each.snapshot.started_at if each.snapshot is not None else None,
-                    len(latest.overlay) if latest is not None else 0,
-                    each.walk is not None,
-                )
-            )
-        return states
+        return [each.state(self._clock()) for each in self._namespaces]

@@ -3,7 +3,7 @@
 A page is requested by the key that it begins behind (`start-after`), never by a token of the origin: so ranges of keys
 are listed in parallel, a range is gone on with after a failure, and nothing is kept at the origin.
 
-Sent with Forebay's own credential.
+Sent with Forebay's own credential. A page that no client waits for needs a background turn (origin.background_turns).
 """
 
 from typing import Final
@@ -28,11 +28,24 @@ class OriginPages:
         """Whether the origin of `bucket` is OSS, which refuses a page of no keys. Raises S3Error NoSuchBucket."""
         return self._origins.of(bucket).dialect.speaks_oss
 
-    async def fetch(self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int) -> ListedEntries:
+    async def fetch(
+        self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int, is_awaited: bool = True
+    ) -> ListedEntries:
         """The entries of `bucket` under `prefix` behind `after`, at most `limit`. `form` learns from the page.
+        `is_awaited`: a client waits for it.
 
         Raises OriginError: also where the origin refuses, or its page is not one that can be kept. Throttled, S3Error.
         """
+        if is_awaited:
+            return await self._fetch(bucket, prefix, after, form, limit)
+        turns, group = self._origins.background(bucket), f"listing of {bucket}/{prefix}"
+        await turns.acquire(group)
+        try:
+            return await self._fetch(bucket, prefix, after, form, limit)
+        finally:
+            turns.release(group)
+
+    async def _fetch(self, bucket: str, prefix: str, after: str, form: ListingForm, limit: int) -> ListedEntries:
         query = [
             ("list-type", "2"),
             ("prefix", prefix),

@@ -8,7 +8,8 @@ Nothing is known of the keys in advance, so a range is split where its interval 
 seen to have (policy.key_order). Half an interval may be empty: that costs a request, and halves the interval. Walkers
 split at the same moment, so a few round trips find where the keys are. A position that a client waits for comes first.
 
-Extra requests are bounded by the pages that were listed.
+Extra requests are bounded by the pages that were listed. While a client waits, the walk is demand at the origin; else
+it has the turns that demand leaves.
 """
 
 import asyncio
@@ -26,16 +27,18 @@ MAX_RANGES: Final = 4096
 _PAGE: Final = 1000
 _FIRST_PAGE: Final = 2000
 """More than origins give at once: their answer shows how they repeat such a number."""
-_FREE_SPLITS: Final = 64
-_PAGES_A_SPLIT: Final = 3
+_FREE_SPLITS: Final = 48
+_PAGES_A_SPLIT: Final = 8
 _ALPHABET: Final = 512
 
 
 class PageSource(Protocol):
     """Where pages come from: namespace.origin_pages."""
 
-    async def fetch(self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int) -> ListedEntries:
-        """Requests a page."""
+    async def fetch(
+        self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int, is_awaited: bool = True
+    ) -> ListedEntries:
+        """Requests a page. `is_awaited`: a client waits for it."""
 
 
 class SnapshotWalk:
@@ -63,6 +66,7 @@ class SnapshotWalk:
         self._changed = asyncio.Event()
         """Replaced at each change."""
         self._is_ended = False
+        self._clients = 0
 
     async def run(self) -> None:
         """Lists the namespace. Raises OriginError, StorageError, Throttled, S3Error."""
@@ -93,8 +97,12 @@ class SnapshotWalk:
         self._notify()
 
     async def wait_changed(self) -> None:
-        """Returns after the next page, or the end."""
-        await self._changed.wait()
+        """Returns after the next page, or the end. Meanwhile the walk is demand, and background work otherwise."""
+        self._clients += 1
+        try:
+            await self._changed.wait()
+        finally:
+            self._clients -= 1
 
     def request_position(self, position: str) -> None:
         """Has the keys behind `position` listed next: a client waits for them."""
@@ -129,7 +137,9 @@ class SnapshotWalk:
 
     async def _fetch(self, after: str, limit: int) -> ListedEntries:
         snapshot = self.snapshot
-        page = await self._pages.fetch(snapshot.bucket, snapshot.prefix, after, snapshot.form, limit=limit)
+        page = await self._pages.fetch(
+            snapshot.bucket, snapshot.prefix, after, snapshot.form, limit=limit, is_awaited=self._clients > 0
+        )
         if page.keys and not (page.keys[0] > after and page.keys[0].startswith(snapshot.prefix)):
             raise OriginBroken("listing: the origin does not begin where it should")
         return page

@@ -6,6 +6,7 @@ from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,
     JobStats,
+    ListingStats,
     OriginStats,
     RequestStats,
     RuleReads,
@@ -50,6 +51,14 @@ FAILING = replace(
     tiers=(TierStats("memory", "serving", 100, 10, 1, 1), TierStats("ssd", "failing", 1000, 400, 40, 4)),
     origin=replace(BUSY.origin, state="unreachable", breaker="open"),
 )
+
+
+def test_a_namespace_is_counted_once_and_ends_with_its_worker() -> None:
+    listing = ListingStats("bucket", "a/", 10, 100, 5.0, 0, is_walking=False)
+    left, right = (replace(BUSY, listings=(each,)) for each in (listing, replace(listing, bucket="other")))
+    total = total_of(EMPTY, [left, right, left], [counters_of(right)])
+    assert total.listings == (listing, replace(listing, bucket="other"))
+    assert counters_of(left).listings == ()
 
 
 def test_live_workers_are_summed_up() -> None:

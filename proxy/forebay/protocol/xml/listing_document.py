@@ -93,10 +93,11 @@ def _max_keys(query: ListingQuery, form: PageForm) -> str:
 
 
 def _contents(query: ListingQuery, entries: PageEntries, form: PageForm) -> str:
-    keys = entries.keys
+    keys, joined = entries.keys, "".join(entries.keys)
     if query.is_encoded:
-        keys = [form.encoding.encode(key) for key in keys]
-    elif not _PLAIN.fullmatch("".join(keys)):
+        if not KeyEncoding.leaves(joined):
+            keys = [form.encoding.encode(key) for key in keys]
+    elif not _PLAIN.fullmatch(joined):
         keys = [escape_text(key) for key in keys]
     text = "".join(
         [f"<Contents><Key>{key}</Key>{facts}</Contents>" for key, facts in zip(keys, entries.facts, strict=True)]

@@ -140,6 +140,23 @@ class OriginStats:
 
 
 @dataclass(frozen=True, slots=True)
+class ListingStats:
+    """A namespace that is answered from a snapshot (`rules[].listing`). Gauges."""
+
+    bucket: str
+    prefix: str
+    keys: int
+    size: int
+    """Bytes of its snapshots, on disk."""
+    age: float | None
+    """Seconds since the first request of the snapshot that answers; None: it is being listed for the first time."""
+    written: int
+    """Keys that were written through Forebay since."""
+    is_walking: bool
+    """Whether it is being listed now."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """The whole answer, of one worker or of a node."""
 
@@ -162,6 +179,7 @@ class Stats:
     """Of several origins the sum: their counters together, and the state of the worst."""
     origins: tuple[OriginStats, ...] = ()
     """Each of several origins; empty where there is one."""
+    listings: tuple[ListingStats, ...] = ()
 
     def __post_init__(self) -> None:
         _derive(self, hits=hit_ratios(self.reads))
@@ -193,6 +211,7 @@ def counters_of(stats: Stats) -> Stats:
         stats,
         workers_alive=0,
         tiers=(),
+        listings=(),
         flights=FlightStats(0, 0),
         jobs=JobStats(0),
         budget=replace(stats.budget, capacity=0, used=0),
@@ -238,6 +257,9 @@ def add_stats(left: Stats, right: Stats) -> Stats:
         requests=RequestStats(Counter(left.requests.by_status) + Counter(right.requests.by_status)),
         reads=_add_rows(left.reads, right.reads, lambda row: row.rule, _add),
         tiers=_add_rows(left.tiers, right.tiers, lambda row: row.name, _add_tiers),
+        listings=_add_rows(
+            left.listings, right.listings, lambda row: (row.bucket, row.prefix), lambda ours, _: ours
+        ),  # one worker has a namespace
         flights=_add(left.flights, right.flights),
         jobs=_add(left.jobs, right.jobs),
         budget=_add(left.budget, right.budget),

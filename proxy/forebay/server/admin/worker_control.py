@@ -50,6 +50,7 @@ from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,
     JobStats,
+    ListingStats,
     OriginStats,
     RequestStats,
     RuleReads,
@@ -114,6 +115,7 @@ class WorkerControl(SharedControl):
             ),
             origin=self._origin(),
             origins=self._each_origin() if len(self._parts.origins) > 1 else (),
+            listings=tuple(ListingStats(*state) for state in parts.listings.states()),
         )
 
     def tiers(self) -> list[TierStats]:
