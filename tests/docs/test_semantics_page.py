@@ -18,6 +18,7 @@ import pytest
 
 from forebay_client.command_context import Screen, process_context
 from forebay_client.main import main
+from harness.background_work import wait_settled
 from harness.clients import boto_client
 from harness.fake.actions import FORBIDDEN, CloseAfter
 from harness.fake_origin import FakeOrigin
@@ -51,6 +52,9 @@ class Stage:
         client = boto_client(endpoint, secret)
         self._clients.append(client)
         return client
+
+    def _settle(self) -> None:
+        self._in_loop(wait_settled(self._rig, self._origin))
 
     def _restart(self) -> Any:
         self._in_loop(self._rig.restart())
@@ -87,6 +91,7 @@ class Stage:
             "partner": self._client(self._rig.endpoint, PARTNER),
             "elsewhere": self._client(self._origin.endpoint, OURS),
             "cache": lambda answer: answer["ResponseMetadata"]["HTTPHeaders"]["x-forebay-cache"],
+            "settle": self._settle,
             "later": self._rig.advance_clock,
             "restart": self._restart,
             "origin_bytes": lambda: self._origin.log.bytes_sent,

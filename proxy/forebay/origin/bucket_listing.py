@@ -6,7 +6,7 @@ needed, and its service model loaded there, too. An OSS origin is listed by sign
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -46,20 +46,20 @@ class BucketListing:
         self._open = AsyncExitStack()
         self._client: Any = None  # botocore's
 
-    async def list_objects(self, bucket: str, prefix: str) -> AsyncIterator[ListedObject]:
-        """All objects of `bucket` whose keys begin with `prefix`, in the origin's order.
+    async def list_objects(self, bucket: str, prefix: str, after: str = "") -> AsyncGenerator[ListedObject]:
+        """All objects of `bucket` whose keys begin with `prefix` and come after `after`, in the origin's order.
 
         OriginUnreachable: no connection. OriginCredentialFault: no credential, or the origin refuses it. OriginBroken:
         the origin refuses, with its code in the reason, or its response is not a listing.
         """
         pages = self._oss_pages if self._origin.dialect.speaks_oss else self._botocore_pages
-        async for page in pages(bucket, prefix):
+        async for page in pages(bucket, prefix, after):
             for listed in page:
                 yield listed
 
-    async def _oss_pages(self, bucket: str, prefix: str) -> AsyncIterator[list[ListedObject]]:
+    async def _oss_pages(self, bucket: str, prefix: str, after: str) -> AsyncIterator[list[ListedObject]]:
         query = (("list-type", "2"), ("prefix", prefix), ("encoding-type", "url"))
-        more: QueryPairs = ()
+        more: QueryPairs = (("start-after", after),) if after else ()
         while True:
             request = OriginRequest("GET", bucket, query=(*query, *more), operation=_OPERATION)
             async with await self._origin.send(request) as response:
@@ -87,11 +87,13 @@ class BucketListing:
                 raise OriginBroken("listing: it does not go on")
             more = (("continuation-token", token),)
 
-    async def _botocore_pages(self, bucket: str, prefix: str) -> AsyncIterator[list[ListedObject]]:
+    async def _botocore_pages(self, bucket: str, prefix: str, after: str) -> AsyncIterator[list[ListedObject]]:
         errors = await asyncio.to_thread(_import_botocore)
         try:
             client = await self._botocore_client()
-            async for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+            async for page in client.get_paginator("list_objects_v2").paginate(
+                Bucket=bucket, Prefix=prefix, **({"StartAfter": after} if after else {})
+            ):
                 yield [
                     ListedObject(each["Key"], each["Size"], each["ETag"], each["LastModified"].timestamp())
                     for each in page.get("Contents", ())

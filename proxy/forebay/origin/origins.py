@@ -10,7 +10,7 @@ their operation here, below everything that sends:
 - a copy from a bucket of another origin is refused: no origin reads from another one.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -121,12 +121,12 @@ class Origins:
         """The name of the origin that has `bucket`."""
         return self._of(bucket).client.name
 
-    def list_objects(self, bucket: str, prefix: str) -> AsyncIterator[ListedObject]:
-        """The objects of a bucket under a prefix; the contract is BucketListing.list_objects's."""
+    def list_objects(self, bucket: str, prefix: str, after: str = "") -> AsyncGenerator[ListedObject]:
+        """The objects of a bucket under a prefix, behind a key; the contract is BucketListing.list_objects's."""
         position = self._position_of(bucket)
         if position is None:
             raise OriginBroken("no origin is configured for this bucket")
-        return self._origins[position].listing.list_objects(bucket, prefix)
+        return self._origins[position].listing.list_objects(bucket, prefix, after)
 
     async def close(self) -> None:
         """Close all clients, and what lists with them. Responses in progress break."""

@@ -38,6 +38,10 @@ class Decision:
     block: int
     """Bytes of a block of newly cached versions; cached ones keep their block size."""
     warm_on_write: bool
+    warm_on_head: bool
+    """Whether a HEAD of the first byte starts the object's warm-up."""
+    read_ahead: int
+    """Bytes that are fetched ahead of a sequential reader, over separate requests; 0: none."""
     write: Write
     listing: Listing
     """Whether a listing of it may be answered here: policy.listing_scopes has what holds for a whole prefix."""
@@ -59,6 +63,8 @@ DEFAULTS: Final = Decision(
     freshness=MaxAge(60.0),
     block=1 << 20,
     warm_on_write=False,
+    warm_on_head=False,
+    read_ahead=0,
     write="through",
     listing=ListingOff(),
     plan_horizon=256 << 20,
@@ -80,6 +86,11 @@ class Rules:
         self._reserved = replace(defaults, accelerate=False)
         self.listings = ListingScopes(rules)
         """Which listings are answered here."""
+
+    @property
+    def reads_ahead(self) -> bool:
+        """Whether some rule has readers read ahead of."""
+        return any(rule.read_ahead for rule in self._rules)
 
     @property
     def data_sets(self) -> frozenset[str]:

@@ -44,6 +44,13 @@ class Keyring:
     anonymous: Principal | None = None
     """The principal of requests that are not signed; None: they are denied."""
 
+    def principal(self, principal_id: str) -> Principal | None:
+        """The principal of an id, of those that there are now."""
+        for special in (self.open_principal, self.anonymous):
+            if special is not None and special.id == principal_id:
+                return special
+        return self.principals.get(principal_id) if self.open_principal is None else None
+
 
 class Proof(NamedTuple):
     """The principal of a request, and the verified signature that proves it (None in open mode, for forms, and for an

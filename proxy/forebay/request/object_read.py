@@ -13,6 +13,7 @@ bypassed to the origin as if there were no rule.
 RFC 9110 sections 13 and 14, https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -61,6 +62,7 @@ MAX_TRIES: Final = 3
 """How often an object is read from the start because it was replaced during the read."""
 MAX_WRITTEN_SIZE: Final = 8 << 10
 """Bytes of a body that is copied for a client that does not accept it at once."""
+_FIRST_BYTE: Final = ByteRange(0, 0)
 _CONDITIONS: Final = ("If-None-Match", "If-Modified-Since", "If-Unmodified-Since")
 
 
@@ -100,6 +102,8 @@ class ObjectReader:
         self._resolver = resolver
         self._source = source
         self.reads = reads
+        self.on_head_hint: Callable[[ObjectName], None] = lambda _name: None
+        """Called with an object whose first byte was asked for by HEAD, where the rule warms it then."""
 
     async def answer(
         self, admission: Admission, request: Request, reply: ObjectReply, record: RequestRecord
@@ -203,8 +207,15 @@ class ObjectReader:
             pairs = await self._headers(read, selected)
             await read.start(selected.status, pairs, span.length, _head_status(known))
             await read.reply.finish()
+            if read.decision.warm_on_head and read.request.method == "HEAD" and spec == _FIRST_BYTE:
+                self._hint(read)
         else:
             await self._stream(read, selected)
+
+    def _hint(self, read: ReadContext) -> None:
+        # The warm-up reads the current version with Forebay's credential.
+        if read.admission.identity is None and read.admission.operation.is_plain_read:
+            self.on_head_hint(read.name)
 
     async def _headers(self, read: ReadContext, selected: "_Selection") -> HeaderPairs:
         """The headers of the object. May take a round trip to the origin, for checksums."""

@@ -32,6 +32,7 @@ from forebay.fetch.ordered_body import BlockSource
 from forebay.fetch.paused_readers import PausedReaders
 from forebay.fetch.run_reader import ThroughputFloor
 from forebay.jobs.cache_residency import CacheResidency
+from forebay.jobs.head_hints import HeadHints
 from forebay.jobs.job_store import JobStore
 from forebay.jobs.node_prefetcher import NodePrefetcher
 from forebay.jobs.object_warmer import ObjectWarmer
@@ -40,6 +41,7 @@ from forebay.jobs.plans.plan_coordinator import PlanCoordinator
 from forebay.jobs.plans.plan_resource import PlanResource
 from forebay.jobs.plans.plan_store import PlanStore
 from forebay.jobs.prefetcher import Prefetcher
+from forebay.jobs.read_ahead import ReadAhead
 from forebay.jobs.recordings.kept_recordings import KeptRecordings
 from forebay.jobs.recordings.recording_access import RecordingAccess
 from forebay.jobs.recordings.recording_resource import RecordingResource
@@ -151,6 +153,7 @@ class Parts:
     prefetcher: Prefetcher
     """Of this worker; `ahead` fetches in whichever worker owns the object."""
     ahead: NodePrefetcher
+    read_ahead: ReadAhead
     data_sets: DataSets
     read_counts: ReadCounts
     plans: NodePlans
@@ -348,6 +351,10 @@ def compose(
         metrics,
     )
     resources.by_kind["recordings"] = RecordingResource(recordings)
+    head_hints = HeadHints(warmer, tasks.spawn)
+    reader.on_head_hint = head_hints.add
+    read_ahead = ReadAhead(node_reads, ahead, origins.list_objects, lambda: gateway.policy, tasks.spawn, timers)
+    read_ahead.use_policy()
     peer_service = PeerService(
         resolver,
         hints,
@@ -388,6 +395,7 @@ def compose(
         node_reads=node_reads,
         prefetcher=prefetcher,
         ahead=ahead,
+        read_ahead=read_ahead,
         data_sets=data_sets,
         read_counts=read_counts,
         plans=plans,

@@ -25,6 +25,9 @@ class Rule:
     block: int | None = None
     """Bytes."""
     warm_on_write: bool | None = None
+    warm_on_head: bool | None = None
+    read_ahead: int | None = None
+    """Bytes."""
     write: Write | None = None
     listing: Listing | None = None
     """How fresh listings are that Forebay answers itself."""

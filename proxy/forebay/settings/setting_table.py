@@ -454,6 +454,22 @@ TABLE: Final[tuple[Setting, ...]] = (
         live=True,
     ),
     Setting(
+        "rules[].warm_on_head",
+        BOOLEAN,
+        UNSET,
+        "Whether a HEAD with `Range: bytes=0-0` starts the object's warm-up; false if no rule sets it.",
+        live=True,
+    ),
+    Setting(
+        "rules[].read_ahead",
+        SIZE,
+        UNSET,
+        "Bytes that are fetched ahead of a reader whose requests follow each other, in an object and from object to "
+        "object in the order of their keys; 0B, none, if no rule sets it.",
+        0,
+        live=True,
+    ),
+    Setting(
         "rules[].write",
         choice("through", "around"),
         UNSET,

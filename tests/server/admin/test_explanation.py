@@ -53,6 +53,8 @@ def test_the_rule_that_decides_each_field() -> None:
         DecidedField("freshness", "immutable", 1, "data/**"),
         DecidedField("block", "8MiB", 2, "**"),
         DecidedField("warm_on_write", "false", None, None),
+        DecidedField("warm_on_head", "false", None, None),
+        DecidedField("read_ahead", "0B", None, None),
         DecidedField("write", "through", None, None),
         DecidedField("listing", "off", None, None),
         DecidedField("plan_horizon", "256MiB", None, None),

@@ -189,6 +189,7 @@ class WorkerControl(SharedControl):
                 self._parts.tasks.spawn(origin.listing.close(), "connect again to list")
                 self._parts.tasks.spawn(origin.client.credential_check.check(), "check the origin credential")
         self._parts.gateway.policy = policy = gateway_policy(self.settings)
+        self._parts.read_ahead.use_policy()
         self._parts.read_counts.apply_rules(policy.rules.data_sets)
         if self._parts.kept_recordings is not None:
             self._parts.kept_recordings.apply_rules()

@@ -236,6 +236,8 @@ class FastLane:
             if template is not None:
                 self._templates.add(data, template)
                 client.template, matched = template, template.match(data)
+        if decision.warm_on_head and method == "HEAD":
+            return admitted_read  # it may be a hint, which the object reader knows
         no_cache = requests_revalidation(admission.headers)
         head = self._resolver.fresh_head(name, decision, no_cache=no_cache, identity=admission.identity)
         if head is None:
