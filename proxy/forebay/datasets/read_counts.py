@@ -33,10 +33,10 @@ _GOLDEN: Final = 0x9E37_79B9
 
 MAX_UNSENT: Final = 4096
 """Reads of the sample of one data set that wait for the collector; more are left out."""
-SAMPLED_A_SECOND: Final = 2000.0
-"""Reads of samples that a worker reports in a second on average: at 5 µs each, 1 % of a core. Beyond it sampling rests,
-and goes on as if nothing had been read meanwhile. Only small, hot sets reach it, of which all blocks are sampled; a
-training job that reads a large set is far below."""
+SAMPLED_A_SECOND: Final = 1000.0
+"""Reads of samples that a worker reports in a second on average: at 10 µs each, 1 % of a core. Beyond it sampling
+rests, and goes on as if nothing had been read meanwhile. Only small, hot sets reach it, as all of their blocks are
+sampled; a training job that reads a large set is far below."""
 SAMPLED_AT_ONCE: Final = 20_000.0
 """As many in a row: more than two passes over the largest sample, else no block would be seen twice."""
 MAX_BUCKETS: Final = 1024
