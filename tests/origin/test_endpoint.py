@@ -102,3 +102,31 @@ async def test_aiohttp_resolves_localhost_names_too() -> None:
     names = LoopbackResolver()
     assert {found["host"] for found in await names.resolve("bucket.localhost", 80)} == {"127.0.0.1"}
     await names.close()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "region", "authority"),
+    [
+        ("https://s3.us-east-1.amazonaws.com", "eu-west-1", "s3.eu-west-1.amazonaws.com"),
+        ("https://s3.amazonaws.com", "eu-west-1", "s3.eu-west-1.amazonaws.com"),
+        (
+            "https://s3-fips.dualstack.us-east-1.amazonaws.com",
+            "us-gov-east-1",
+            "s3-fips.dualstack.us-gov-east-1.amazonaws.com",
+        ),
+        ("https://s3.cn-north-1.amazonaws.com.cn", "cn-northwest-1", "s3.cn-northwest-1.amazonaws.com.cn"),
+        ("https://s3.cn-north-1.amazonaws.com.cn", "eu-west-1", "s3.cn-north-1.amazonaws.com.cn"),
+        ("https://s3.us-east-1.amazonaws.com", "cn-north-1", "s3.us-east-1.amazonaws.com"),
+        (
+            "https://bucket.vpce-1.s3.us-east-1.vpce.amazonaws.com",
+            "eu-west-1",
+            "bucket.vpce-1.s3.us-east-1.vpce.amazonaws.com",
+        ),
+        ("https://s3.amazonaws.com.evil.test", "eu-west-1", "s3.amazonaws.com.evil.test"),
+        ("http://127.0.0.1:9000", "eu-west-1", "127.0.0.1:9000"),
+    ],
+)
+def test_another_region_is_another_host_of_amazon_only(endpoint: str, region: str, authority: str) -> None:
+    parsed = parse_endpoint(endpoint, DIALECTS["aws"])
+    assert parsed.authority_in(region) == authority
+    assert parsed.url_of("b.c", "k", (), region).host == authority

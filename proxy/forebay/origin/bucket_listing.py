@@ -25,6 +25,8 @@ from forebay.protocol.xml.xml_tree import read_tree
 _OPERATION: Final = "ListObjectsV2"
 _MAX_BYTES: Final = 16 << 20  # a thousand keys of a thousand characters, however escaped
 _MAX_ELEMENTS: Final = 50_000
+_MAX_REGIONS: Final = 32
+"""Connected to at a time."""
 
 
 class ListedObject(NamedTuple):
@@ -44,7 +46,8 @@ class BucketListing:
         self._origin = origin
         self._connecting = asyncio.Lock()
         self._open = AsyncExitStack()
-        self._client: Any = None  # botocore's
+        self._clients: dict[str, Any] = {}
+        """Botocore's, by region."""
 
     async def list_objects(self, bucket: str, prefix: str, after: str = "") -> AsyncGenerator[ListedObject]:
         """All objects of `bucket` whose keys begin with `prefix` and come after `after`, in the origin's order.
@@ -90,7 +93,7 @@ class BucketListing:
     async def _botocore_pages(self, bucket: str, prefix: str, after: str) -> AsyncIterator[list[ListedObject]]:
         errors = await asyncio.to_thread(_import_botocore)
         try:
-            client = await self._botocore_client()
+            client = await self._botocore_client(await self._origin.region_of(bucket))
             async for page in client.get_paginator("list_objects_v2").paginate(
                 Bucket=bucket, Prefix=prefix, **({"StartAfter": after} if after else {})
             ):
@@ -125,17 +128,21 @@ class BucketListing:
     def _failed(self, reason: str) -> None:
         self._origin.observe(OriginFailed(_OPERATION, reason, self._origin.name))
 
-    async def _botocore_client(self) -> Any:
+    async def _botocore_client(self, region: str) -> Any:
         async with self._connecting:
-            if self._client is None:
-                self._client = await self._connect()
-            return self._client
+            if region not in self._clients and len(self._clients) >= _MAX_REGIONS:
+                self._clients.clear()
+                await self._open.aclose()
+            if region not in self._clients:
+                self._clients[region] = await self._connect(region)
+            return self._clients[region]
 
-    async def _connect(self) -> Any:
+    async def _connect(self, region: str) -> Any:
         from aiobotocore.config import AioConfig  # noqa: PLC0415 # see the module
         from botocore import UNSIGNED  # noqa: PLC0415 # see the module
 
         origin, limits = self._origin, self._origin.limits
+        authority = origin.endpoint.authority if region == origin.region else origin.endpoint.authority_in(region)
         session = await origin.credentials.session()
         anonymous = await origin.credentials.current() is None
         loader = session.get_component("data_loader")
@@ -153,8 +160,8 @@ class BucketListing:
         return await self._open.enter_async_context(
             session.create_client(
                 "s3",
-                region_name=origin.region,
-                endpoint_url=f"{origin.endpoint.scheme}://{origin.endpoint.authority}",
+                region_name=region,
+                endpoint_url=f"{origin.endpoint.scheme}://{authority}",
                 verify=origin.ca_file if origin.ca_file is not None else True,
                 config=config,
             )
@@ -163,7 +170,7 @@ class BucketListing:
     async def close(self) -> None:
         """Closes botocore's connections."""
         async with self._connecting:
-            self._client = None
+            self._clients.clear()
             await self._open.aclose()
 
 

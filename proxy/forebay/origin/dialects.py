@@ -28,6 +28,8 @@ class Dialect:
     reserved_names: frozenset[str] = frozenset()
     """Names that are no buckets: their paths are the origin's own interfaces (administration, other protocols), which
     must not be reached with our signature."""
+    has_regions: bool = False
+    """Whether its buckets are in several regions, and it says which one where a request is signed for another."""
     speaks_oss: bool = False
     """Whether it is OSS in its own protocol. Callers speak S3 to it all the same (forebay.origin.oss_origin); it
     accepts OSS's small parts, and its ETags are in upper case."""
@@ -39,7 +41,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
         for dialect in (
             # The unsigned trailer form is for TLS only, and so is an unsigned body:
             # https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming-trailers.html
-            Dialect("aws", "virtual", unsigned_payload_over_http=False, has_unsigned_trailer=True),
+            Dialect("aws", "virtual", unsigned_payload_over_http=False, has_unsigned_trailer=True, has_regions=True),
             # Its administration, health and metrics are under /minio.
             Dialect(
                 "minio",

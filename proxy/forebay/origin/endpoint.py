@@ -23,6 +23,10 @@ _DNS_BUCKET: Final = re.compile(r"[a-z0-9]([a-z0-9-]{1,61}|[a-z0-9.-]{1,61})[a-z
 # https://www.alibabacloud.com/help/en/oss/user-guide/bucket-naming-conventions. `s3` is too short to be
 # one: a host that begins with it is the endpoint of OSS's other protocol.
 _OSS_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+# `s3`, `s3-fips`, `s3.dualstack` ..., with or without a region. No endpoint of a VPC, which serves one region.
+_AWS_SERVICE: Final = re.compile(
+    r"s3(?P<kind>(?:-fips)?(?:\.dualstack)?)(?:\.[a-z]{2}(?:-[a-z]+)+-\d+)?(?P<domain>\.amazonaws\.com(?:\.cn)?)"
+)
 _AWS_HOSTS: Final = (".amazonaws.com", ".amazonaws.com.cn")
 
 QueryPairs = tuple[tuple[str, str], ...]
@@ -74,12 +78,21 @@ class Endpoint:
         """Whether it is Amazon's endpoint for buckets of all regions."""
         return self.authority == "s3.amazonaws.com"
 
-    def url_of(self, bucket: str | None, key: str | None, query: QueryPairs) -> RequestUrl:
-        """The URL of `key` in `bucket`; without a key the bucket's, with neither the service's.
+    def authority_in(self, region: str) -> str:
+        """The authority of the same service in `region`: of Amazon's endpoints the one of that region, of the same
+        kind and partition; of any other host, and in another partition, the authority itself."""
+        found = _AWS_SERVICE.fullmatch(self.authority)
+        if found is None or (found["domain"].endswith(".cn")) is not region.startswith("cn-"):
+            return self.authority
+        return f"s3{found['kind']}.{region}{found['domain']}"
+
+    def url_of(self, bucket: str | None, key: str | None, query: QueryPairs, region: str | None = None) -> RequestUrl:
+        """The URL of `key` in `bucket`; without a key the bucket's, with neither the service's. `region`: of the
+        bucket, if it is another than the endpoint's.
 
         S3Error InvalidBucketName: a name that the origin can't have.
         """
-        host, path = self.authority, "/"
+        host, path = self.authority if region is None else self.authority_in(region), "/"
         if bucket is not None:
             if self.oss and not _OSS_BUCKET.fullmatch(bucket):
                 raise S3Error("InvalidBucketName", BucketName=bucket)

@@ -17,6 +17,7 @@ A request without a body goes over the connection pool, one with a body over the
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -37,6 +38,7 @@ from forebay.core.events import (
 from forebay.core.requester import requester
 from forebay.core.timers import Timers
 from forebay.origin.breaker import Breaker
+from forebay.origin.bucket_regions import REGION_STATUSES, BucketRegions
 from forebay.origin.credential_check import CredentialCheck
 from forebay.origin.credential_refusal import REGION_REFUSAL, SUSPECT_STATUSES, CredentialRefusal, date_of, refusal_in
 from forebay.origin.credentials import Credentials
@@ -56,6 +58,8 @@ from forebay.origin.reachability import ReachabilityProbe
 from forebay.origin.request_signer import RequestSigner
 from forebay.origin.request_turns import RequestTurns, Turn
 from forebay.protocol.signatures.signing_key import SecretKey
+
+_log = logging.getLogger(__name__)
 
 _USER_AGENT: Final = "forebay"
 _REFUSAL_LIMIT: Final = 64 * 1024
@@ -114,6 +118,7 @@ class OriginClient:
         self.credential_check = CredentialCheck(
             credentials, self.judge_key, region, clock=clock, monotonic=monotonic, origin=name
         )
+        self._regions = BucketRegions(region) if dialect.has_regions else None
         self._oss = OssAdapter(self._send, region, observe, name) if dialect.speaks_oss else None
 
     async def send(self, request: OriginRequest) -> OriginResponse:
@@ -126,7 +131,7 @@ class OriginClient:
         """
         return await (self._send(request) if self._oss is None else self._oss.send(request))
 
-    async def _send(self, request: OriginRequest) -> OriginResponse:
+    async def _send(self, request: OriginRequest, *, is_relocated: bool = False) -> OriginResponse:
         if request.bucket in self.dialect.reserved_names:
             raise S3Error("InvalidBucketName", BucketName=request.bucket or "")
         if not self.breaker.admit():
@@ -157,6 +162,17 @@ class OriginClient:
             if body is not None:
                 await body.settled()
             raise
+        if self._regions is not None and response.status in REGION_STATUSES and not is_relocated:
+            try:
+                is_elsewhere = await self._learn_region(self._regions, request, response)
+            except BaseException:
+                await response.__aexit__(None, None, None)
+                raise
+            if is_elsewhere:
+                await response.__aexit__(None, None, None)
+                if body is not None and not isinstance(request.body, bytes):  # it was read once
+                    raise S3Error("ServiceUnavailable", "The bucket's region was not known. Please try again.")
+                return await self._send(request, is_relocated=True)
         if response.status in SUSPECT_STATUSES:
             try:
                 await self._raise_if_credential_refused(request, response)
@@ -177,6 +193,24 @@ class OriginClient:
             raise check.refused(refusal, credential or await self.credentials.current(), own=own)
         if request.method == "HEAD" and own and (fault := await check.check_if_doubtful()) is not None:
             raise fault
+
+    async def _learn_region(self, regions: BucketRegions, request: OriginRequest, response: OriginResponse) -> bool:
+        """Whether the response says, as news, that the bucket is in another region than the request was signed for."""
+        if request.bucket is None:
+            return False
+        document = await response.peek(_REFUSAL_LIMIT) if request.method != "HEAD" else b""
+        if not regions.learn(request.bucket, response.headers, document):
+            return False
+        _log.info("%s is in %s: its requests are signed for it", request.bucket, regions.of(request.bucket))
+        return True
+
+    async def region_of(self, bucket: str) -> str:
+        """The region of a bucket, asked for where it may be another than the origin's. Raises OriginError, Throttled,
+        S3Error."""
+        if self._regions is None:
+            return self.region
+        async with await self.send(OriginRequest("HEAD", bucket, operation="HeadBucket")):
+            return self._regions.of(bucket)
 
     @property
     def admits_hedge(self) -> bool:
@@ -199,9 +233,10 @@ class OriginClient:
         """Send the request, once more if it may be repeated."""
         repeatable = request.is_read and body is None
         fresh = request.is_hedge
-        url = self.endpoint.url_of(request.bucket, request.key, request.query)
+        region = self._elsewhere(request.bucket)
+        url = self.endpoint.url_of(request.bucket, request.key, request.query, region)
         while True:
-            headers = await self._signer.headers(request, url)
+            headers = await self._signer.headers(request, url, region)
             started = self.monotonic()
             response: TransportResponse
             try:
@@ -228,6 +263,13 @@ class OriginClient:
                 self.credential_check.succeeded(started)
             self.observe(OriginAnswered(request.operation, response.status, self.monotonic() - started, self.name))
             return self._verify_framing(request, response)
+
+    def _elsewhere(self, bucket: str | None) -> str | None:
+        """The region of the bucket if it is known to be another than the origin's."""
+        if not self._regions:  # none is, mostly
+            return None
+        region = self._regions.of(bucket)
+        return region if region != self.region else None
 
     def _verify_framing(self, request: OriginRequest, response: TransportResponse) -> TransportResponse:
         """A success whose end can't be told from a broken connection is no success."""

@@ -57,12 +57,15 @@ class RequestSigner:
         self._speaks_oss = speaks_oss
         self._fixed = ((hdrs.USER_AGENT, user_agent), (hdrs.ACCEPT, "*/*"), (hdrs.ACCEPT_ENCODING, "identity"))
 
-    async def headers(self, request: OriginRequest, url: RequestUrl) -> list[tuple[str, str]]:
-        """All headers but Host and what frames a body. Raises OriginCredentialFault, S3Error."""
+    async def headers(
+        self, request: OriginRequest, url: RequestUrl, region: str | None = None
+    ) -> list[tuple[str, str]]:
+        """All headers but Host and what frames a body. `region`: of the bucket, if it is another than the origin's.
+        Raises OriginCredentialFault, S3Error."""
         sent = _caller_headers(request.headers)
         secret = await self.credentials.current() if request.credential is None else request.credential
         if isinstance(secret, SecretKey):
-            added = self._signature(request, url, sent, secret)
+            added = self._signature(request, url, sent, secret, region or self._region)
         else:
             # Says how the body is framed, also where nothing is signed.
             framed = request.payload_hash.startswith("STREAMING-")
@@ -75,18 +78,14 @@ class RequestSigner:
         return [*self._fixed, *sent, *added.items()]
 
     def _signature(
-        self, request: OriginRequest, url: RequestUrl, sent: list[tuple[str, str]], secret: SecretKey
+        self, request: OriginRequest, url: RequestUrl, sent: list[tuple[str, str]], secret: SecretKey, region: str
     ) -> dict[str, str]:
         method, query, now = request.method, request.query, self._clock()
         if self._speaks_oss:
             lower = {name.lower(): value for name, value in sent}
-            return sign_oss_request(
-                method, url.host, request.bucket, request.key, query, lower, secret, self._region, now
-            )
+            return sign_oss_request(method, url.host, request.bucket, request.key, query, lower, secret, region, now)
         covered = _signed_headers(sent)
-        return sign_request(
-            method, url.host, url.raw_path, query, covered, request.payload_hash, secret, self._region, now
-        )
+        return sign_request(method, url.host, url.raw_path, query, covered, request.payload_hash, secret, region, now)
 
 
 def _caller_headers(headers: HeaderPairs) -> list[tuple[str, str]]:
