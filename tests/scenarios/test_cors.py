@@ -1,12 +1,17 @@
 """Web pages of other sites, where `server.cors` answers them as the bucket's CORS configuration says."""
 
+from base64 import b64encode
+from hashlib import md5
 from pathlib import Path
 from typing import Final
 
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
+from harness.oss_client import OssClient
+from harness.oss_origin import OssOrigin
 from harness.raw_connection import RawAnswer
-from harness.rig import Rig
+from harness.rig import TRAINER, Rig
+from harness.worker_node import Node
 
 TARGET: Final = path_of("bucket", "key")
 BODY: Final = b"content" * 1000
@@ -86,3 +91,42 @@ async def test_without_the_setting_nobody_is_asked(tmp_path: Path) -> None:
             assert allowed(await client.request("GET", TARGET, [SITE])) is None
         assert (await client.unsigned("OPTIONS", TARGET, PREFLIGHT)).status == 403
         assert asked_for_rules(origin) == 0
+
+
+async def test_buckets_of_an_oss_origin_allow_no_site(tmp_path: Path) -> None:
+    """Their configuration is in OSS's own form, which is not read."""
+    async with OssOrigin() as origin:
+        origin.store.put("bucket", "key", BODY)
+        origin.store.bucket("bucket").cors = RULES
+        rig = Rig(origin.endpoint, origin.secret, tmp_path, dialect="oss", server="cors = true")
+        async with rig:
+            for client in (rig.client(), OssClient(rig.endpoint, TRAINER)):
+                answer = await client.request("GET", TARGET, [SITE])
+                assert (answer.body, allowed(answer)) == (BODY, None)
+            answer = await rig.client().unsigned("OPTIONS", TARGET, PREFLIGHT)
+            assert (answer.status, allowed(answer)) == (403, None)
+
+
+async def test_oss_clients_get_the_headers_of_the_bucket_too(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.bucket("bucket").cors = RULES
+        for _ in range(2):
+            answer = await OssClient(rig.endpoint, TRAINER).request("GET", TARGET, [SITE])
+            assert (answer.body, allowed(answer)) == (BODY, SITE[1])
+
+
+async def test_changed_rules_are_seen_by_all_workers(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Node(origin, tmp_path, server="cors = true") as node:
+        origin.store.put("bucket", "key", BODY)
+        clients = [node.client(worker) for worker in (0, 1)]
+        for client in clients:
+            assert allowed(await client.request("GET", TARGET, [SITE])) is None  # which each remembers
+        digest = b64encode(md5(RULES, usedforsecurity=False).digest()).decode()
+        written = await clients[0].request("PUT", "/bucket?cors", [("Content-MD5", digest)], body=RULES)
+        assert written.status == 200, written.body
+        for client in clients:
+            assert allowed(await client.request("GET", TARGET, [SITE])) == SITE[1]
+            assert allowed(await client.unsigned("OPTIONS", TARGET, PREFLIGHT)) == SITE[1]
+        assert (await clients[1].request("DELETE", "/bucket?cors")).status == 204
+        for client in clients:
+            assert allowed(await client.request("GET", TARGET, [SITE])) is None
