@@ -25,9 +25,11 @@ from forebay.protocol.recordings.recording_page import RecordedRead, RecordingPa
 
 MAX_CANDIDATES: Final = 16
 """Recordings that the reads are compared with, the latest used first."""
-ATTENTIVE_READS: Final = 16384
-"""Reads of an epoch that are all compared."""
-SELDOM: Final = 8
+ATTENTIVE_READS: Final = 2048
+"""Reads that are all compared, at the beginning of an epoch and behind a pause: comparing costs most of all."""
+ATTENTIVE_AFTER: Final = 5.0
+"""Seconds without a read after which a job may have been started again."""
+SELDOM: Final = 16
 _SELDOM_BATCHES: Final = 16
 """In a row, so that the anchors of a large data set are enough to judge."""
 MAX_PARTED: Final = 2
@@ -113,6 +115,8 @@ class ReaderTrack:
         if now - self.latest_read > NEW_RUN_AFTER:
             self.end()
             self._begin_run()
+        if now - self.latest_read > ATTENTIVE_AFTER:
+            self._compared = 0
         self.latest_read, self._records = now, records
         if follows != self._follows:
             self.cease()
