@@ -20,6 +20,7 @@ from forebay_client.job_report import UnwritableReport
 from forebay_client.jobs_command import run_jobs
 from forebay_client.key_files import FORMATS, KeyFile, UnreadableFile, key_file
 from forebay_client.ls_command import run_ls
+from forebay_client.plans_command import run_plans
 from forebay_client.recordings_command import ACTIONS, UnusableFile, problem_with, run_recordings
 from forebay_client.stats_screen import stats_lines
 from forebay_client.top_command import run_top
@@ -144,6 +145,12 @@ def _recordings(admin: AdminClient, context: CommandContext, args: argparse.Name
         raise UsageError(str(error)) from error
 
 
+def _plans(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    if (args.action == "ls") != (args.id is None):
+        raise UsageError("Say `forebay plans`, or `forebay plans` with show or cancel, and an ID.")
+    return run_plans(admin, context, args.action, args.id, as_json=args.json)
+
+
 def _ls(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
     return run_ls(admin, context, args.location, args.sort, args.limit, as_json=args.json)
 
@@ -222,6 +229,7 @@ _FILE: Final = {"metavar": "FILE"}
 _SIZE: Final = {"metavar": "SIZE"}
 _ACTION: Final = {"nargs": "?", "choices": ("ls", "show", "wait", "cancel"), "default": "ls", "metavar": "ACTION"}
 _RECORDINGS_ACTION: Final = {"nargs": "?", "choices": ACTIONS, "default": "ls", "metavar": "ACTION"}
+_PLAN_ACTION: Final = {"nargs": "?", "choices": ("ls", "show", "cancel"), "default": "ls", "metavar": "ACTION"}
 _ORDER: Final = {"choices": ("key", "size", "cached"), "default": "key", "metavar": "ORDER"}
 
 COMMANDS: Final[dict[str, ClientCommand]] = {
@@ -265,6 +273,14 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
             ("action", {**_ACTION, "help": "ls (default), show, wait or cancel"}),
             ("id", {"nargs": "?", "metavar": "ID", "help": "the job that is shown, followed or cancelled"}),
             ("--report", {**_FILE, "help": "write what it could not warm to this file, a JSON object a line"}),
+        ),
+    ),
+    "plans": ClientCommand(
+        _plans,
+        "List the plans that clients have sent, and how far ahead of its reader each is; show or cancel one.",
+        (
+            ("action", {**_PLAN_ACTION, "help": "ls (default), show or cancel"}),
+            ("id", {"nargs": "?", "metavar": "ID", "help": "the plan that is shown or cancelled"}),
         ),
     ),
     "ls": ClientCommand(

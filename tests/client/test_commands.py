@@ -15,7 +15,7 @@ from forebay.server.admin.admin_gate import AdminGate
 from forebay.server.admin.stats_schema import ListingStats, RequestStats
 from forebay_client import __version__
 from forebay_client.commands import COMMANDS
-from harness.admin_control import GIB, MIB, STARTED, FakeControl, cached_object
+from harness.admin_control import GIB, MIB, STARTED, FakeControl, cached_object, sample_plan
 from harness.admin_port import admin_port
 from harness.terminal import Typed, Typist
 
@@ -25,6 +25,7 @@ CALLS = {
     "top": (),
     "warm": ("s3://b",),
     "jobs": (),
+    "plans": (),
     "ls": ("s3://b",),
     "purge": ("s3://b",),
     "recordings": (),
@@ -318,6 +319,27 @@ def test_jobs_cancel_ends_a_running_job_only(forebay: Typist, control: FakeContr
 @pytest.mark.parametrize("arguments", [("cancel",), ("show",), ("ls", "j1")])
 def test_jobs_needs_an_id_to_show_or_cancel(forebay: Typist, control: FakeControl, arguments: tuple[str, ...]) -> None:
     assert forebay.type("jobs", *arguments).code == 2
+    assert control.calls == []
+
+
+def test_plans(forebay: Typist, control: FakeControl) -> None:
+    assert forebay.type("plans").err == "There are no plans.\n"
+    control.sent_plans["5d1c2f"] = sample_plan()
+    assert forebay.type("plans").out.splitlines() == [
+        "PLAN    STATE           READ  LATE  FAILED     LEAD  SECONDS  KEY      WHAT",
+        "5d1c2f  running  1,204/4,000     2       0  256 MiB      4.1  trainer  s3://datasets/.forebay/plans/epoch-0",
+    ]
+    assert "430 entries are ahead of it." in forebay.type("plans", "show", "5d1c2f").out
+    assert rows(forebay.type("plans", "show", "5d1c2f", "--json"))[0]["entries"] == 4000
+    assert forebay.type("plans", "cancel", "5d1c2f").out == "Cancelled plan 5d1c2f.\n"
+    typed = forebay.type("plans", "cancel", "5d1c2f")
+    assert (typed.code, typed.err) == (1, "Plan 5d1c2f had ended before: cancelled.\n")
+    assert forebay.type("plans", "show", "other").code == 1
+
+
+@pytest.mark.parametrize("arguments", [("cancel",), ("show",), ("ls", "5d1c2f")])
+def test_plans_needs_an_id_to_show_or_cancel(forebay: Typist, control: FakeControl, arguments: tuple[str, ...]) -> None:
+    assert forebay.type("plans", *arguments).code == 2
     assert control.calls == []
 
 

@@ -9,8 +9,8 @@ import struct
 from pathlib import Path
 from typing import Final
 
+from forebay.core.plan_progress import PlanProgress
 from forebay.jobs.plans.plan_body import MAX_ENTRIES
-from forebay.jobs.plans.plan_progress import PlanProgress
 from forebay.jobs.plans.plan_resource import MAX_NAME, PlanResource
 from forebay.jobs.plans.plan_window import SPREAD
 from harness.fake_origin import FakeOrigin
@@ -46,5 +46,5 @@ def test_the_page_names_the_bounds_of_the_code() -> None:
 
 
 def test_the_page_names_every_field_of_the_progress() -> None:
-    ours = {"bucket", "name", "principal", "sent_at", "ended_at"}
+    ours = {"id", "bucket", "name", "principal", "sent_at", "ended_at"}
     assert {field for field in PlanProgress.__slots__ if f"`{field}`" not in PAGE} == ours

@@ -10,6 +10,7 @@ from typing import Final
 
 from forebay.core.errors import SettingsError
 from forebay.core.events import TierName
+from forebay.core.plan_progress import PlanList, PlanProgress
 from forebay.server.admin.admin_schema import (
     CacheEntry,
     CachePage,
@@ -52,6 +53,28 @@ MIB: Final = 1024 * 1024
 GIB: Final = 1024 * MIB
 STARTED: Final = 1_750_000_000.0
 """When everything here happened: 2025-06-15, 15:06:40 UTC."""
+
+
+def sample_plan(plan_id: str = "5d1c2f") -> PlanProgress:
+    return PlanProgress(
+        id=plan_id,
+        bucket="datasets",
+        name="epoch-0",
+        principal="trainer",
+        state="running",
+        sent_at=STARTED,
+        ended_at=None,
+        entries=4000,
+        dropped=3,
+        position=1204,
+        read=1200,
+        late=2,
+        given_up=1,
+        failed=0,
+        lead_entries=430,
+        lead_bytes=256 * MIB,
+        lead_seconds=4.125,
+    )
 
 
 def sample_stats() -> Stats:
@@ -146,6 +169,7 @@ class FakeControl:
     """Recordings, by bucket and name."""
     lists: dict[str, list[KeyListEntry]] = field(default_factory=dict)
     survives: bool = False
+    sent_plans: dict[str, PlanProgress] = field(default_factory=dict)
 
     def _note(self, *question: object) -> None:
         self.calls.append(question)
@@ -209,6 +233,21 @@ class FakeControl:
         )
         self.running[job.id] = job
         return job
+
+    async def plans(self) -> PlanList:
+        self._note("plans")
+        return PlanList(tuple(self.sent_plans.values()))
+
+    async def plan(self, plan_id: str) -> PlanProgress | None:
+        self._note("plan", plan_id)
+        return self.sent_plans.get(plan_id)
+
+    async def cancel_plan(self, plan_id: str) -> PlanProgress | None:
+        self._note("cancel_plan", plan_id)
+        plan = self.sent_plans.get(plan_id)
+        if plan is not None and plan.ended_at is None:
+            self.sent_plans[plan_id] = replace(plan, state="cancelled", ended_at=STARTED + 60)
+        return self.sent_plans.get(plan_id)
 
     async def data_sets(self) -> DataSetList:
         self._note("data_sets")

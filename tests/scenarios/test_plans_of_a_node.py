@@ -60,5 +60,8 @@ async def test_a_plan_survives_the_worker_that_runs_it(tmp_path: Path) -> None:
         assert gone.status in {200, 503}
         await node.wait_restarted(0, killed)
         await wait_progress(node, 1, lead_entries=40)
-        assert (await node.client(1).request("DELETE", PLAN)).status == 204
+        status, found = await node.request_admin("GET", "/v1/plans")
+        assert (status, [plan["name"] for plan in found["plans"]]) == (200, ["order"])
+        status, plan = await node.request_admin("DELETE", f"/v1/plans/{found['plans'][0]['id']}")
+        assert (status, plan["state"]) == (200, "cancelled")
         assert (await progress(node, 1))["state"] == "cancelled"

@@ -13,6 +13,7 @@ client/test_commands.py                  client/datasets_command
 client/test_main_process.py              client/deferred_interrupts client/proxy_commands main
 client/test_warm_command.py              client/job_report client/key_files client/progress_display
 docs/test_cli_page.py                    client/argument_parser
+client/test_commands.py                  client/plans_command
 
 core/test_fences.py                      core/names
 namespace/test_page_builder.py           namespace/entry_lookup
@@ -28,8 +29,8 @@ scenarios/test_data_sets.py              server/admin/data_set_rows server/admin
 request/test_gateway.py                  protocol/exchange
 scenarios/test_cors.py                   request/cors_reply
 jobs/plans/test_plan_store.py            jobs/plans/plan_entries
-scenarios/test_plans.py                  jobs/plans/plan_coordinator jobs/plans/plan_progress jobs/plans/plan_resource
-scenarios/test_plans.py                  jobs/plans/plan_runner
+scenarios/test_plans.py                  jobs/plans/plan_coordinator jobs/plans/plan_resource
+scenarios/test_plans.py                  jobs/plans/plan_runner core/plan_progress
 scenarios/test_plans_of_a_node.py        jobs/plans/node_plans
 scenarios/test_recordings.py             jobs/recordings/kept_recordings jobs/recordings/recording_resource
 scenarios/test_recordings.py             request/reader_policy server/recording_parts

@@ -18,9 +18,9 @@ from typing import Final, get_args
 from aiohttp import web
 
 import forebay_client
+from forebay.core.plan_progress import LIVE_STATES
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
-from forebay.jobs.plans.plan_progress import LIVE_STATES
 from forebay.jobs.warm_up_job import JobState
 from forebay.server.admin.admin_server import serve_admin
 from forebay.server.admin.worker_control import WorkerControl

@@ -19,6 +19,7 @@ import forebay_client
 from forebay.core.errors import ForebayError, PeerUnavailable, SettingsError, Throttled
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
+from forebay.core.plan_progress import PlanList, PlanProgress
 from forebay.core.units import format_size
 from forebay.peers.frames import Document
 from forebay.peers.peer_client import FENCE_TIMEOUT
@@ -297,6 +298,16 @@ class NodeControl(SharedControl):
     async def remove_recording(self, bucket: str, name: str) -> RecordingRemoved | None:
         """Of the node's."""
         return await self._call_first(Control.remove_recording, bucket, name)
+
+    # Plans
+
+    async def plans(self) -> PlanList:
+        """The plans, which one of the workers runs."""
+        return await self._call_first(Control.plans)
+
+    async def cancel_plan(self, plan_id: str) -> PlanProgress | None:
+        """End the plan, through any worker."""
+        return await self._call_first(Control.cancel_plan, plan_id)
 
     # The cache
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Final
 
 from forebay.core.errors import PeerUnavailable, Throttled
+from forebay.core.plan_progress import PlanProgress
 from forebay.jobs.plans.plan_coordinator import PlanCoordinator
-from forebay.jobs.plans.plan_progress import PlanProgress
 from forebay.jobs.plans.plan_store import PlanStore
 from forebay.peers.frames import Document
 from forebay.peers.node_reads import COLLECTOR

@@ -17,11 +17,11 @@ from typing import Final
 
 from forebay.core.errors import Throttled
 from forebay.core.names import ObjectName
+from forebay.core.plan_progress import PlanProgress
 from forebay.core.read_stream import ReadBatch
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
 from forebay.jobs.node_prefetcher import NodePrefetcher
-from forebay.jobs.plans.plan_progress import PlanProgress
 from forebay.jobs.plans.plan_runner import Allowance, PlanRunner
 from forebay.jobs.plans.plan_store import PlanStore
 from forebay.peers.node_reads import NodeReads

@@ -20,9 +20,9 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
+from forebay.core.plan_progress import PlanProgress, PlanState
 from forebay.core.timers import Timers
 from forebay.jobs.plans.plan_entries import PlanEntries
-from forebay.jobs.plans.plan_progress import PlanProgress, PlanState
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import SPREAD, PlanWindow, WindowEntry, tickets_of
 from forebay.jobs.prefetcher import PIECE, AheadOutcome, AheadRequest
@@ -140,6 +140,7 @@ class PlanRunner:
         window, record = self.window, self.record
         rate = self._rates[1]
         return PlanProgress(
+            id=record.id,
             bucket=record.bucket,
             name=record.name,
             principal=record.principal,

@@ -19,6 +19,7 @@ from typing import Final, Protocol
 from forebay.core.errors import SettingsError
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
+from forebay.core.plan_progress import PlanList, PlanProgress
 from forebay.server.admin.admin_schema import (
     MAX_PAGE,
     After,
@@ -122,6 +123,18 @@ class Control(Protocol):
         not understood (any more) may begin anywhere, but doesn't raise."""
         ...
 
+    async def plans(self) -> PlanList:
+        """The plans that run or wait, and the latest that have ended."""
+        ...
+
+    async def plan(self, plan_id: str) -> PlanProgress | None:
+        """The plan, or None."""
+        ...
+
+    async def cancel_plan(self, plan_id: str) -> PlanProgress | None:
+        """The plan, ended. One that had ended before stays as it was; None when there is no such plan."""
+        ...
+
     async def data_sets(self) -> DataSetList:
         """What is known, cached and read of the objects under each rule."""
         ...
@@ -211,6 +224,10 @@ class SharedControl(Control):
     async def job(self, job_id: str) -> Job | None:
         """The job of this id, of all known."""
         return next((job for job in (await self.jobs()).jobs if job.id == job_id), None)
+
+    async def plan(self, plan_id: str) -> PlanProgress | None:
+        """The plan of this id, of all known."""
+        return next((plan for plan in (await self.plans()).plans if plan.id == plan_id), None)
 
     async def explain(self, bucket: str, key: str, access_key: str = "") -> Explanation:
         """By the settings in force, and the listing of the cache."""

@@ -12,6 +12,7 @@ from functools import reduce
 import forebay_client
 from forebay.core.events import DEFAULT_ORIGIN, TierName
 from forebay.core.names import ObjectName
+from forebay.core.plan_progress import PlanList, PlanProgress
 from forebay.jobs.inventory import Inventory, InventoryEntry
 from forebay.jobs.warm_up_job import WarmUpJob
 from forebay.origin.origin_client import OriginClient
@@ -272,6 +273,17 @@ class WorkerControl(SharedControl):
     async def remove_recording(self, bucket: str, name: str) -> RecordingRemoved | None:
         """Of the node's."""
         return await self._recordings.remove(bucket, name)
+
+    # Plans
+
+    async def plans(self) -> PlanList:
+        """The plans of the node."""
+        return PlanList(tuple(await self._parts.plans.plans()))
+
+    async def cancel_plan(self, plan_id: str) -> PlanProgress | None:
+        """End the plan in the worker that runs it."""
+        await self._parts.plans.cancel(plan_id)
+        return await self.plan(plan_id)
 
     # The cache
 

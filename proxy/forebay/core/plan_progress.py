@@ -20,6 +20,8 @@ LIVE_STATES: Final[tuple[PlanState, ...]] = ("queued", "running", "idle")
 class PlanProgress:
     """One plan. Sizes in bytes, times in seconds since the Unix epoch."""
 
+    id: str
+    """Of the plan among all of the node."""
     bucket: str
     name: str
     principal: str
