@@ -174,7 +174,7 @@ async def _open_and_wait(path: Path) -> None:
 async def _run_out_of_disk(path: Path) -> None:
     """No file may become larger than a MiB: stands for a full disk, which gives the same kind of error."""
     events = RecordedEvents()
-    tier = open_tier(path, events)
+    tier = open_tier(path, events, options=SsdOptions(segment_floor=4 * MIB))
     tier.put_head(*head_for("replaced"))
     await commit_blocks(tier, (block_id("before"), 4096))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB))

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from forebay.core.names import ObjectName
 from forebay.policy.freshness import AlwaysRevalidate, Immutable, MaxAge
+from forebay.policy.pools import Pool
 from forebay.policy.rules import DEFAULTS, MAX_REMEMBERED_DECISIONS, Rule, Rules
 
 MIB = 1 << 20
@@ -61,6 +62,22 @@ def test_a_false_decides_as_a_true_does() -> None:
     rules = Rules([Rule("b/x", accelerate=False, warm_on_write=False), Rule("**", accelerate=True, warm_on_write=True)])
     decision = rules.decide(ObjectName("b", "x"))
     assert (decision.accelerate, decision.warm_on_write) == (False, False)
+
+
+def test_the_first_rule_that_sets_eviction_or_quota_names_the_pool() -> None:
+    rules = Rules(
+        [
+            Rule("b/kept/**", quota=MIB),
+            Rule("b/logs/**", eviction="lru"),
+            Rule("b/**", eviction="epoch", freshness=Immutable()),
+            Rule("**", block=2 * MIB),
+        ]
+    )
+    assert rules.pool(ObjectName("b", "kept/1")) == Pool("b/kept/**", "epoch", MIB)
+    assert rules.pool(ObjectName("b", "1")) == Pool("b/**", "epoch", None)
+    assert rules.pool(ObjectName("b", "logs/1")) is None
+    assert rules.pool(ObjectName("other", "1")) is None
+    assert Rules([Rule("**", block=MIB)]).pool(ObjectName("b", "1")) is None
 
 
 def test_around_never_warms() -> None:

@@ -53,6 +53,14 @@ class AdmissionThrottled:
 
 
 @dataclass(frozen=True, slots=True)
+class AdmissionRefused:
+    """A block is not part of the stable share that a tier keeps. It is served, and fetched again at its next read."""
+
+    tier: TierName
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class CorruptionFound:
     """A record did not match its index entry or checksum. It was dropped; the read was a miss."""
 
@@ -206,6 +214,7 @@ Event: TypeAlias = (
     BlockAdmitted
     | BlocksEvicted
     | AdmissionThrottled
+    | AdmissionRefused
     | CorruptionFound
     | TierFailed
     | OriginAnswered

@@ -19,8 +19,9 @@ from forebay.core.names import ObjectName, is_reserved
 from forebay.policy.freshness import Freshness, MaxAge
 from forebay.policy.listing_scopes import ListingScopes
 from forebay.policy.path_patterns import Pattern
+from forebay.policy.pools import Pool
 from forebay.settings.freshness_values import Listing, ListingOff
-from forebay.settings.rule_settings import Rule, Write
+from forebay.settings.rule_settings import Eviction, Rule, Write
 
 __all__ = ["DEFAULTS", "MAX_REMEMBERED_DECISIONS", "Decision", "Rule", "Rules", "Write"]
 
@@ -51,6 +52,11 @@ class Decision:
     """Whether its reads are recorded."""
     follow: bool
     """Whether a recording that its reads go along becomes a plan."""
+    eviction: Eviction
+    quota: int | None
+    """Bytes of a tier that the objects of `pool` may take; None: no bound of their own."""
+    pool: Pool | None
+    """What bounds its space in the tiers; None: it shares that of all objects without one, in LRU order."""
     rule: str
     """The data set that it counts as, a label of metrics: the first name that a rule gives it, else the path of the
     first rule that matches, "default" if none does."""
@@ -70,6 +76,9 @@ DEFAULTS: Final = Decision(
     plan_horizon=256 << 20,
     record=False,
     follow=False,
+    eviction="lru",
+    quota=None,
+    pool=None,
     rule="default",
     track="",
 )
@@ -83,6 +92,7 @@ class Rules:
         self._defaults = defaults
         self._patterns = tuple((1 << position, Pattern(rule.path)) for position, rule in enumerate(rules))
         self._decisions: dict[int, Decision] = {}
+        self._has_pools = any(rule.eviction is not None or rule.quota is not None for rule in rules)
         self._reserved = replace(defaults, accelerate=False)
         self.listings = ListingScopes(rules)
         """Which listings are answered here."""
@@ -118,15 +128,24 @@ class Rules:
                 self._decisions[matching] = decision
         return decision
 
+    def pool(self, name: ObjectName) -> Pool | None:
+        """The pool of an object. Costs nothing where no rule makes one."""
+        return self.decide(name).pool if self._has_pools else None
+
     def _combine(self, matching: Iterable[Rule]) -> Decision:
         rules = list(matching)
         decision = replace(self._defaults, rule=_data_set(rules, self._defaults.rule))
+        pool = ""
         # From the last rule to the first, so that the first overrides.
         for rule in reversed(rules):
             chosen = {name: value for name in _RULE_FIELDS if (value := getattr(rule, name)) is not None}
+            if "eviction" in chosen or "quota" in chosen:
+                pool = rule.path
             decision = replace(decision, **chosen)
         if decision.record or decision.follow:
             decision = replace(decision, track=decision.rule)
+        if decision.eviction == "epoch" or decision.quota is not None:
+            decision = replace(decision, pool=Pool(pool, decision.eviction, decision.quota))
         return decision if decision.write == "through" else replace(decision, warm_on_write=False)
 
 

@@ -21,6 +21,7 @@ from aiohttp import http_parser
 from forebay.core.events import OwnerMissed
 from forebay.core.fair_semaphore import FairSemaphore, SemaphoreShare
 from forebay.core.fences import Fences, InDoubtWrites
+from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadStream
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
@@ -64,6 +65,7 @@ from forebay.peers.node_reads import NodeReads
 from forebay.peers.owners import Peers
 from forebay.policy.coalescing import FetchBounds
 from forebay.policy.origin_routes import routes_of
+from forebay.policy.pools import Pool
 from forebay.request.admission import GatewayPolicy
 from forebay.request.bucket_cors import BucketCors
 from forebay.request.forwarded_reads import ForwardedReads
@@ -199,7 +201,10 @@ def compose(
     origins = compose_origins(settings, routes, observe, timers, tasks)
 
     # storage
-    tiers = Tiers(MemoryTier(settings.memory.size, observe), None, peers.owns)
+    def pool_of(name: ObjectName) -> Pool | None:
+        return gateway.policy.rules.pool(name)
+
+    tiers = Tiers(MemoryTier(settings.memory.size, observe), None, peers.owns, pool_of)
     tiers.memory.ahead.budget.resize(settings.memory.ahead)
     ssd = None
     if settings.ssd is not None:

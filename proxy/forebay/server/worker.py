@@ -323,6 +323,10 @@ class Worker:
             occupancies["ssd"] = parts.tiers.ssd.occupancy()
             yield "forebay_tier_disk_free_bytes", ("ssd",), parts.tiers.ssd.disk.free
             yield "forebay_tier_disk_size_bytes", ("ssd",), parts.tiers.ssd.disk.size
+            for pool in parts.tiers.ssd.pools():
+                yield "forebay_tier_pool_bytes", ("ssd", pool.name), pool.used
+        for share in parts.tiers.memory.pooled.pools():
+            yield "forebay_tier_pool_bytes", ("memory", share.pool.name), share.used
         yield from self._plan_gauges()
         for stats in self.control.tiers():
             yield "forebay_tier_failing", (stats.name,), float(stats.state == "failing")

@@ -12,6 +12,9 @@ Write: TypeAlias = Literal["through", "around"]
 """`through`: the origin has the object before it is acknowledged, and `warm_on_write` may cache the bytes. `around`:
 the same, but the bytes are never cached; the next read fetches them."""
 
+Eviction: TypeAlias = Literal["lru", "epoch"]
+"""`lru`: what was read last stays. `epoch`: a stable share of the blocks stays (forebay.policy.stable_share)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -35,3 +38,6 @@ class Rule:
     """Bytes that a plan has fetched ahead of its reader."""
     record: bool | None = None
     follow: bool | None = None
+    eviction: Eviction | None = None
+    quota: int | None = None
+    """Bytes."""

@@ -10,6 +10,7 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
+from forebay.policy.pools import Pool
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.ssd.ssd_tier import SsdTier
 from forebay.storage.ssd.verified_extents import VerifiedExtent
@@ -20,15 +21,20 @@ class Tiers:
     """Memory, and the SSD where there is one, which the workers of a node share.
 
     `owns`: whether this worker writes the blocks and heads of an object to the SSD; other objects are written by their
-    owners.
+    owners. `pool_of`: the pool of an object; None: it has none.
     """
 
     def __init__(
-        self, memory: MemoryTier, ssd: SsdTier | None, owns: Callable[[ObjectName], bool] = lambda _: True
+        self,
+        memory: MemoryTier,
+        ssd: SsdTier | None,
+        owns: Callable[[ObjectName], bool] = lambda _: True,
+        pool_of: Callable[[ObjectName], Pool | None] = lambda _: None,
     ) -> None:
         self.memory = memory
         self.ssd = ssd
         self._owns = owns
+        self._pool_of = pool_of
 
     def head(self, name: ObjectName) -> Head | None:
         """Returns the head of an object, in microseconds. One from the SSD is kept in memory from then on."""
@@ -53,16 +59,28 @@ class Tiers:
         if self.memory.ahead.is_expecting and self.memory.ahead.land(block, buffer):
             return
         owned = self._owns(block.object)
+        pool = self._pool_of(block.object)
+        if pool is not None and pool.eviction == "epoch":
+            is_below = owned and self.ssd is not None and self.ssd.admit(block, buffer, pool)
+            self.memory.admit_pooled(block, buffer, pool, share=owned and not is_below)
+            return
         if owned or self.memory.is_admissible(block, len(buffer)):
             self.memory.admit(block, buffer)
         if self.ssd is not None and owned:
-            self.ssd.admit(block, buffer)
+            self.ssd.admit(block, buffer, pool)
 
     def stage(self, block: BlockId, buffer: Buffer) -> None:
-        """Keeps a block of a write that passes through this worker, also of an object that another worker owns."""
-        self.memory.admit(block, buffer)
-        if self.ssd is not None:
-            self.ssd.admit(block, buffer)
+        """Keeps a block of a write that passes through this worker, also of an object that another worker owns.
+
+        Parts of an upload are no part of a stable share: all of them are needed to cut the object's own blocks."""
+        pool = self._pool_of(block.object) if "\0" not in block.object.key else None
+        if pool is None or pool.eviction != "epoch":
+            self.memory.admit(block, buffer)
+            if self.ssd is not None:
+                self.ssd.admit(block, buffer, pool)
+        else:
+            is_below = self.ssd is not None and self.ssd.admit(block, buffer, pool)
+            self.memory.admit_pooled(block, buffer, pool, share=not is_below)
 
     def has(self, block: BlockId) -> bool:
         """Returns whether a tier has the block. Not a use."""
@@ -76,7 +94,7 @@ class Tiers:
             return None if isinstance(found, Busy | Miss) else found
         buffer = await self.ssd.read(block, length, within)
         if buffer is not None and len(buffer) == length and self.memory.is_admissible(block, length):
-            self.memory.admit(block, buffer)
+            self._promote(block, buffer)
         return buffer
 
     def read_nowait(self, block: BlockId, length: int, within: Span) -> Buffer | Miss | Busy:
@@ -85,8 +103,17 @@ class Tiers:
             return MISS
         found = self.ssd.read_nowait(block, length, within)
         if isinstance(found, memoryview) and len(found) == length and self.memory.is_admissible(block, length):
-            self.memory.admit(block, found)
+            self._promote(block, found)
         return found
+
+    def _promote(self, block: BlockId, buffer: Buffer) -> None:
+        """Admits a block that the SSD has to memory. There it passes if it is of a stable share: memory keeps what the
+        SSD does not."""
+        pool = self._pool_of(block.object)
+        if pool is None or pool.eviction != "epoch":
+            self.memory.admit(block, buffer)
+        else:
+            self.memory.admit_pooled(block, buffer, pool, share=False)
 
     def verify_nowait(self, block: BlockId, length: int, within: Span, *, read: bool) -> VerifiedExtent | Miss | Busy:
         """Verifies bytes `within` a block of `length` bytes on the SSD in place, to be sent from there; without

@@ -60,6 +60,8 @@ def test_the_rule_that_decides_each_field() -> None:
         DecidedField("plan_horizon", "256MiB", None, None),
         DecidedField("record", "false", None, None),
         DecidedField("follow", "false", None, None),
+        DecidedField("eviction", "lru", None, None),
+        DecidedField("quota", "none", None, None),
     )
 
 

@@ -5,6 +5,12 @@ from hypothesis import strategies as st
 from forebay.storage.ssd.space_accounting import MIB, SEGMENT_BYTES, DiskSpace, SpaceAccounting
 
 
+@given(st.integers(1 << 30, 1 << 45))
+def test_what_is_kept_free_for_reclaim_is_a_hundredth_at_most(capacity: int) -> None:
+    space = SpaceAccounting(capacity, {}, 0)
+    assert capacity - space.lasting_capacity <= capacity // 100
+
+
 @given(st.integers(MIB, 1 << 45))
 def test_at_least_eight_segments_fit(capacity: int) -> None:
     space = SpaceAccounting(capacity, {}, 0)
@@ -30,6 +36,7 @@ def test_sizes_add_up() -> None:
 )
 def test_reclaim_is_due_before_it_is_full(used: int, due: bool, fits: bool, excess: bool) -> None:
     space = SpaceAccounting(90 * MIB, {0: used * MIB}, 0)
+    space.segment_floor = 10 * MIB
     assert (space.is_reclaim_due, space.has_space_for(MIB), space.is_exceeded) == (due, fits, excess)
 
 

@@ -10,6 +10,7 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.events import CorruptionFound
 from forebay.storage.ssd.record import SLICE, header_size
+from forebay.storage.ssd.recovery import SsdOptions
 from forebay.storage.ssd.ssd_tier import SsdTier
 from forebay.storage.ssd.verified_extents import (
     SETTLED_SECONDS,
@@ -115,7 +116,7 @@ class Clock:
 async def one_block(tmp_path: Path) -> AsyncIterator[tuple[SsdTier, Clock, RecordedEvents, Path]]:
     """Yields a tier with one block, whose segment changed long ago."""
     heard, clock = RecordedEvents(), Clock(tmp_path)
-    tier = open_tier(tmp_path / "ssd", heard, clock=clock)
+    tier = open_tier(tmp_path / "ssd", heard, clock=clock, options=SsdOptions(segment_floor=4 * MIB))
     await commit_blocks(tier, (BLOCK, LENGTH))
     clock.settle()
     (segment,) = (tmp_path / "ssd" / "segments").iterdir()

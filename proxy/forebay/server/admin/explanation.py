@@ -19,7 +19,7 @@ from forebay.server.admin.admin_schema import CacheEntry, DecidedField, Explanat
 from forebay.settings.freshness_values import ListingOff, format_freshness
 from forebay.settings.model import KeySettings, Settings
 
-_DECIDED: Final = tuple(field.name for field in fields(Decision) if field.name not in {"rule", "track"})
+_DECIDED: Final = tuple(field.name for field in fields(Decision) if field.name not in {"rule", "track", "pool"})
 _STALE: Final = {
     "clock": "its validation lies in the future: the clock was set back",
     "untrusted": "a write was in doubt after its validation",
@@ -78,6 +78,8 @@ def _text(value: object) -> str:
             return str(value).lower()
         case int():
             return format_size(value)
+        case None:
+            return "none"
         case Immutable() | MaxAge() | AlwaysRevalidate() | ListingOff():
             return format_freshness(value)
         case _:

@@ -209,6 +209,8 @@ CATALOGUE: Final = (
     # The tiers.
     _gauge("forebay_tier_capacity_bytes", "tier", "Capacity of a tier."),
     _gauge("forebay_tier_used_bytes", "tier", "Bytes in use in a tier."),
+    _gauge("forebay_tier_pool_bytes", "tier pool", "Bytes of a pool in a tier, by the path of its rule; on the SSD "
+           "also of objects without a pool, under an empty one."),
     _gauge("forebay_tier_blocks", "tier", "Blocks in a tier."),
     _gauge("forebay_tier_heads", "tier", "Object heads in a tier."),
     _counter("forebay_tier_admitted_blocks_total", "tier", "Blocks admitted to a tier."),
@@ -216,6 +218,9 @@ CATALOGUE: Final = (
     _counter("forebay_tier_evicted_blocks_total", "tier reason", "Blocks evicted, by reason: capacity or resize."),
     _counter("forebay_tier_evicted_bytes_total", "tier reason", "Bytes of evicted blocks."),
     _counter("forebay_tier_throttled_total", "tier", "Blocks not admitted because the tier could not keep up.", _TIERS),
+    _counter("forebay_tier_refused_blocks_total", "tier", "Blocks not admitted: not part of their rule's stable share.",
+             _TIERS),
+    _counter("forebay_tier_refused_bytes_total", "tier", "Bytes of blocks that were refused.", _TIERS),
     _counter("forebay_tier_corrupt_total", "tier", "Damaged records found. Each was a miss.", _TIERS),
     _counter("forebay_tier_failures_total", "tier operation", "Operations of a tier that failed (disk full, EIO).",
              ("ssd",), TIER_OPERATIONS),

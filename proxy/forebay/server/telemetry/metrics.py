@@ -254,6 +254,9 @@ class Metrics:
                 self.count("forebay_origin_slow_responses_total", action)
             case events.AdmissionThrottled(tier, _):
                 self.count("forebay_tier_throttled_total", tier)
+            case events.AdmissionRefused(tier, size):
+                self.count("forebay_tier_refused_blocks_total", tier)
+                self.count("forebay_tier_refused_bytes_total", tier, by=size)
             case events.CorruptionFound(tier, _):
                 self.count("forebay_tier_corrupt_total", tier)
             case events.ListingAnswered(source):

@@ -6,6 +6,9 @@
 Everything is synchronous and belongs to one event loop. A lookup costs about a microsecond. Nothing waits, and no call
 runs long: a shrunk tier is emptied by `evict_some`, which the caller repeats.
 
+Blocks of rules with `eviction = "epoch"` are in the same order, and evicted by another: they are a stable share
+(`pooled_blocks`).
+
 Blocks that are sent often are promoted to files that the kernel sends from (`promotion`); what these files take is
 counted by `arenas`. A block read from the SSD is admitted when there is free space or on its second hit
 (`ghost_list`). Blocks fetched ahead of their readers wait beside the LRU order, in a budget of their own
@@ -20,19 +23,23 @@ Invariants:
   counted is what is held.
 """
 
+import secrets
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from forebay.core.buffers import Buffer
-from forebay.core.events import BlockAdmitted, BlocksEvicted, Observe, unobserved
+from forebay.core.events import AdmissionRefused, BlockAdmitted, BlocksEvicted, Observe, unobserved
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
+from forebay.policy.pools import Pool
 from forebay.storage.memory.arenas import ArenaExtent, Arenas
 from forebay.storage.memory.fetched_ahead import FetchedAhead
 from forebay.storage.memory.ghost_list import GhostList
 from forebay.storage.memory.head_attachments import HeadAttachments
+from forebay.storage.memory.pooled_blocks import MemoryPool, PooledBlocks
 from forebay.storage.memory.promotion import KeptBlocks, Promotion
 from forebay.storage.tier_contract import Occupancy
 
@@ -76,7 +83,15 @@ class _ObjectEntry:
 class MemoryTier:
     """An LRU cache of blocks and heads."""
 
-    def __init__(self, capacity: int, observe: Observe = unobserved) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        observe: Observe = unobserved,
+        clock: Callable[[], float] = time.monotonic,
+        hash_key: bytes | None = None,
+    ) -> None:
+        """`clock`: seconds, monotonic. `hash_key`: of the hash that chooses the blocks of stable shares; None: a random
+        one."""
         self._capacity = capacity
         self._observe = observe
         self._used = 0
@@ -86,6 +101,8 @@ class MemoryTier:
         self._heads_used = 0
         self._objects: dict[ObjectName, _ObjectEntry] = {}
         self._ghosts = GhostList()
+        self.pooled = PooledBlocks(secrets.token_bytes(16) if hash_key is None else hash_key, clock)
+        """The blocks that are evicted by their pool's order, in place of the LRU order."""
         self._is_shrinking = False
         self.ahead = FetchedAhead(0)
         """Blocks fetched ahead of their readers, in a budget of their own."""
@@ -141,8 +158,46 @@ class MemoryTier:
             return
         if block in self._blocks:
             self._drop_block(block)
+        if self.pooled.used:
+            self.pooled.plain_read()
+        self._store(block, buffer)
+
+    def admit_pooled(self, block: BlockId, buffer: Buffer, pool: Pool, *, share: bool) -> None:
+        """Keeps a block of a pool: as part of its stable share, if `share` and it belongs there, else in passing."""
+        cost = len(buffer) + BLOCK_OVERHEAD
+        if cost > self._capacity:
+            return
+        if block in self._blocks:
+            self._drop_block(block)
+        kept, band = self.pooled.share_of(pool), self.pooled.band_in(block)
+        if share and self._make_room(kept, band, cost):
+            self.pooled.enter(block, kept, band, cost)
+        else:
+            self.pooled.let_pass(block, cost)
+            if share:
+                self._observe(AdmissionRefused("memory", len(buffer)))
+        self._store(block, buffer)
+
+    def _make_room(self, share: MemoryPool, band: int, cost: int) -> bool:
+        """Evicts blocks of the share that belong there less than one of this band. Returns whether there is room for
+        that one."""
+        quota = self._capacity if share.pool.quota is None else share.pool.quota
+        evicted: list[int] = []
+        while True:
+            is_within = share.used + cost <= quota
+            room = is_within and cost <= self.pooled.room(self._capacity, self.used)
+            if room or (is_within and self.pooled.may_grow(share, self._plain_used())):
+                break
+            if cost > quota or share.top is None or share.top >= band:
+                return False
+            evicted.append(self._drop_block(share.first_to_go()))
+        if evicted:
+            self._observe(BlocksEvicted("memory", len(evicted), sum(evicted), "capacity"))
+        return True
+
+    def _store(self, block: BlockId, buffer: Buffer) -> None:
         self._blocks[block] = _unpinned(buffer)
-        self._used += cost
+        self._used += len(buffer) + BLOCK_OVERHEAD
         self._objects.setdefault(block.object, _ObjectEntry()).blocks[block] = len(buffer)
         self._observe(BlockAdmitted("memory", len(buffer)))
         self._evict_excess()
@@ -282,6 +337,8 @@ class MemoryTier:
         entry = self._objects[block.object]
         del entry.blocks[block]
         self._used -= self.arenas.remove_block(block, size) + BLOCK_OVERHEAD
+        if self.pooled.used:
+            self.pooled.leave(block)
         self._drop_if_empty(block.object, entry)
         self._ghosts.trim(len(self._blocks) + 1)
         return size
@@ -312,12 +369,34 @@ class MemoryTier:
                 evicted += (gone := self._retire_arena())
                 limit -= len(gone)
             elif self._blocks and (not self._heads or self._heads_used * 2 <= self._capacity):
-                evicted.append(self._drop_block(next(iter(self._blocks))))
+                evicted.append(self._drop_block(self._next_to_go()))
             else:
                 self._drop_head(next(iter(self._heads)))
         if evicted:
             cause: Literal["capacity", "resize"] = "resize" if self._is_shrinking else "capacity"
             self._observe(BlocksEvicted("memory", len(evicted), sum(evicted), cause))
+
+    def _next_to_go(self) -> BlockId:
+        """Returns the block that is evicted next."""
+        pooled = self.pooled
+        if pooled.used:
+            block = pooled.next_to_go(self._capacity, self._plain_used())
+            if block is not None:
+                return block
+            # The blocks of shares are in the LRU order as well. They go round: plain ones are at least about as many
+            # bytes as the largest share whenever they are to give way, so few are met before one of these.
+            for _ in range(len(self._blocks)):
+                block = next(iter(self._blocks))
+                if block not in pooled:
+                    return block
+                self._blocks.move_to_end(block)
+        return next(iter(self._blocks))
+
+    def _plain_used(self) -> int:
+        """Returns the bytes of the blocks that are in LRU order."""
+        if len(self._blocks) == len(self.pooled):
+            return 0
+        return max(0, self.used - self._heads_used - self.pooled.used)
 
     def _retire_arena(self) -> Sequence[int]:
         """Gives up the first sparse arena: its blocks are copied out, or evicted. Returns the lengths of the latter."""

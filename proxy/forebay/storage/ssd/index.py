@@ -7,6 +7,7 @@
     segments   segment number (4)                  bytes in it (4), 0 while it is written
     meta       "next_segment"                      4 bytes
                "rescan"                            the plan of a rescan (segment_rescan.py), while there is one
+               "segment..." and "pool..."          labels of segments (segment_label.py)
 
 This module has the reads. They cost about a microsecond, see the latest commit of any process, and raise one of
 INDEX_ERRORS if the index fails. Writes are in index_updates.py and come from one thread per process.
@@ -29,6 +30,7 @@ import lmdb
 
 from forebay.core.errors import IndexDamaged
 from forebay.storage.ssd.listing_keys import ListingRow, list_names
+from forebay.storage.ssd.segment_label import LabelledSegment, PoolRow, read_labels, read_pools
 
 MIB: Final = 1024 * 1024
 MIN_MAP: Final = 16 * 1024 * MIB  # address space, not memory; the file grows as it is filled
@@ -198,6 +200,16 @@ class Index:
         """Returns the bytes of each segment by its number, 0 for one that was never finished."""
         with self.env.begin() as txn, txn.cursor(self.tables.segments) as cursor:
             return {decode_number(key): decode_number(value, 2**32) for key, value in cursor}
+
+    def labels(self) -> dict[int, LabelledSegment]:
+        """Returns the labels of the segments that have one."""
+        with self.env.begin() as txn, txn.cursor(self.tables.meta) as cursor:
+            return dict(read_labels(cursor))
+
+    def pools(self) -> dict[bytes, PoolRow]:
+        """Returns the pools that have or had segments, by their ids."""
+        with self.env.begin() as txn, txn.cursor(self.tables.meta) as cursor:
+            return dict(read_pools(cursor))
 
     def rescan_plan(self) -> bytes | None:
         """Returns the plan of a rescan."""

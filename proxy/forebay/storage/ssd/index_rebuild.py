@@ -30,6 +30,7 @@ from forebay.storage.ssd.listing_keys import listing_key
 from forebay.storage.ssd.lmdb_file import LmdbFile, Row
 from forebay.storage.ssd.lmdb_layout import PageDamaged, PageRef, Tree
 from forebay.storage.ssd.record import ALIGNMENT, record_size
+from forebay.storage.ssd.segment_label import is_label
 from forebay.storage.ssd.segment_rescan import ALL_ADDRESSES, AddressRange, RescanPlan
 from forebay.storage.ssd.segments import Segments
 from forebay.storage.ssd.ssd_directory import SsdDirectory
@@ -103,6 +104,8 @@ def rebuild_index(directory: SsdDirectory, capacity: int, addressing: Addressing
         with index.write_transaction() as txn:
             updates = IndexUpdates(txn, index.tables)
             updates.restore_segments(sizes, first)
+            for rows in salvage.rows("meta"):
+                updates.restore_labels((key, raw) for key, raw in rows if is_label(key))
             if salvage.lost and sizes:
                 updates.put_rescan(RescanPlan.of(first, salvage.lost).encode())
         index.sync()

@@ -5,7 +5,8 @@ done again: no step depends on having been done once. `OrderCommit` carries the 
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from forebay.core.heads import Head
@@ -14,6 +15,18 @@ from forebay.storage.ssd.addressing import GENERATION, OBJECT_ADDRESS, Addressin
 from forebay.storage.ssd.head_codec import NamedHead, decode_head, encode_head
 from forebay.storage.ssd.index import RESCAN, BlockLocation, Index, Tables, decode_location, decode_number
 from forebay.storage.ssd.listing_keys import listing_key, listing_prefix
+from forebay.storage.ssd.record import record_size
+from forebay.storage.ssd.segment_label import (
+    PLAIN,
+    LabelledSegment,
+    PoolRow,
+    SegmentLabel,
+    decode_segment,
+    encode_pool,
+    encode_segment,
+    pool_key,
+    segment_key,
+)
 from forebay.storage.ssd.write_queue import (
     AdmitBlock,
     DropBlock,
@@ -42,6 +55,8 @@ class IndexUpdates:
     def __init__(self, txn: Any, tables: Tables) -> None:
         self._txn = txn
         self._tables = tables
+        self.dead: Counter[int] = Counter()
+        """Bytes of removed blocks, by the segment that still has them. Recorded by `record_dead`."""
 
     # Blocks
 
@@ -75,6 +90,8 @@ class IndexUpdates:
                     continue
                 if limit == 0:
                     return False
+                if (location := decode_location(cursor.value())) is not None:
+                    self.dead[location.segment] += record_size(location.length)
                 cursor.delete()  # moves on to the next
                 limit -= 1
                 found = bool(cursor.key())
@@ -121,12 +138,14 @@ class IndexUpdates:
 
     # Segments
 
-    def add_segment(self) -> int:
+    def add_segment(self, label: SegmentLabel = PLAIN) -> int:
         """Returns a number that no segment has had, also not before a crash: the row is there before the file."""
         raw = self._txn.get(_NEXT_SEGMENT, db=self._tables.meta)
         number = decode_number(raw) if raw is not None else 0
         self._txn.put(_NEXT_SEGMENT, _NUMBER.pack(number + 1), db=self._tables.meta)
         self._txn.put(_NUMBER.pack(number), _NUMBER.pack(0), db=self._tables.segments)
+        if label != PLAIN:
+            self._txn.put(segment_key(number), encode_segment(LabelledSegment(label, 0)), db=self._tables.meta)
         return number
 
     def finish_segment(self, number: int, size: int) -> None:
@@ -147,16 +166,42 @@ class IndexUpdates:
             self._txn.put(RESCAN, plan, db=self._tables.meta)
 
     def remove_segment(self, number: int) -> None:
-        """Removes the row of a segment."""
+        """Removes the rows of a segment."""
         self._txn.delete(_NUMBER.pack(number), db=self._tables.segments)
+        self._txn.delete(segment_key(number), db=self._tables.meta)
+
+    def record_dead(self) -> dict[int, int]:
+        """Records the bytes of the blocks that this transaction removed. Returns those in segments with a label."""
+        recorded: dict[int, int] = {}
+        for number, size in self.dead.items():
+            row = decode_segment(self._txn.get(segment_key(number), db=self._tables.meta))
+            if row is not None:
+                raw = encode_segment(row._replace(dead=row.dead + size))
+                self._txn.put(segment_key(number), raw, db=self._tables.meta)
+                recorded[number] = size
+        self.dead.clear()
+        return recorded
+
+    def restore_labels(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        """Records labels and pools that are encoded already."""
+        for key, raw in rows:
+            self._txn.put(key, raw, db=self._tables.meta)
+
+    def put_pool(self, pool: bytes, row: PoolRow) -> None:
+        """Records a pool, or its threshold."""
+        self._txn.put(pool_key(pool), encode_pool(row), db=self._tables.meta)
 
 
 class OrderCommit:
     """Carries orders out on the index. Raises lmdb.Error."""
 
-    def __init__(self, index: Index, addressing: Addressing, trusted_from: float) -> None:
-        """`trusted_from`: heads validated before this time (seconds since the epoch) are not trusted."""
+    def __init__(
+        self, index: Index, addressing: Addressing, trusted_from: float, on_dead: Callable[[int, int], None]
+    ) -> None:
+        """`trusted_from`: heads validated before this time (seconds since the epoch) are not trusted. `on_dead`: called
+        with a labelled segment and the bytes in it that are dead since a commit."""
         self._index = index
+        self._on_dead = on_dead
         self._addressing = addressing
         self._trusted_from = trusted_from
 
@@ -206,6 +251,8 @@ class OrderCommit:
                             large.append(order)
                     case PurgePrefix() | FlushQueue():
                         pass  # not rows: see `commit`
+            dead = updates.record_dead()
+        self._report_dead(dead)
         for order in large:
             # Its head is gone, so nothing leads to these blocks any more; still, `forget` promises that they are gone.
             self._remove_blocks(order.address, order.keep)
@@ -214,7 +261,14 @@ class OrderCommit:
         done = False
         while not done:
             with self._index.write_transaction() as txn:
-                done = IndexUpdates(txn, self._index.tables).remove_blocks(address, keep, ROWS_AT_ONCE)
+                updates = IndexUpdates(txn, self._index.tables)
+                done = updates.remove_blocks(address, keep, ROWS_AT_ONCE)
+                dead = updates.record_dead()
+            self._report_dead(dead)
+
+    def _report_dead(self, dead: Mapping[int, int]) -> None:
+        for number, size in dead.items():
+            self._on_dead(number, size)
 
     def _purge(self, order: PurgePrefix) -> int:
         """Removes all objects under a prefix and returns their number."""

@@ -1,17 +1,21 @@
-"""Reclaim (compaction): the oldest segment is deleted, its referenced blocks are rewritten first.
+"""Reclaim (compaction): a segment is deleted, the blocks in it that stay are rewritten first.
 
 One bounded step at a time, on the writer's thread, never in a request:
 
-    choose -> scan some hundred records: the referenced ones are rewritten, rows of the others are deleted -> ...
+    choose -> scan some hundred records: those that stay are rewritten, rows of the others are deleted -> ...
            -> heads of objects that have no blocks left are deleted -> the file is deleted
 
-Segments are chosen by age, and reference bits give a block a second chance (CLOCK). An object that is read all the time
-is rewritten again and again, which costs one sequential copy per turn of the whole tier.
+The pool that gives way (ssd_pools.py) decides the order:
+
+    LRU             the oldest segment; reference bits give a block a second chance (CLOCK). An object that is read all
+                    the time is rewritten again and again, which costs one sequential copy per turn of the whole pool
+    stable share    segments above the threshold, of which nothing is rewritten, and no head is deleted: the next epoch
+                    reads these objects again. A segment with many dead records: all others are rewritten
 
 Invariants:
 - a row is changed only if it still points to the record in the old segment;
 - the copy is written before the row points to it, and the row points elsewhere before the file is deleted;
-- at most half of a segment's bytes is rewritten, so each deleted segment frees space;
+- at most half of the bytes in LRU order is rewritten, so deleted segments free space;
 - a failed rewrite costs the blocks, not the progress.
 """
 
@@ -27,11 +31,14 @@ from forebay.core.events import BlocksEvicted, CorruptionFound, Observe, TierFai
 from forebay.storage.ssd.addressing import OBJECT_ADDRESS
 from forebay.storage.ssd.index import BlockLocation
 from forebay.storage.ssd.index_updates import IndexUpdates
+from forebay.storage.ssd.record import record_size
 from forebay.storage.ssd.record_reads import Corrupt, read_record
 from forebay.storage.ssd.recovery import OpenDirectory
-from forebay.storage.ssd.segment_appender import EncodedRecord, SegmentAppender, encode_record
+from forebay.storage.ssd.segment_appender import EncodedRecord, SegmentAppenders, encode_record
+from forebay.storage.ssd.segment_label import SegmentLabel
 from forebay.storage.ssd.segments import ScannedRecord, SegmentFile, scan_segment
 from forebay.storage.ssd.space_accounting import HEADS_SHARE
+from forebay.storage.ssd.ssd_pools import SsdPools
 from forebay.storage.ssd.write_queue import WriteQueue
 
 RECORDS_AT_ONCE: Final = 256
@@ -46,8 +53,7 @@ class _Victim:
     number: int
     file: SegmentFile | None
     records: Iterator[ScannedRecord]
-    allowance: int
-    """Bytes that may still be rewritten."""
+    label: SegmentLabel
     objects: set[bytes] = field(default_factory=set)
     blocks: int = 0
     size: int = 0
@@ -56,27 +62,40 @@ class _Victim:
 class Reclaim:
     """Reclaims the segments of one directory."""
 
-    def __init__(self, opened: OpenDirectory, appender: SegmentAppender, queue: WriteQueue, observe: Observe) -> None:
+    def __init__(
+        self,
+        opened: OpenDirectory,
+        appenders: SegmentAppenders,
+        pools: SsdPools,
+        queue: WriteQueue,
+        observe: Observe,
+    ) -> None:
         self._index = opened.index
         self._segments = opened.segments
         self._space = opened.space
         self._references = opened.references
-        self._appender = appender
+        self._appenders = appenders
+        self._pools = pools
         self._queue = queue
         self._observe = observe
         self._victim: _Victim | None = None
         self._hand = b""
         self._is_shrinking = False
+        self._allowance = 0
+        """Bytes in LRU order that may still be rewritten. Some of what was not used up is left to the next segment: it
+        may hold one block only."""
 
     @property
     def is_running(self) -> bool:
         """Whether a segment is partly reclaimed."""
         return self._victim is not None
 
-    def step(self) -> bool:
-        """Does one step. Returns False if there was nothing to do. Raises lmdb.Error if the index fails."""
+    def step(self, *, is_full: bool = True) -> bool:
+        """Does one step. Returns False if there was nothing to do. Raises lmdb.Error if the index fails.
+
+        `is_full`: space is needed; else only what is beyond its pool's quota or threshold is reclaimed."""
         if self._victim is None:
-            self._victim = self._choose()
+            self._victim = self._choose(is_full=is_full)
             if self._victim is None:
                 return False
         victim = self._victim
@@ -102,13 +121,16 @@ class Reclaim:
         self._hand = heads[-1] if len(heads) == HEADS_AT_ONCE else b""
         return self._remove_heads([address for address in heads if not self._references.test_and_clear(address)])
 
-    def _choose(self) -> _Victim | None:
+    def _choose(self, *, is_full: bool) -> _Victim | None:
         self._is_shrinking = self._space.is_exceeded
-        for number in self._space.segments():
-            if number == self._appender.current:
-                if not self._is_shrinking or self._space.size_of(number) == 0:
+        for number in self._pools.victims(is_full=is_full):
+            label = self._space.label_of(number)
+            if self._appenders.is_current(number):
+                if not self._is_shrinking and not self._pools.is_epoch(label):
                     continue
-                self._appender.finish()  # all that is left is too much: the current segment goes as well
+                if self._space.size_of(number) == 0:
+                    continue
+                self._appenders.finish(label)  # all that is left is too much: the current segment goes as well
             elif self._segments.has_writer(number):
                 continue
             try:
@@ -117,16 +139,17 @@ class Reclaim:
                 self._observe(TierFailed("ssd", "reclaim", str(error)))
                 file = None
             if file is None:
-                return _Victim(number, None, iter(()), 0)
+                return _Victim(number, None, iter(()), label)
             size = file.size()
-            return _Victim(number, file, scan_segment(file, number, size), size // 2)
+            self._allowance = min(self._allowance, BYTES_AT_ONCE) + size // 2
+            return _Victim(number, file, scan_segment(file, number, size), label)
         return None
 
     def _reclaim_records(self, victim: _Victim, found: list[ScannedRecord]) -> None:
         victim.objects.update(record.address[:OBJECT_ADDRESS] for record in found)
         locations = self._index.locations([record.address for record in found])
         live = [record for record, location in zip(found, locations, strict=True) if location == record.location]
-        rewritten = self._rewrite_referenced(victim, live)
+        rewritten = self._rewrite(victim, live)
         with self._index.write_transaction() as txn:
             updates = IndexUpdates(txn, self._index.tables)
             for record in live:
@@ -135,22 +158,30 @@ class Reclaim:
                     victim.blocks += 1
                     victim.size += record.location.length
 
-    def _rewrite_referenced(self, victim: _Victim, live: list[ScannedRecord]) -> dict[bytes, BlockLocation]:
-        """Appends the referenced records among the live ones again and returns their new locations."""
+    def _stays(self, victim: _Victim, record: ScannedRecord) -> bool:
+        if self._pools.is_epoch(victim.label):
+            return not self._pools.is_above(victim.label)
+        if not self._references.test_and_clear(record.address) or self._is_shrinking:
+            return False
+        size = record_size(record.location.length)
+        if size > self._allowance:
+            return False
+        self._allowance -= size
+        return True
+
+    def _rewrite(self, victim: _Victim, live: list[ScannedRecord]) -> dict[bytes, BlockLocation]:
+        """Appends the records that stay among the live ones again and returns their new locations."""
         addresses: list[bytes] = []
         records: list[EncodedRecord] = []
         for record in live:
-            if not self._references.test_and_clear(record.address) or self._is_shrinking:
-                continue
-            copy = self._copy(victim, record)
-            if copy is not None and copy.size <= victim.allowance:
-                victim.allowance -= copy.size
+            copy = self._copy(victim, record) if self._stays(victim, record) else None
+            if copy is not None:
                 addresses.append(record.address)
                 records.append(copy)
         if not records:
             return {}
         try:
-            return dict(zip(addresses, self._appender.append(records), strict=True))
+            return dict(zip(addresses, self._appenders.append(victim.label, records), strict=True))
         except (OSError, lmdb.Error) as error:
             self._observe(TierFailed("ssd", "reclaim", str(error)))
             return {}
@@ -171,7 +202,8 @@ class Reclaim:
         return None
 
     def _finish(self, victim: _Victim) -> None:
-        for start in range(0, len(objects := list(victim.objects)), HEADS_AT_ONCE):
+        objects = [] if self._pools.is_epoch(victim.label) else list(victim.objects)
+        for start in range(0, len(objects), HEADS_AT_ONCE):
             self._remove_heads(objects[start : start + HEADS_AT_ONCE])
         with self._index.write_transaction() as txn:
             IndexUpdates(txn, self._index.tables).remove_segment(victim.number)

@@ -118,6 +118,8 @@ class SsdOptions:
     """Blocks that may wait to be written."""
     batch_bytes: int = 8 * MIB
     """Bytes that are written at once, without waiting for more."""
+    segment_floor: int = MIB
+    """Bytes of a segment at least, of a capacity that fits several."""
 
 
 @dataclass(slots=True)
@@ -245,7 +247,7 @@ def _open_content(
             check_shared_index(index)
         segments = Segments(directory.segments)
         sizes = {number: size or segments.size(number) for number, size in index.segments().items()}
-        space = SpaceAccounting(capacity, sizes, index.size())
+        space = SpaceAccounting(capacity, sizes, index.size(), index.labels())
         space.set_disk(segments.disk())
         references = ReferenceBits(directory.references)
     except INDEX_ERRORS as error:

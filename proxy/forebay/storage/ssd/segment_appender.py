@@ -1,4 +1,4 @@
-"""The segment that this process appends to: one at a time, sequentially, the next one when it is full.
+"""The segments that this process appends to: for each label one at a time, sequentially, the next one when it is full.
 
 Used by the writer's thread only. What `append` has returned may be indexed: the bytes are in the kernel, and a reader
 in any process sees them. They are not synced; a row that outlives its bytes in a power cut leads to a record that does
@@ -13,6 +13,7 @@ from forebay.core.buffers import Buffer
 from forebay.storage.ssd.index import BlockLocation, Index
 from forebay.storage.ssd.index_updates import IndexUpdates
 from forebay.storage.ssd.record import encode_header, record_size
+from forebay.storage.ssd.segment_label import PLAIN, SegmentLabel
 from forebay.storage.ssd.segments import SegmentFile, Segments
 from forebay.storage.ssd.space_accounting import SpaceAccounting
 
@@ -42,7 +43,9 @@ def encode_record(address: bytes, payload: Buffer) -> EncodedRecord:
 class SegmentAppender:
     """Appends records to one segment after the other."""
 
-    def __init__(self, index: Index, segments: Segments, space: SpaceAccounting) -> None:
+    def __init__(self, index: Index, segments: Segments, space: SpaceAccounting, label: SegmentLabel = PLAIN) -> None:
+        """`label`: of the segments."""
+        self._label = label
         self._index = index
         self._segments = segments
         self._space = space
@@ -102,12 +105,12 @@ class SegmentAppender:
             updates = IndexUpdates(txn, self._index.tables)
             if self._file is not None:
                 updates.finish_segment(self._number, self._offset)
-            number = updates.add_segment()
+            number = updates.add_segment(self._label)
         if self._file is not None:
             self._filled.append(self._file)
         self._file = None
         self._number, self._offset = number, 0
-        self._space.set_size(number, 0)
+        self._space.add(number, self._label)
         self._limit = max(self._space.segment_size, at_least)
         self._file = self._segments.create(number)
 
@@ -129,3 +132,44 @@ class SegmentAppender:
         if self._file is not None:
             self._space.set_size(self._number, self._segments.size(self._number))
         self._file = None
+
+
+class SegmentAppenders:
+    """The appenders of all labels, each made when the first record comes."""
+
+    def __init__(self, index: Index, segments: Segments, space: SpaceAccounting) -> None:
+        self._index = index
+        self._segments = segments
+        self._space = space
+        self._by_label: dict[SegmentLabel, SegmentAppender] = {}
+
+    def append(self, label: SegmentLabel, records: Sequence[EncodedRecord]) -> list[BlockLocation]:
+        """Writes the records to a segment with this label; see SegmentAppender."""
+        appender = self._by_label.get(label)
+        if appender is None:
+            appender = SegmentAppender(self._index, self._segments, self._space, label)
+            self._by_label[label] = appender
+        return appender.append(records)
+
+    def is_current(self, number: int) -> bool:
+        """Returns whether a segment is being appended to."""
+        return any(appender.current == number for appender in self._by_label.values())
+
+    def labels(self) -> list[SegmentLabel]:
+        """Returns the labels of the segments that are being appended to."""
+        return [label for label, appender in self._by_label.items() if appender.current is not None]
+
+    def finish(self, label: SegmentLabel) -> None:
+        """Ends the current segment with a label. Raises lmdb.Error."""
+        if (appender := self._by_label.get(label)) is not None:
+            appender.finish()
+
+    def finish_all(self) -> None:
+        """Ends all current segments. Raises lmdb.Error."""
+        for appender in self._by_label.values():
+            appender.finish()
+
+    def release_filled(self) -> None:
+        """Unlocks the segments that were filled."""
+        for appender in self._by_label.values():
+            appender.release_filled()

@@ -21,9 +21,10 @@ from typing import Final, NamedTuple, Self, TypeVar
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
-from forebay.core.events import AdmissionThrottled, CorruptionFound, Observe, TierFailed, unobserved
+from forebay.core.events import AdmissionRefused, AdmissionThrottled, CorruptionFound, Observe, TierFailed, unobserved
 from forebay.core.heads import NEVER_VALIDATED, Head
 from forebay.core.names import BlockId, Generation, ObjectName
+from forebay.policy.pools import Pool
 from forebay.storage.cache_origin import CacheOrigins
 from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.addressing import GENERATION
@@ -33,7 +34,9 @@ from forebay.storage.ssd.index import INDEX_ERRORS
 from forebay.storage.ssd.listing_keys import listing_prefix
 from forebay.storage.ssd.record import MAX_LENGTH, record_size
 from forebay.storage.ssd.recovery import OpenDirectory, SsdOptions, close_directory, open_directory
+from forebay.storage.ssd.segment_use import SegmentUse
 from forebay.storage.ssd.space_accounting import BLOCK_SHARE, DiskSpace
+from forebay.storage.ssd.ssd_pools import PoolBytes, SsdPools
 from forebay.storage.ssd.ssd_writer import SsdWriter
 from forebay.storage.ssd.verified_extents import VerifiedExtent
 from forebay.storage.ssd.write_queue import (
@@ -79,9 +82,12 @@ class SsdTier:
         self._references = opened.references
         self._addressing = opened.addressing
         self._space = opened.space
+        self._space.segment_floor = options.segment_floor
         self._queue = WriteQueue(options.queue_bytes, options.batch_bytes)
         self._blocks = BlockReader(opened, self._queue, observe, clock)
-        self._writer = SsdWriter(opened, self._queue, observe)
+        use = SegmentUse(opened.segments, opened.references)
+        self._pools = SsdPools(opened.index, opened.space, clock, use.was_read)
+        self._writer = SsdWriter(opened, self._queue, self._pools, observe)
         self._is_closed = False
         self._pool = ThreadPoolExecutor(READING_THREADS, thread_name_prefix="forebay-ssd-read")
         self._thread = Thread(target=self._writer.run, name="forebay-ssd-write", daemon=True)
@@ -152,9 +158,9 @@ class SsdTier:
             self._blocks.report_failure("has", error)
             return False
 
-    def admit(self, block: BlockId, buffer: Buffer) -> bool:
-        """Queues a block, whole, to be written. Returns False if it is refused: it is large for the tier, the queue is
-        full, or the tier pauses after a failure."""
+    def admit(self, block: BlockId, buffer: Buffer, pool: Pool | None = None) -> bool:
+        """Queues a block, whole, to be written. Returns False if it is refused: it is large for the tier, not part of
+        what its pool keeps, the queue is full, or the tier pauses after a failure."""
         size = len(buffer)
         if self.is_off or not 0 < size <= MAX_LENGTH or len(block.generation) != GENERATION:
             return False
@@ -163,7 +169,12 @@ class SsdTier:
                 self._observe(TierFailed("ssd", "write", "the file system has no space left for a block"))
             self._observe(AdmissionThrottled("ssd", size))
             return False
-        order = AdmitBlock(self._addressing.block_address(block), buffer)
+        address = self._addressing.block_address(block)
+        label = self._pools.label_of(block, address, pool)
+        if not self._pools.admits(label, record_size(size)):
+            self._observe(AdmissionRefused("ssd", size))
+            return False
+        order = AdmitBlock(address, buffer, label)
         if not self._writer.is_paused and self._queue.offer(order):
             return True
         self._observe(AdmissionThrottled("ssd", size))
@@ -227,7 +238,7 @@ class SsdTier:
         other admissions may keep it busy."""
         for _ in range(SETTLE_ROUNDS):
             await self.flush()  # a step of reclaim follows each batch
-            if not self._space.is_reclaim_due:
+            if not (self._space.is_reclaim_due or self._pools.has_excess()):
                 break
 
     # Size, listings, end
@@ -251,6 +262,10 @@ class SsdTier:
             except INDEX_ERRORS as error:
                 self._blocks.report_failure("occupancy", error)
         return Occupancy(self._space.capacity, self._space.used, blocks, heads)
+
+    def pools(self) -> list[PoolBytes]:
+        """Returns the bytes of each pool; of the objects without one under an empty name."""
+        return self._pools.stats()
 
     async def cached_bytes(self, name: ObjectName, head: Head) -> int:
         """Returns the bytes of the blocks that `head` names."""

@@ -15,15 +15,17 @@ from typing import Final
 
 import lmdb
 
-from forebay.core.events import AdmissionThrottled, BlockAdmitted, Observe, TierFailed
+from forebay.core.events import AdmissionRefused, AdmissionThrottled, BlockAdmitted, Observe, TierFailed
 from forebay.storage.ssd.index import DAMAGE, INDEX_ERRORS, BlockLocation
 from forebay.storage.ssd.index_check import check_shared_index
 from forebay.storage.ssd.index_updates import OrderCommit
 from forebay.storage.ssd.reclaim import Reclaim
 from forebay.storage.ssd.record import record_size
 from forebay.storage.ssd.recovery import OpenDirectory
-from forebay.storage.ssd.segment_appender import SegmentAppender, encode_record
+from forebay.storage.ssd.segment_appender import SegmentAppenders, encode_record
+from forebay.storage.ssd.segment_label import PLAIN, SegmentLabel
 from forebay.storage.ssd.segment_rescan import SegmentRescan
+from forebay.storage.ssd.ssd_pools import SsdPools
 from forebay.storage.ssd.write_queue import (
     AdmitBlock,
     DropBlock,
@@ -44,7 +46,7 @@ LONGEST_PAUSE: Final = 60.0
 class SsdWriter:
     """Changes one open directory. `run` is the thread; `is_paused` may be read from any thread."""
 
-    def __init__(self, opened: OpenDirectory, queue: WriteQueue, observe: Observe) -> None:
+    def __init__(self, opened: OpenDirectory, queue: WriteQueue, pools: SsdPools, observe: Observe) -> None:
         self._opened = opened
         self._directory = opened.directory
         self._index = opened.index
@@ -53,9 +55,10 @@ class SsdWriter:
         self._references = opened.references
         self._queue = queue
         self._observe = observe
-        self._orders = OrderCommit(opened.index, opened.addressing, opened.state.trusted_from)
-        self._appender = SegmentAppender(opened.index, opened.segments, opened.space)
-        self._reclaim = Reclaim(opened, self._appender, queue, observe)
+        self._pools = pools
+        self._orders = OrderCommit(opened.index, opened.addressing, opened.state.trusted_from, opened.space.add_dead)
+        self._appenders = SegmentAppenders(opened.index, opened.segments, opened.space)
+        self._reclaim = Reclaim(opened, self._appenders, pools, queue, observe)
         self._rescan = SegmentRescan(opened.index, opened.segments)
         self._pause = FIRST_PAUSE
         self._resume_at = 0.0
@@ -91,7 +94,7 @@ class SsdWriter:
                 if orders and not self._references.is_disowned:
                     self._carry_out(orders, removed)
             finally:
-                self._appender.release_filled()
+                self._appenders.release_filled()
                 self._queue.settle(orders, removed)
             is_busy = self._tidy()
         self._attempt("close", self._finish)
@@ -115,12 +118,19 @@ class SsdWriter:
 
     def _append(self, admissions: list[AdmitBlock]) -> dict[bytes, BlockLocation]:
         """Writes the blocks and returns their locations: none if that failed. Heads and removals go on without them."""
+        by_label: dict[SegmentLabel, list[AdmitBlock]] = {}
+        for order in admissions:
+            by_label.setdefault(order.label, []).append(order)
+        locations: dict[bytes, BlockLocation] = {}
         try:
-            locations = self._appender.append([encode_record(order.address, order.buffer) for order in admissions])
+            self._pools.record_new()
+            for label, orders in by_label.items():
+                found = self._appenders.append(label, [encode_record(order.address, order.buffer) for order in orders])
+                locations.update(zip((order.address for order in orders), found, strict=True))
         except (OSError, *INDEX_ERRORS) as error:
             self._fail("write", error)
             return {}
-        return {order.address: location for order, location in zip(admissions, locations, strict=True)}
+        return locations
 
     def _select_admissions(self, orders: list[WriteOrder]) -> list[AdmitBlock]:
         """Returns the admissions that are to be written: of blocks that are not there, as far as there is space. A
@@ -135,6 +145,7 @@ class SsdWriter:
             for order, location in zip(offered.values(), present, strict=True)
             if location is None or (order.address, location) in dropped
         ]
+        selected = self._belonging(selected)
         # A batch must not turn over a large share of a tiny tier: the rest would only displace the first of it.
         size, share = 0, self._space.largest_record
         for nth, order in enumerate(selected):
@@ -150,6 +161,28 @@ class SsdWriter:
             return selected
         self._throttle(selected)
         return []
+
+    def _belonging(self, admissions: list[AdmitBlock]) -> list[AdmitBlock]:
+        """Returns the admissions for which their pools have room: more of them were queued than was known then."""
+        if all(order.label == PLAIN for order in admissions):
+            return admissions
+        if any(self._pools.is_marginal(order.label) for order in admissions):
+            self._measure_again()
+        self._pools.measure()
+        while self._pools.is_over_quota() and not self._queue.is_urgent and self._directory.elect():
+            if not self._reclaim.step(is_full=False):
+                break
+            self._pools.measure()
+        planned: dict[bytes, int] = {}
+        belonging: list[AdmitBlock] = []
+        for order in admissions:
+            size, before = record_size(len(order.buffer)), planned.get(order.label.pool, 0)
+            if self._pools.has_room_for(order.label, size, before):
+                planned[order.label.pool] = before + size
+                belonging.append(order)
+            else:
+                self._observe(AdmissionRefused("ssd", len(order.buffer)))
+        return belonging
 
     def _throttle(self, orders: list[AdmitBlock]) -> None:
         for order in orders:
@@ -203,19 +236,33 @@ class SsdWriter:
             if self._directory.elect():
                 is_busy = self._attempt("sweep", self._sweep)
                 is_busy = self._attempt("reclaim", self._reclaim_some) or is_busy
+                is_busy = self._attempt("reclaim", self._pools.raise_thresholds) or is_busy
                 is_busy = self._attempt("rescan", self._rescan.step) or is_busy
         return is_busy
 
     def _measure(self) -> bool:
         """Updates the space accounting from the index."""
         self._space.index_bytes = self._index.size()
-        if not self._directory.is_exclusive and time.monotonic() >= self._measure_at:
-            # Other writers add segments as well; their unfinished ones are as long as their files.
-            rows = self._index.segments()
-            self._measure_at = time.monotonic() + min(IDLE_SECONDS, len(rows) * PAUSE_PER_SEGMENT)
-            self._space.replace({number: size or self._segments.size(number) for number, size in rows.items()})
+        if time.monotonic() >= self._measure_at:
+            self._measure_again()
+        self._pools.measure()
         self._space.set_disk(self._segments.disk())
         return False
+
+    def _measure_again(self) -> None:
+        """Rereads the sizes of segments: other writers add segments as well. Their unfinished ones are as long as their
+        files. Ends the own ones that another process has put above a threshold."""
+        if self._directory.is_exclusive:
+            return
+        rows = self._index.segments()
+        self._measure_at = time.monotonic() + min(IDLE_SECONDS, len(rows) * PAUSE_PER_SEGMENT)
+        sizes = {number: size or self._segments.size(number) for number, size in rows.items()}
+        self._space.replace(sizes, self._index.labels())
+        self._pools.read_rows()
+        for label in self._appenders.labels():
+            if self._pools.is_above(label):
+                self._appenders.finish(label)
+                self._appenders.release_filled()
 
     def _sweep(self) -> bool:
         """Deletes what a crash or a discarding left behind."""
@@ -231,11 +278,12 @@ class SsdWriter:
 
     def _reclaim_some(self) -> bool:
         is_busy = self._reclaim.sweep_heads() and self._space.is_reclaim_due
-        if self._space.is_reclaim_due or self._reclaim.is_running or self._reclaim_one:
+        is_full = self._space.is_reclaim_due or self._reclaim_one
+        if is_full or self._reclaim.is_running or self._pools.has_excess():
             self._reclaim_one = False
-            is_busy = self._reclaim.step() or is_busy
+            is_busy = self._reclaim.step(is_full=is_full) or is_busy
         return is_busy
 
     def _finish(self) -> bool:
-        self._appender.finish()
+        self._appenders.finish_all()
         return False

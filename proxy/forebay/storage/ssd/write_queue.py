@@ -21,6 +21,7 @@ from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName
 from forebay.storage.ssd.addressing import OBJECT_ADDRESS
 from forebay.storage.ssd.index import BlockLocation
+from forebay.storage.ssd.segment_label import PLAIN, SegmentLabel
 
 MAX_HEADS: Final = 32768
 ORDER_OVERHEAD: Final = 512  # what waits beside a small block's bytes: its order, its address, its buffer's own header
@@ -36,6 +37,8 @@ class AdmitBlock:
 
     address: bytes
     buffer: Buffer
+    label: SegmentLabel = PLAIN
+    """Of the segment that it belongs in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,49 @@
+"""The stable share: which blocks of a set stay in a tier that is smaller than the set.
+
+A set that is read once an epoch, each time in another order, is hit at most by the share of it that the tier holds, and
+by exactly that if the same blocks stay. So each block has a priority, a hash of its address, and the blocks with the
+lowest ones stay:
+
+    0 ................................... threshold ........... 2^64        priorities
+    └─ bands, from the last to the first ─┘│marginal│ not admitted
+
+Priorities are cut into bands, 2^fineness for each halving. The band just below the threshold is the marginal one:
+
+    below it     admitted always; if there is no space, the marginal band gives way, and the threshold falls by it
+    marginal     admitted while there is space, and is what makes the share fill the tier exactly
+    above        not admitted. After some refusals in a row all that is below must be there: if there still is space,
+                 the threshold rises by a band
+
+So the share needs no knowledge of the set's size: it falls as more of the set is seen, each time by dropping what a
+smaller share would not have. After the set was seen once, nothing is admitted or dropped any more.
+
+The hash is keyed by the caller, so nobody can choose what stays. The blocks of one object follow each other by the
+golden ratio: any number of them is spread evenly, so the same share of each object stays.
+"""
+
+from typing import Final
+
+_BITS: Final = 64
+_MASK: Final = (1 << _BITS) - 1
+_GOLDEN: Final = 0x9E3779B97F4A7C15
+OCTAVES: Final = 8
+"""Halvings that are cut into bands. What is below all of them is one band: a share of less than 1/256 of a set."""
+
+
+REFUSALS: Final = 32
+"""Blocks refused in a row, without one below the threshold among them, after which the set counts as seen. With a share
+of a fifth of a set that is seen for the first time, that happens once in a thousand times."""
+
+
+def block_priority(seed: int, number: int) -> int:
+    """Returns the priority of a block of the object whose address hashes to `seed`: 64 bits. The lowest stay."""
+    return (seed + number * _GOLDEN) & _MASK
+
+
+def band_of(priority: int, fineness: int) -> int:
+    """Returns the band of a priority. Band 0 has the highest priorities, and is the first to go."""
+    octave = _BITS - priority.bit_length()
+    if octave >= OCTAVES:
+        return OCTAVES << fineness
+    within = priority >> (_BITS - 1 - octave - fineness) & ((1 << fineness) - 1)
+    return (octave + 1 << fineness) - 1 - within
