@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from forebay_client import __version__
 from forebay_client.admin_client import AdminClient, AdminError, api_path
+from forebay_client.advise_command import run_advise
 from forebay_client.argument_types import interval, location, positive
 from forebay_client.command_context import CommandContext
 from forebay_client.datasets_command import run_datasets
@@ -157,6 +158,10 @@ def _ls(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -
 
 def _datasets(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
     return run_datasets(admin, context, as_json=args.json)
+
+
+def _advise(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    return run_advise(admin, context, args.data_set, as_json=args.json)
 
 
 def _explain(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
@@ -307,6 +312,11 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
         ),
     ),
     "datasets": ClientCommand(_datasets, "List the data sets: their size, what is cached of them, and their epochs."),
+    "advise": ClientCommand(
+        _advise,
+        "Say what other tiers and the other eviction would give each data set, and what to set.",
+        (("data_set", {"nargs": "?", "metavar": "DATA-SET", "help": "one of them, by its name"}),),
+    ),
     "explain": ClientCommand(
         _explain,
         "Say what the configuration decides for an object, what is cached of it, and what a read would do now.",

@@ -7,7 +7,6 @@ from forebay_client.command_context import CommandContext, ScreenLine
 from forebay_client.human_format import (
     escape_unprintable,
     format_count,
-    format_duration,
     format_share,
     format_size,
 )
@@ -18,14 +17,12 @@ DATA_SETS = (
     Column("SIZE", right=True),
     Column("MEMORY", right=True),
     Column("SSD", right=True),
-    Column("PINNED", right=True),
     Column("QUOTA", right=True),
     Column("KEEP"),
     Column("READS/S", right=True),
     Column("EPOCH", right=True),
     Column("HITS", right=True),
     Column("BEFORE", right=True),
-    Column("LEAD", right=True),
     Column("DATA SET"),
 )
 
@@ -49,20 +46,18 @@ def data_sets_table(rows: Sequence[JsonObject]) -> Iterator[ScreenLine]:
 
 
 def _cells(row: JsonObject) -> tuple[str, ...]:
-    last, lead = row["last_epoch"], row["plan_lead_seconds"]
+    last = row["last_epoch"]
     return (
         format_count(row["objects"]),
         format_size(row["size"]),
         _size(row["memory"]),
         _size(row["ssd"]),
-        _size(row["pinned"]),
         _size(row["quota"]),
         row["eviction"],
         format_count(row["reads_per_second"]),
         format_count(row["epoch"]["number"]),
         format_share(row["epoch"]["hit_share"]),
         "-" if last is None else format_share(last["hit_share"]),
-        "-" if lead is None else format_duration(lead),
         escape_unprintable(row["name"]),
     )
 

@@ -30,6 +30,7 @@ CALLS = {
     "purge": ("s3://b",),
     "recordings": (),
     "datasets": (),
+    "advise": (),
     "explain": ("s3://b/key", "--key", "trainer"),
     "resize": ("--memory", "1GiB"),
     "reload": (),
@@ -264,14 +265,33 @@ def test_top_takes_the_whole_terminal(control: FakeControl) -> None:
 
 def test_datasets(forebay: Typist, control: FakeControl) -> None:
     assert forebay.type("datasets").out.splitlines() == [
-        "  OBJECTS     SIZE   MEMORY     SSD   PINNED    QUOTA  KEEP   READS/S  EPOCH   HITS  BEFORE  LEAD  DATA SET",
-        "1,281,167  148 GiB  3.0 GiB  71 GiB  2.0 GiB  200 GiB  epoch    5,120      3  49.9%   50.1%   2 s  imagenet",
-        "       12  3.0 GiB        -       -        -        -  lru          0      1   0.0%       -     -  ckpts/**",
+        "  OBJECTS     SIZE   MEMORY     SSD    QUOTA  KEEP   READS/S  EPOCH   HITS  BEFORE  DATA SET",
+        "1,281,167  148 GiB  3.0 GiB  71 GiB  200 GiB  epoch    5,120      3  49.9%   50.1%  imagenet",
+        "       12  3.0 GiB        -       -        -  lru          0      1   0.0%       -  ckpts/**",
     ]
     assert [row["name"] for row in rows(forebay.type("datasets", "--json"))] == ["imagenet", "ckpts/**"]
     control.sets = ()
     typed = forebay.type("datasets")
     assert (typed.code, typed.err) == (0, "No object was read under a rule since Forebay was started.\n")
+
+
+def test_advise(forebay: Typist) -> None:
+    imagenet = [
+        "imagenet",
+        "TIERS  LRU KEEPS    HITS  EPOCH KEEPS    HITS",
+        " 0.5x     35 GiB    3.1%       37 GiB   25.0%",
+        "   1x     70 GiB   13.5%       74 GiB   50.0%",
+        "   2x    140 GiB   78.0%      148 GiB  100.0%",
+        "   4x    280 GiB  100.0%      296 GiB  100.0%",
+        "The set has 148 GiB, the tiers keep 70 GiB.",
+        'Set eviction = "epoch": it hits 50 % of what is read again, 36 % more than lru.',
+        "Tiers 2 times as large hit 100 %.",
+    ]
+    assert forebay.type("advise").out.splitlines() == [*imagenet, "ckpts/**", "Nothing can be said yet."]
+    assert forebay.type("advise", "imagenet").out.splitlines() == imagenet
+    assert [row["eviction"] for row in rows(forebay.type("advise", "--json"))] == ["epoch", None]
+    typed = forebay.type("advise", "none")
+    assert (typed.code, typed.err) == (1, "No object of none was read.\n")
 
 
 def test_jobs(forebay: Typist) -> None:

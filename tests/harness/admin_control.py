@@ -26,7 +26,14 @@ from forebay.server.admin.admin_schema import (
     Resized,
     WarmFailure,
 )
-from forebay.server.admin.data_set_schema import DataSetList, DataSetStats, EpochStats
+from forebay.server.admin.data_set_schema import (
+    AdviceList,
+    DataSetAdvice,
+    DataSetList,
+    DataSetStats,
+    EpochStats,
+    HitOutlook,
+)
 from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.recording_schema import (
@@ -112,15 +119,12 @@ def sample_data_sets() -> tuple[DataSetStats, ...]:
             size=148 * GIB,
             memory=3 * GIB,
             ssd=71 * GIB,
-            pinned=2 * GIB,
             reads=3_500_000,
             sent=400 * GIB,
             hit_share=0.31,
             reads_per_second=5120.4,
             epoch=EpochStats(3, 900_000, 104 * GIB, 0.499, 104 * GIB),
             last_epoch=EpochStats(2, 1_281_000, 148 * GIB, 0.5012, 148 * GIB),
-            plan_lead_size=512 * MIB,
-            plan_lead_seconds=2.4,
         ),
         DataSetStats(
             name="ckpts/**",
@@ -130,16 +134,38 @@ def sample_data_sets() -> tuple[DataSetStats, ...]:
             size=3 * GIB,
             memory=None,
             ssd=None,
-            pinned=None,
             reads=12,
             sent=3 * GIB,
             hit_share=0.0,
             reads_per_second=0.0,
             epoch=EpochStats(1, 12, 3 * GIB, 0.0, 3 * GIB),
             last_epoch=None,
-            plan_lead_size=None,
-            plan_lead_seconds=None,
         ),
+    )
+
+
+def sample_advice() -> tuple[DataSetAdvice, ...]:
+    return (
+        DataSetAdvice(
+            "imagenet",
+            size=148 * GIB,
+            current="lru",
+            outlooks=(
+                HitOutlook(0.5, 35 * GIB, 0.031, 37 * GIB, 0.25),
+                HitOutlook(1.0, 70 * GIB, 0.135, 74 * GIB, 0.5),
+                HitOutlook(2.0, 140 * GIB, 0.78, 148 * GIB, 1.0),
+                HitOutlook(4.0, 280 * GIB, 1.0, 296 * GIB, 1.0),
+            ),
+            eviction="epoch",
+            quota=None,
+            factor=2.0,
+            reasons=(
+                "The set has 148 GiB, the tiers keep 70 GiB.",
+                'Set eviction = "epoch": it hits 50 % of what is read again, 36 % more than lru.',
+                "Tiers 2 times as large hit 100 %.",
+            ),
+        ),
+        DataSetAdvice("ckpts/**", 3 * GIB, "lru", (), None, None, None, ("Nothing can be said yet.",)),
     )
 
 
@@ -152,6 +178,7 @@ class FakeControl:
     effective: Document = field(default_factory=lambda: {"server": {"listen": "127.0.0.1:9000"}})
     has_file: bool = True
     objects: list[CacheEntry] = field(default_factory=list)
+    advised: tuple[DataSetAdvice, ...] = field(default_factory=sample_advice)
     sets: tuple[DataSetStats, ...] = field(default_factory=sample_data_sets)
     tiers: dict[TierName, int] = field(default_factory=lambda: {"memory": 4 * GIB})
     steps: int = 3
@@ -262,6 +289,10 @@ class FakeControl:
         self._note("job_failures", job_id, after, limit)
         page = self.failing[after : after + limit]
         return FailurePage(page, str(after + limit) if len(page) == limit else None) if job_id in self.running else None
+
+    async def advice(self) -> AdviceList:
+        self._note("advice")
+        return AdviceList(self.advised)
 
     async def jobs(self) -> JobList:
         self._note("jobs")

@@ -52,6 +52,18 @@ def test_an_object_counts_as_the_data_set_that_rules_name() -> None:
     assert {"imagenet", "data", "logs/**"} <= rules.data_sets
 
 
+def test_what_shares_a_pool_counts_as_one_data_set() -> None:
+    rules = Rules([Rule("a/index/**", block=MIB), Rule("a/**", eviction="epoch"), Rule("b/**", name="b", quota=MIB)])
+    assert [rules.decide(ObjectName(bucket, "index/1")).rule for bucket in "abc"] == ["a/**", "b", "default"]
+    a, b = rules.pool_of("a/**"), rules.pool_of("b")
+    assert a is not None
+    assert b is not None
+    assert (a.name, a.eviction, b.name, b.quota) == ("a/**", "epoch", "b/**", MIB)
+    assert rules.pool_of("default") is None
+    assert [rules.data_set_of(pool) for pool in ("a/**", "b/**", "gone/**")] == ["a/**", "b", "gone/**"]
+    assert Rules([Rule("b/**", name="b", quota=MIB)]).pool_of("b") == b
+
+
 def test_no_rule_has_a_resource_of_forebays_own_cached() -> None:
     rules = Rules([Rule("**", accelerate=True, freshness=Immutable())])
     assert not rules.decide(ObjectName("b", ".forebay/plans/a")).accelerate

@@ -1,7 +1,7 @@
 """What to set for a data set, by what was read of it."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -9,7 +9,11 @@ from forebay.policy.reuse_distance import ReuseCurve, ReuseSample, unit_hash
 from forebay.policy.tier_advice import FACTORS, TierSpace, advise, outlooks
 
 MIB = 1 << 20
-SPACE = TierSpace(500 * MIB, 500 * MIB)
+
+
+def of(size: int) -> Callable[[float], TierSpace]:
+    """Tiers that keep `size` MiB, at each factor."""
+    return lambda factor: TierSpace(round(size * factor) * MIB, round(size * factor) * MIB)
 
 
 def curve_of(reads: Iterable[int], size: int = MIB) -> ReuseCurve:
@@ -25,7 +29,7 @@ def shuffled(units: int, epochs: int = 4) -> Iterable[int]:
 
 
 def test_a_set_read_in_new_orders_that_does_not_fit_wants_epoch() -> None:
-    advice = advise(curve_of(shuffled(1000)), SPACE, "lru")
+    advice = advise(curve_of(shuffled(1000)), of(500), "lru")
     assert (advice.eviction, advice.quota, advice.factor) == ("epoch", None, 2.0)
     assert [row.factor for row in advice.outlooks] == list(FACTORS)
     assert [row.epoch for row in advice.outlooks] == [0.25, 0.5, 1.0, 1.0]
@@ -34,19 +38,14 @@ def test_a_set_read_in_new_orders_that_does_not_fit_wants_epoch() -> None:
 
 
 def test_the_same_order_each_epoch_is_worth_nothing_under_lru() -> None:
-    advice = advise(curve_of(unit for _ in range(3) for unit in range(1000)), TierSpace(800 * MIB, 800 * MIB), "lru")
+    advice = advise(curve_of(unit for _ in range(3) for unit in range(1000)), of(800), "lru")
     assert advice.eviction == "epoch"
     assert advice.outlooks[1].lru == 0
-    assert (
-        advise(
-            curve_of(unit for _ in range(3) for unit in range(1000)), TierSpace(800 * MIB, 800 * MIB), "epoch"
-        ).eviction
-        == "epoch"
-    )
+    assert advise(curve_of(unit for _ in range(3) for unit in range(1000)), of(800), "epoch").eviction == "epoch"
 
 
 def test_a_set_that_fits_is_left_alone_and_leaves_space() -> None:
-    advice = advise(curve_of(shuffled(400)), SPACE.times(2), "lru")
+    advice = advise(curve_of(shuffled(400)), of(1000), "lru")
     assert (advice.eviction, advice.quota, advice.factor) == ("lru", 440 * MIB, None)
     assert "Larger tiers gain nothing." in advice.reasons
 
@@ -54,27 +53,32 @@ def test_a_set_that_fits_is_left_alone_and_leaves_space() -> None:
 def test_hot_objects_want_lru() -> None:
     order = random.Random(1)
     reads = [*range(2000), *(min(int(order.paretovariate(1.0)), 1999) for _ in range(30_000))]
-    advice = advise(curve_of(reads), SPACE.times(0.4), "epoch")
+    advice = advise(curve_of(reads), of(200), "epoch")
     assert (advice.eviction, advice.outlooks[1].epoch) == ("lru", 0.1)
     assert advice.outlooks[1].lru > 0.8
 
 
 def test_a_tier_far_too_small_is_said_to_be() -> None:
-    advice = advise(curve_of(shuffled(1000)), SPACE.times(0.2), "epoch")
+    advice = advise(curve_of(shuffled(1000)), of(100), "epoch")
     assert (advice.eviction, advice.factor) == ("epoch", None)
     assert "Even 4 times the tiers hit only 40 %." in advice.reasons
 
 
 def test_nothing_is_said_before_the_second_epoch() -> None:
     for reads in ([], range(1000), [*range(1000), *range(500)]):
-        advice = advise(curve_of(reads), SPACE, "lru")
+        advice = advise(curve_of(reads), of(500), "lru")
         assert (advice.outlooks, advice.eviction) == ((), None)
         assert advice.reasons[0].startswith("Nothing can be said before the second epoch")
 
 
-def test_outlooks_of_any_sizes() -> None:
-    curve = curve_of(shuffled(100))
-    assert [row.space for row in outlooks(curve, TierSpace(1000, 2000), (0.25, 3.0))] == [
-        TierSpace(250, 500),
-        TierSpace(3000, 6000),
+def test_memory_that_the_ssd_has_too_counts_once_under_lru() -> None:
+    rows = outlooks(
+        curve_of(shuffled(100)), lambda factor: TierSpace(round(40 * factor) * MIB, round(50 * factor) * MIB)
+    )
+    assert [(row.space.of("lru") >> 20, row.space.of("epoch") >> 20) for row in rows] == [
+        (20, 25),
+        (40, 50),
+        (80, 100),
+        (160, 200),
     ]
+    assert [row.epoch for row in rows] == [0.25, 0.5, 1.0, 1.0]

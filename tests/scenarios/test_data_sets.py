@@ -93,3 +93,21 @@ async def test_a_node_shows_the_reads_of_all_workers(tmp_path: Path) -> None:
         [train] = await data_sets(node.admin, lambda sets: [each["reads"] for each in sets] == [3 * OBJECTS])
     assert (train["name"], train["objects"], train["epoch"]["number"]) == ("train", OBJECTS, 3)
     assert train["last_epoch"]["hit_share"] > 0.9
+
+
+async def test_what_the_tiers_keep_of_a_data_set(tmp_path: Path) -> None:
+    """A set of 1.2 MB, of which 1 MB of memory keeps a share; and after a restart, before anybody has read."""
+    rules = RULES.replace('name = "train"', 'name = "train"\neviction = "epoch"\nquota = "4MiB"')
+    settings = {"memory": "1000000", "ssd": "8MiB", "rest": rules}
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, **settings) as rig:
+        fill(origin)
+        client = rig.client()
+        await read_epochs(2, lambda path: client.request("GET", path))
+        await rig.parts.tiers.flush()
+        [train] = await data_sets(rig.admin, lambda sets: [each["reads"] for each in sets] == [2 * OBJECTS])
+        assert (train["eviction"], train["quota"]) == ("epoch", 4 << 20)
+        assert OBJECTS * SIZE <= train["ssd"] < 1.1 * OBJECTS * SIZE
+        assert train["memory"] == 0  # what the SSD has, memory needs not keep
+        await rig.restart()
+        [kept] = await data_sets(rig.admin, lambda sets: len(sets) == 1)
+        assert (kept["name"], kept["reads"], kept["ssd"]) == ("data/train/**", 0, train["ssd"])

@@ -9,7 +9,7 @@ from typing import Final
 _TESTS: Final = """
 client/test_commands.py                  client/argument_types client/command_context client/stats_screen
 client/test_commands.py                  client/text_tables client/top_command client/jobs_command client/ls_command
-client/test_commands.py                  client/datasets_command
+client/test_commands.py                  client/datasets_command client/advise_command
 client/test_main_process.py              client/deferred_interrupts client/proxy_commands main
 client/test_warm_command.py              client/job_report client/key_files client/progress_display
 docs/test_cli_page.py                    client/argument_parser
@@ -25,6 +25,7 @@ docs/test_metrics_page.py                core/events server/telemetry/metric_tab
 fetch/test_ordered_body.py               core/buffers core/byte_ranges fetch/fetch_request
 metadata/test_object_heads.py            core/heads
 metadata/test_permissions.py             origin/origin_identity
+scenarios/test_advice.py                 server/admin/advice_rows
 scenarios/test_data_sets.py              server/admin/data_set_rows server/admin/data_set_schema
 request/test_gateway.py                  protocol/exchange
 scenarios/test_cors.py                   request/cors_reply

@@ -59,7 +59,7 @@ class Decision:
     """What bounds its space in the tiers; None: it shares that of all objects without one, in LRU order."""
     rule: str
     """The data set that it counts as, a label of metrics: the first name that a rule gives it, else the path of the
-    first rule that matches, "default" if none does."""
+    rule that makes its pool, else that of the first rule that matches, "default" if none does."""
     track: str
     """`rule`, if its reads are recorded or may follow a recording; else empty."""
 
@@ -112,6 +112,18 @@ class Rules:
         """Whether a rule has reads recorded, or recordings followed."""
         return any(rule.record or rule.follow for rule in self._rules)
 
+    def pool_of(self, data_set: str) -> Pool | None:
+        """The pool of a data set, by the objects decided so far, else by its own rules; None if it has none."""
+        for decision in self._decisions.values():
+            if decision.rule == data_set:
+                return decision.pool
+        return self._combine(rule for rule in self._rules if data_set in {rule.name, rule.path}).pool
+
+    def data_set_of(self, pool: str) -> str:
+        """The data set that has a pool, by the objects decided so far; else it is named as the pool is."""
+        decided = (each.rule for each in self._decisions.values() if each.pool is not None and each.pool.name == pool)
+        return next(decided, pool)
+
     def decide(self, name: ObjectName) -> Decision:
         """The decision for an object. One of Forebay's own resources is never cached, whatever the rules say."""
         if is_reserved(name.key):
@@ -134,7 +146,7 @@ class Rules:
 
     def _combine(self, matching: Iterable[Rule]) -> Decision:
         rules = list(matching)
-        decision = replace(self._defaults, rule=_data_set(rules, self._defaults.rule))
+        decision = self._defaults
         pool = ""
         # From the last rule to the first, so that the first overrides.
         for rule in reversed(rules):
@@ -142,17 +154,20 @@ class Rules:
             if "eviction" in chosen or "quota" in chosen:
                 pool = rule.path
             decision = replace(decision, **chosen)
-        if decision.record or decision.follow:
-            decision = replace(decision, track=decision.rule)
         if decision.eviction == "epoch" or decision.quota is not None:
             decision = replace(decision, pool=Pool(pool, decision.eviction, decision.quota))
+        decision = replace(decision, rule=_data_set(rules, decision))
+        if decision.record or decision.follow:
+            decision = replace(decision, track=decision.rule)
         return decision if decision.write == "through" else replace(decision, warm_on_write=False)
 
 
 _RULE_FIELDS: Final = tuple(field.name for field in fields(Rule) if field.name not in {"path", "name"})
 
 
-def _data_set(matching: Sequence[Rule], default: str) -> str:
+def _data_set(matching: Sequence[Rule], decision: Decision) -> str:
+    """The name of the data set: see Decision.rule."""
     names = [rule.name for rule in matching if rule.name is not None]
+    pools = [decision.pool.name] if decision.pool is not None else []
     paths = [rule.path for rule in matching]
-    return [*names, *paths, default][0]
+    return [*names, *pools, *paths, decision.rule][0]

@@ -11,15 +11,14 @@ Under `lru` memory keeps a part of what the SSD tier has, under `epoch` what the
 different numbers of bytes, and these are bytes of objects: overhead is the caller's concern.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from forebay.core.units import format_size
 from forebay.policy.reuse_distance import ReuseCurve
-
-Eviction: TypeAlias = Literal["lru", "epoch"]
+from forebay.settings.rule_settings import Eviction
 
 FACTORS: Final = (0.5, 1.0, 2.0, 4.0)
 NOTICEABLE: Final = 0.03
@@ -39,10 +38,6 @@ class TierSpace:
 
     lru: int
     epoch: int
-
-    def times(self, factor: float) -> "TierSpace":
-        """The space of tiers that are so much larger."""
-        return TierSpace(round(self.lru * factor), round(self.epoch * factor))
 
     def of(self, eviction: Eviction) -> int:
         """The bytes under one of the evictions."""
@@ -81,24 +76,24 @@ class TierAdvice:
     """Sentences."""
 
 
-def outlooks(curve: ReuseCurve, space: TierSpace, factors: Sequence[float] = FACTORS) -> tuple[TierOutlook, ...]:
-    """Returns the hit shares of tiers with this space, and of multiples of it."""
-    spaces = [(factor, space.times(factor)) for factor in factors]
+def outlooks(curve: ReuseCurve, space_at: Callable[[float], TierSpace]) -> tuple[TierOutlook, ...]:
+    """Returns the hit shares at each of FACTORS. `space_at`: the space of tiers that are so many times as large."""
+    spaces = [(factor, space_at(factor)) for factor in FACTORS]
     return tuple(
         TierOutlook(factor, each, curve.lru_share(each.lru), curve.stable_share(each.epoch)) for factor, each in spaces
     )
 
 
-def advise(curve: ReuseCurve, space: TierSpace, current: Eviction) -> TierAdvice:
-    """Returns what to set for a data set with this curve, where the tiers have this space and `current` is set now."""
+def advise(curve: ReuseCurve, space_at: Callable[[float], TierSpace], current: Eviction) -> TierAdvice:
+    """Returns what to set for a data set with this curve where `current` is set now. `space_at`: see `outlooks`."""
     if not curve.set_size or curve.read_again < MIN_EPOCHS * curve.set_size * 0.9:
         known = f"{_text(round(curve.read_again))} of {_text(curve.set_size)} were read a second time so far"
         return TierAdvice((), None, None, None, (f"Nothing can be said before the second epoch: {known}.",))
-    rows = outlooks(curve, space)
+    rows = outlooks(curve, space_at)
     present = next(row for row in rows if row.factor == 1.0)
     eviction = _eviction(present, current)
     gain = present.share(eviction) - present.share(current)
-    reasons = [f"The set has {_text(curve.set_size)}, the tiers keep {_text(space.of(current))}."]
+    reasons = [f"The set has {_text(curve.set_size)}, the tiers keep {_text(present.space.of(current))}."]
     if eviction != current:
         reasons.append(
             f'Set eviction = "{eviction}": it hits {_percent(present.share(eviction))} of what is read again, '
@@ -118,7 +113,7 @@ def advise(curve: ReuseCurve, space: TierSpace, current: Eviction) -> TierAdvice
     else:
         best = rows[-1]
         reasons.append(f"Even {best.factor:g} times the tiers hit only {_percent(best.share(eviction))}.")
-    quota = _quota(curve, space.of(eviction))
+    quota = _quota(curve, present.space.of(eviction))
     if quota is not None:
         reasons.append(f"A quota of {_text(quota)} is enough for it, and leaves the rest to others.")
     return TierAdvice(rows, eviction, quota, factor, tuple(reasons))

@@ -34,7 +34,7 @@ from forebay.server.admin.admin_schema import (
 )
 from forebay.server.admin.cached_objects import list_cached_objects
 from forebay.server.admin.control import Control, SharedControl
-from forebay.server.admin.data_set_schema import DataSetList, merged_rows
+from forebay.server.admin.data_set_schema import AdviceList, DataSetList, merged_rows
 from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.readiness import (
     ENDING,
@@ -323,6 +323,11 @@ class NodeControl(SharedControl):
         """The data sets of all workers together."""
         answers = await self._call_workers(Control.data_sets)
         return DataSetList(merged_rows([answer.data_sets for _, answer in answers]))
+
+    async def advice(self) -> AdviceList:
+        """That of the worker which knows all reads."""
+        answers = await self._call_workers(Control.advice)
+        return AdviceList(tuple(row for _, answer in answers for row in answer.data_sets))
 
     async def _is_in_doubt(self, name: ObjectName) -> bool:
         # Every worker knows the writes in doubt.

@@ -39,7 +39,7 @@ from forebay.server.admin.admin_schema import (
     SizeText,
 )
 from forebay.server.admin.change_log import change_sentence
-from forebay.server.admin.data_set_schema import DataSetList
+from forebay.server.admin.data_set_schema import AdviceList, DataSetList
 from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.recording_schema import (
@@ -137,6 +137,10 @@ class Control(Protocol):
 
     async def data_sets(self) -> DataSetList:
         """What is known, cached and read of the objects under each rule."""
+        ...
+
+    async def advice(self) -> AdviceList:
+        """What other tiers and the other eviction would give each data set, and what to set."""
         ...
 
     async def explain(self, bucket: Bucket, key: Key, access_key: Key = "") -> Explanation:

@@ -1,38 +1,73 @@
 """The rows of GET /v1/datasets: what the collector knows of the reads, and what the tiers have."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from forebay.datasets.data_set import DataSetState
 from forebay.datasets.read_report import ReadTotals
 from forebay.policy.epochs import Coverage
+from forebay.policy.pools import Pool
+from forebay.policy.rules import Rules
 from forebay.server.admin.data_set_schema import DataSetStats, EpochStats
+from forebay.storage.tiers import Tiers
 
 
-def data_set_rows(states: Iterable[DataSetState]) -> tuple[DataSetStats, ...]:
-    """The rows of one worker."""
-    return tuple(map(_row, states))
+def data_set_rows(states: Iterable[DataSetState], rules: Rules, tiers: Tiers) -> tuple[DataSetStats, ...]:
+    """The rows of one worker: the data sets whose reads it knows, and those that its tiers keep a pool of."""
+    rows = {state.name: _read_row(state) for state in states}
+    pools = {each.pool.name for each in tiers.memory.pooled.pools()}
+    if tiers.ssd is not None:
+        pools |= {each.name for each in tiers.ssd.pools() if each.name}  # an empty one: all objects without a pool
+    for name in rows.keys() | {rules.data_set_of(pool) for pool in pools}:
+        pool = rules.pool_of(name)
+        rows[name] = _with_tiers(rows.get(name) or _unread_row(name), pool, tiers)
+    return tuple(rows[name] for name in sorted(rows))
 
 
-def _row(state: DataSetState) -> DataSetStats:
-    return DataSetStats(
-        name=state.name,
-        eviction="lru",
-        quota=None,
+def _with_tiers(row: DataSetStats, pool: Pool | None, tiers: Tiers) -> DataSetStats:
+    if pool is None:
+        return row
+    row = replace(row, eviction=pool.eviction, quota=pool.quota)
+    if pool.eviction == "epoch":
+        row = replace(row, memory=sum(each.used for each in tiers.memory.pooled.pools() if each.pool.name == pool.name))
+    if tiers.ssd is not None:
+        row = replace(row, ssd=sum(each.used for each in tiers.ssd.pools() if each.name == pool.name))
+    return row
+
+
+def _read_row(state: DataSetState) -> DataSetStats:
+    last = None
+    if state.last is not None and state.last_covered is not None:
+        last = _epoch(state.epoch - 1, state.last, state.last_covered)
+    return replace(
+        _unread_row(state.name),
         objects=state.objects.objects,
         size=state.objects.size,
-        memory=None,
-        ssd=None,
-        pinned=None,
         reads=state.totals.reads,
         sent=state.totals.sent,
         hit_share=state.totals.hit_share,
         reads_per_second=state.reads_per_second,
         epoch=_epoch(state.epoch, state.current, state.covered),
-        last_epoch=_epoch(state.epoch - 1, state.last, state.last_covered)
-        if state.last is not None and state.last_covered is not None
-        else None,
-        plan_lead_size=None,
-        plan_lead_seconds=None,
+        last_epoch=last,
+    )
+
+
+def _unread_row(name: str) -> DataSetStats:
+    """Of a data set that nobody has read, as far as this worker knows."""
+    return DataSetStats(
+        name=name,
+        eviction="lru",
+        quota=None,
+        objects=0,
+        size=0,
+        memory=None,
+        ssd=None,
+        reads=0,
+        sent=0,
+        hit_share=None,
+        reads_per_second=0.0,
+        epoch=_epoch(1, ReadTotals(), Coverage(0, 0)),
+        last_epoch=None,
     )
 
 

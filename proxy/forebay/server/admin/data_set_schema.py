@@ -41,8 +41,6 @@ class DataSetStats:
     memory: int | None
     """Bytes of it in memory, of all workers. Known where a rule sets `eviction` or `quota`."""
     ssd: int | None
-    pinned: int | None
-    """Bytes on the SSD that are never evicted; in `ssd`, too."""
     reads: int
     """Since the start of the process, as `sent` and `hit_share`."""
     sent: int
@@ -53,9 +51,6 @@ class DataSetStats:
     """The current one."""
     last_epoch: EpochStats | None
     """None: in the first."""
-    plan_lead_size: int | None
-    """Bytes that plans are ahead of their readers; None: nobody follows a plan."""
-    plan_lead_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +74,42 @@ def _merge(left: DataSetStats, right: DataSetStats) -> DataSetStats:
     collected = left if left.reads >= right.reads else right
     memory = [each.memory for each in (left, right) if each.memory is not None]
     return replace(collected, memory=sum(memory) if memory else None)
+
+
+@dataclass(frozen=True, slots=True)
+class HitOutlook:
+    """The hit shares that tiers of another size would give."""
+
+    factor: float
+    """Over the present size of the tiers."""
+    lru_size: int
+    """Bytes of objects that they keep under `eviction = "lru"`, and their hit share."""
+    lru: float
+    epoch_size: int
+    epoch: float
+
+
+@dataclass(frozen=True, slots=True)
+class DataSetAdvice:
+    """What to set for one data set. The shares are of bytes that had been read before, in tiers that it has alone."""
+
+    name: str
+    size: int
+    """Bytes of its blocks that were read lately, estimated."""
+    current: EvictionName
+    outlooks: tuple[HitOutlook, ...]
+    """Empty: nothing can be said yet."""
+    eviction: EvictionName | None
+    quota: int | None
+    """Bytes that hold all of it, where the tiers have more."""
+    factor: float | None
+    """How many times as large the tiers have to be to hit nearly everything; None: they do, or are too small by far."""
+    reasons: tuple[str, ...]
+    """Sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceList:
+    """GET /v1/advice."""
+
+    data_sets: tuple[DataSetAdvice, ...]

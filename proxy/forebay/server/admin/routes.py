@@ -68,6 +68,7 @@ ROUTES: Final = (
     Route("GET", "/v1/plans/{id}", Control.plan, if_none=_NO_SUCH_PLAN),
     Route("DELETE", "/v1/plans/{id}", Control.cancel_plan, if_none=_NO_SUCH_PLAN),
     Route("GET", "/v1/datasets", Control.data_sets),
+    Route("GET", "/v1/advice", Control.advice),
     Route("GET", "/v1/explain", Control.explain),
     Route("GET", "/v1/recordings", Control.recordings),
     Route("GET", _RECORDING, Control.recording_part, if_none=_NO_SUCH_RECORDING),

@@ -26,10 +26,11 @@ from forebay.server.admin.admin_schema import (
     Resized,
     WarmFailure,
 )
+from forebay.server.admin.advice_rows import advice_rows
 from forebay.server.admin.cached_objects import LocalCacheView, list_cached_objects
 from forebay.server.admin.control import SharedControl
 from forebay.server.admin.data_set_rows import data_set_rows
-from forebay.server.admin.data_set_schema import DataSetList
+from forebay.server.admin.data_set_schema import AdviceList, DataSetList
 from forebay.server.admin.job_view import job_view, warm_up_order
 from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.readiness import (
@@ -293,7 +294,15 @@ class WorkerControl(SharedControl):
 
     async def data_sets(self) -> DataSetList:
         """This worker's view: with others, the reads are known to the collector alone."""
-        return DataSetList(data_set_rows(self._parts.data_sets.states()))
+        parts = self._parts
+        return DataSetList(data_set_rows(parts.data_sets.states(), parts.gateway.policy.rules, parts.tiers))
+
+    async def advice(self) -> AdviceList:
+        """By the reads of all workers, in the collector; elsewhere nothing."""
+        parts = self._parts
+        rules = parts.gateway.policy.rules
+        states = [(state, rules.pool_of(state.name)) for state in parts.data_sets.states()]
+        return AdviceList(advice_rows(states, parts.tiers, parts.peers.workers))
 
     async def _is_in_doubt(self, name: ObjectName) -> bool:
         return self._parts.resolver.heads.in_doubt_writes.covers(name, self._now())

@@ -306,6 +306,11 @@ class MemoryTier:
         """Bytes that count against the capacity."""
         return self._used + self.arenas.charged()
 
+    @property
+    def heads_used(self) -> int:
+        """Bytes of these that heads take, with what is attached to them."""
+        return self._heads_used
+
     def occupancy(self) -> Occupancy:
         """Returns how full the tier is."""
         return Occupancy(self._capacity, self.used, len(self._blocks), len(self._heads))

@@ -1,0 +1,67 @@
+"""The rows of GET /v1/advice: the space that the tiers have for a data set, and what the policy advises.
+
+What a tier keeps of a set is less than its size: each block and each head costs something beside its bytes, which
+matters for small objects. Memory is charged with the heads of all objects of the set before it has space for blocks.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from forebay.datasets.data_set import DataSetState
+from forebay.policy.pools import Pool
+from forebay.policy.tier_advice import TierAdvice, TierSpace, advise
+from forebay.server.admin.data_set_schema import DataSetAdvice, HitOutlook
+from forebay.storage.memory.memory_tier import BLOCK_OVERHEAD
+from forebay.storage.tiers import Tiers
+
+SSD_BLOCK_OVERHEAD: Final = 250
+"""Bytes of a block's header and checksums in a segment, and of its row in the index."""
+
+
+def tier_space(state: DataSetState, pool: Pool | None, tiers: Tiers, workers: int, factor: float) -> TierSpace:
+    """Bytes of the data set's objects that the tiers, or its quota, would keep if they were so many times as large.
+    `workers`: each has memory of its own."""
+    covered = state.last_covered or state.covered
+    block = covered.size / covered.units if covered.units else 1.0
+    memory, ssd = tiers.memory, tiers.ssd
+    occupancy = memory.occupancy()
+    head = memory.heads_used / occupancy.heads if occupancy.heads else 0.0
+    capacity = factor * occupancy.capacity
+    heads = min(head * state.objects.objects, capacity / 2)
+    in_memory = workers * (capacity - heads) * block / (block + BLOCK_OVERHEAD)
+    bound = ssd.lasting_capacity if ssd is not None else 0
+    if pool is not None and pool.quota is not None:
+        bound = min(bound, pool.quota)
+    on_ssd = factor * bound * block / (block + SSD_BLOCK_OVERHEAD)
+    return TierSpace(round(max(in_memory, on_ssd)), round(in_memory + on_ssd))
+
+
+def advice_rows(
+    states: Iterable[tuple[DataSetState, Pool | None]], tiers: Tiers, workers: int
+) -> tuple[DataSetAdvice, ...]:
+    """The advice for data sets, each with its pool."""
+    return tuple(_row(state, pool, _advice(state, pool, tiers, workers)) for state, pool in states)
+
+
+def _advice(state: DataSetState, pool: Pool | None, tiers: Tiers, workers: int) -> TierAdvice:
+    return advise(
+        state.curve,
+        lambda factor: tier_space(state, pool, tiers, workers, factor),
+        pool.eviction if pool is not None else "lru",
+    )
+
+
+def _row(state: DataSetState, pool: Pool | None, advice: TierAdvice) -> DataSetAdvice:
+    outlooks = tuple(
+        HitOutlook(each.factor, each.space.lru, each.lru, each.space.epoch, each.epoch) for each in advice.outlooks
+    )
+    return DataSetAdvice(
+        state.name,
+        state.curve.set_size,
+        pool.eviction if pool is not None else "lru",
+        outlooks,
+        advice.eviction,
+        advice.quota,
+        advice.factor,
+        advice.reasons,
+    )

@@ -1,0 +1,68 @@
+"""Advice against runs: the hit shares that it predicts for other tiers are those that such tiers have.
+
+A data set is read four times, each time in a new order, with memory of one size. What `GET /v1/advice` then says of
+other sizes is compared with Forebays of these sizes, by the bytes that the origin has sent.
+"""
+
+import asyncio
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.clients import path_of
+from harness.fake_origin import FakeOrigin
+from harness.rig import Rig
+from harness.worker_node import request_admin
+
+PATIENCE = 30.0
+OBJECTS = 250
+SIZE = 60_000
+EPOCHS = 4
+MEMORY = 6_000_000
+"""Two fifths of the set: less than that of its bytes, as blocks and heads have overhead."""
+WITHIN = 0.03
+RULE = """\
+[[rules]]
+path = "data/**"
+freshness = "immutable"
+eviction = "{}"
+"""
+
+
+async def hit_share(origin: FakeOrigin, directory: Path, memory: int, rule: str) -> tuple[float, Any]:
+    """The share of the bytes read in the last two epochs that the origin did not send; and the advice."""
+    order = random.Random(1)
+    async with Rig(origin.endpoint, origin.secret, directory, memory=f"{memory}", rest=rule) as rig:
+        client, sent = rig.client(), 0
+        for epoch in range(EPOCHS):
+            if epoch == EPOCHS - 2:
+                sent = origin.log.bytes_sent
+            for number in order.sample(range(OBJECTS), OBJECTS):
+                assert len((await client.request("GET", path_of("data", f"{number}"))).body) == SIZE
+        share = 1 - (origin.log.bytes_sent - sent) / (2 * OBJECTS * SIZE)
+        async with asyncio.timeout(PATIENCE):
+            while True:  # until the last reads were reported
+                [data_set] = (await request_admin(rig.admin, "GET", "/v1/datasets"))[1]["data_sets"]
+                if data_set["reads"] == EPOCHS * OBJECTS:
+                    break
+        return share, (await request_admin(rig.admin, "GET", "/v1/advice"))[1]["data_sets"][0]
+
+
+@pytest.mark.parametrize("eviction", ["lru", "epoch"])
+async def test_predicted_hit_shares_are_those_of_runs(tmp_path: Path, eviction: str) -> None:
+    async with FakeOrigin() as origin:
+        for number in range(OBJECTS):
+            origin.store.put("data", f"{number}", bytes([number]) * SIZE)
+        present, advice = await hit_share(origin, tmp_path / "1", MEMORY, RULE.format(eviction))
+        predicted = {each["factor"]: each[eviction] for each in advice["outlooks"]}
+        measured = {1.0: present}
+        for factor in (0.5, 2.0):
+            measured[factor], _ = await hit_share(
+                origin, tmp_path / f"{factor}", int(factor * MEMORY), RULE.format(eviction)
+            )
+    assert predicted.pop(4.0) == 1.0
+    assert predicted == pytest.approx(measured, abs=WITHIN)
+    assert advice["size"] == OBJECTS * SIZE
+    assert (advice["current"], advice["eviction"]) == (eviction, "epoch")
