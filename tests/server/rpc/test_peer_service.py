@@ -10,7 +10,10 @@ from forebay.core.fences import InDoubtWrites
 from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.peer_codec import encode_name
+from forebay.server.admin.cached_objects import CacheView
+from forebay.server.admin.control import Control
 from forebay.server.rpc.peer_service import OpenWrites, PeerService
+from forebay.workers.worker_rpc import WorkerRpc
 
 NAME = ObjectName("bucket", "key")
 
@@ -80,6 +83,12 @@ def test_a_method_is_in_one_table_and_ordered_ones_do_not_wait() -> None:
     names = [name for table in tables for name in table]
     assert len(names) == len(set(names))
     assert not any(asyncio.iscoroutinefunction(method) for method in PeerService.ORDERED.values())
+
+
+def test_no_method_has_the_name_of_a_verb_of_the_supervisor() -> None:
+    """Both are kinds on one socket, where the supervisor's come first."""
+    verbs = {name for each in (Control, WorkerRpc, CacheView) for name in vars(each)}
+    assert not verbs & {*PeerService.STREAMING, *PeerService.ORDERED, *PeerService.UNARY}
 
 
 async def test_a_fence_drops_what_it_affects_and_marks_it_in_doubt() -> None:

@@ -16,9 +16,9 @@ from forebay.peers.node_reads import COLLECTOR
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode
 
-ADD: Final = "add_plan"
-LIST: Final = "list_plans"
-CANCEL: Final = "cancel_plan"
+ADD: Final = "plan_added"
+LIST: Final = "plan_list"
+CANCEL: Final = "plan_cancelled"
 
 
 class NodePlans:

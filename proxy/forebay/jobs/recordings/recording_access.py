@@ -192,7 +192,7 @@ class RemoteRecordings:
 
     async def _send(self, method: str, **arguments: Any) -> Document:
         try:
-            return await self._call({"kind": "recordings", "method": method, **arguments})
+            return await self._call({"kind": "recordings_call", "method": method, **arguments})
         except PeerUnavailable:
             pass
         raise Throttled("the worker that keeps the recordings is not there")

@@ -9,7 +9,7 @@ and metadata.peer_hints.
                                     finish_ahead, drop_ahead    what was fetched ahead for the calling worker
                                     data_set_reads         counts and samples of reads (datasets.read_counts)
     unary, in any order             forget, flush, residency, fetch_ahead, listed, drop_listings
-                                    add_plan, list_plans, cancel_plan   of the node's coordinator
+                                    plan_added, plan_list, plan_cancelled   of the node's coordinator
                                     recordings             of the node's collector
 
 The calling worker has authenticated and authorised the request; who may call at all is the socket's concern
@@ -399,10 +399,10 @@ class PeerService:
         "fetch_ahead": _fetch_ahead,
         "listed": _listed,
         "drop_listings": _drop_listings,
-        "add_plan": _add_plan,
-        "list_plans": _list_plans,
-        "cancel_plan": _cancel_plan,
-        "recordings": _recordings_call,
+        "plan_added": _add_plan,
+        "plan_list": _list_plans,
+        "plan_cancelled": _cancel_plan,
+        "recordings_call": _recordings_call,
     }
 
 
