@@ -26,6 +26,7 @@ WITHIN = 0.03
 RULE = """\
 [[rules]]
 path = "data/**"
+name = "data"
 freshness = "immutable"
 eviction = "{}"
 """

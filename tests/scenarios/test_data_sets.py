@@ -24,6 +24,7 @@ freshness = "immutable"
 
 [[rules]]
 path = "data/**"
+name = "rest"
 freshness = "immutable"
 """
 
@@ -61,7 +62,7 @@ async def test_epochs_and_their_hits(tmp_path: Path) -> None:
         for bucket in ("data", "else"):
             await client.request("GET", path_of(bucket, "other"))
         other, train = await data_sets(rig.admin, lambda sets: sum(each["reads"] for each in sets) == 3 * OBJECTS + 1)
-    assert (other["name"], other["reads"], other["epoch"]["number"]) == ("data/**", 1, 1)
+    assert (other["name"], other["reads"], other["epoch"]["number"]) == ("rest", 1, 1)
     assert (train["name"], train["objects"], train["size"]) == ("train", OBJECTS, OBJECTS * SIZE)
     assert (train["epoch"]["number"], train["epoch"]["hit_share"], train["hit_share"]) == (3, 1.0, pytest.approx(2 / 3))
     assert train["last_epoch"]["number"] == 2

@@ -419,8 +419,8 @@ TABLE: Final[tuple[Setting, ...]] = (
         "rules[].name",
         WORD,
         UNSET,
-        "The data set that they count as, in metrics and `forebay datasets`; the path of the first rule if no rule"
-        " sets it.",
+        "The data set that they count as, in metrics and `forebay datasets`; in metrics the path of the first rule if "
+        "no rule sets it.",
         live=True,
     ),
     Setting(
