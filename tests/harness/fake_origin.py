@@ -161,6 +161,8 @@ class FakeOrigin:
         if self._listener is not None:
             self._listener.close()
             self._listener = None
+            for _ in range(3):  # a connection that was just accepted gets its protocol in the next turns of the loop
+                await asyncio.sleep(0)
 
     def disconnect(self, *, idle_only: bool = True) -> int:
         """Closes the keep-alive connections that have no request under way, or all. Returns how many."""

@@ -24,7 +24,7 @@ KEYS = StaticCredentials(SecretKey("AKID", "hush"))
 async def listing_of(
     url: str, credentials: Credentials = KEYS, observe: Observe = unobserved
 ) -> AsyncIterator[BucketListing]:
-    limits = OriginLimits(attempts=1, connect_timeout=1, answer_timeout=5)
+    limits = OriginLimits(attempts=1, connect_timeout=30, answer_timeout=30)
     async with OriginClient(url, "eu-west-1", DIALECTS["minio"], credentials, limits=limits, observe=observe) as client:
         listing = BucketListing(client)
         try:

@@ -181,7 +181,7 @@ async def test_only_a_state_directory_makes_a_restart_warm(tmp_path: Path) -> No
                 assert await second.read() == (b"one", cache)
                 assert ("there is no state directory (server.state_dir)" in second.process.output) == (not name)
                 await second.stop()
-        records = await asyncio.to_thread(lambda: list((tmp_path / ".local" / "state" / "forebay").iterdir()))
+        records = await asyncio.to_thread(lambda: list((tmp_path / ".local" / "state" / "forebay").glob("run-*")))
         assert len(records) == 1
 
 

@@ -232,7 +232,7 @@ async def test_without_a_record_each_head_is_revalidated_once(tmp_path: Path, ca
         origin.store.create_bucket("bucket")
         async with rig_of(origin, tmp_path) as rig:
             await write_and_read(rig, b"one")
-        for record in (tmp_path / "state").iterdir():
+        for record in (tmp_path / "state").glob("run-*"):
             record.unlink()
         async with rig_of(origin, tmp_path) as rig:
             seen = [cache_status(await rig.client().request("GET", OBJECT)) for _ in range(2)]

@@ -220,11 +220,11 @@ class WarmUpRun:
                 return CompletedEntry(stored.size)
             if not may_retry or attempts >= ATTEMPTS:
                 return CompletedEntry(stored.size, WarmUpFailure(entry.bucket, entry.key, problem))
+            job.waiting_for = problem
             if timers.time() - began >= OUTAGE_PATIENCE:
                 raise _NothingComes
             job.bytes_done -= stored.size
             stored.size, stored.end = 0, None
-            job.waiting_for = problem
             await pause(timers, longest)
             longest = min(2 * longest, LONGEST_PAUSE)
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from urllib.parse import unquote_plus
 
+from forebay.core.errors import MalformedInput
 from forebay.server.admin.admin_schema import check_bucket, check_key
 from forebay.server.admin.warm_order import parse_object_url
 
@@ -33,7 +34,7 @@ _NAMES: Final = {"url": "url", "uri": "url", "key": "key", "bucket": "bucket", "
 _INVENTORY_NAMES: Final = {"islatest": "is_latest", "isdeletemarker": "is_delete_marker"}
 
 
-class BadList(Exception):
+class BadList(MalformedInput):
     """A line can't be understood. `reason` is a sentence."""
 
     def __init__(self, line: int, reason: str) -> None:
