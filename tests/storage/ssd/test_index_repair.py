@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -61,7 +62,7 @@ def assert_served(report: dict[str, Any], kind: str) -> None:
     assert not [reason for reason in report["reasons"] if "discarded" in reason], report
     is_rebuilt = any("rebuilt" in reason for reason in report["reasons"])
     assert report["trusted"] == (0 if is_rebuilt else report["heads"]), report
-    least = ALL if kind in FOUND_ALWAYS or is_rebuilt else ALL - MOST_ROWS
+    least = ALL if kind in FOUND_ALWAYS else ALL - MOST_ROWS
     assert report["found"] >= least, report
 
 
@@ -134,8 +135,9 @@ async def test_damage_found_by_a_removal_discards_nothing(path: Path) -> None:
 def ask(process: "subprocess.Popen[str]", key: str) -> str:
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(json.dumps([key, 0, LENGTH]) + "\n")
-    process.stdin.flush()
+    with suppress(BrokenPipeError):  # it has ended before the question
+        process.stdin.write(json.dumps([key, 0, LENGTH]) + "\n")
+        process.stdin.flush()
     return process.stdout.readline().strip()
 
 
