@@ -13,7 +13,7 @@ resource is cached nowhere and counts as no object read.
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from email.utils import formatdate
 from hashlib import md5
 from pathlib import Path
@@ -35,10 +35,11 @@ from forebay.protocol.xml.s3_documents import completed_document, created_docume
 from forebay.request.admission import Admission
 from forebay.request.resource import Resource, ResourceDocument, ResourceEntry, ResourceOwner
 from forebay.request.resource_listing import resource_listing
-from forebay.request.resource_uploads import DOCUMENT_LIMIT, ResourceUploads
+from forebay.request.resource_uploads import ResourceUploads
 from forebay.write.forward_request import ForwardRequest
 from forebay.write.incoming_body import IncomingBody
 from forebay.write.length_spooler import LengthSpooler
+from forebay.write.object_write import DOCUMENT_LIMIT
 
 _READ_SIZE: Final = 256 << 10
 _CHECKSUMS: Final = ("x-amz-checksum-", "x-amz-sdk-checksum-")
@@ -88,7 +89,7 @@ class ResourceRouter:
                 known = ", ".join(f"{RESERVED_PREFIX}{each}/" for each in sorted(self.by_kind)) or "none"
                 raise S3Error("InvalidArgument", f"There is no resource {target.key!r}; what can be sent: {known}.")
             case "PutObject":
-                await self._put(resource, owner, name, admission, request, reply, record)
+                await self._put(_ResourceWrite(resource, owner, name, admission, request), reply, record)
             case "CreateMultipartUpload":
                 await _send(reply, record, 200, _XML, created_document(target.name, self._uploads.create()))
             case "UploadPart":
@@ -96,7 +97,7 @@ class ResourceRouter:
                     etag = await self._uploads.add_part(admission, body, body.reader.length)
                 await _send(reply, record, 200, (("ETag", etag),), b"")
             case _:
-                await self._complete(resource, owner, name, admission, request, reply, record)
+                await self._complete(_ResourceWrite(resource, owner, name, admission, request), reply, record)
 
     async def _entries(self, owner: ResourceOwner) -> list[ResourceEntry]:
         return [
@@ -105,47 +106,29 @@ class ResourceRouter:
             for entry in await resource.entries(owner)
         ]
 
-    async def _put(
-        self,
-        resource: Resource,
-        owner: ResourceOwner,
-        name: str,
-        admission: Admission,
-        request: Request,
-        reply: Reply,
-        record: RequestRecord,
-    ) -> None:
-        await _check_conditions(resource, owner, name, request)
+    async def _put(self, write: "_ResourceWrite", reply: Reply, record: RequestRecord) -> None:
+        await write.check_conditions()
         digest = md5(usedforsecurity=False)
-        async with self._body(admission, request, resource.largest_body) as body:
+        async with self._body(write.admission, write.request, write.resource.largest_body) as body:
 
             async def pieces() -> AsyncIterator[Piece]:
                 async for piece in body.pieces():
                     digest.update(piece)
                     yield piece
 
-            added = await resource.write(owner, name, pieces())
+            added = await write.resource.write(write.owner, write.name, pieces())
         await _send(reply, record, 200, (*added, ("ETag", f'"{digest.hexdigest()}"')), b"")
 
-    async def _complete(
-        self,
-        resource: Resource,
-        owner: ResourceOwner,
-        name: str,
-        admission: Admission,
-        request: Request,
-        reply: Reply,
-        record: RequestRecord,
-    ) -> None:
-        await _check_conditions(resource, owner, name, request)
-        async with self._body(admission, request, DOCUMENT_LIMIT) as body:
+    async def _complete(self, write: "_ResourceWrite", reply: Reply, record: RequestRecord) -> None:
+        await write.check_conditions()
+        async with self._body(write.admission, write.request, DOCUMENT_LIMIT) as body:
             document = b"".join([bytes(piece) async for piece in body.pieces()])
-        completed = await self._uploads.complete(admission, document)
-        if completed.size > resource.largest_body:
-            raise _too_large(resource.largest_body)
-        added = await resource.write(owner, name, completed.pieces())
+        completed = await self._uploads.complete(write.admission, document)
+        if completed.size > write.resource.largest_body:
+            raise _too_large(write.resource.largest_body)
+        added = await write.resource.write(write.owner, write.name, completed.pieces())
         await self._uploads.forget(completed.key)
-        answer = completed_document(admission.target.name, completed.etag, request.url)
+        answer = completed_document(write.admission.target.name, completed.etag, write.request.url)
         await _send(reply, record, 200, (*added, *_XML), answer)
 
     @asynccontextmanager
@@ -169,11 +152,22 @@ class ResourceRouter:
                 forward.spooled.release()
 
 
-async def _check_conditions(resource: Resource, owner: ResourceOwner, name: str, request: Request) -> None:
-    if "If-Match" in request.headers:
-        raise S3Error("NotImplemented", "One of Forebay's own resources has no condition If-Match.")
-    if "If-None-Match" in request.headers and await resource.read(owner, name) is not None:
-        raise S3Error("PreconditionFailed", Condition="If-None-Match")
+@dataclass(frozen=True, slots=True)
+class _ResourceWrite:
+    """A request that makes or replaces a resource."""
+
+    resource: Resource
+    owner: ResourceOwner
+    name: str
+    admission: Admission
+    request: Request
+
+    async def check_conditions(self) -> None:
+        """Raises S3Error where the request's condition is not met, or not known."""
+        if "If-Match" in self.request.headers:
+            raise S3Error("NotImplemented", "One of Forebay's own resources has no condition If-Match.")
+        if "If-None-Match" in self.request.headers and await self.resource.read(self.owner, self.name) is not None:
+            raise S3Error("PreconditionFailed", Condition="If-None-Match")
 
 
 def _too_large(most: int) -> S3Error:

@@ -26,8 +26,6 @@ from forebay.write.body_digest import BodyDigest
 from forebay.write.incoming_body import IncomingBody
 from forebay.write.multipart.multipart_registry import KnownPart, MultipartRegistry, UploadKey
 
-DOCUMENT_LIMIT: Final = 4 << 20
-"""Bytes of a completion."""
 _ID_BYTES: Final = 16
 _PART_NUMBERS: Final = range(1, 10_001)
 
