@@ -66,9 +66,10 @@ def test_names_are_as_prometheus_wants_them(metric: Metric) -> None:
 
 
 async def test_everything_is_exported_after_traffic_of_every_sort(tmp_path: Path) -> None:
+    journal = f'[journal]\npath = "{tmp_path / "journal"}"\nsize = "64MiB"\n'
     async with (
         FakeOrigin() as origin,
-        Rig(origin.endpoint, origin.secret, tmp_path, memory="3MiB", ssd="256MiB") as rig,
+        Rig(origin.endpoint, origin.secret, tmp_path, memory="3MiB", ssd="256MiB", rest=journal) as rig,
     ):
         for key in ("one", "two", "three", "cut", "shaky"):
             origin.store.put("bucket", key, bytes(2 * MIB))

@@ -116,7 +116,8 @@ def run(example: str, names: dict[str, object]) -> str:
 
 async def check(example: str, directory: Path, change: Callable[[str], str] = lambda text: text) -> str:
     loop = asyncio.get_running_loop()
-    rig_options = {"ssd": "256MiB", "rest": RULES}
+    journal = f'[journal]\npath = "{directory / "journal"}"\nsize = "64MiB"\n\n'
+    rig_options = {"ssd": "256MiB", "rest": journal + RULES}
     origin = FakeOrigin(secrets=(OURS, PARTNER_THERE))
     async with origin, Rig(origin.endpoint, OURS, directory, **rig_options) as rig:
         origin.store.create_bucket("demo")

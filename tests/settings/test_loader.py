@@ -227,7 +227,7 @@ REFUSED: Final = [
     ("[auth]\nmode = 1\n", "auth.mode", 1, '"keys" or "open"'),
     ('[limits]\nheader_size = "1KiB"\n', "limits.header_size", "1KiB", "from 4KiB to 1MiB"),
     ("[limits]\nrequests = 0\n", "limits.requests", 0, "from 1 to 1000000"),
-    ("[cache]\n", "cache", "cache", "known here: auth, limits, memory, origin, origins, rules, server, ssd"),
+    ("[cache]\n", "cache", "cache", "known here: auth, journal, limits, memory, origin, origins, rules, server, ssd"),
 ]
 
 

@@ -9,6 +9,7 @@ from forebay.settings.model import (
     AuthSettings,
     FetchSettings,
     GrantSettings,
+    JournalSettings,
     KeySettings,
     LimitSettings,
     MemorySettings,
@@ -27,6 +28,7 @@ MODELS = {
     "origins[]": OriginSettings,
     "memory": MemorySettings,
     "ssd": SsdSettings,
+    "journal": JournalSettings,
     "auth": AuthSettings,
     "auth.keys[]": KeySettings,
     "auth.keys[].grants[]": GrantSettings,
@@ -56,7 +58,7 @@ def test_model_fields_and_settings_correspond(table: str) -> None:
 
 def test_the_tables_are_those_of_the_model() -> None:
     assert {setting.path.rpartition(".")[0] for setting in TABLE} == set(MODELS)
-    assert set(SCHEMA) == {"server", "origin", "origins", "memory", "ssd", "auth", "rules", "limits"}
+    assert set(SCHEMA) == {"server", "origin", "origins", "memory", "ssd", "journal", "auth", "rules", "limits"}
 
 
 @pytest.mark.parametrize("setting", TABLE, ids=lambda setting: setting.path)

@@ -84,6 +84,13 @@ settings/test_setting_table.py           settings/model settings/rule_settings
 storage/ssd/test_ssd_tier.py             storage/ssd/block_reads storage/ssd/record_reads storage/tier_contract
 storage/ssd/test_ssd_tier_model.py       storage/ssd/index_updates storage/ssd/reclaim storage/ssd/ssd_writer
 
+scenarios/test_write_back.py             write/back/acceptance write/back/body_store write/back/object_acceptance
+scenarios/test_write_back.py             write/back/persister write/back/record_writer server/write_back_parts
+scenarios/test_write_back_uploads.py     write/back/upload_acceptance
+scenarios/test_write_back_crashes.py     write/back/write_back
+storage/journal/test_recovery_scan_power_loss.py    storage/journal/journal_reclaim storage/journal/log_writer
+storage/journal/test_body_file.py        storage/journal/journal_files storage/journal/journal_layout
+
 workers/test_node_control.py             workers/worker_pool
 workers/test_supervisor.py               settings/worker_share workers/node_worker
 workers/test_supervisor.py               workers/parent_watch workers/worker_main

@@ -384,8 +384,7 @@ class OrderedBody:
             return BlockState.MEMORY
         if self._source.fetcher.registry.find(block) is not None:
             return BlockState.IN_FLIGHT
-        ssd = self._source.tiers.ssd
-        return BlockState.SSD if ssd is not None and ssd.has(block) else BlockState.MISSING
+        return BlockState.SSD if self._source.tiers.has_on_disk(block) else BlockState.MISSING
 
     def _join(self, number: int) -> None:
         flight = self._source.fetcher.registry.find(self._view.block(number))

@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, assert_never
 
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import ForebayError, PeerUnavailable, SizeContradicted
+from forebay.core.errors import ForebayError, PeerUnavailable, S3Error, SizeContradicted
 from forebay.core.fences import Tick
 from forebay.core.heads import Head, head_of
 from forebay.core.names import ObjectName
@@ -50,6 +50,7 @@ from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidate
 from forebay.peers.owners import LookupStatus, Owner, OwnerResponse, Peers
 from forebay.policy.rules import Decision
 from forebay.protocol.response_headers import agrees
+from forebay.storage.journal.pending_objects import Deleted, PendingObjects
 from forebay.storage.slab_allocator import is_preallocated, preallocate_buffer
 
 OPENING_TIMEOUT: Final = 1.0
@@ -91,6 +92,7 @@ class Resolver:
         replacement: HeadReplacement,
         peers: Peers,
         listed: ListedHeads | None = None,
+        pending: PendingObjects | None = None,
     ) -> None:
         """`listed` None: no listing renews a head."""
         self._reads = reads
@@ -103,6 +105,7 @@ class Resolver:
         self._replacement = replacement
         self._peers = peers
         self._listed = listed
+        self._pending = pending
 
     async def invalidate(self, name: ObjectName, head: Head) -> None:
         """Forgets `head`, which was found outdated, unless it has been replaced already."""
@@ -132,6 +135,10 @@ class Resolver:
         if request.version_id is not None:
             return await self._resolve_by_id(request, request.version_id)
         name, decision, identity = request.name, request.decision, request.identity
+        if self._pending is not None and (pending := self._pending.head(name)) is not None:
+            if identity is None:
+                return _resolved_pending(name, pending)
+            await self._pending.wait_settled(name.__eq__)  # only the origin can say what its own credential may read
         await self._staged.wait_installed(name)
         head = self.heads.current(name)
         if (
@@ -325,6 +332,13 @@ class Resolver:
             known = self.heads.current(request.name)
             if known is not None and known.validated_at <= requested_at:
                 await self._replacement.remove(request.name, known)
+
+
+def _resolved_pending(name: ObjectName, pending: Head | Deleted) -> ResolvedVersion:
+    """The version that a pending write makes. Raises S3Error NoSuchKey for an object that it deletes."""
+    if isinstance(pending, Deleted):
+        raise S3Error("NoSuchKey", Key=name.key)
+    return ResolvedVersion(pending, "fresh")
 
 
 def _method(request: LookupRequest) -> Literal["GET", "HEAD"]:

@@ -46,6 +46,7 @@ from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
 from forebay.request.oss_reply import OssReply
 from forebay.request.resource_router import ResourceRouter
+from forebay.write.back.write_back import WriteBack
 from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.length_spooler import LengthSpooler
 from forebay.write.object_write import ObjectWriter
@@ -69,6 +70,7 @@ class Gateway:
         length_spooler: LengthSpooler | None = None,
         cors: BucketCors | None = None,
         listing_reader: ListingReader | None = None,
+        write_back: WriteBack | None = None,
     ) -> None:
         """`length_spooler` None: a body in S3's dialect must declare its length. `listing_reader` None: listings are
         forwarded."""
@@ -80,6 +82,7 @@ class Gateway:
         self._length_spooler = length_spooler
         self._cors = cors
         self._listing_reader = listing_reader
+        self._write_back = write_back
         self.resources = resources
         self._form_upload = FormUpload(writer)
 
@@ -171,6 +174,8 @@ class Gateway:
                 return
             _log.info("%s: bypassed to the origin: %s", record.request_id, bypass.reason)
         target = admission.target
+        if self._write_back is not None and request.method in _READ_METHODS:
+            await self._write_back.wait_before_read(target)
         if self._listing_reader is not None and admission.operation.access is Access.LIST:
             if await self._listing_reader.answer(admission, request, reply, record):
                 return

@@ -89,12 +89,14 @@ from forebay.server.rpc.peer_service import PeerService
 from forebay.server.ssd_attachment import SsdAttachment
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
+from forebay.server.write_back_parts import compose_write_back, open_journal
 from forebay.settings.model import LimitSettings, Settings
 from forebay.storage.cache_origin import CacheOrigins, all_ids, cache_origins, origin_fingerprint, routes_fingerprint
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.run_record import NodeRun, begin_run
 from forebay.storage.spool import Spool
 from forebay.storage.tiers import Tiers
+from forebay.write.back.write_back import WriteBack
 from forebay.write.body_digest import WrittenDigests
 from forebay.write.forwarder import Forwarder
 from forebay.write.invalidation import Invalidator
@@ -163,6 +165,8 @@ class Parts:
     kept_recordings: KeptRecordings | None
     """None: another worker collects the reads of the node, and keeps what was recorded of them."""
     peer_service: PeerService
+    write_back: WriteBack | None
+    """None: no journal is configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +208,8 @@ def compose(
     def pool_of(name: ObjectName) -> Pool | None:
         return gateway.policy.rules.pool(name)
 
-    tiers = Tiers(MemoryTier(settings.memory.size, observe), None, peers.owns, pool_of)
+    journal, pending = open_journal(settings, group.name if group is not None else None)
+    tiers = Tiers(MemoryTier(settings.memory.size, observe), None, peers.owns, pool_of, pending)
     tiers.memory.ahead.budget.resize(settings.memory.ahead)
     ssd = None
     if settings.ssd is not None:
@@ -259,7 +264,7 @@ def compose(
     listed_heads = ListedHeads(node_listings, heads, replacement, observe)
     listings.on_snapshot = lambda old, new: tasks.spawn(listed_heads.compare(old, new), f"compare {new.bucket}")
     resolver = Resolver(
-        origins, fetcher, heads, lookups, permissions, checksums, staged, replacement, peers, listed_heads
+        origins, fetcher, heads, lookups, permissions, checksums, staged, replacement, peers, listed_heads, pending
     )
 
     # write
@@ -268,7 +273,22 @@ def compose(
     coalescer = PartCoalescer(origins, spool, uploads)
     warm_on_write = WarmOnWrite(tiers, budget, staged, uploads, tasks)
     tracker = WriteTracker(digests, uploads, coalescer, warm_on_write)
-    writer = ObjectWriter(forwarder, invalidator, tracker, tasks)
+    write_back = compose_write_back(
+        settings,
+        journal,
+        pending,
+        origins,
+        forwarder,
+        invalidator,
+        tiers,
+        staged,
+        tasks,
+        peers,
+        lambda: gateway.policy.rules,
+        clock,
+        metrics,
+    )
+    writer = ObjectWriter(forwarder, invalidator, tracker, tasks, write_back)
     length_spooler = LengthSpooler(spool, settings.limits.request_body, DOCUMENT_LIMIT)
 
     # request
@@ -288,7 +308,9 @@ def compose(
     listing_permissions = Permissions(settings.auth.authorization_ttl, fences)
     listing_reader = ListingReader(node_listings, origins, listing_permissions, fences, clock)
     resources = ResourceRouter({}, ResourceUploads(uploads, spool), spooler)
-    gateway = Gateway(policy, reader, forwarded_reads, writer, front, resources, spooler, cors, listing_reader)
+    gateway = Gateway(
+        policy, reader, forwarded_reads, writer, front, resources, spooler, cors, listing_reader, write_back
+    )
 
     # data sets
     data_sets = DataSets(timers.time)
@@ -377,6 +399,7 @@ def compose(
         kept_recordings.local if kept_recordings is not None else None,
         lambda: gateway.policy,
         clock,
+        write_back,
     )
     return Parts(
         metrics=metrics,
@@ -407,6 +430,7 @@ def compose(
         recordings=recordings,
         kept_recordings=kept_recordings,
         peer_service=peer_service,
+        write_back=write_back,
     )
 
 

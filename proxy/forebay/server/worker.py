@@ -122,6 +122,8 @@ class Worker:
             )
             if member is not None:
                 await self._join(member)
+            if self.parts.write_back is not None:
+                await self.parts.write_back.start()
             metrics.add_gauges(self._gauges)
             self.origin_watch = OriginWatch(self.parts.origins)
             self.control = WorkerControl(self.parts, self._settings, self.source)
@@ -145,6 +147,8 @@ class Worker:
             self._background.spawn(remove_stale_record(run), "run record")
         if self.parts.ssd is not None:
             self._background.spawn(self.parts.ssd.attach_while_serving(), "attach the SSD tier")
+        if self.parts.write_back is not None:
+            self._background.spawn(self.parts.write_back.watch(), "watch the journal")
         if self._certificate is not None:
             self._background.spawn(self._watch_certificate(self._certificate), "certificate")
 
@@ -243,9 +247,13 @@ class Worker:
         self.parts.plans.coordinator.close()
         if self.parts.kept_recordings is not None:
             await self.parts.kept_recordings.close()
+        if self.parts.write_back is not None:
+            await self.parts.write_back.stop(self._settings.server.drain_timeout)
         await self.parts.tasks.close()
         self.parts.prefetcher.drop_all()
         self.parts.warm_ups.close()
+        if self.parts.write_back is not None:
+            await self.parts.write_back.journal.close()
         self.parts.spool.close()
         self.parts.upload_starts.close()
         self.parts.peers.close()
@@ -311,6 +319,13 @@ class Worker:
             yield "forebay_recordings", (), len(parts.kept_recordings.catalogue.recordings)
             yield "forebay_recording_bytes", (), parts.kept_recordings.catalogue.file_size
             yield "forebay_recordings_following", (), parts.kept_recordings.follower.running
+        if parts.write_back is not None:
+            backlog = parts.write_back.backlog
+            yield "forebay_journal_capacity_bytes", (), parts.write_back.size
+            yield "forebay_journal_used_bytes", (), parts.write_back.journal.size()
+            yield "forebay_journal_writes", (), backlog.writes
+            yield "forebay_journal_oldest_seconds", (), backlog.age
+            yield "forebay_journal_stuck", (), backlog.stuck
         yield "forebay_buffer_capacity_bytes", (), parts.budget.capacity
         yield "forebay_buffer_used_bytes", (), parts.budget.in_use
         yield "forebay_held_bytes", (), parts.spool.in_use + parts.upload_starts.in_use

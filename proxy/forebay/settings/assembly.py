@@ -15,6 +15,7 @@ from forebay.settings.model import (
     Dialect,
     FetchSettings,
     GrantSettings,
+    JournalSettings,
     KeySettings,
     LimitSettings,
     MemorySettings,
@@ -76,6 +77,7 @@ def assemble(values: Values, sources: SecretSources, problems: list[SettingsErro
         fetch=FetchSettings(**{name: values["origin"][name] for name in _FETCH}),
         memory=MemorySettings(**values["memory"]),
         ssd=None if values["ssd"] is None else SsdSettings(**values["ssd"]),
+        journal=None if values["journal"] is None else JournalSettings(**values["journal"]),
         auth=AuthSettings(
             mode=values["auth"]["mode"],
             keys=tuple(

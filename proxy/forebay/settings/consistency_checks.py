@@ -156,6 +156,9 @@ def _rules(settings: Settings) -> Iterator[SettingsError]:
     largest = format_size(settings.fetch.max_run)
     for position, rule in enumerate(settings.rules):
         where = f"rules[{position}]"
+        if rule.write == "back" and settings.journal is None:
+            allowed = '"through" or "around", since no [journal] is configured'
+            yield SettingsError(f"{where}.write", "back", allowed)
         if rule.write == "around" and rule.warm_on_write:
             allowed = 'false, since the rule\'s write is "around": what is written is never kept'
             yield SettingsError(f"{where}.warm_on_write", True, allowed)

@@ -33,6 +33,8 @@ def restart_needed(old: Settings, new: Settings) -> list[str]:
         changed.append("ssd.path")
     elif old.ssd is not None and new.ssd is not None:
         changed += _changed("ssd", old.ssd, new.ssd)
+    if old.journal != new.journal:
+        changed.append("journal.path")
     return [path for path in changed if path not in LIVE]
 
 
@@ -48,6 +50,7 @@ def applied_settings(old: Settings, new: Settings) -> Settings:
         fetch=old.fetch,
         memory=_with_live("memory", old.memory, new.memory),
         ssd=_with_live("ssd", old.ssd, new.ssd) if old.ssd is not None and new.ssd is not None else old.ssd,
+        journal=old.journal,
         auth=new.auth,
         rules=new.rules,
         limits=_with_live("limits", old.limits, new.limits),

@@ -125,6 +125,14 @@ class SsdSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class JournalSettings:
+    """`[journal]`: the journal's directory, and its size in bytes."""
+
+    path: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class GrantSettings:
     """One grant of a key: a path pattern and the actions allowed on it."""
 
@@ -204,6 +212,7 @@ class Settings:
     fetch: FetchSettings
     memory: MemorySettings
     ssd: SsdSettings | None
+    journal: JournalSettings | None
     auth: AuthSettings
     rules: tuple[Rule, ...]
     limits: LimitSettings

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from forebay.settings.freshness_values import Freshness, Listing
 
-Write: TypeAlias = Literal["through", "around"]
+Write: TypeAlias = Literal["through", "around", "back"]
 """`through`: the origin has the object before it is acknowledged, and `warm_on_write` may cache the bytes. `around`:
 the same, but the bytes are never cached; the next read fetches them."""
 

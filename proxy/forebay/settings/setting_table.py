@@ -76,7 +76,7 @@ class Setting:
         return self.value_type.allowed if self.low is None else f"{self.value_type.allowed}; at least {show(self.low)}"
 
 
-OPTIONAL_TABLES: Final = frozenset({"ssd", "auth.anonymous"})
+OPTIONAL_TABLES: Final = frozenset({"ssd", "journal", "auth.anonymous"})
 """Tables that may be absent; their required settings are required only if the table is present."""
 
 KIB: Final = 1 << 10
@@ -345,6 +345,15 @@ TABLE: Final[tuple[Setting, ...]] = (
     Setting("ssd.path", FILE, REQUIRED, "The directory of the SSD tier; one Forebay uses it at a time."),
     Setting("ssd.size", SIZE, REQUIRED, "The size of the SSD tier.", MIB, live=True),
     Setting(
+        "journal.path",
+        FILE,
+        REQUIRED,
+        'The directory of the journal, which rules with `write = "back"` need; it is no cache: never delete it.',
+    ),
+    Setting(
+        "journal.size", SIZE, REQUIRED, "The size of the journal; writes that find it nearly full go through.", 16 * MIB
+    ),
+    Setting(
         "auth.mode",
         choice("keys", "open"),
         "keys",
@@ -471,9 +480,10 @@ TABLE: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "rules[].write",
-        choice("through", "around"),
+        choice("through", "around", "back"),
         UNSET,
-        'The write policy: "through", or "around", which never caches written bytes; "through" if no rule sets it.',
+        'The write policy: "through"; "around", which never caches written bytes; or "back", which acknowledges a '
+        'write once it is in the journal; "through" if no rule sets it.',
         live=True,
     ),
     Setting(

@@ -5,16 +5,19 @@ nowhere else.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.policy.pools import Pool
+from forebay.storage.journal.body_file import BodyDamaged
+from forebay.storage.journal.pending_objects import Deleted, PendingObjects
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.ssd.ssd_tier import SsdTier
 from forebay.storage.ssd.verified_extents import VerifiedExtent
-from forebay.storage.tier_contract import MISS, Busy, Miss
+from forebay.storage.tier_contract import BUSY, MISS, Busy, Miss
 
 
 class Tiers:
@@ -30,16 +33,25 @@ class Tiers:
         ssd: SsdTier | None,
         owns: Callable[[ObjectName], bool] = lambda _: True,
         pool_of: Callable[[ObjectName], Pool | None] = lambda _: None,
+        pending: PendingObjects | None = None,
     ) -> None:
         self.memory = memory
         self.ssd = ssd
+        self.pending = pending
         self._owns = owns
         self._pool_of = pool_of
 
     def head(self, name: ObjectName) -> Head | None:
         """Returns the head of an object, in microseconds. One from the SSD is kept in memory from then on."""
         head = self.memory.head(name)
-        if head is None and self.ssd is not None:
+        if head is not None:
+            return head
+        if self.pending is not None and (pending := self.pending.head(name)) is not None:
+            if isinstance(pending, Deleted):
+                return None
+            self.memory.put_head(name, pending)
+            return pending
+        if self.ssd is not None:
             head = self.ssd.head(name)
             if head is not None:
                 self.memory.put_head(name, head)
@@ -84,24 +96,33 @@ class Tiers:
 
     def has(self, block: BlockId) -> bool:
         """Returns whether a tier has the block. Not a use."""
-        return self.memory.has(block) or (self.ssd is not None and self.ssd.has(block))
+        return self.memory.has(block) or self.has_on_disk(block)
+
+    def has_on_disk(self, block: BlockId) -> bool:
+        """Returns whether the SSD has the block, or a pending write."""
+        return (self.ssd is not None and self.ssd.has(block)) or (self.pending is not None and self.pending.has(block))
 
     async def read(self, block: BlockId, length: int, within: Span) -> Buffer | None:
         """Reads bytes `within` a block of `length` bytes from the SSD, or returns None. A block read whole is promoted
         to memory if it is admissible there."""
         found = self.read_nowait(block, length, within)
-        if not isinstance(found, Busy) or self.ssd is None:
-            return None if isinstance(found, Busy | Miss) else found
-        buffer = await self.ssd.read(block, length, within)
+        if not isinstance(found, Busy | Miss):
+            return found
+        buffer = None
+        if isinstance(found, Busy) and self.ssd is not None:
+            buffer = await self.ssd.read(block, length, within)
+        if buffer is None and self.pending is not None:
+            with suppress(OSError, BodyDamaged):
+                buffer = await self.pending.read(block, within)
         if buffer is not None and len(buffer) == length and self.memory.is_admissible(block, length):
             self._promote(block, buffer)
         return buffer
 
     def read_nowait(self, block: BlockId, length: int, within: Span) -> Buffer | Miss | Busy:
         """Does the same without waiting. Busy where the disk would have to be waited for."""
-        if self.ssd is None:
-            return MISS
-        found = self.ssd.read_nowait(block, length, within)
+        found = MISS if self.ssd is None else self.ssd.read_nowait(block, length, within)
+        if isinstance(found, Miss) and self.pending is not None and self.pending.has(block):
+            return BUSY
         if isinstance(found, memoryview) and len(found) == length and self.memory.is_admissible(block, length):
             self._promote(block, found)
         return found

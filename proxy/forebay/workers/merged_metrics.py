@@ -25,6 +25,11 @@ _SHARED: Final[Mapping[str, Callable[[float, float], float]]] = {
     "forebay_ready": min,
     "forebay_flight_oldest_seconds": max,
     "process_start_time_seconds": max,
+    "forebay_journal_capacity_bytes": max,
+    "forebay_journal_used_bytes": max,
+    "forebay_journal_writes": max,
+    "forebay_journal_oldest_seconds": max,
+    "forebay_journal_stuck": max,
     "forebay_origin_credential_refused": max,
 }
 _TIER_PREFIX: Final = "forebay_tier_"

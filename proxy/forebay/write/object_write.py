@@ -27,11 +27,13 @@ from forebay.policy.access import authorise_keys
 from forebay.protocol.operations import Effect
 from forebay.protocol.xml.s3_documents import (
     DeleteObjectsReader,
+    ListedKey,
     UploadedPart,
     embedded_error,
     read_parts_cooperatively,
 )
 from forebay.write.answer_relay import AnswerRelay
+from forebay.write.back.write_back import WriteBack
 from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.forwarder import Forwarder
 from forebay.write.incoming_body import IncomingBody
@@ -53,20 +55,33 @@ class _Document:
     body: bytes | None = None
     parts: Sequence[UploadedPart] | None = None
     """What a completion lists; None where the origin reads it otherwise."""
-    keys: Sequence[str] = ()
+    listed: Sequence[ListedKey] = ()
     """What a batch delete lists."""
+    is_quiet: bool = False
+    """Whether its answer names failures only."""
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys that a batch delete lists."""
+        return [each.key for each in self.listed]
 
 
 class ObjectWriter:
     """Carries out writes at the origin."""
 
     def __init__(
-        self, forwarder: Forwarder, invalidator: Invalidator, tracker: WriteTracker, tasks: TaskRegistry
+        self,
+        forwarder: Forwarder,
+        invalidator: Invalidator,
+        tracker: WriteTracker,
+        tasks: TaskRegistry,
+        write_back: WriteBack | None = None,
     ) -> None:
         self._forwarder = forwarder
         self._invalidator = invalidator
         self._tracker = tracker
         self._tasks = tasks
+        self._write_back = write_back
 
     async def write(self, context: WriteContext) -> None:
         """Carries out one write and answers it. Raises S3Error, OriginError, Throttled, and ConnectionError for a
@@ -86,7 +101,15 @@ class ObjectWriter:
     async def _write(self, context: WriteContext) -> None:
         forward = context.forward
         try:
+            if self._write_back is not None and await self._write_back.accepts(context):
+                return
             document = await self._read_document(context)
+            if (
+                self._write_back is not None
+                and document.listed
+                and await self._write_back.accepts_deletions(context, document.listed, quiet=document.is_quiet)
+            ):
+                return
             body = await self._forwarder.open_body(forward) if document.body is None else None
             try:
                 tracked = await self._tracker.track(forward, context.decision, document.body, document.parts)
@@ -108,9 +131,10 @@ class ObjectWriter:
         if forward.operation.effect is Effect.LISTED_KEYS:
             reader = DeleteObjectsReader()
             body = await self._forwarder.read_document(forward, DOCUMENT_LIMIT, reader.feed)
-            keys = [key for key, _ in reader.close()]
+            document = _Document(body, listed=reader.close(), is_quiet=reader.is_quiet)
+            keys = document.keys
             await run_cooperatively(authorise_keys(context.principal, forward.operation, forward.target, keys))
-            return _Document(body, keys=keys)
+            return document
         if forward.operation.name == "CompleteMultipartUpload":
             body, parts = await self._forwarder.read_document(forward, DOCUMENT_LIMIT), None
             with suppress(S3Error):  # the origin refuses it
@@ -123,6 +147,8 @@ class ObjectWriter:
     ) -> None:
         forward = context.forward
         affected = _affected_keys(forward, document.keys)
+        if self._write_back is not None:
+            await self._write_back.wait_before_write(context, affected)
         begun = settled = False
         write = self._invalidator.begin_write()
 
@@ -140,6 +166,8 @@ class ObjectWriter:
                 self._invalidator.mark_in_doubt(affected)
             await self._invalidator.invalidate(affected, tracked.generation)
             settled = True
+            if self._write_back is not None:
+                self._write_back.learn(context, status, versioned="x-amz-version-id" in answer.headers)
             if status in {200, 204} and not failed:
                 return await tracked.confirm(answer, result)
             if status < 500:

@@ -66,6 +66,8 @@ class DeleteObjectsReader:
 
     def __init__(self) -> None:
         self._empty = True
+        self.is_quiet = False
+        """Whether the answer is to name failures only; known after `close`."""
         self._reader = RecordReader(max_elements=MAX_KEYS * (len(_OBJECT_FIELDS) + 1) + 2, max_depth=3)
 
     def feed(self, piece: Piece) -> None:
@@ -87,7 +89,9 @@ class DeleteObjectsReader:
             document = self._reader.close()
         except MalformedXml as refused:
             raise _malformed(refused) from refused
-        return _listed_keys(_require_root(document, "Delete"))
+        root = _require_root(document, "Delete")
+        self.is_quiet = root.fields.get("Quiet", "").strip().lower() == "true"
+        return _listed_keys(root)
 
 
 def listed_keys(body: bytes) -> list[ListedKey]:
@@ -173,6 +177,22 @@ def completed_document(name: ObjectName, etag: str, url: str) -> bytes:
     root = Element("CompleteMultipartUploadResult")
     for field, text in (("Location", url), ("Bucket", name.bucket), ("Key", name.key), ("ETag", etag)):
         root.add(field, text)
+    return write_tree(root, S3_NAMESPACE)
+
+
+def copied_document(etag: str, last_modified: str) -> bytes:
+    """The answer to a CopyObject. `last_modified`: as in listings."""
+    root = Element("CopyObjectResult")
+    root.add("LastModified", last_modified)
+    root.add("ETag", etag)
+    return write_tree(root, S3_NAMESPACE)
+
+
+def deleted_document(keys: Sequence[str]) -> bytes:
+    """The answer to a DeleteObjects that has deleted these keys."""
+    root = Element("DeleteResult")
+    for key in keys:
+        root.add("Deleted", "", Element("Key", key))
     return write_tree(root, S3_NAMESPACE)
 
 

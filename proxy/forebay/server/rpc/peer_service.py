@@ -58,6 +58,7 @@ from forebay.peers.peer_codec import (
 from forebay.policy.coalescing import BlockState
 from forebay.policy.rules import Decision
 from forebay.request.admission import GatewayPolicy
+from forebay.write.back.write_back import WriteBack
 from forebay.write.invalidation import AffectedKeys, Invalidator, decode_affected
 from forebay.write.tracked_write import WriteTracker
 
@@ -118,6 +119,7 @@ class PeerService:
         recordings: LocalRecordings | None,
         policy: Callable[[], GatewayPolicy],
         clock: Callable[[], float],
+        write_back: WriteBack | None = None,
     ) -> None:
         self._resolver = resolver
         self._hints = hints
@@ -135,6 +137,7 @@ class PeerService:
         self._recordings = recordings
         self._policy = policy
         self._clock = clock
+        self._write_back = write_back
 
     async def stream(self, kind: str, request: Document, out: ResponseWriter) -> None:
         """Runs a streaming method."""
@@ -326,6 +329,14 @@ class PeerService:
     def _data_set_reads(self, request: Document, _: OpenWrites) -> Document:
         return self._data_sets.answer(request)
 
+    def _pending(self, request: Document, _: OpenWrites) -> None:
+        if self._write_back is not None:
+            self._write_back.receive_pending(request)
+
+    def _settled(self, request: Document, _: OpenWrites) -> None:
+        if self._write_back is not None:
+            self._write_back.receive_settled(request)
+
     # Unary
 
     async def _fetch_ahead(self, request: Document) -> Document:
@@ -341,6 +352,11 @@ class PeerService:
 
     async def _cancel_plan(self, request: Document) -> Document:
         await self._plans.cancel(decode(lambda: str(request["plan"])))
+        return {}
+
+    async def _journal_scanned(self, _: Document) -> Document:
+        if self._write_back is not None:
+            await self._write_back.receive_scan()
         return {}
 
     async def _forget(self, request: Document) -> Document:
@@ -390,6 +406,8 @@ class PeerService:
         "finish_ahead": _finish_ahead,
         "drop_ahead": _drop_ahead,
         "data_set_reads": _data_set_reads,
+        "pending": _pending,
+        "settled": _settled,
     }
     """None of these waits, so that calls take effect in the order in which they arrive."""
     UNARY: ClassVar[Mapping[str, "_Unary"]] = {
@@ -403,6 +421,7 @@ class PeerService:
         "plan_list": _list_plans,
         "plan_cancelled": _cancel_plan,
         "recordings_call": _recordings_call,
+        "journal_scanned": _journal_scanned,
     }
 
 

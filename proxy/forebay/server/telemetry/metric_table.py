@@ -186,6 +186,19 @@ CATALOGUE: Final = (
     _gauge("forebay_buffer_used_bytes", "", "Bytes of the buffer budget in use."),
     _gauge("forebay_held_bytes", "", "Bytes of spooled bodies, in memory and in files."),
     _gauge("forebay_buffer_waiting", "", "Fetches that wait for the buffer budget."),
+    # The journal.
+    _gauge("forebay_journal_capacity_bytes", "", "The size of the journal, `journal.size`."),
+    _gauge("forebay_journal_used_bytes", "", "Bytes of the journal's files."),
+    _gauge("forebay_journal_writes", "", "Writes that are acknowledged and not yet at the origin."),
+    _gauge("forebay_journal_oldest_seconds", "", "The age of the oldest of these; 0 if there is none."),
+    _gauge("forebay_journal_stuck", "", "Those of them that the origin has refused for good."),
+    _counter(
+        "forebay_journal_writes_total",
+        "result",
+        "Writes under a `back` rule that were acknowledged from the journal (accepted), or carried out at the origin "
+        "first (through), and accepted ones that the origin has got since (persisted).",
+        ("accepted", "through", "persisted"),
+    ),
     # Blocks fetched ahead.
     _gauge("forebay_ahead_capacity_bytes", "", "The budget of blocks fetched ahead of their readers."),
     _gauge("forebay_ahead_used_bytes", "", "Bytes of that budget in use: of blocks that no reader has used yet."),

@@ -1,0 +1,57 @@
+"""Which writes may be acknowledged before the origin has them.
+
+An allow-list: what is not known to mean the same an hour later goes through. So a write with a condition, an ACL, tags,
+a lock, a key of the client's own, or a header that Forebay does not know is carried out at the origin, after the
+pending writes of its object.
+
+    may be acknowledged here    goes through, and why
+    PutObject                   a condition: the origin's state decides
+    DeleteObject                x-amz-acl, x-amz-grant-*, x-amz-tagging, object lock: they need rights of their own
+    multipart uploads           SSE-C: the key must not be written down; SSE-KMS: the ETag is not known beforehand
+                                an expected owner, a version, an append: only the origin knows
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from forebay.protocol.header_map import Headers
+
+OPERATIONS: Final = frozenset({"PutObject", "CopyObject", "DeleteObject", "DeleteObjects", "CreateMultipartUpload"})
+"""The operations that may be acknowledged here."""
+
+_QUERY: Final = frozenset({"x-id", "uploads", "delete"})
+_HEADERS: Final = frozenset(
+    {
+        "x-amz-content-sha256",
+        "x-amz-copy-source",
+        "x-amz-date",
+        "x-amz-decoded-content-length",
+        "x-amz-metadata-directive",
+        "x-amz-sdk-checksum-algorithm",
+        "x-amz-security-token",
+        "x-amz-te",
+        "x-amz-trailer",
+        "x-amz-user-agent",
+    }
+)
+_PREFIXES: Final = ("x-amz-meta-", "x-amz-checksum-")
+_CONDITIONS: Final = frozenset({"if-match", "if-none-match", "if-modified-since", "if-unmodified-since"})
+
+
+def obstacle(operation: str, query: Iterable[str], headers: Headers) -> str | None:
+    """Returns why a write has to go through, in words; None: it may be acknowledged here.
+
+    `query`: the names of its parameters, without those of a signature; both in S3's terms.
+    """
+    if operation not in OPERATIONS:
+        return f"{operation} is always carried out at the origin"
+    unknown = next((name for name in query if name.lower() not in _QUERY), None)
+    if unknown is not None:
+        return f"its parameter {unknown}"
+    for name in headers:
+        lower = name.lower()
+        if lower in _CONDITIONS:
+            return f"its condition {name}"
+        if lower.startswith(("x-amz-", "x-oss-")) and lower not in _HEADERS and not lower.startswith(_PREFIXES):
+            return f"its header {name}"
+    return None

@@ -1,0 +1,135 @@
+"""A body file: one large body of the journal, with a checksum for each MiB.
+
+    offset      size
+         0         n  the bytes of the body
+         n        8k  CRC-64/XZ of each MiB (the last may be shorter), big-endian
+
+The record that refers to it has the id of the file, n, and the CRC-64/XZ of the checksums: a body without a record is
+nobody's. A range is verified by itself, so a reader of some bytes reads a MiB at most.
+
+    create ──> append, piece by piece ──> finish: synced, its name too ──> the record ──> release
+
+The writer locks the file until the record is durable, so nobody takes it for abandoned.
+"""
+
+import errno
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from forebay.core.buffers import Buffer
+from forebay.core.byte_ranges import Span
+from forebay.protocol.body.crc64 import crc64
+from forebay.storage.journal.journal_files import JournalFiles
+from forebay.storage.journal.journal_layout import JournalLayout, new_id
+
+SLICE: Final = 1 << 20
+"""Bytes of a body that have a checksum of their own."""
+
+
+class BodyRef(NamedTuple):
+    """What a record says of its body."""
+
+    id: str
+    size: int
+    """Bytes, without the checksums."""
+    sums: int
+    """CRC-64/XZ of the checksums."""
+
+
+class BodyWriter:
+    """Writes one body. Blocking, for one thread at a time. Every method raises OSError."""
+
+    def __init__(self, files: JournalFiles, layout: JournalLayout) -> None:
+        """Creates the file."""
+        self._files = files
+        self._layout = layout
+        self.id = new_id()
+        self.size = 0
+        """Bytes so far."""
+        self._sums: list[int] = []
+        self._sum = 0
+        self._fd: int | None = files.create(layout.body(self.id))
+        files.lock(self._fd)
+
+    def append(self, pieces: Sequence[Buffer | bytes]) -> None:
+        """Adds the next bytes of the body."""
+        self._files.write(self._descriptor(), pieces, self.size)
+        for piece in pieces:
+            self._add(memoryview(piece))
+
+    def finish(self) -> BodyRef:
+        """Ends the body, and returns its reference once all of it is durable."""
+        fd = self._descriptor()
+        if self.size % SLICE:
+            self._sums.append(self._sum)
+        sums = struct.pack(f">{len(self._sums)}Q", *self._sums)
+        self._files.write(fd, [sums], self.size)
+        self._files.sync(fd)
+        self._files.sync_directory(self._layout.bodies)
+        return BodyRef(self.id, self.size, crc64(sums))
+
+    def release(self) -> None:
+        """Unlocks the file: its record is durable. Idempotent."""
+        if self._fd is not None:
+            self._files.close(self._fd)
+            self._fd = None
+
+    def discard(self) -> None:
+        """Removes a body that will have no record."""
+        self._files.unlink(self._layout.body(self.id))
+        self.release()
+
+    def _descriptor(self) -> int:
+        if self._fd is None:
+            raise OSError(errno.EBADF, "the body is released")
+        return self._fd
+
+    def _add(self, view: memoryview) -> None:
+        while view:
+            count = min(len(view), SLICE - self.size % SLICE)
+            self._sum = crc64(view[:count], self._sum)
+            self.size += count
+            view = view[count:]
+            if self.size % SLICE == 0:
+                self._sums.append(self._sum)
+                self._sum = 0
+
+
+class BodyDamaged(Exception):
+    """Bytes of a body don't match their checksum, or the file is missing or too short."""
+
+
+class BodyReader:
+    """Reads one body, verified. Blocking. Raises OSError and BodyDamaged."""
+
+    def __init__(self, files: JournalFiles, layout: JournalLayout, ref: BodyRef) -> None:
+        """Opens the file and verifies the checksums themselves."""
+        self._files = files
+        self._ref = ref
+        try:
+            self._fd = files.open(layout.body(ref.id))
+        except FileNotFoundError:
+            raise BodyDamaged(f"the body {ref.id} is missing") from None
+        count = -(-ref.size // SLICE)
+        sums = files.read(self._fd, 8 * count, ref.size)
+        if len(sums) < 8 * count or crc64(sums) != ref.sums:
+            files.close(self._fd)
+            raise BodyDamaged(f"the checksums of the body {ref.id} are damaged")
+        self._sums = struct.unpack(f">{count}Q", sums)
+
+    def read(self, within: Span) -> memoryview:
+        """Returns bytes of the body; whole slices are read and verified for it."""
+        first, last = within.start // SLICE, -(-within.stop // SLICE)
+        start, stop = first * SLICE, min(last * SLICE, self._ref.size)
+        content = memoryview(self._files.read(self._fd, stop - start, start))
+        for number in range(first, last):
+            offset = number * SLICE - start
+            piece = content[offset : min(offset + SLICE, stop - start)]
+            if len(content) < stop - start or crc64(piece) != self._sums[number]:
+                raise BodyDamaged(f"the body {self._ref.id} is damaged in its MiB {number}")
+        return content[within.start - start : within.stop - start]
+
+    def close(self) -> None:
+        """Closes the file. Readers of what was returned are not affected."""
+        self._files.close(self._fd)

@@ -1,0 +1,231 @@
+"""The journal of one worker: opens the directory, appends writes, settles them, and reads their bodies.
+
+    open ──> what earlier runs and other workers left pending ──> append, settle ... ──> close
+
+All workers of a node append to one directory, each to logs and bodies of its own; one of them, whoever has drain.lock,
+settles and reclaims. A directory belongs to one Forebay: its workers hold `lock` shared, in the name of their family.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import Final, Self, TypeVar
+
+from forebay.core.buffers import Buffer
+from forebay.core.byte_ranges import Span
+from forebay.core.errors import StorageError
+from forebay.storage.durable_files import replace_file, sync_directory
+from forebay.storage.journal.body_file import BodyReader, BodyRef, BodyWriter
+from forebay.storage.journal.group_commit import GroupCommit
+from forebay.storage.journal.journal_files import JournalFiles
+from forebay.storage.journal.journal_layout import VERSION, JournalLayout
+from forebay.storage.journal.journal_reclaim import reclaim
+from forebay.storage.journal.journal_record import Document, encode_document
+from forebay.storage.journal.log_writer import LogWriter, NewRecord, RecordId
+from forebay.storage.journal.recovery_scan import JournalScan, scan_journal
+from forebay.storage.journal.settled_numbers import append_settled
+
+T = TypeVar("T")
+
+JOIN_ATTEMPTS: Final = 100
+JOIN_PAUSE: Final = 0.05
+_THREADS: Final = 4
+"""For bodies that are written, synced and read."""
+
+
+class JournalUnusable(StorageError):
+    """The directory can't be used: another Forebay has it, it is of another version, or it can't be read."""
+
+
+class Journal:
+    """An open journal. Made by `open`, ended by `close`."""
+
+    def __init__(self, files: JournalFiles, layout: JournalLayout, lock: int, run: int) -> None:
+        self._files = files
+        self._layout = layout
+        self._lock = lock
+        self._run = run
+        self._drain_lock: int | None = None
+        self._commits = GroupCommit(LogWriter(files, layout))
+        self._threads = ThreadPoolExecutor(_THREADS, "journal-bodies")
+
+    @classmethod
+    def open(cls, path: Path, family: str, files: JournalFiles | None = None) -> Self:
+        """Opens the directory, created if need be. Raises JournalUnusable. `family`: of the workers of one Forebay."""
+        files, layout = files or JournalFiles(), JournalLayout(str(path))
+        try:
+            lock, run = _claim(path, family)
+        except OSError as error:
+            raise JournalUnusable(f"{path}: {error.strerror}") from None
+        try:
+            _check_format(layout)
+        except OSError as error:
+            os.close(lock)
+            raise JournalUnusable(f"{path}: {error.strerror}") from None
+        except BaseException:
+            os.close(lock)
+            raise
+        return cls(files, layout, lock, run)
+
+    def stamp(self) -> int:
+        """Returns the time on the node's clock: the number of the run, and nanoseconds that all workers share."""
+        return self._run << 64 | time.monotonic_ns()
+
+    async def append(self, document: Document, payload: Buffer | bytes = b"") -> RecordId:
+        """Appends a record; durable when it returns. Raises JournalFailed."""
+        return await self._commits.append(NewRecord(encode_document(document), payload))
+
+    async def scan(self) -> JournalScan:
+        """Reads what is pending, of all workers. Raises OSError."""
+        return await self.run(scan_journal, self._files, self._layout)
+
+    async def create_body(self) -> "JournalBody":
+        """Begins a body that is too large for a record. Raises OSError."""
+        return JournalBody(self, await self.run(BodyWriter, self._files, self._layout))
+
+    async def read(self, ref: BodyRef, within: Span) -> memoryview:
+        """Returns verified bytes of a body. Raises OSError, BodyDamaged."""
+        return await self.run(self._read, ref, within)
+
+    def try_become_drainer(self) -> bool:
+        """Returns whether this worker is the one that settles. Once it is, it remains so."""
+        if self._drain_lock is None:
+            lock = os.open(self._layout.drain_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)
+                return False
+            self._drain_lock = lock
+        return True
+
+    async def settle(self, records: Sequence[RecordId]) -> None:
+        """Records that these writes are carried out, or given up by a person; durable when it returns. For the drainer.
+        Raises OSError."""
+        numbers: dict[str, list[int]] = {}
+        for record in records:
+            numbers.setdefault(record.log, []).append(record.number)
+        for log, settled in numbers.items():
+            await self.run(append_settled, self._files, self._layout, log, settled)
+
+    async def remove_bodies(self, bodies: Sequence[BodyRef]) -> None:
+        """Removes the bodies of settled records. For the drainer. Raises OSError."""
+        if bodies:
+            await self.run(self._remove_bodies, bodies)
+
+    async def reclaim(self) -> JournalScan:
+        """Removes what is not needed any more; returns what is pending. For the drainer. Raises OSError."""
+        return await self.run(reclaim, self._files, self._layout)
+
+    def size(self) -> int:
+        """Returns the bytes of all files."""
+        total = 0
+        for folder in (self._layout.logs, self._layout.bodies):
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    with contextlib.suppress(FileNotFoundError):
+                        total += entry.stat(follow_symlinks=False).st_size
+        return total
+
+    async def close(self) -> None:
+        """Ends the log and releases the directory."""
+        await self._commits.close()
+        self._threads.shutdown()
+        for lock in (self._drain_lock, self._lock):
+            if lock is not None:
+                os.close(lock)
+
+    async def run(self, work: Callable[..., T], *arguments: object) -> T:
+        """Runs blocking work on a thread of the journal."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments))
+
+    def _remove_bodies(self, bodies: Sequence[BodyRef]) -> None:
+        for body in bodies:
+            self._files.unlink(self._layout.body(body.id))
+
+    def _read(self, ref: BodyRef, within: Span) -> memoryview:
+        reader = BodyReader(self._files, self._layout, ref)
+        try:
+            return reader.read(within)
+        finally:
+            reader.close()
+
+
+class JournalBody:
+    """A body on its way into the journal. `release` it once its record is durable, or `discard` it."""
+
+    def __init__(self, journal: Journal, writer: BodyWriter) -> None:
+        self._journal = journal
+        self._writer = writer
+
+    async def append(self, pieces: Sequence[Buffer | bytes]) -> None:
+        """Adds the next bytes. Raises OSError."""
+        await self._journal.run(self._writer.append, pieces)
+
+    async def finish(self) -> BodyRef:
+        """Ends the body; durable when it returns. Raises OSError."""
+        return await self._journal.run(self._writer.finish)
+
+    def release(self) -> None:
+        """The record is durable. Idempotent."""
+        self._writer.release()
+
+    async def discard(self) -> None:
+        """There will be no record. Raises OSError."""
+        await self._journal.run(self._writer.discard)
+
+
+def _claim(path: Path, family: str) -> tuple[int, int]:
+    """Returns a descriptor of the lock, held shared, and the number of the run. The first of a family begins a run."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = set(os.listdir(path))  # noqa: PTH208 -- names are wanted, not paths
+    if found - {"lost+found"} and "lock" not in found:
+        raise JournalUnusable(f"{path}: neither empty nor a journal")
+    lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        for _ in range(JOIN_ATTEMPTS):
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _, _, before = os.pread(lock, 256, 0).decode("ascii", "replace").strip().partition(" ")
+                run = int(before) + 1 if before.isdecimal() else 1
+                os.pwrite(lock, f"{family} {run}".ljust(256).encode(), 0)
+                os.fsync(lock)
+                fcntl.flock(lock, fcntl.LOCK_SH)
+                return lock, run
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                owner, _, run_text = os.pread(lock, 256, 0).decode("ascii", "replace").strip().partition(" ")
+                if owner == family:
+                    return lock, int(run_text)
+                break
+            Event().wait(JOIN_PAUSE)  # the first of the family begins
+    except BaseException:
+        os.close(lock)
+        raise
+    os.close(lock)
+    raise JournalUnusable(f"{path}: in use by another Forebay")
+
+
+def _check_format(layout: JournalLayout) -> None:
+    """Begins a directory without FORMAT; refuses another version, of which nothing may be touched."""
+    file = Path(layout.format)
+    try:
+        version = json.loads(file.read_bytes())["version"]
+    except FileNotFoundError:
+        for folder in (layout.logs, layout.bodies):
+            Path(folder).mkdir(mode=0o700, exist_ok=True)
+        sync_directory(Path(layout.path))
+        replace_file(file, json.dumps({"version": VERSION}).encode())
+        return
+    except (ValueError, KeyError, TypeError):
+        raise JournalUnusable(f"{layout.path}: FORMAT is damaged") from None
+    if version != VERSION:
+        raise JournalUnusable(f"{layout.path}: its layout has version {version}, and this Forebay reads {VERSION}")

@@ -1,0 +1,96 @@
+"""The system calls of the journal, in one place: what is durable after which of them is the whole argument.
+
+Tests put a disk in its place that fails the N-th call, or that forgets, tears and reorders what was not synced
+(tests/harness/crash_disk.py). Every method raises OSError.
+
+https://man7.org/linux/man-pages/man2/fsync.2.html
+https://man7.org/linux/man-pages/man2/pwritev.2.html
+"""
+
+import errno
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from forebay.core.buffers import Buffer
+
+_MOST_BUFFERS: Final = 1000
+"""Of one pwritev; IOV_MAX is 1024."""
+
+
+class JournalFiles:
+    """Files by path, and descriptors of them."""
+
+    def create(self, path: str) -> int:
+        """Returns a descriptor of a new file. Its name is durable after `sync_directory`, not before."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    def open(self, path: str, *, writable: bool = False) -> int:
+        """Returns a descriptor of a file that exists."""
+        return os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW)
+
+    def write(self, fd: int, pieces: Sequence[Buffer | bytes], offset: int) -> None:
+        """Writes all pieces one after the other. A file system that accepts only some of them has no space left."""
+        for first in range(0, len(pieces), _MOST_BUFFERS):
+            some = pieces[first : first + _MOST_BUFFERS]
+            size = sum(map(len, some))
+            written = os.pwritev(fd, some, offset)
+            while written < size:  # a signal, or a full disk, which fails at the next attempt
+                rest = memoryview(b"".join(some))[written:]
+                more = os.pwrite(fd, rest, offset + written)
+                if not more:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                written += more
+            offset += size
+
+    def sync(self, fd: int) -> None:
+        """Makes the content and the size of a file durable.
+
+        After a failure nothing written since the last success counts as durable, whatever a later call returns: the
+        kernel may have dropped the pages and marked them clean (https://lwn.net/Articles/752063/).
+        """
+        os.fdatasync(fd)
+
+    def sync_directory(self, path: str) -> None:
+        """Makes the creations and removals in a directory durable."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(self, fd: int) -> bool:
+        """Locks a file for this descriptor, until it is closed. False: another process has it."""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        """Returns `size` bytes, or fewer where the file ends."""
+        content = os.pread(fd, size, offset)
+        while 0 < len(content) < size:
+            more = os.pread(fd, size - len(content), offset + len(content))
+            if not more:
+                break
+            content += more
+        return content
+
+    def size(self, fd: int) -> int:
+        """Returns the size of a file in bytes."""
+        return os.fstat(fd).st_size
+
+    def names(self, path: str) -> list[str]:
+        """Returns the names in a directory, sorted."""
+        return sorted(os.listdir(path))  # noqa: PTH208 -- names are wanted, not paths
+
+    def unlink(self, path: str) -> None:
+        """Removes a file's name; its content is gone with the last descriptor."""
+        Path(path).unlink()
+
+    def close(self, fd: int) -> None:
+        """Closes a descriptor."""
+        os.close(fd)

@@ -1,0 +1,47 @@
+"""Names in a journal's directory.
+
+<journal.path>/
+    FORMAT                       JSON: the version of the layout
+    lock                         flock'ed by the Forebay that owns the directory
+    drain.lock                   flock'ed by the one process that carries writes out
+    logs/<id>.log                records; the id is 32 hexadecimal digits, random
+    logs/<id>.settled            the numbers of its records that are settled
+    bodies/<id>.body             one large body, and its checksums
+"""
+
+import secrets
+from typing import Final
+
+VERSION: Final = 1
+LOG: Final = ".log"
+SETTLED: Final = ".settled"
+BODY: Final = ".body"
+
+
+def new_id() -> str:
+    """Returns a random id: 32 hexadecimal digits."""
+    return secrets.token_hex(16)
+
+
+class JournalLayout:
+    """The paths of one journal."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.logs = f"{path}/logs"
+        self.bodies = f"{path}/bodies"
+        self.format = f"{path}/FORMAT"
+        self.lock = f"{path}/lock"
+        self.drain_lock = f"{path}/drain.lock"
+
+    def log(self, log_id: str) -> str:
+        """Returns the path of a log."""
+        return f"{self.logs}/{log_id}{LOG}"
+
+    def settled(self, log_id: str) -> str:
+        """Returns the path of the numbers that are settled of a log."""
+        return f"{self.logs}/{log_id}{SETTLED}"
+
+    def body(self, body_id: str) -> str:
+        """Returns the path of a body."""
+        return f"{self.bodies}/{body_id}{BODY}"

@@ -1,0 +1,73 @@
+"""Reclaim: removes what no pending write needs: logs without one, their settled numbers, bodies that no record has.
+
+A log goes before its settled numbers, durably, or its records would count as pending again. A body without a record is
+looked for twice: its writer holds a lock until the record is durable, so whoever has the lock and finds no record then
+knows that there will be none.
+
+For one process at a time (drain.lock). Raises OSError.
+"""
+
+from forebay.storage.journal.body_file import BodyRef
+from forebay.storage.journal.journal_files import JournalFiles
+from forebay.storage.journal.journal_layout import BODY, LOG, SETTLED, JournalLayout
+from forebay.storage.journal.journal_record import Document
+from forebay.storage.journal.recovery_scan import JournalScan, scan_journal
+
+
+def bodies_of(document: Document) -> list[BodyRef]:
+    """Returns the bodies that a record refers to."""
+    return [BodyRef(*each) for each in document.get("bodies", ())]
+
+
+def reclaim(files: JournalFiles, layout: JournalLayout) -> JournalScan:
+    """Removes what is not needed; returns what is pending."""
+    bodies = {name.removesuffix(BODY) for name in files.names(layout.bodies) if name.endswith(BODY)}
+    scan = scan_journal(files, layout)
+    for log in scan.finished_logs:
+        _remove_unlocked(files, layout.log(log))
+    _remove_orphaned_numbers(files, layout)
+    if scan.damages:
+        return scan  # a body may belong to a record that can't be read
+    orphans = bodies - _referenced(scan)
+    locked = {body: fd for body in orphans if (fd := _locked(files, layout.body(body))) is not None}
+    try:
+        if locked:
+            scan = scan_journal(files, layout)
+            for body in locked.keys() - _referenced(scan):
+                files.unlink(layout.body(body))
+    finally:
+        for fd in locked.values():
+            files.close(fd)
+    return scan
+
+
+def _referenced(scan: JournalScan) -> set[str]:
+    return {body.id for record in scan.pending for body in bodies_of(record.document)}
+
+
+def _remove_orphaned_numbers(files: JournalFiles, layout: JournalLayout) -> None:
+    files.sync_directory(layout.logs)
+    names = files.names(layout.logs)
+    logs = {name.removesuffix(LOG) for name in names if name.endswith(LOG)}
+    for name in names:
+        if name.endswith(SETTLED) and name.removesuffix(SETTLED) not in logs:
+            files.unlink(f"{layout.logs}/{name}")
+
+
+def _remove_unlocked(files: JournalFiles, path: str) -> None:
+    fd = _locked(files, path)
+    if fd is not None:
+        files.unlink(path)
+        files.close(fd)
+
+
+def _locked(files: JournalFiles, path: str) -> int | None:
+    """Returns a locked descriptor of a file; None: a writer has it, or it is gone."""
+    try:
+        fd = files.open(path, writable=True)
+    except FileNotFoundError:
+        return None
+    if files.lock(fd):
+        return fd
+    files.close(fd)
+    return None

@@ -1,0 +1,126 @@
+"""The log that this process appends to: records are written one batch after the other, and synced with it.
+
+    batch ──> written ──> synced ──> acknowledged
+                 └───────────┴ failed ──> voided in a new log ──> refused, and carried out at the origin instead
+
+A batch is as many records as wait (forebay.storage.journal.group_commit), so many small writes share one sync.
+
+What a failed sync leaves on the disk is unknown, for ever: a later one that succeeds proves nothing about it. So the
+log is ended, and a record in a new log says that the batch is void. Where not even that becomes durable, the batch may
+come back at the next start, which its writers must not rely on, either way (`JournalFailed.voided`).
+
+Not thread-safe, and blocking: for one thread.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from forebay.core.errors import StorageError
+from forebay.storage.journal.journal_files import JournalFiles
+from forebay.storage.journal.journal_layout import JournalLayout, new_id
+from forebay.storage.journal.journal_record import encode_document, encode_record
+
+LOG_SIZE: Final = 64 << 20
+"""Bytes of a log after which the next one is begun."""
+
+
+class JournalFailed(StorageError):
+    """A batch is not durable. `voided`: it is certain never to be carried out."""
+
+    def __init__(self, reason: str, *, voided: bool) -> None:
+        super().__init__(reason)
+        self.voided = voided
+
+
+class RecordId(NamedTuple):
+    """Which record: its log, and its number there."""
+
+    log: str
+    number: int
+
+
+class NewRecord(NamedTuple):
+    """A record to be written."""
+
+    document: bytes
+    """By forebay.storage.journal.journal_record.encode_document."""
+    payload: bytes | memoryview = b""
+
+
+class LogWriter:
+    """Appends batches."""
+
+    def __init__(self, files: JournalFiles, layout: JournalLayout, log_size: int = LOG_SIZE) -> None:
+        self._files = files
+        self._layout = layout
+        self._log_size = log_size
+        self._fd: int | None = None
+        self._log = ""
+        self._number = 0
+        self._written = 0
+        self._durable = 0
+
+    @property
+    def log(self) -> str | None:
+        """The id of the log that is appended to; None between two logs."""
+        return None if self._fd is None else self._log
+
+    def append(self, batch: Sequence[NewRecord]) -> list[RecordId]:
+        """Writes and syncs a batch, whole. Raises JournalFailed, and then none of it is acknowledged."""
+        try:
+            return self._append(batch)
+        except OSError as error:
+            reason = f"the journal can't be written: {error.strerror}"
+        failed, first = self._log, self._number - len(batch)
+        self._end()
+        raise JournalFailed(reason, voided=not failed or self._void(failed, first))
+
+    def close(self) -> None:
+        """Ends the current log."""
+        self._end()
+
+    def _append(self, batch: Sequence[NewRecord]) -> list[RecordId]:
+        fd = self._fd if self._written < self._log_size else None
+        if fd is None:
+            self._end()
+            fd = self._begin()
+        log_id, durable = bytes.fromhex(self._log), self._durable
+        pieces, size, ids = [], 0, []
+        for record in batch:
+            ids.append(RecordId(self._log, self._number))
+            pieces.append(encode_record(log_id, self._number, durable, record.document, record.payload))
+            size += len(pieces[-1])
+            self._number += 1
+        self._files.write(fd, pieces, self._written)
+        self._written += size
+        self._files.sync(fd)
+        self._durable = self._written
+        return ids
+
+    def _begin(self) -> int:
+        self._log, self._number, self._written, self._durable = "", 0, 0, 0
+        log = new_id()
+        fd = self._files.create(self._layout.log(log))
+        try:
+            self._files.lock(fd)
+            self._files.sync_directory(self._layout.logs)
+        except BaseException:
+            self._files.close(fd)
+            raise
+        self._fd, self._log = fd, log
+        return fd
+
+    def _end(self) -> None:
+        if self._fd is not None:
+            self._files.close(self._fd)
+        self._fd = None
+
+    def _void(self, log: str, first: int) -> bool:
+        """Records that the records from `first` on of a log never count. Returns whether that is durable."""
+        record = NewRecord(encode_document({"void": log, "from": first}))
+        try:
+            self._append([record])
+        except OSError:
+            self._end()
+            return False
+        return True

@@ -1,0 +1,160 @@
+"""Pending objects: what readers see of the writes that the journal has and the origin has not.
+
+    object ──> its pending writes, as they were written ──> the last one: a head, or that the object was deleted
+                                                              └──> the bytes: in records, or in body files
+
+Every worker has all of them in memory: a few hundred bytes for each write, and the bytes of small bodies, which are
+counted (`small_bytes`). The bytes of blocks come verified, like those of a tier; other than a tier, nothing is evicted.
+
+A head is that of the version that the origin will have (its ETag is computed from the bytes), so its blocks are named
+alike before and after.
+"""
+
+import asyncio
+import bisect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Final, NamedTuple, TypeAlias
+
+from forebay.core.buffers import Buffer
+from forebay.core.byte_ranges import Span
+from forebay.core.heads import Head
+from forebay.core.names import BlockId, ObjectName
+from forebay.storage.journal.body_file import BodyRef
+from forebay.storage.journal.log_writer import RecordId
+
+ReadBody: TypeAlias = Callable[[BodyRef, Span], Awaitable[Buffer]]
+"""Reads verified bytes of a body file. Raises OSError, BodyDamaged."""
+
+
+class BodyPart(NamedTuple):
+    """A run of an object's bytes: in a body file, or here."""
+
+    size: int
+    content: bytes
+    file: BodyRef | None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingVersion:
+    """What one write makes of an object."""
+
+    record: RecordId
+    written: int
+    """When it was written, on the node's clock: the later of two writes of an object is what readers see."""
+    head: Head | None
+    """None: the object is deleted."""
+    parts: tuple[BodyPart, ...] = ()
+
+
+class Deleted:
+    """The object is deleted here, and may still be at the origin."""
+
+
+DELETED: Final = Deleted()
+
+
+class PendingObjects:
+    """The table of one worker."""
+
+    def __init__(self, read_body: ReadBody) -> None:
+        self._read_body = read_body
+        self._objects: dict[ObjectName, list[PendingVersion]] = {}
+        self._waiting: list[tuple[set[RecordId], asyncio.Future[None]]] = []
+        self.small_bytes = 0
+        """Bytes of small bodies."""
+
+    def __len__(self) -> int:
+        """Returns the number of objects."""
+        return len(self._objects)
+
+    def __contains__(self, name: ObjectName) -> bool:
+        """Returns whether a write of the object is pending."""
+        return name in self._objects
+
+    def add(self, name: ObjectName, version: PendingVersion) -> None:
+        """Adds a write of the object. Writes at the same time may come in another order than they were written in."""
+        bisect.insort(self._objects.setdefault(name, []), version, key=lambda each: each.written)
+        self.small_bytes += sum(len(part.content) for part in version.parts)
+
+    def remove(self, name: ObjectName, record: RecordId) -> None:
+        """Removes a write: the origin has it, or a person gave it up."""
+        versions = self._objects.get(name, [])
+        for version in versions:
+            if version.record == record:
+                self.small_bytes -= sum(len(part.content) for part in version.parts)
+        kept = [version for version in versions if version.record != record]
+        if kept:
+            self._objects[name] = kept
+        else:
+            self._objects.pop(name, None)
+        for waited, done in self._waiting:
+            waited.discard(record)
+            if not waited and not done.done():
+                done.set_result(None)
+
+    async def wait_settled(self, covers: Callable[[ObjectName], bool]) -> None:
+        """Waits until the writes that are pending now of these objects are settled."""
+        records = {each.record for name, versions in self._objects.items() if covers(name) for each in versions}
+        if not records:
+            return
+        waiter = (records, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiter)
+        try:
+            await waiter[1]
+        finally:
+            self._waiting.remove(waiter)
+
+    def head(self, name: ObjectName) -> Head | Deleted | None:
+        """Returns the head that readers see; None: no write is pending, so the origin's."""
+        versions = self._objects.get(name)
+        return None if versions is None else versions[-1].head or DELETED
+
+    def current(self, name: ObjectName) -> PendingVersion | None:
+        """Returns the last pending write of the object."""
+        versions = self._objects.get(name)
+        return None if versions is None else versions[-1]
+
+    def find(self, name: ObjectName, record: RecordId) -> PendingVersion | None:
+        """Returns the write of the object that has this record; None: it is not pending."""
+        return next((each for each in self._objects.get(name, ()) if each.record == record), None)
+
+    def names(self, bucket: str, prefix: str) -> list[tuple[ObjectName, Head | None]]:
+        """Returns the pending objects under a prefix, in the order of their keys, with the head that readers see."""
+        found = [name for name in self._objects if name.bucket == bucket and name.key.startswith(prefix)]
+        return [(name, self._objects[name][-1].head) for name in sorted(found, key=lambda name: name.key.encode())]
+
+    def has(self, block: BlockId) -> bool:
+        """Returns whether the bytes of a block are here."""
+        return self._version_of(block) is not None
+
+    async def read(self, block: BlockId, within: Span) -> Buffer | None:
+        """Returns bytes `within` a block; None: it is not of a pending version. Raises OSError, BodyDamaged."""
+        version = self._version_of(block)
+        if version is None or version.head is None:
+            return None
+        start = block.number * version.head.block_size + within.start
+        return await self.read_parts(version.parts, Span(start, start + within.length))
+
+    async def read_parts(self, parts: Sequence[BodyPart], within: Span) -> Buffer:
+        """Returns bytes of what these parts make together. Raises OSError, BodyDamaged."""
+        pieces: list[Buffer | bytes] = []
+        ends = list(accumulate(part.size for part in parts))
+        for part, end in zip(parts, ends, strict=True):
+            start = end - part.size
+            span = Span(max(within.start, start) - start, min(within.stop, end) - start)
+            if span.start >= span.stop:
+                continue
+            if part.file is None:
+                pieces.append(memoryview(part.content)[span.start : span.stop])
+            else:
+                pieces.append(await self._read_body(part.file, span))
+        return memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces)).toreadonly()
+
+    def _version_of(self, block: BlockId) -> PendingVersion | None:
+        versions: Sequence[PendingVersion] = self._objects.get(block.object, ())
+        for version in reversed(versions):
+            if version.head is not None and version.head.generation == block.generation:
+                return version
+        return None

@@ -1,0 +1,118 @@
+"""Acceptance: a write under a `back` rule is acknowledged once the journal has it.
+
+    may it? ──> into the journal (object_acceptance, upload_acceptance) ──> acknowledged
+       └ no: it goes through, after what was acknowledged before it
+
+It may if nothing about it needs the origin's state (forebay.policy.acceptable_writes), the origin is known to accept
+such writes (write_proofs), and the journal has room. The requests of an upload that was created here are answered here,
+to its end.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from forebay.core.errors import S3Error
+from forebay.core.names import ObjectName
+from forebay.policy.acceptable_writes import obstacle
+from forebay.policy.rules import Rules
+from forebay.protocol.forwarded_headers import SIGNATURE_QUERY
+from forebay.protocol.xml.s3_documents import ListedKey
+from forebay.write.back.object_acceptance import ObjectAcceptance
+from forebay.write.back.pending_uploads import is_local
+from forebay.write.back.record_writer import RecordWriter
+from forebay.write.back.upload_acceptance import UploadAcceptance
+from forebay.write.back.write_proofs import WriteProofs
+from forebay.write.forward_request import WriteContext
+
+DURABILITY: Final = "x-forebay-durability"
+_UPLOAD_OPERATIONS: Final = frozenset(
+    {"UploadPart", "UploadPartCopy", "CompleteMultipartUpload", "AbortMultipartUpload"}
+)
+_PROVEN_BY: Final = {"CreateMultipartUpload": "PutObject", "CopyObject": "PutObject", "DeleteObjects": "DeleteObject"}
+
+
+class Acceptance:
+    """Decides whether a write is accepted. `has_room(size)`: whether the journal takes so many bytes more."""
+
+    def __init__(
+        self,
+        writer: RecordWriter,
+        objects: ObjectAcceptance,
+        uploads: UploadAcceptance,
+        proofs: WriteProofs,
+        has_room: Callable[[int], bool],
+    ) -> None:
+        self._writer = writer
+        self._objects = objects
+        self._uploads = uploads
+        self._proofs = proofs
+        self._has_room = has_room
+
+    def obstacle(self, context: WriteContext) -> str | None:
+        """Returns why a write has to go through, in words; None: it is accepted, or refused, here."""
+        forward, decision = context.forward, context.decision
+        operation = forward.operation.name
+        if operation in _UPLOAD_OPERATIONS:
+            return None if is_local(forward.upload.upload_id) else "its upload is the origin's"
+        if decision is None or decision.write != "back":
+            return "the rule"
+        if forward.request.method == "POST" and operation == "PutObject":
+            return "a form"
+        return self._obstacle(context, [forward.target.name])
+
+    def batch_obstacle(self, context: WriteContext, listed: Sequence[ListedKey], rules: Rules) -> str | None:
+        """The same for a batch delete, of which the document was read."""
+        if any(each.version_id is not None for each in listed):
+            return "a version"
+        names = [ObjectName(context.forward.target.bucket or "", each.key) for each in listed]
+        if any(rules.decide(name).write != "back" for name in names):
+            return "the rule"
+        return self._obstacle(context, names)
+
+    def _obstacle(self, context: WriteContext, names: Sequence[ObjectName]) -> str | None:
+        forward, operation = context.forward, context.forward.operation.name
+        if forward.request.headers.get(DURABILITY, "local").lower() != "local":
+            return f"its header {DURABILITY}"
+        query = [each for each, _ in forward.target.query if each.lower() not in SIGNATURE_QUERY]
+        reason = obstacle(operation, query, forward.request.headers)
+        if reason is None and operation == "CopyObject":
+            reason = self._objects.copy_obstacle(context)
+        if reason is not None:
+            return reason
+        if self._writer.has_failed:
+            return "the journal has failed"
+        if forward.identity is not None:
+            return "a credential of the client's own"
+        if self._proofs.is_versioned(forward.target.bucket or ""):
+            return "the bucket keeps versions"
+        proven = _PROVEN_BY.get(operation, operation)
+        if not all(self._proofs.covers(context.principal.id, proven, name) for name in names):
+            return "the first of its kind"
+        length = forward.length
+        if operation == "PutObject" and length is None:
+            return "a body of unknown length"
+        return None if self._has_room(length or 0) else "the journal is full"
+
+    async def accept(self, context: WriteContext) -> None:
+        """Accepts a write without an obstacle, and answers it. Raises S3Error, Throttled, ConnectionError."""
+        match context.forward.operation.name:
+            case "PutObject":
+                await self._objects.put(context)
+            case "CopyObject":
+                await self._objects.copy(context)
+            case "DeleteObject":
+                await self._objects.delete(context)
+            case "CreateMultipartUpload":
+                await self._uploads.create(context)
+            case "UploadPart":
+                await self._uploads.part(context)
+            case "CompleteMultipartUpload":
+                await self._uploads.complete(context)
+            case "AbortMultipartUpload":
+                await self._uploads.abort(context)
+            case _:
+                raise S3Error("NotImplemented", "A part of this upload can't be a copy: upload its bytes.")
+
+    async def accept_deletions(self, context: WriteContext, listed: Sequence[ListedKey], *, quiet: bool) -> None:
+        """Accepts a batch delete without an obstacle, and answers it. Raises S3Error, ConnectionError."""
+        await self._objects.delete_many(context, [each.key for each in listed], quiet=quiet)

@@ -1,0 +1,237 @@
+"""Accepted writes: what the journal keeps of them, to carry them out at the origin and to answer readers until then.
+
+    put, delete, complete     change an object: they have a place in the order
+    create, part, abort       change an upload, which nobody sees but its writers
+
+One record each; `document` and `decode_record` are its JSON.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from forebay.core.heads import Head, HeaderPairs, ObjectFacts, head_of
+from forebay.core.names import ObjectName, Version
+from forebay.policy.drain_order import WriteInterval
+from forebay.storage.journal.body_file import BodyRef
+from forebay.storage.journal.journal_record import Document
+from forebay.storage.journal.log_writer import RecordId
+from forebay.storage.journal.pending_objects import BodyPart, PendingVersion
+from forebay.storage.journal.recovery_scan import PendingRecord
+
+WriteKind: TypeAlias = Literal["put", "delete", "complete"]
+_KINDS: Final[dict[str, WriteKind]] = {"put": "put", "delete": "delete", "complete": "complete"}
+
+
+class CompletedPart(NamedTuple):
+    """A part of a completed upload."""
+
+    number: int
+    etag: str
+    record: RecordId
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedWrite:
+    """A write that changes an object."""
+
+    kind: WriteKind
+    name: ObjectName
+    interval: WriteInterval
+    headers: HeaderPairs = ()
+    """Of the request to the origin; of a completion, those of its upload's creation."""
+    facts: ObjectFacts | None = None
+    """What readers see; None: the object is deleted."""
+    block_size: int = 0
+    accepted_at: float = 0.0
+    """Seconds since the epoch."""
+    sha256: str | None = None
+    """Of the body, in hex, where the client said it."""
+    bodies: tuple[BodyRef, ...] = ()
+    """The file of the body; none: it is the record's payload."""
+    upload_id: str = ""
+    """Of a completion."""
+    parts: tuple[CompletedPart, ...] = ()
+    """Of a completion. Its payload is the document that the client sent."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the object."""
+        return self.facts.size if self.facts is not None else 0
+
+    def head(self) -> Head | None:
+        """Returns the head that readers see; None: the object is deleted."""
+        return None if self.facts is None else head_of(self.facts, self.block_size, self.accepted_at)
+
+    def version(self, record: RecordId, parts: tuple[BodyPart, ...]) -> PendingVersion:
+        """Returns the object's pending version. `record`: where it was written; `parts`: its bytes."""
+        return PendingVersion(record, self.interval.written, self.head(), parts)
+
+    def document(self) -> Document:
+        """Returns the document of its record."""
+        document: dict[str, Any] = {
+            "write": self.kind,
+            **_name(self.name),
+            "began": self.interval.began,
+            "written": self.interval.written,
+            "accepted_at": self.accepted_at,
+            "headers": self.headers,
+        }
+        if self.facts is not None:
+            document |= {
+                "etag": self.facts.version.etag,
+                "size": self.facts.size,
+                "last_modified": self.facts.last_modified,
+                "facts": self.facts.headers,
+                "block": self.block_size,
+                "sha256": self.sha256,
+                "bodies": self.bodies,
+            }
+        if self.kind == "complete":
+            document |= {
+                "upload": self.upload_id,
+                "parts": [(part.number, part.etag, *part.record) for part in self.parts],
+            }
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedUpload:
+    """A multipart upload that was created."""
+
+    name: ObjectName
+    upload_id: str
+    headers: HeaderPairs
+    """Of its creation at the origin."""
+    accepted_at: float
+
+    def document(self) -> Document:
+        """Returns the document of its record."""
+        return {
+            "write": "create",
+            **_name(self.name),
+            "upload": self.upload_id,
+            "headers": self.headers,
+            "accepted_at": self.accepted_at,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedPart:
+    """A part of an upload."""
+
+    name: ObjectName
+    upload_id: str
+    number: int
+    etag: str
+    size: int
+    headers: HeaderPairs
+    sha256: str | None
+    bodies: tuple[BodyRef, ...]
+    accepted_at: float
+
+    def document(self) -> Document:
+        """Returns the document of its record."""
+        return {
+            "write": "part",
+            **_name(self.name),
+            "upload": self.upload_id,
+            "number": self.number,
+            "etag": self.etag,
+            "size": self.size,
+            "headers": self.headers,
+            "sha256": self.sha256,
+            "bodies": self.bodies,
+            "accepted_at": self.accepted_at,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedUpload:
+    """An upload that was aborted."""
+
+    name: ObjectName
+    upload_id: str
+
+    def document(self) -> Document:
+        """Returns the document of its record."""
+        return {"write": "abort", **_name(self.name), "upload": self.upload_id}
+
+
+JournalEntry: TypeAlias = AcceptedWrite | AcceptedUpload | AcceptedPart | AbortedUpload
+
+
+def decode_record(record: PendingRecord) -> JournalEntry:
+    """Returns what a record says. Raises ValueError for one that no Forebay of this version wrote."""
+    try:
+        return _decode(record.document)
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"the record {record.id.number} of the log {record.id.log} is no write") from None
+
+
+def body_parts(bodies: tuple[BodyRef, ...], payload: bytes) -> tuple[BodyPart, ...]:
+    """Returns the bytes of a record: in its files, or its payload."""
+    return tuple(BodyPart(ref.size, b"", ref) for ref in bodies) or (BodyPart(len(payload), payload, None),)
+
+
+def _decode(document: Document) -> JournalEntry:
+    name = ObjectName(str(document["bucket"]), str(document["key"]))
+    match document["write"]:
+        case "create":
+            created = float(document["accepted_at"])
+            return AcceptedUpload(name, str(document["upload"]), _pairs(document["headers"]), created)
+        case "abort":
+            return AbortedUpload(name, str(document["upload"]))
+        case "part":
+            return AcceptedPart(
+                name,
+                str(document["upload"]),
+                int(document["number"]),
+                str(document["etag"]),
+                int(document["size"]),
+                _pairs(document["headers"]),
+                document["sha256"],
+                _bodies(document["bodies"]),
+                float(document["accepted_at"]),
+            )
+        case kind:
+            return _write(_KINDS[kind], name, document)
+
+
+def _write(kind: WriteKind, name: ObjectName, document: Document) -> AcceptedWrite:
+    facts = None
+    if "etag" in document:
+        facts = ObjectFacts(
+            Version(str(document["etag"])),
+            int(document["size"]),
+            str(document["last_modified"]),
+            _pairs(document["facts"]),
+            checksums_known=True,
+        )
+    return AcceptedWrite(
+        kind,
+        name,
+        WriteInterval(int(document["began"]), int(document["written"])),
+        _pairs(document["headers"]),
+        facts,
+        int(document.get("block", 0)),
+        float(document["accepted_at"]),
+        document.get("sha256"),
+        _bodies(document.get("bodies", ())),
+        str(document.get("upload", "")),
+        tuple(
+            CompletedPart(int(number), str(etag), RecordId(str(log), int(record)))
+            for number, etag, log, record in document.get("parts", ())
+        ),
+    )
+
+
+def _name(name: ObjectName) -> dict[str, str]:
+    return {"bucket": name.bucket, "key": name.key}
+
+
+def _bodies(bodies: Any) -> tuple[BodyRef, ...]:
+    return tuple(BodyRef(str(body), int(size), int(sums)) for body, size, sums in bodies)
+
+
+def _pairs(pairs: Any) -> HeaderPairs:
+    return tuple((str(name), str(value)) for name, value in pairs)

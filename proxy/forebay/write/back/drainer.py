@@ -1,0 +1,153 @@
+"""The drainer: carries accepted writes out at the origin, in their order, until each is settled.
+
+    add ──> prepared, at once ──┐
+     └────> DrainOrder ──ready──┴> attempt ──done──> installed ──> settled ──> its place in the order is free
+                                      ├──failed──> pause, doubled up to a bound ──> attempt
+                                      └──stuck ──> waits for a person: retry or discard
+
+A write is never dropped: what fails is tried again for ever, each by itself; what the origin refuses for good stays, in
+sight, and so does whatever depends on it. One worker of the node drains (Journal.try_become_drainer).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from forebay.core.task_registry import TaskRegistry
+from forebay.policy.drain_order import DrainOrder
+from forebay.storage.journal.log_writer import RecordId
+from forebay.storage.journal.pending_objects import PendingVersion
+from forebay.write.back.accepted_write import AcceptedWrite
+from forebay.write.back.persister import Persister, PersistOutcome, PreparedUpload
+
+CONCURRENCY: Final = 16
+"""Writes under way at a time."""
+FIRST_PAUSE: Final = 0.5
+LONGEST_PAUSE: Final = 60.0
+"""Seconds between two attempts of one write: they double."""
+
+_log = logging.getLogger(__name__)
+
+Settled = Callable[[AcceptedWrite, RecordId, PersistOutcome], Awaitable[None]]
+"""Called for a write that is done, before the next one of its object is sent: installs the object, and has it settled
+in the journal and forgotten in every worker."""
+
+
+@dataclass(slots=True)
+class DrainEntry:
+    """One unsettled write."""
+
+    write: AcceptedWrite
+    version: PendingVersion
+    may_be_done: bool
+    attempts: int = 0
+    reason: str = ""
+    """Why the last attempt failed."""
+    is_stuck: bool = False
+    prepared: PreparedUpload | None = None
+    preparing: asyncio.Task[None] | None = None
+    """What needs no order, under way since the write was accepted."""
+
+
+class Drainer:
+    """The unsettled writes, and the attempts under way."""
+
+    def __init__(
+        self,
+        persister: Persister,
+        settled: Settled,
+        tasks: TaskRegistry,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._persister = persister
+        self._settled = settled
+        self._tasks = tasks
+        self._sleep = sleep
+        self._order: DrainOrder[RecordId] = DrainOrder()
+        self.entries: dict[RecordId, DrainEntry] = {}
+        self._turns = asyncio.Semaphore(CONCURRENCY)
+        self._moves = asyncio.Semaphore(CONCURRENCY)
+
+    def add(self, write: AcceptedWrite, version: PendingVersion, *, is_recovered: bool = False) -> None:
+        """Adds a write, unless it is here. `is_recovered`: it may have been carried out already."""
+        if version.record in self.entries:
+            return
+        entry = self.entries[version.record] = DrainEntry(write, version, may_be_done=is_recovered)
+        if write.kind == "complete" and not is_recovered:
+            entry.preparing = self._tasks.spawn(self._prepare(entry), f"prepare {write.name.path}")
+        self._order.add(version.record, write.interval, [write.name])
+        self._begin_ready()
+
+    def retry(self, record: RecordId) -> None:
+        """Tries a stuck write once more."""
+        entry = self.entries[record]
+        if entry.is_stuck:
+            entry.is_stuck = False
+            self._tasks.spawn(self._carry_out(record), f"persist {entry.write.name.path}")
+
+    def discard(self, record: RecordId) -> AcceptedWrite:
+        """Gives a stuck write up, by a person's order. The caller has it settled in the journal."""
+        entry = self.entries[record]
+        if not entry.is_stuck:
+            raise ValueError("only a write that is stuck can be discarded")
+        self._remove(record)
+        return entry.write
+
+    def _begin_ready(self) -> None:
+        for record in self._order.ready():
+            self._tasks.spawn(self._carry_out(record), f"persist {self.entries[record].write.name.path}")
+
+    async def _carry_out(self, record: RecordId) -> None:
+        entry, pause = self.entries[record], FIRST_PAUSE
+        while True:
+            async with self._turns:
+                outcome = await self._attempt(entry)
+            entry.attempts += 1
+            entry.reason, entry.may_be_done = outcome.reason, True
+            if outcome.result == "done":
+                break
+            if outcome.result == "stuck":
+                entry.is_stuck = True
+                _log.error("a write of %s is stuck: %s", entry.write.name.path, outcome.reason)
+                return
+            _log.info("a write of %s has to be tried again: %s", entry.write.name.path, outcome.reason)
+            await self._sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        while True:
+            try:
+                await self._settled(entry.write, record, outcome)
+                break
+            except OSError as error:
+                _log.error("a write of %s can't be settled in the journal: %s", entry.write.name.path, error.strerror)
+                await self._sleep(LONGEST_PAUSE)
+        self._remove(record)
+
+    async def _prepare(self, entry: DrainEntry) -> None:
+        async with self._moves:
+            prepared = await self._persister.prepare(entry.write)
+        if isinstance(prepared, PreparedUpload):
+            entry.prepared = prepared
+
+    async def _attempt(self, entry: DrainEntry) -> PersistOutcome:
+        if entry.preparing is not None:
+            await asyncio.wait([entry.preparing])
+        if entry.write.kind == "complete" and entry.prepared is None:
+            if entry.may_be_done and (found := await self._persister.look(entry.write)) is not None:
+                return found
+            prepared = await self._persister.prepare(entry.write)
+            if isinstance(prepared, PersistOutcome):
+                return prepared
+            entry.prepared = prepared
+        outcome = await self._persister.commit(
+            entry.write, entry.version, entry.prepared, may_be_done=entry.may_be_done
+        )
+        if outcome.is_upload_gone:
+            entry.prepared = None
+        return outcome
+
+    def _remove(self, record: RecordId) -> None:
+        del self.entries[record]
+        self._order.settle(record)
+        self._begin_ready()

@@ -1,0 +1,281 @@
+"""Persisting: one accepted write is carried out at the origin, and judged.
+
+    prepare     an upload is created at the origin, and its parts are sent: nobody sees that, so it needs no order
+    commit      the step that everybody sees: a PUT, a completion, a deletion
+
+    look first, where it may have been done ──> done
+    send ──> 2xx, and its ETag ──> done
+         ├─> 403, 404, other 4xx ──> stuck: only a person can help
+         └─> 5xx, no answer      ──> failed: once more, later
+
+"May have been done": an answer was lost, or the record is from an earlier run. What is there is compared with what was
+acknowledged, so nothing is written twice over somebody else's object.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from forebay.core.byte_ranges import Span
+from forebay.core.errors import ForebayError, OriginBroken
+from forebay.core.names import ObjectName
+from forebay.origin.origin_request import EMPTY_SHA256, UNSIGNED_PAYLOAD, OriginRequest
+from forebay.origin.origins import Origins
+from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
+from forebay.protocol.conditions import same_etag
+from forebay.protocol.xml.s3_documents import (
+    UploadedPart,
+    completion_document,
+    embedded_error,
+    result_etag,
+    upload_id,
+)
+from forebay.storage.journal.body_file import BodyDamaged
+from forebay.storage.journal.pending_objects import BodyPart, PendingObjects, PendingVersion
+from forebay.write.back.accepted_write import AcceptedWrite
+from forebay.write.back.pending_uploads import PendingPart, PendingUploads
+from forebay.write.invalidation import Invalidator
+
+PARALLEL_PARTS: Final = 4
+"""Parts of one upload under way at a time."""
+_PIECE: Final = 1 << 20
+_DOCUMENT: Final = 64 << 10
+_MD5_ETAG: Final = re.compile('"?[0-9a-f]{32}(-[0-9]+)?"?', re.IGNORECASE)
+_RETRIED: Final = frozenset({408, 409, 429})
+
+Result = Literal["done", "stuck", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class PersistOutcome:
+    """What became of an attempt. `reason`: in words, where it is not done."""
+
+    result: Result
+    reason: str = ""
+    etag: str = ""
+    """The object's at the origin."""
+    is_upload_gone: bool = False
+    """Whether the upload has to be prepared anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedUpload:
+    """An upload at the origin with all its parts."""
+
+    upload_id: str
+    parts: list[UploadedPart]
+
+
+class _Refused(Exception):
+    def __init__(self, outcome: PersistOutcome) -> None:
+        self.outcome = outcome
+
+
+class Persister:
+    """Carries out writes. Keeps no state."""
+
+    def __init__(
+        self,
+        origins: Origins,
+        pending: PendingObjects,
+        uploads: PendingUploads,
+        invalidator: Invalidator,
+    ) -> None:
+        self._origins = origins
+        self._pending = pending
+        self._uploads = uploads
+        self._invalidator = invalidator
+
+    async def prepare(self, write: AcceptedWrite) -> PreparedUpload | PersistOutcome | None:
+        """Does what needs no order; None: there is nothing of the kind. Never raises."""
+        if write.kind != "complete":
+            return None
+        try:
+            return await self._prepare(write)
+        except _Refused as refused:
+            return refused.outcome
+        except (ForebayError, BodyDamaged, OSError) as error:
+            return _failure(error)
+
+    async def look(self, write: AcceptedWrite) -> PersistOutcome | None:
+        """Returns an outcome if the write is done, or that can't be found out; None: it is not done. Never raises."""
+        try:
+            return PersistOutcome("done", etag=_etag_of(write)) if await self._is_done(write) else None
+        except ForebayError as error:
+            return _failure(error)
+
+    async def commit(
+        self, write: AcceptedWrite, version: PendingVersion, prepared: PreparedUpload | None, *, may_be_done: bool
+    ) -> PersistOutcome:
+        """Takes the step that everybody sees. Never raises."""
+        try:
+            if may_be_done and await self._is_done(write):
+                return PersistOutcome("done", etag=_etag_of(write))
+            return await self._commit(write, version, prepared)
+        except (ForebayError, BodyDamaged, OSError) as error:
+            return _failure(error)
+
+    async def _is_done(self, write: AcceptedWrite) -> bool:
+        """Returns whether the origin has what the write makes, as far as can be seen."""
+        answer = await self._origins.open_read(write.name, None, method="HEAD")
+        if isinstance(answer, ErrorResponse):
+            return answer.status == 404 and write.facts is None
+        if not isinstance(answer, ObjectOpened):
+            return False
+        answer.body.close()
+        return (
+            write.facts is not None
+            and answer.facts.size == write.facts.size
+            and same_etag(answer.facts.version.etag, write.facts.version.etag)
+        )
+
+    async def _prepare(self, write: AcceptedWrite) -> PreparedUpload:
+        created = OriginRequest(
+            "POST", *write.name, query=(("uploads", ""),), headers=write.headers, operation="CreateMultipartUpload"
+        )
+        origin_id = upload_id(await self._ask(created)) or ""
+        if not origin_id:
+            raise OriginBroken("an upload without an id")
+        limit = asyncio.Semaphore(PARALLEL_PARTS)
+
+        async def send(part: PendingPart) -> UploadedPart:
+            async with limit:
+                return UploadedPart(part.part.number, await self._send_part(write.name, origin_id, part))
+
+        try:
+            parts = [self._uploads.parts[each.record] for each in write.parts]
+        except KeyError:
+            raise BodyDamaged("a part is missing") from None
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(send(part)) for part in parts]
+        except BaseExceptionGroup as failures:
+            await self._abort(write.name, origin_id)
+            raise failures.exceptions[0] from None
+        return PreparedUpload(origin_id, [task.result() for task in tasks])
+
+    async def _send_part(self, name: ObjectName, origin_id: str, part: PendingPart) -> str:
+        request = OriginRequest(
+            "PUT",
+            *name,
+            query=(("partNumber", str(part.part.number)), ("uploadId", origin_id)),
+            headers=part.part.headers,
+            body=self._pieces(part.bytes, part.part.size) if part.part.size else None,
+            content_length=part.part.size,
+            payload_hash=(part.part.sha256 or UNSIGNED_PAYLOAD) if part.part.size else EMPTY_SHA256,
+            operation="UploadPart",
+        )
+        async with await self._origins.send(request) as answer:
+            document, etag = await answer.read(_DOCUMENT), answer.headers.get("ETag", "")
+            if answer.status != 200:
+                raise _Refused(_judge_status(answer.status, document))
+        if _MD5_ETAG.fullmatch(etag) and not same_etag(etag, part.part.etag):
+            raise OriginBroken(f"a part has the ETag {etag} in place of {part.part.etag}")
+        return etag
+
+    async def _abort(self, name: ObjectName, origin_id: str) -> None:
+        request = OriginRequest("DELETE", *name, query=(("uploadId", origin_id),), operation="AbortMultipartUpload")
+        try:
+            await self._ask(request)
+        except (ForebayError, _Refused):
+            return  # the origin's own rules for unfinished uploads remove it
+
+    async def _ask(self, request: OriginRequest) -> bytes:
+        async with await self._origins.send(request) as answer:
+            document = await answer.read(_DOCUMENT)
+            if answer.status >= 300:
+                raise _Refused(_judge_status(answer.status, document))
+            return document
+
+    async def _commit(
+        self, write: AcceptedWrite, version: PendingVersion, prepared: PreparedUpload | None
+    ) -> PersistOutcome:
+        affected, keep = (write.name,), version.head.generation if version.head is not None else None
+        number = self._invalidator.begin_write()
+        try:
+
+            async def begin() -> None:
+                await self._invalidator.invalidate(affected, keep, write=number)
+
+            async with await self._origins.send(self._request(write, version, prepared, begin)) as answer:
+                document, status, etag = await answer.read(_DOCUMENT), answer.status, answer.headers.get("ETag", "")
+            await self._invalidator.invalidate(affected, keep)
+        finally:
+            self._invalidator.end_write(number)
+        if prepared is not None and status == 200:
+            if (code := embedded_error(document)) is not None:
+                return PersistOutcome("failed", f"the origin answered {code}")
+            etag = result_etag(document) or ""
+        return _judge(write, status, etag, document)
+
+    def _request(
+        self,
+        write: AcceptedWrite,
+        version: PendingVersion,
+        prepared: PreparedUpload | None,
+        begin: Callable[[], Awaitable[None]],
+    ) -> OriginRequest:
+        if write.facts is None:
+            return OriginRequest("DELETE", *write.name, operation="DeleteObject", before_completion=begin)
+        if prepared is not None:
+            document = completion_document(prepared.parts)
+            return OriginRequest(
+                "POST",
+                *write.name,
+                query=(("uploadId", prepared.upload_id),),
+                headers=(("Content-Type", "application/xml"),),
+                body=document,
+                payload_hash=UNSIGNED_PAYLOAD,
+                operation="CompleteMultipartUpload",
+                before_completion=begin,
+            )
+        return OriginRequest(
+            "PUT",
+            *write.name,
+            headers=write.headers,
+            body=self._pieces(version.parts, write.size) if write.size else None,
+            content_length=write.size,
+            payload_hash=(write.sha256 or UNSIGNED_PAYLOAD) if write.size else EMPTY_SHA256,
+            operation="PutObject",
+            before_completion=begin,
+        )
+
+    async def _pieces(self, parts: tuple[BodyPart, ...], size: int) -> AsyncIterator[bytes]:
+        for start in range(0, size, _PIECE):
+            piece = await self._pending.read_parts(parts, Span(start, min(start + _PIECE, size)))
+            yield piece  # type: ignore[misc] # a socket accepts any buffer
+
+
+def _etag_of(write: AcceptedWrite) -> str:
+    return write.facts.version.etag if write.facts is not None else ""
+
+
+def _failure(error: ForebayError | BodyDamaged | OSError) -> PersistOutcome:
+    match error:
+        case BodyDamaged():
+            return PersistOutcome("stuck", f"its bytes in the journal are damaged: {error}")
+        case OSError():
+            return PersistOutcome("failed", f"the journal can't be read: {error.strerror}")
+        case _:
+            return PersistOutcome("failed", str(error))
+
+
+def _judge_status(status: int, document: bytes) -> PersistOutcome:
+    code = embedded_error(document) or str(status)
+    result: Result = "failed" if status >= 500 or status in _RETRIED else "stuck"
+    return PersistOutcome(result, f"the origin answered {code}")
+
+
+def _judge(write: AcceptedWrite, status: int, etag: str, document: bytes) -> PersistOutcome:
+    if status in {200, 204}:
+        expected = _etag_of(write)
+        if expected and _MD5_ETAG.fullmatch(etag) and not same_etag(etag, expected):
+            return PersistOutcome("failed", f"the origin has {etag} in place of {expected}")
+        return PersistOutcome("done", etag=etag)
+    if status == 404 and write.facts is None:
+        return PersistOutcome("done")
+    if status == 404 and write.kind == "complete":
+        return PersistOutcome("failed", "the origin has not the upload any more", is_upload_gone=True)
+    return _judge_status(status, document)

@@ -1,0 +1,166 @@
+"""The record writer: a body and a record into the journal, seen by every worker, then the answer.
+
+    body ──> body file, or the record's payload ──> record, durable ──> published ──> answered
+
+What the journal fails to keep is refused (503 SlowDown), and `has_failed` for a while: writes go through meanwhile.
+"""
+
+import logging
+from base64 import b64encode
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from email.utils import formatdate
+from typing import Final
+
+from forebay.core.errors import S3Error
+from forebay.core.heads import HeaderPairs, ObjectFacts
+from forebay.core.names import Version
+from forebay.protocol.forwarded_headers import forwarded_headers
+from forebay.storage.journal.journal import Journal
+from forebay.storage.journal.log_writer import JournalFailed, RecordId
+from forebay.write.back.accepted_write import JournalEntry
+from forebay.write.back.body_store import BodyStore, StoredBody
+from forebay.write.body_digest import crc_header
+from forebay.write.forward_request import WriteContext
+from forebay.write.forwarder import Forwarder
+from forebay.write.incoming_body import IncomingBody
+
+FAILURE_SECONDS: Final = 10.0
+"""How long writes go through after the journal has failed."""
+DURABLE_LOCAL: Final = ("x-forebay-durable", "local")
+XML: Final = ("Content-Type", "application/xml")
+DEFAULT_TYPE: Final = ("Content-Type", "binary/octet-stream")
+_OBJECT_HEADERS: Final = frozenset(
+    {"cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires"}
+)
+
+Publish = Callable[[JournalEntry, RecordId, bytes], Awaitable[None]]
+"""Shows a record to every worker. Returns when all of them know it."""
+
+_log = logging.getLogger(__name__)
+
+
+class RecordWriter:
+    """Writes records. `clock`: seconds since the epoch."""
+
+    def __init__(self, journal: Journal, forwarder: Forwarder, publish: Publish, clock: Callable[[], float]) -> None:
+        self.stamp = journal.stamp
+        self.clock = clock
+        self.bodies = BodyStore(journal)
+        self._journal = journal
+        self._forwarder = forwarder
+        self._publish = publish
+        self._failed_until = 0.0
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the journal has failed lately."""
+        return self.clock() < self._failed_until
+
+    @asynccontextmanager
+    async def stored(self, context: WriteContext) -> AsyncIterator[tuple[IncomingBody | None, StoredBody]]:
+        """The body of a request, verified and in the journal; the block appends its record. Raises S3Error."""
+        body = await self._forwarder.open_body(context.forward)
+        try:
+            async with self.kept(context, await self._store(context, body)) as stored:
+                yield body, stored
+        finally:
+            if body is not None:
+                body.release()
+
+    @asynccontextmanager
+    async def kept(self, context: WriteContext, stored: StoredBody) -> AsyncIterator[StoredBody]:
+        """A body in the journal, which goes if the block, which appends its record, fails. Raises S3Error."""
+        try:
+            yield stored
+        except JournalFailed as failure:
+            if failure.voided:
+                await stored.discard()
+            reason = str(failure)
+            raise self._failed(context, reason) from None
+        except BaseException:
+            await stored.discard()
+            raise
+        stored.release()
+
+    async def _store(self, context: WriteContext, body: IncomingBody | None) -> StoredBody:
+        try:
+            return await self.bodies.store(body)
+        except OSError as error:
+            reason = str(error.strerror)
+            raise self._failed(context, reason) from None
+
+    async def append(self, entry: JournalEntry, payload: bytes = b"") -> RecordId:
+        """Appends a record; durable when it returns. Raises JournalFailed."""
+        return await self._journal.append(entry.document(), payload)
+
+    async def publish(self, entry: JournalEntry, record: RecordId, payload: bytes = b"") -> None:
+        """Shows a record to every worker."""
+        await self._publish(entry, record, payload)
+
+    async def write(self, context: WriteContext, entry: JournalEntry, payload: bytes = b"") -> None:
+        """Appends a record without a body file, and publishes it. Raises S3Error."""
+        try:
+            record = await self.append(entry, payload)
+        except JournalFailed as failure:
+            reason = str(failure)
+            raise self._failed(context, reason) from None
+        await self._publish(entry, record, payload)
+
+    def _failed(self, context: WriteContext, reason: str) -> S3Error:
+        self._failed_until = self.clock() + FAILURE_SECONDS
+        _log.error("a write of %s is not accepted: %s", context.forward.target.name.path, reason)
+        return S3Error("SlowDown", "The journal can't be written. Please try again.")
+
+    async def answer_stored(self, context: WriteContext, stored: StoredBody, headers: HeaderPairs) -> None:
+        """Answers a PutObject or an UploadPart. `headers`: of the request to the origin."""
+        checksums = tuple(pair for pair in headers if _is_checksum(pair[0]))
+        crc = crc_header(stored.digest) if context.forward.speaks_oss else ()
+        await self.answer(context, 200, (("ETag", stored.etag), *checksums, *crc))
+
+    async def answer(
+        self, context: WriteContext, status: int, headers: HeaderPairs = (), document: bytes = b""
+    ) -> None:
+        """Answers a write that is durable here."""
+        record = context.record
+        record.cache, record.step = "bypass", "reply"
+        own = (("x-amz-request-id", record.request_id), DURABLE_LOCAL)
+        await context.reply.start(status, (*headers, *own), None if status == 204 else len(document))
+        if document:
+            await context.reply.write(document)
+        await context.reply.finish()
+
+
+def origin_headers(
+    context: WriteContext, body: IncomingBody | None, stored: StoredBody, *, is_part: bool = False
+) -> HeaderPairs:
+    """The headers of the request to the origin: the client's, the verified checksums, and the MD5 of the bytes."""
+    sent = forwarded_headers(context.forward.request.headers)
+    names = {name.lower() for name, _ in sent}
+    checksums = dict(body.checksums) if body is not None else {}
+    added = [(name, value) for name, value in checksums.items() if name not in names]
+    if "content-type" not in names and not is_part:
+        added.append(DEFAULT_TYPE)
+    if "content-md5" not in names:
+        added.append(md5_header(stored))
+    return (*sent, *added)
+
+
+def md5_header(stored: StoredBody) -> tuple[str, str]:
+    """The header by which the origin verifies a body."""
+    return "Content-MD5", b64encode(stored.md5).decode()
+
+
+def facts_of(etag: str, size: int, now: float, headers: HeaderPairs) -> ObjectFacts:
+    """What readers see of an object. `headers`: of the request that makes it."""
+    own = tuple(pair for pair in headers if _is_of_object(pair[0]))
+    return ObjectFacts(Version(etag), size, formatdate(int(now), usegmt=True), own, checksums_known=True)
+
+
+def _is_of_object(name: str) -> bool:
+    return name.lower() in _OBJECT_HEADERS or name.lower().startswith("x-amz-meta-") or _is_checksum(name)
+
+
+def _is_checksum(name: str) -> bool:
+    lower = name.lower()
+    return lower.startswith("x-amz-checksum-") and lower not in {"x-amz-checksum-algorithm", "x-amz-checksum-type"}

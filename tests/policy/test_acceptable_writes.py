@@ -1,0 +1,53 @@
+"""Which writes may be acknowledged before the origin has them."""
+
+import pytest
+from multidict import CIMultiDict
+
+from forebay.policy.acceptable_writes import obstacle
+
+PLAIN = {
+    "Content-Type": "text/plain",
+    "x-amz-meta-step": "7",
+    "x-amz-date": "d",
+    "x-amz-content-sha256": "h",
+    "x-amz-checksum-crc32": "c",
+    "x-amz-sdk-checksum-algorithm": "CRC32",
+}
+
+
+@pytest.mark.parametrize(
+    "operation", ["PutObject", "CopyObject", "DeleteObject", "DeleteObjects", "CreateMultipartUpload"]
+)
+def test_what_means_the_same_later_is_accepted(operation: str) -> None:
+    assert obstacle(operation, ["x-id"], CIMultiDict(PLAIN)) is None
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "If-None-Match",
+        "If-Match",
+        "x-amz-acl",
+        "x-amz-grant-read",
+        "x-amz-tagging",
+        "x-amz-object-lock-mode",
+        "x-amz-server-side-encryption",
+        "x-amz-server-side-encryption-customer-key",
+        "x-amz-expected-bucket-owner",
+        "x-amz-write-offset-bytes",
+        "x-amz-website-redirect-location",
+        "x-amz-mfa",
+        "x-amz-of-next-year",
+        "x-oss-object-acl",
+    ],
+)
+def test_what_only_the_origin_can_judge_goes_through(header: str) -> None:
+    assert obstacle("PutObject", [], CIMultiDict(PLAIN | {header: "v"})) == (
+        f"its condition {header}" if header.startswith("If") else f"its header {header}"
+    )
+
+
+def test_other_operations_and_versions_go_through() -> None:
+    assert obstacle("DeleteObject", ["versionId"], CIMultiDict()) == "its parameter versionId"
+    for operation in ("PutObjectAcl", "PutObjectTagging", "RestoreObject", "UnknownPut"):
+        assert obstacle(operation, [], CIMultiDict()) is not None

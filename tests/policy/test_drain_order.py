@@ -1,0 +1,82 @@
+"""The drain order against its definition: every unsettled pair is compared."""
+
+from dataclasses import dataclass
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forebay.core.names import ObjectName
+from forebay.policy.drain_order import DrainOrder, WriteInterval
+
+
+@dataclass(frozen=True)
+class _Write:
+    number: int
+    interval: WriteInterval
+    name: ObjectName
+
+
+def depends(later: _Write, earlier: _Write) -> bool:
+    if later.name.bucket != earlier.name.bucket:
+        return False
+    same_object = later.name == earlier.name and earlier.number < later.number
+    return earlier.interval.written < later.interval.began or same_object
+
+
+@st.composite
+def _histories(draw: st.DrawFn) -> list[_Write]:
+    """Writes in the order in which they were written."""
+    count = draw(st.integers(1, 12))
+    writes, now = [], 0
+    for number in range(count):
+        now += draw(st.integers(0, 3))
+        began = draw(st.integers(max(0, now - 6), now))
+        name = ObjectName(draw(st.sampled_from("ab")), draw(st.sampled_from("xyz")))
+        writes.append(_Write(number, WriteInterval(began, now), name))
+    return writes
+
+
+@given(_histories(), st.randoms(use_true_random=False))
+def test_ready_is_what_depends_on_nothing(history: list[_Write], random: Random) -> None:
+    order: DrainOrder[int] = DrainOrder()
+    for write in history:
+        order.add(write.number, write.interval, [write.name])
+    unsettled = {write.number: write for write in history}
+    running: set[int] = set()
+    while unsettled:
+        running |= set(order.ready())
+        expected = {
+            write.number
+            for write in unsettled.values()
+            if not any(depends(write, other) for other in unsettled.values() if other is not write)
+        }
+        assert running == expected
+        assert all((order.blocked_by(number) is None) == (number in expected) for number in unsettled)
+        settled = random.choice(sorted(running))
+        running.remove(settled)
+        del unsettled[settled]
+        order.settle(settled)
+    assert not len(order)
+    assert order.ready() == []
+
+
+def test_a_marker_waits_for_its_shards() -> None:
+    order: DrainOrder[str] = DrainOrder()
+    for nth in range(3):
+        order.add(f"shard {nth}", WriteInterval(nth, 10 + nth), [ObjectName("b", f"{nth}.distcp")])
+    order.add("marker", WriteInterval(20, 21), [ObjectName("b", ".metadata")])
+    assert order.ready() == ["shard 0", "shard 1", "shard 2"]
+    order.settle("shard 0")
+    order.settle("shard 2")
+    assert order.ready() == []
+    assert order.blocked_by("marker") == "shard 1"
+    order.settle("shard 1")
+    assert order.ready() == ["marker"]
+
+
+def test_another_bucket_waits_for_nothing() -> None:
+    order: DrainOrder[int] = DrainOrder()
+    order.add(1, WriteInterval(0, 1), [ObjectName("a", "k")])
+    order.add(2, WriteInterval(5, 6), [ObjectName("b", "k")])
+    assert sorted(order.ready()) == [1, 2]

@@ -1,0 +1,187 @@
+"""Writes under a `back` rule: acknowledged from the journal, seen at once, and at the origin in the end."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from forebay.core.task_registry import TaskRegistry
+from harness.clients import path_of
+from harness.fake.actions import HoldRequest, Respond
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.rig import Rig
+
+RULES = '[journal]\npath = "{path}"\nsize = "64MiB"\n\n[[rules]]\npath = "ckpt/**"\nwrite = "back"\n'
+
+
+def _rig(origin: FakeOrigin, tmp_path: Path) -> Rig:
+    return Rig(origin.endpoint, origin.secret, tmp_path / "rig", rest=RULES.format(path=tmp_path / "journal"))
+
+
+async def _prove(rig: Rig, origin: FakeOrigin) -> None:
+    """The first write of each kind goes through."""
+    origin.store.create_bucket("ckpt")
+    client = rig.client()
+    put = await client.request("PUT", path_of("ckpt", "a/proof"), (), b"proof")
+    delete = await client.request("DELETE", path_of("ckpt", "a/proof"))
+    assert (put.status, delete.status) == (200, 204)
+    assert "x-forebay-durable" not in put.headers
+
+
+async def _settled(rig: Rig) -> None:
+    assert rig.parts.write_back is not None
+    await rig.parts.write_back.pending.wait_settled(lambda _: True)
+
+
+def _at_origin(origin: FakeOrigin, key: str) -> bytes | None:
+    found = origin.store.current("ckpt", key)
+    return None if found is None else b"".join(found.content.views(0, found.content.size))
+
+
+@pytest.mark.parametrize("size", [0, 10, 300_000, 3 << 20])
+async def test_a_write_is_acknowledged_before_the_origin_has_it(tmp_path: Path, size: int) -> None:
+    content = os.urandom(size)
+    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
+        await _prove(rig, origin)
+        client, path, gate = rig.client(), path_of("ckpt", "a/object"), Gate()
+        origin.faults.add(HoldRequest(gate), method="PUT")
+        sent = await client.request("PUT", path, (("x-amz-meta-step", "7"),), content)
+        assert (sent.status, sent.headers["x-forebay-durable"]) == (200, "local"), sent.body
+        for _ in range(2):
+            read = await client.request("GET", path)
+            assert (read.status, read.body, read.headers["ETag"]) == (200, content, sent.headers["ETag"])
+            assert read.headers["x-amz-meta-step"] == "7"
+            assert _at_origin(origin, "a/object") is None
+            await gate.reached()
+        head = await client.request("HEAD", path)
+        assert (head.status, head.headers["Content-Length"]) == (200, str(size))
+        gate.open()
+        await _settled(rig)
+        assert _at_origin(origin, "a/object") == content
+        reads = origin.log.count("GET", key="a/object")
+        assert (await client.request("GET", path)).body == content
+        assert origin.log.count("GET", key="a/object") == reads == 0
+
+
+async def test_a_delete_hides_the_object_at_once(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
+        await _prove(rig, origin)
+        client, path, gate = rig.client(), path_of("ckpt", "a/object"), Gate()
+        origin.store.put("ckpt", "a/object", b"old")
+        assert (await client.request("GET", path)).body == b"old"
+        origin.faults.add(HoldRequest(gate), method="DELETE")
+        deleted = await client.request("DELETE", path)
+        assert (deleted.status, deleted.headers["x-forebay-durable"]) == (204, "local")
+        assert (await client.request("GET", path)).status == 404
+        assert (await client.request("HEAD", path)).status == 404
+        assert _at_origin(origin, "a/object") == b"old"
+        gate.open()
+        await _settled(rig)
+        assert _at_origin(origin, "a/object") is None
+        assert (await client.request("GET", path)).status == 404
+
+
+async def test_a_marker_waits_for_what_was_acknowledged_before(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
+        await _prove(rig, origin)
+        client, gate = rig.client(), Gate()
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/shard")
+        for key in ("a/shard", "a/marker"):
+            assert (await client.request("PUT", path_of("ckpt", key), (), b"x")).status == 200
+        await gate.reached()
+        assert _at_origin(origin, "a/marker") is None
+        assert origin.log.count("PUT", key="a/marker") == 0
+        gate.open()
+        await _settled(rig)
+        assert (_at_origin(origin, "a/shard"), _at_origin(origin, "a/marker")) == (b"x", b"x")
+
+
+async def test_pending_writes_survive_a_restart(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
+        await _prove(rig, origin)
+        refusal = origin.faults.add(Respond(503, "SlowDown"), method="PUT")
+        client = rig.client()
+        for key in ("a/one", "a/two", "a/one"):
+            content = key.encode() * 100_000
+            assert (await client.request("PUT", path_of("ckpt", key), (), content)).status == 200
+        await rig.restart()
+        client = rig.client()
+        assert (await client.request("GET", path_of("ckpt", "a/two"))).body == b"a/two" * 100_000
+        assert _at_origin(origin, "a/two") is None
+        origin.faults.remove(refusal)
+        await _settled(rig)
+        assert _at_origin(origin, "a/one") == b"a/one" * 100_000
+        assert _at_origin(origin, "a/two") == b"a/two" * 100_000
+        assert list((tmp_path / "journal" / "bodies").iterdir()) == []
+
+
+async def test_the_sequence_of_a_distributed_checkpoint(tmp_path: Path) -> None:
+    """torch's DCP over fsspec: shards, then PUT .metadata.tmp, DELETE .metadata, COPY, DELETE."""
+    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
+        await _prove(rig, origin)
+        refusal = origin.faults.add(Respond(503, "SlowDown"))
+        client = rig.boto3()
+
+        def dialogue() -> None:
+            for rank in range(3):
+                client.put_object(Bucket="ckpt", Key=f"a/__{rank}_0.distcp", Body=b"shard" * 100_000)
+            client.put_object(Bucket="ckpt", Key="a/.metadata.tmp", Body=b"metadata", Metadata={"m": "1"})
+            client.delete_object(Bucket="ckpt", Key="a/.metadata")
+            source = {"Bucket": "ckpt", "Key": "a/.metadata.tmp"}
+            copied = client.copy_object(Bucket="ckpt", Key="a/.metadata", CopySource=source)
+            client.delete_object(Bucket="ckpt", Key="a/.metadata.tmp")
+            found = client.get_object(Bucket="ckpt", Key="a/.metadata")
+            assert (found["Body"].read(), found["Metadata"]) == (b"metadata", {"m": "1"})
+            assert found["ETag"] == copied["CopyObjectResult"]["ETag"]
+            with pytest.raises(client.exceptions.NoSuchKey):
+                client.get_object(Bucket="ckpt", Key="a/.metadata.tmp")
+
+        await asyncio.to_thread(dialogue)
+        assert origin.store.bucket("ckpt").versions == {}
+        origin.faults.remove(refusal)
+        await _settled(rig)
+        client.close()
+        assert _at_origin(origin, "a/.metadata") == b"metadata"
+        assert _at_origin(origin, "a/.metadata.tmp") is None
+        assert sorted(origin.store.bucket("ckpt").versions) == ["a/.metadata", *(f"a/__{n}_0.distcp" for n in range(3))]
+
+
+async def test_a_batch_delete_hides_all_at_once(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
+        await _prove(rig, origin)
+        keys = [f"a/{nth}" for nth in range(20)]
+        for key in keys:
+            origin.store.put("ckpt", key, b"old")
+        refusal = origin.faults.add(Respond(503, "SlowDown"), method="DELETE")
+        client = rig.boto3()
+        listed = {"Objects": [{"Key": key} for key in keys]}
+        deleted = await asyncio.to_thread(lambda: client.delete_objects(Bucket="ckpt", Delete=listed))
+        assert [each["Key"] for each in deleted["Deleted"]] == keys
+        quiet = await asyncio.to_thread(lambda: client.delete_objects(Bucket="ckpt", Delete=listed | {"Quiet": True}))
+        assert "Deleted" not in quiet
+        assert (await rig.client().request("GET", path_of("ckpt", keys[7]))).status == 404
+        assert len(origin.store.bucket("ckpt").versions) == 20
+        origin.faults.remove(refusal)
+        await _settled(rig)
+        client.close()
+        assert origin.store.bucket("ckpt").versions == {}
+
+
+async def test_listings_and_conditions_come_after_what_is_pending(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
+        await _prove(rig, origin)
+        client, gate = rig.client(), Gate()
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/object")
+        assert (await client.request("PUT", path_of("ckpt", "a/object"), (), b"x")).status == 200
+        listing = TaskRegistry().spawn(client.request("GET", "/ckpt?list-type=2&prefix=a%2F"), "list")
+        second = rig.client()
+        absent = (("If-None-Match", "*"),)
+        condition = TaskRegistry().spawn(second.request("PUT", path_of("ckpt", "a/object"), absent, b"y"), "write")
+        await gate.reached()
+        assert not listing.done()
+        assert not condition.done()
+        gate.open()
+        assert b"<Key>a/object</Key>" in (await listing).body
+        assert (await condition).status == 412

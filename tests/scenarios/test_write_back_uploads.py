@@ -1,0 +1,132 @@
+"""Multipart uploads under a `back` rule: by boto3, whose parts and checksums the origin gets as they were sent."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from boto3.s3.transfer import TransferConfig
+from botocore.exceptions import ClientError
+
+from harness.clients import path_of
+from harness.fake.actions import HoldRequest, Respond
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.rig import Rig
+
+MIB = 1 << 20
+RULES = '[journal]\npath = "{path}"\nsize = "256MiB"\n\n[[rules]]\npath = "ckpt/**"\nwrite = "back"\n'
+CONFIG = TransferConfig(multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB, max_concurrency=3)
+
+
+def _rig(origin: FakeOrigin, tmp_path: Path) -> Rig:
+    return Rig(origin.endpoint, origin.secret, tmp_path / "rig", rest=RULES.format(path=tmp_path / "journal"))
+
+
+async def _prove(rig: Rig, origin: FakeOrigin) -> None:
+    origin.store.create_bucket("ckpt")
+    for method in ("PUT", "DELETE"):
+        assert (await rig.client().request(method, path_of("ckpt", "a/proof"))).status in {200, 204}
+
+
+async def _settled(rig: Rig) -> None:
+    assert rig.parts.write_back is not None
+    await rig.parts.write_back.pending.wait_settled(lambda _: True)
+    await rig.parts.tasks.wait_idle()
+
+
+async def test_boto3_uploads_in_parts_at_once(tmp_path: Path) -> None:
+    content = os.urandom(12 * MIB + 5)
+    (tmp_path / "file").write_bytes(content)
+    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
+        await _prove(rig, origin)
+        gate = Gate()
+        origin.faults.add(HoldRequest(gate), operation="CompleteMultipartUpload")
+        client = rig.boto3()
+
+        def dialogue() -> str:
+            extra = {"Metadata": {"step": "7"}, "ContentType": "text/x"}
+            client.upload_file(str(tmp_path / "file"), "ckpt", "a/file", Config=CONFIG, ExtraArgs=extra)
+            found = client.get_object(Bucket="ckpt", Key="a/file")
+            assert found["Body"].read() == content
+            assert (found["Metadata"], found["ContentType"]) == ({"step": "7"}, "text/x")
+            ranged = client.get_object(Bucket="ckpt", Key="a/file", Range=f"bytes={5 * MIB - 3}-{5 * MIB + 2}")
+            assert ranged["Body"].read() == content[5 * MIB - 3 : 5 * MIB + 3]
+            etag: str = found["ETag"]
+            return etag
+
+        etag = await asyncio.to_thread(dialogue)
+        assert etag.endswith('-3"')
+        assert origin.store.current("ckpt", "a/file") is None
+        await gate.reached()
+        gate.open()
+        await _settled(rig)
+        stored = origin.store.get("ckpt", "a/file")
+        assert (stored.etag, stored.content.size) == (etag, len(content))
+        head = await asyncio.to_thread(lambda: client.head_object(Bucket="ckpt", Key="a/file"))
+        assert (head["ETag"], head["Metadata"]) == (etag, {"step": "7"})
+        client.close()
+        assert list((tmp_path / "journal" / "bodies").iterdir()) == []
+        assert origin.store.bucket("ckpt").uploads == {}
+
+
+async def test_a_completed_upload_survives_a_restart(tmp_path: Path) -> None:
+    content = os.urandom(11 * MIB)
+    (tmp_path / "file").write_bytes(content)
+    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
+        await _prove(rig, origin)
+        refusal = origin.faults.add(Respond(503, "SlowDown"), method="POST")
+        client = rig.boto3()
+        await asyncio.to_thread(lambda: client.upload_file(str(tmp_path / "file"), "ckpt", "a/file", Config=CONFIG))
+        client.close()
+        await rig.restart()
+        assert (await rig.client().request("GET", path_of("ckpt", "a/file"))).body == content
+        origin.faults.remove(refusal)
+        await _settled(rig)
+        assert origin.store.get("ckpt", "a/file").content.size == len(content)
+        assert list((tmp_path / "journal" / "bodies").iterdir()) == []
+
+
+async def test_parts_are_judged_as_the_origin_would(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
+        await _prove(rig, origin)
+        client = rig.boto3()
+
+        def dialogue() -> None:
+            names = {"Bucket": "ckpt", "Key": "a/file"}
+            upload = client.create_multipart_upload(**names)["UploadId"]
+            first = client.upload_part(**names, UploadId=upload, PartNumber=1, Body=b"stale")
+            again = client.upload_part(**names, UploadId=upload, PartNumber=1, Body=b"small")
+            last = client.upload_part(**names, UploadId=upload, PartNumber=2, Body=b"last")
+
+            def complete(*parts: tuple[int, str]) -> str:
+                listed = [{"PartNumber": number, "ETag": etag} for number, etag in parts]
+                completed = client.complete_multipart_upload(
+                    **names, UploadId=upload, MultipartUpload={"Parts": listed}
+                )
+                etag: str = completed["ETag"]
+                return etag
+
+            with pytest.raises(ClientError, match="InvalidPart"):
+                complete((1, first["ETag"]))
+            with pytest.raises(ClientError, match="InvalidPartOrder"):
+                complete((2, last["ETag"]), (1, again["ETag"]))
+            with pytest.raises(ClientError, match="EntityTooSmall"):
+                complete((1, again["ETag"]), (2, last["ETag"]))
+            assert complete((2, last["ETag"])).endswith('-1"')
+            assert client.get_object(**names)["Body"].read() == b"last"
+            with pytest.raises(ClientError, match="NoSuchUpload"):
+                complete((2, last["ETag"]))
+            aborted = client.create_multipart_upload(**names)["UploadId"]
+            client.upload_part(**names, UploadId=aborted, PartNumber=1, Body=bytes(MIB))
+            client.abort_multipart_upload(**names, UploadId=aborted)
+            with pytest.raises(ClientError, match="NoSuchUpload"):
+                client.upload_part(**names, UploadId=aborted, PartNumber=1, Body=b"")
+
+        await asyncio.to_thread(dialogue)
+        client.close()
+        await _settled(rig)
+        assert list((tmp_path / "journal" / "bodies").iterdir()) == []
+        await rig.restart()
+        assert rig.parts.write_back is not None
+        assert rig.parts.write_back.uploads.by_id == {}

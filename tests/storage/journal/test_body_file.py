@@ -1,0 +1,71 @@
+"""Body files: ranges are read and verified by themselves."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from forebay.core.byte_ranges import Span
+from forebay.storage.journal.body_file import SLICE, BodyDamaged, BodyReader, BodyRef, BodyWriter
+from forebay.storage.journal.journal_files import JournalFiles
+from forebay.storage.journal.journal_layout import JournalLayout
+
+FILES = JournalFiles()
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> JournalLayout:
+    (tmp_path / "bodies").mkdir()
+    return JournalLayout(str(tmp_path))
+
+
+def _write(layout: JournalLayout, *pieces: bytes) -> BodyRef:
+    body = BodyWriter(FILES, layout)
+    for piece in pieces:
+        body.append([piece])
+    ref = body.finish()
+    body.release()
+    return ref
+
+
+def _read(layout: JournalLayout, ref: BodyRef, start: int, stop: int) -> bytes:
+    reader = BodyReader(FILES, layout, ref)
+    try:
+        return bytes(reader.read(Span(start, stop)))
+    finally:
+        reader.close()
+
+
+@pytest.mark.parametrize("size", [1, SLICE - 1, SLICE, SLICE + 1, 3 * SLICE])
+def test_any_range_is_read(layout: JournalLayout, size: int) -> None:
+    content = os.urandom(size)
+    ref = _write(layout, content[:7], content[7 : SLICE - 3], content[SLICE - 3 :])
+    assert ref.size == size
+    for start, stop in ((0, size), (0, 1), (size - 1, size), (size // 2, size)):
+        assert _read(layout, ref, start, stop) == content[start:stop]
+
+
+def test_damage_is_found_where_it_is(layout: JournalLayout) -> None:
+    content = os.urandom(3 * SLICE)
+    ref = _write(layout, content)
+    file = Path(layout.body(ref.id))
+    damaged = bytearray(file.read_bytes())
+    damaged[SLICE + 5] ^= 1
+    file.write_bytes(damaged)
+    assert _read(layout, ref, 0, SLICE) == content[:SLICE]
+    assert _read(layout, ref, 2 * SLICE, 3 * SLICE) == content[2 * SLICE :]
+    with pytest.raises(BodyDamaged, match="MiB 1"):
+        _read(layout, ref, SLICE, SLICE + 1)
+
+
+def test_damaged_checksums_a_short_file_and_none_are_damage(layout: JournalLayout) -> None:
+    ref = _write(layout, b"x" * SLICE)
+    file = Path(layout.body(ref.id))
+    whole = file.read_bytes()
+    for content in (whole[:-1], whole[:-1] + bytes([whole[-1] ^ 1]), b""):
+        file.write_bytes(content)
+        with pytest.raises(BodyDamaged):
+            _read(layout, ref, 0, 1)
+    file.unlink()
+    with pytest.raises(BodyDamaged, match="missing"):
+        _read(layout, ref, 0, 1)

@@ -1,0 +1,67 @@
+"""The journal's directory: one Forebay's, of one version; and what another process can do in it meanwhile."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from forebay.core.byte_ranges import Span
+from forebay.storage.journal.journal import Journal, JournalUnusable
+
+
+async def test_bodies_and_records_come_back(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "j", "family")
+    body = await journal.create_body()
+    await body.append([b"large ", b"body"])
+    ref = await body.finish()
+    record = await journal.append({"bodies": [list(ref)]})
+    body.release()
+    small = await journal.append({}, b"small")
+    await journal.close()
+    again = Journal.open(tmp_path / "j", "another run")
+    scan = await again.reclaim()
+    assert {each.id: each.payload for each in scan.pending} == {record: b"", small: b"small"}
+    assert bytes(await again.read(ref, Span(6, 10))) == b"body"
+    assert again.try_become_drainer()
+    await again.settle([record, small])
+    await again.remove_bodies([ref])
+    assert (await again.reclaim()).pending == []
+    assert sorted(path.name for path in (tmp_path / "j" / "bodies").iterdir()) == []
+    await again.close()
+
+
+async def test_later_runs_and_workers_share_a_clock(tmp_path: Path) -> None:
+    first = Journal.open(tmp_path / "j", "one")
+    beside = Journal.open(tmp_path / "j", "one")
+    before = first.stamp()
+    assert before < beside.stamp() < first.stamp()
+    assert first.try_become_drainer()
+    assert not beside.try_become_drainer()
+    last = first.stamp()
+    await first.close()
+    assert beside.try_become_drainer()
+    await beside.close()
+    later = Journal.open(tmp_path / "j", "two")
+    assert later.stamp() > last + 2**63
+    await later.close()
+
+
+async def test_another_forebay_is_kept_out(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "j", "one")
+    with pytest.raises(JournalUnusable, match="in use by another Forebay"):
+        Journal.open(tmp_path / "j", "two")
+    await journal.close()
+    await Journal.open(tmp_path / "j", "two").close()
+
+
+async def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("somebody's")
+    with pytest.raises(JournalUnusable, match="neither empty nor a journal"):
+        Journal.open(tmp_path, "one")
+    await Journal.open(tmp_path / "j", "one").close()
+    (tmp_path / "j" / "FORMAT").write_text(json.dumps({"version": 99}))
+    with pytest.raises(JournalUnusable, match="version 99"):
+        Journal.open(tmp_path / "j", "one")
+    (tmp_path / "j" / "FORMAT").write_text("{")
+    with pytest.raises(JournalUnusable, match="damaged"):
+        Journal.open(tmp_path / "j", "one")

@@ -1,0 +1,79 @@
+"""Pending objects: the last write of an object is what readers see, and its bytes are found by their block."""
+
+import asyncio
+
+from forebay.core.buffers import Buffer
+from forebay.core.byte_ranges import Span
+from forebay.core.heads import Head, ObjectFacts, head_of
+from forebay.core.names import BlockId, ObjectName, Version
+from forebay.core.task_registry import TaskRegistry
+from forebay.storage.journal.body_file import BodyRef
+from forebay.storage.journal.log_writer import RecordId
+from forebay.storage.journal.pending_objects import BodyPart, Deleted, PendingObjects, PendingVersion
+
+NAME = ObjectName("b", "k")
+FILES = {"f": b"0123456789"}
+
+
+async def _read_body(ref: BodyRef, span: Span) -> Buffer:
+    return memoryview(FILES[ref.id])[span.start : span.stop]
+
+
+def _head(etag: str, size: int) -> Head:
+    return head_of(ObjectFacts(Version(etag), size, "", ()), 65536, 0.0)
+
+
+def _version(number: int, head: Head | None, *parts: BodyPart) -> PendingVersion:
+    return PendingVersion(RecordId("log", number), number, head, parts)
+
+
+def _small(content: bytes) -> BodyPart:
+    return BodyPart(len(content), content, None)
+
+
+async def test_the_last_write_is_seen_however_they_come() -> None:
+    pending = PendingObjects(_read_body)
+    first, second = _head('"1"', 3), _head('"2"', 3)
+    pending.add(NAME, _version(2, second, _small(b"two")))
+    pending.add(NAME, _version(1, first, _small(b"one")))
+    assert pending.head(NAME) == second
+    assert pending.small_bytes == 6
+    pending.add(NAME, _version(3, None))
+    assert isinstance(pending.head(NAME), Deleted)
+    for head, content in ((first, b"one"), (second, b"two")):
+        assert bytes(await pending.read(BlockId(NAME, head.generation, 0), Span(0, 3)) or b"") == content
+    for number in (1, 2, 3):
+        pending.remove(NAME, RecordId("log", number))
+    assert (NAME in pending, pending.head(NAME), pending.small_bytes, len(pending)) == (False, None, 0, 0)
+
+
+async def test_ranges_join_the_parts_of_an_upload() -> None:
+    pending, head = PendingObjects(_read_body), _head('"1-3"', 18)
+    file = BodyPart(10, b"", BodyRef("f", 10, 0))
+    pending.add(NAME, _version(1, head, _small(b"abcd"), file, _small(b"wxyz")))
+    whole = b"abcd0123456789wxyz"
+    block = BlockId(NAME, head.generation, 0)
+    for start in range(18):
+        for stop in range(start + 1, 19):
+            assert bytes(await pending.read(block, Span(start, stop)) or b"") == whole[start:stop]
+    assert await pending.read(BlockId(NAME, _head('"other"', 1).generation, 0), Span(0, 1)) is None
+
+
+async def test_a_barrier_waits_for_what_was_there() -> None:
+    pending = PendingObjects(_read_body)
+    await pending.wait_settled(lambda _: True)
+    pending.add(NAME, _version(1, None))
+    waiting = TaskRegistry().spawn(pending.wait_settled(NAME.__eq__), "wait")
+    await asyncio.sleep(0)
+    pending.add(NAME, _version(2, None))
+    assert not waiting.done()
+    pending.remove(NAME, RecordId("log", 1))
+    await waiting
+    assert NAME in pending
+
+
+def test_names_are_listed_in_their_order() -> None:
+    pending = PendingObjects(_read_body)
+    for nth, key in enumerate(("p/\U00010000", "p/\uffff", "q", "p/a")):
+        pending.add(ObjectName("b", key), _version(nth, None))
+    assert [name.key for name, _ in pending.names("b", "p/")] == ["p/a", "p/\uffff", "p/\U00010000"]
