@@ -32,6 +32,8 @@ class _Inode:
         self.content = bytearray(content)
         self.dirty: set[int] = set()
         self.locked_by: int | None = None
+        self.whole: _Inode | None = None
+        """As it was before it was truncated: which of both the disk has is open until the next sync."""
 
 
 class CrashDisk(JournalFiles):
@@ -88,7 +90,16 @@ class CrashDisk(JournalFiles):
             # The kernel drops the pages, or keeps them and marks them clean: they stay in doubt for ever.
             inode.dirty = {sector for sector in inode.dirty if sector % 2}
             raise
-        inode.durable, inode.dirty = bytes(inode.content), set()
+        inode.durable, inode.dirty, inode.whole = bytes(inode.content), set(), None
+
+    def truncate(self, fd: int, size: int) -> None:
+        self._call()
+        inode = self._fds[fd]
+        if inode.whole is None:
+            inode.whole = _Inode(inode.durable)
+            inode.whole.content, inode.whole.dirty = bytearray(inode.content), set(inode.dirty)
+        del inode.content[size:]
+        inode.dirty = {sector for sector in inode.dirty if sector * SECTOR < size}
 
     def sync_directory(self, path: str) -> None:
         self._call()
@@ -137,7 +148,7 @@ class CrashDisk(JournalFiles):
         """Each state that the disk may be in after a power cut now; at most 2 ** `most` of them are made."""
         atoms = sum(len(each) for each in self.pending_names.values())
         inodes = {id(each): each for names in self._reachable().values() for each in names}
-        atoms += sum(len(inode.dirty) for inode in inodes.values())
+        atoms += sum(len((inode.whole or inode).dirty) + (inode.whole is not None) for inode in inodes.values())
         for choices in product((False, True), repeat=min(atoms, most)):
             yield self._cut(partial(next, iter(choices), True), lambda count: count - 1, bytes)
 
@@ -197,6 +208,8 @@ class CrashDisk(JournalFiles):
 def _torn(
     inode: _Inode, choose: Callable[[], bool], pick: Callable[[int], int], garbage: Callable[[int], bytes]
 ) -> bytes:
+    if inode.whole is not None and choose():
+        inode = inode.whole
     content = bytearray(inode.durable)
     for sector in sorted(inode.dirty):
         if not choose():

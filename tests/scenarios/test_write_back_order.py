@@ -1,5 +1,5 @@
 """The order at the origin, under concurrent clients and faults: what a client saw acknowledged is there before what it
-sent afterwards, at every moment.
+sent afterwards, at every moment; and what is found too late changes nothing.
 
 Each write can be told from every other: a PUT by its content, a DELETE by its key. The origin records what changes.
 """
@@ -7,11 +7,16 @@ Each write can be told from every other: a PUT by its content, a DELETE by its k
 import asyncio
 import itertools
 import time
+from hashlib import md5
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from forebay.core.names import ObjectName
+from forebay.policy.drain_order import WriteInterval
+from forebay.write.back.accepted_write import AcceptedWrite
+from forebay.write.back.record_writer import facts_of
 from harness.clients import path_of
 from harness.fake.actions import LoseAnswer, Respond
 from harness.fake_origin import FakeOrigin
@@ -59,3 +64,34 @@ async def test_every_prefix_of_the_history_is_allowed(tmp_path: Path, seed: int,
             assert rig.parts.write_back is not None
             await rig.parts.write_back.pending.wait_settled(lambda _: True)
     check_history(acknowledged, store.history)
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["running", "restarted"])
+async def test_a_record_found_late_does_not_replace_a_later_write(tmp_path: Path, restarted: bool) -> None:
+    """As of a worker that was killed when its record was durable, and no other worker knew of it."""
+    rules, name = RULES.format(path=tmp_path / "journal"), ObjectName("ckpt", "a/tracker")
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path / "rig", rest=rules) as rig:
+        origin.store.create_bucket("ckpt")
+        client, path = rig.client(), path_of(*name)
+        assert (await client.request("PUT", path_of("ckpt", "a/proof"))).status == 200
+        write_back = rig.parts.write_back
+        assert write_back is not None
+        began, written = write_back.journal.stamp(), write_back.journal.stamp()
+        for step in (b"100", b"200"):
+            assert (await client.request("PUT", path, (), step)).headers["x-forebay-durable"] == "local"
+        await write_back.pending.wait_settled(lambda _: True)
+        facts = facts_of(f'"{md5(b"100", usedforsecurity=False).hexdigest()}"', 3, 0.0, ())
+        late = AcceptedWrite("put", name, WriteInterval(began, written), facts=facts, block_size=1 << 20)
+        await write_back.journal.append(late.document(), b"100")
+        if restarted:
+            await rig.restart()
+            write_back = rig.parts.write_back
+            assert write_back is not None
+        else:
+            await write_back.receive_scan()
+        assert (await rig.client().request("GET", path)).body == b"200"
+        while (await write_back.journal.scan()).pending:  # noqa: ASYNC110 # being settled has no event
+            await asyncio.sleep(0)
+        found = origin.store.current(*name)
+        assert found is not None
+        assert b"".join(found.content.views(0, found.content.size)) == b"200"

@@ -88,7 +88,7 @@ scenarios/test_write_back.py             write/back/acceptance write/back/body_s
 scenarios/test_write_back.py             write/back/persister write/back/record_writer server/write_back_parts
 scenarios/test_write_back_uploads.py     write/back/upload_acceptance
 scenarios/test_write_back_crashes.py     write/back/write_back
-storage/journal/test_recovery_scan_power_loss.py    storage/journal/journal_reclaim storage/journal/log_writer
+storage/journal/test_recovery_scan_power_loss.py    storage/journal/journal_reclaim
 storage/journal/test_body_file.py        storage/journal/journal_files storage/journal/journal_layout
 
 workers/test_node_control.py             workers/worker_pool

@@ -45,6 +45,10 @@ class JournalFiles:
                 written += more
             offset += size
 
+    def truncate(self, fd: int, size: int) -> None:
+        """Cuts a file off."""
+        os.ftruncate(fd, size)
+
     def sync(self, fd: int) -> None:
         """Makes the content and the size of a file durable.
 

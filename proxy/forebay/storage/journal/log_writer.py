@@ -6,13 +6,15 @@
 A batch is as many records as wait (forebay.storage.journal.group_commit), so many small writes share one sync.
 
 What a failed sync leaves on the disk is unknown, for ever: a later one that succeeds proves nothing about it. So the
-log is ended, and a record in a new log says that the batch is void. Where not even that becomes durable, the batch may
-come back at the next start, which its writers must not rely on, either way (`JournalFailed.voided`).
+log is cut off where it was durable last, and ended, and a record in a new log says that the batch is void. Where not
+even that becomes durable, the batch may come back after a power cut, and its writers must rely on neither
+(`JournalFailed.voided`).
 
 Not thread-safe, and blocking: for one thread.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from forebay.core.errors import StorageError
@@ -72,6 +74,7 @@ class LogWriter:
         except OSError as error:
             reason = f"the journal can't be written: {error.strerror}"
         failed, first = self._log, self._number - len(batch)
+        self._cut_off()
         self._end()
         raise JournalFailed(reason, voided=not failed or self._void(failed, first))
 
@@ -114,6 +117,13 @@ class LogWriter:
         if self._fd is not None:
             self._files.close(self._fd)
         self._fd = None
+
+    def _cut_off(self) -> None:
+        """Removes what may not count from the log, which needs no space: whoever scans it in this run does not find it,
+        even if nothing can be written any more."""
+        if self._fd is not None:
+            with suppress(OSError):
+                self._files.truncate(self._fd, self._durable)
 
     def _void(self, log: str, first: int) -> bool:
         """Records that the records from `first` on of a log never count. Returns whether that is durable."""

@@ -30,6 +30,8 @@ class JournalScan:
     pending: list[PendingRecord] = field(default_factory=list)
     damages: dict[str, list[LogDamage]] = field(default_factory=dict)
     """By log: what was durable once and can't be read."""
+    settled: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By bucket and key, when the last settled write was written, of those whose log is still there."""
     finished_logs: list[str] = field(default_factory=list)
     """Logs that say nothing any more: no pending record, no damage, nothing void in another log that is still there.
     The last one of a running process is among them."""
@@ -56,12 +58,20 @@ def scan_journal(files: JournalFiles, layout: JournalLayout) -> JournalScan:
                 voiding[log] = item.document["void"]
             elif item.number not in settled:
                 found[log].append(PendingRecord(RecordId(log, item.number), item.document, item.payload))
+            else:
+                _note_settled(scan.settled, item.document)
     for log, records in found.items():
         pending = [each for each in records if each.id.number < voids.get(log, each.id.number + 1)]
         scan.pending += pending
         if not pending and log not in scan.damages and voiding.get(log) not in found:
             scan.finished_logs.append(log)
     return scan
+
+
+def _note_settled(settled: dict[tuple[str, str], int], document: Document) -> None:
+    if "written" in document:
+        name = str(document["bucket"]), str(document["key"])
+        settled[name] = max(settled.get(name, 0), int(document["written"]))
 
 
 def _content(files: JournalFiles, layout: JournalLayout, log: str) -> bytes:

@@ -49,6 +49,7 @@ from forebay.write.back.accepted_write import (
     decode_record,
 )
 from forebay.write.back.drainer import Drainer
+from forebay.write.back.last_settled import LastSettled
 from forebay.write.back.object_acceptance import ObjectAcceptance
 from forebay.write.back.pending_uploads import PendingPart, PendingUploads
 from forebay.write.back.persister import Persister, PersistOutcome
@@ -140,6 +141,7 @@ class WriteBack:
         """The unsettled writes, by their records."""
         self._known: set[RecordId] = set()
         """All unsettled records."""
+        self._last_settled = LastSettled()
         self._ended: dict[RecordId, list[RecordId]] = {}
         """The records of a completed upload, by that of its completion."""
         self.is_draining = False
@@ -167,7 +169,7 @@ class WriteBack:
                     await self._take_over()
             if self.is_draining:
                 try:
-                    await self.journal.reclaim()
+                    self._load(await self.journal.reclaim())
                 except OSError as error:
                     _log.error("the journal can't be reclaimed: %s", error.strerror)
 
@@ -183,6 +185,8 @@ class WriteBack:
         for log, damages in scan.damages.items():
             for damage in damages:
                 _log.error("the journal's log %s is damaged from byte %d to %d", log, damage.start, damage.stop)
+        for (bucket, key), written in scan.settled.items():
+            self._last_settled.add(ObjectName(bucket, key), written)
         found: list[tuple[tuple[int, float], JournalEntry, PendingRecord]] = []
         for record in scan.pending:
             try:
@@ -352,6 +356,12 @@ class WriteBack:
             self._ended[record] = upload.records if upload is not None else []
             known = [self.uploads.parts.get(part.record) for part in write.parts]
             parts = tuple(piece for part in known if part is not None for piece in part.bytes)
+        if self._last_settled.supersedes(write):
+            _log.warning(
+                "a write of %s was never acknowledged, and a later one is done: it is dropped", write.name.path
+            )
+            self._settle_soon([record, *self._ended.get(record, ())])
+            return
         version = write.version(record, parts)
         self._writes[record] = write
         self.pending.add(write.name, version)
@@ -395,6 +405,7 @@ class WriteBack:
         self.uploads.settle(record)
         write = self._writes.pop(record, None)
         if write is not None:
+            self._last_settled.add(write.name, write.interval.written)
             self.pending.remove(write.name, record)
 
     async def _install(self, name: ObjectName, version: PendingVersion, etag: str) -> None:
