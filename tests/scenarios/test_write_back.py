@@ -11,40 +11,14 @@ from harness.clients import path_of
 from harness.fake.actions import HoldRequest, Respond
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
-from harness.rig import Rig
-
-RULES = '[journal]\npath = "{path}"\nsize = "64MiB"\n\n[[rules]]\npath = "ckpt/**"\nwrite = "back"\n'
-
-
-def _rig(origin: FakeOrigin, tmp_path: Path) -> Rig:
-    return Rig(origin.endpoint, origin.secret, tmp_path / "rig", rest=RULES.format(path=tmp_path / "journal"))
-
-
-async def _prove(rig: Rig, origin: FakeOrigin) -> None:
-    """The first write of each kind goes through."""
-    origin.store.create_bucket("ckpt")
-    client = rig.client()
-    put = await client.request("PUT", path_of("ckpt", "a/proof"), (), b"proof")
-    delete = await client.request("DELETE", path_of("ckpt", "a/proof"))
-    assert (put.status, delete.status) == (200, 204)
-    assert "x-forebay-durable" not in put.headers
-
-
-async def _settled(rig: Rig) -> None:
-    assert rig.parts.write_back is not None
-    await rig.parts.write_back.pending.wait_settled(lambda _: True)
-
-
-def _at_origin(origin: FakeOrigin, key: str) -> bytes | None:
-    found = origin.store.current("ckpt", key)
-    return None if found is None else b"".join(found.content.views(0, found.content.size))
+from harness.write_back_rig import WriteBackRig, at_origin
 
 
 @pytest.mark.parametrize("size", [0, 10, 300_000, 3 << 20])
 async def test_a_write_is_acknowledged_before_the_origin_has_it(tmp_path: Path, size: int) -> None:
     content = os.urandom(size)
-    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
-        await _prove(rig, origin)
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
         client, path, gate = rig.client(), path_of("ckpt", "a/object"), Gate()
         origin.faults.add(HoldRequest(gate), method="PUT")
         sent = await client.request("PUT", path, (("x-amz-meta-step", "7"),), content)
@@ -53,21 +27,21 @@ async def test_a_write_is_acknowledged_before_the_origin_has_it(tmp_path: Path, 
             read = await client.request("GET", path)
             assert (read.status, read.body, read.headers["ETag"]) == (200, content, sent.headers["ETag"])
             assert read.headers["x-amz-meta-step"] == "7"
-            assert _at_origin(origin, "a/object") is None
+            assert at_origin(origin, "a/object") is None
             await gate.reached()
         head = await client.request("HEAD", path)
         assert (head.status, head.headers["Content-Length"]) == (200, str(size))
         gate.open()
-        await _settled(rig)
-        assert _at_origin(origin, "a/object") == content
+        await rig.settled()
+        assert at_origin(origin, "a/object") == content
         reads = origin.log.count("GET", key="a/object")
         assert (await client.request("GET", path)).body == content
         assert origin.log.count("GET", key="a/object") == reads == 0
 
 
 async def test_a_delete_hides_the_object_at_once(tmp_path: Path) -> None:
-    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
-        await _prove(rig, origin)
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
         client, path, gate = rig.client(), path_of("ckpt", "a/object"), Gate()
         origin.store.put("ckpt", "a/object", b"old")
         assert (await client.request("GET", path)).body == b"old"
@@ -76,31 +50,31 @@ async def test_a_delete_hides_the_object_at_once(tmp_path: Path) -> None:
         assert (deleted.status, deleted.headers["x-forebay-durable"]) == (204, "local")
         assert (await client.request("GET", path)).status == 404
         assert (await client.request("HEAD", path)).status == 404
-        assert _at_origin(origin, "a/object") == b"old"
+        assert at_origin(origin, "a/object") == b"old"
         gate.open()
-        await _settled(rig)
-        assert _at_origin(origin, "a/object") is None
+        await rig.settled()
+        assert at_origin(origin, "a/object") is None
         assert (await client.request("GET", path)).status == 404
 
 
 async def test_a_marker_waits_for_what_was_acknowledged_before(tmp_path: Path) -> None:
-    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
-        await _prove(rig, origin)
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
         client, gate = rig.client(), Gate()
         origin.faults.add(HoldRequest(gate), method="PUT", key="a/shard")
         for key in ("a/shard", "a/marker"):
             assert (await client.request("PUT", path_of("ckpt", key), (), b"x")).status == 200
         await gate.reached()
-        assert _at_origin(origin, "a/marker") is None
+        assert at_origin(origin, "a/marker") is None
         assert origin.log.count("PUT", key="a/marker") == 0
         gate.open()
-        await _settled(rig)
-        assert (_at_origin(origin, "a/shard"), _at_origin(origin, "a/marker")) == (b"x", b"x")
+        await rig.settled()
+        assert (at_origin(origin, "a/shard"), at_origin(origin, "a/marker")) == (b"x", b"x")
 
 
 async def test_pending_writes_survive_a_restart(tmp_path: Path) -> None:
-    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
-        await _prove(rig, origin)
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
         refusal = origin.faults.add(Respond(503, "SlowDown"), method="PUT")
         client = rig.client()
         for key in ("a/one", "a/two", "a/one"):
@@ -109,18 +83,18 @@ async def test_pending_writes_survive_a_restart(tmp_path: Path) -> None:
         await rig.restart()
         client = rig.client()
         assert (await client.request("GET", path_of("ckpt", "a/two"))).body == b"a/two" * 100_000
-        assert _at_origin(origin, "a/two") is None
+        assert at_origin(origin, "a/two") is None
         origin.faults.remove(refusal)
-        await _settled(rig)
-        assert _at_origin(origin, "a/one") == b"a/one" * 100_000
-        assert _at_origin(origin, "a/two") == b"a/two" * 100_000
-        assert list((tmp_path / "journal" / "bodies").iterdir()) == []
+        await rig.settled()
+        assert at_origin(origin, "a/one") == b"a/one" * 100_000
+        assert at_origin(origin, "a/two") == b"a/two" * 100_000
+        assert list((rig.journal / "bodies").iterdir()) == []
 
 
 async def test_the_sequence_of_a_distributed_checkpoint(tmp_path: Path) -> None:
     """torch's DCP over fsspec: shards, then PUT .metadata.tmp, DELETE .metadata, COPY, DELETE."""
-    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
-        await _prove(rig, origin)
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
         refusal = origin.faults.add(Respond(503, "SlowDown"))
         client = rig.boto3()
 
@@ -141,16 +115,16 @@ async def test_the_sequence_of_a_distributed_checkpoint(tmp_path: Path) -> None:
         await asyncio.to_thread(dialogue)
         assert origin.store.bucket("ckpt").versions == {}
         origin.faults.remove(refusal)
-        await _settled(rig)
+        await rig.settled()
         client.close()
-        assert _at_origin(origin, "a/.metadata") == b"metadata"
-        assert _at_origin(origin, "a/.metadata.tmp") is None
+        assert at_origin(origin, "a/.metadata") == b"metadata"
+        assert at_origin(origin, "a/.metadata.tmp") is None
         assert sorted(origin.store.bucket("ckpt").versions) == ["a/.metadata", *(f"a/__{n}_0.distcp" for n in range(3))]
 
 
 async def test_a_batch_delete_hides_all_at_once(tmp_path: Path) -> None:
-    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
-        await _prove(rig, origin)
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
         keys = [f"a/{nth}" for nth in range(20)]
         for key in keys:
             origin.store.put("ckpt", key, b"old")
@@ -164,14 +138,14 @@ async def test_a_batch_delete_hides_all_at_once(tmp_path: Path) -> None:
         assert (await rig.client().request("GET", path_of("ckpt", keys[7]))).status == 404
         assert len(origin.store.bucket("ckpt").versions) == 20
         origin.faults.remove(refusal)
-        await _settled(rig)
+        await rig.settled()
         client.close()
         assert origin.store.bucket("ckpt").versions == {}
 
 
 async def test_listings_and_conditions_come_after_what_is_pending(tmp_path: Path) -> None:
-    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
-        await _prove(rig, origin)
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
         client, gate = rig.client(), Gate()
         origin.faults.add(HoldRequest(gate), method="PUT", key="a/object")
         assert (await client.request("PUT", path_of("ckpt", "a/object"), (), b"x")).status == 200

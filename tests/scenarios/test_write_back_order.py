@@ -82,7 +82,7 @@ async def test_a_record_found_late_does_not_replace_a_later_write(tmp_path: Path
         await write_back.pending.wait_settled(lambda _: True)
         facts = facts_of(f'"{md5(b"100", usedforsecurity=False).hexdigest()}"', 3, 0.0, ())
         late = AcceptedWrite("put", name, WriteInterval(began, written), facts=facts, block_size=1 << 20)
-        await write_back.journal.append(late.document(), b"100")
+        await write_back.journal.append({**late.document(), **write_back.record_origins.named("ckpt")}, b"100")
         if restarted:
             await rig.restart()
             write_back = rig.parts.write_back

@@ -12,34 +12,17 @@ from harness.clients import path_of
 from harness.fake.actions import HoldRequest, Respond
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
-from harness.rig import Rig
+from harness.write_back_rig import WriteBackRig
 
 MIB = 1 << 20
-RULES = '[journal]\npath = "{path}"\nsize = "256MiB"\n\n[[rules]]\npath = "ckpt/**"\nwrite = "back"\n'
 CONFIG = TransferConfig(multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB, max_concurrency=3)
-
-
-def _rig(origin: FakeOrigin, tmp_path: Path) -> Rig:
-    return Rig(origin.endpoint, origin.secret, tmp_path / "rig", rest=RULES.format(path=tmp_path / "journal"))
-
-
-async def _prove(rig: Rig, origin: FakeOrigin) -> None:
-    origin.store.create_bucket("ckpt")
-    for method in ("PUT", "DELETE"):
-        assert (await rig.client().request(method, path_of("ckpt", "a/proof"))).status in {200, 204}
-
-
-async def _settled(rig: Rig) -> None:
-    assert rig.parts.write_back is not None
-    await rig.parts.write_back.pending.wait_settled(lambda _: True)
-    await rig.parts.tasks.wait_idle()
 
 
 async def test_boto3_uploads_in_parts_at_once(tmp_path: Path) -> None:
     content = os.urandom(12 * MIB + 5)
     (tmp_path / "file").write_bytes(content)
-    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
-        await _prove(rig, origin)
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
         gate = Gate()
         origin.faults.add(HoldRequest(gate), operation="CompleteMultipartUpload")
         client = rig.boto3()
@@ -60,21 +43,21 @@ async def test_boto3_uploads_in_parts_at_once(tmp_path: Path) -> None:
         assert origin.store.current("ckpt", "a/file") is None
         await gate.reached()
         gate.open()
-        await _settled(rig)
+        await rig.settled()
         stored = origin.store.get("ckpt", "a/file")
         assert (stored.etag, stored.content.size) == (etag, len(content))
         head = await asyncio.to_thread(lambda: client.head_object(Bucket="ckpt", Key="a/file"))
         assert (head["ETag"], head["Metadata"]) == (etag, {"step": "7"})
         client.close()
-        assert list((tmp_path / "journal" / "bodies").iterdir()) == []
+        assert list((rig.journal / "bodies").iterdir()) == []
         assert origin.store.bucket("ckpt").uploads == {}
 
 
 async def test_a_completed_upload_survives_a_restart(tmp_path: Path) -> None:
     content = os.urandom(11 * MIB)
     (tmp_path / "file").write_bytes(content)
-    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
-        await _prove(rig, origin)
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
         refusal = origin.faults.add(Respond(503, "SlowDown"), method="POST")
         client = rig.boto3()
         await asyncio.to_thread(lambda: client.upload_file(str(tmp_path / "file"), "ckpt", "a/file", Config=CONFIG))
@@ -82,14 +65,14 @@ async def test_a_completed_upload_survives_a_restart(tmp_path: Path) -> None:
         await rig.restart()
         assert (await rig.client().request("GET", path_of("ckpt", "a/file"))).body == content
         origin.faults.remove(refusal)
-        await _settled(rig)
+        await rig.settled()
         assert origin.store.get("ckpt", "a/file").content.size == len(content)
-        assert list((tmp_path / "journal" / "bodies").iterdir()) == []
+        assert list((rig.journal / "bodies").iterdir()) == []
 
 
 async def test_parts_are_judged_as_the_origin_would(tmp_path: Path) -> None:
-    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
-        await _prove(rig, origin)
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
         client = rig.boto3()
 
         def dialogue() -> None:
@@ -125,8 +108,8 @@ async def test_parts_are_judged_as_the_origin_would(tmp_path: Path) -> None:
 
         await asyncio.to_thread(dialogue)
         client.close()
-        await _settled(rig)
-        assert list((tmp_path / "journal" / "bodies").iterdir()) == []
+        await rig.settled()
+        assert list((rig.journal / "bodies").iterdir()) == []
         await rig.restart()
         assert rig.parts.write_back is not None
         assert rig.parts.write_back.uploads.by_id == {}

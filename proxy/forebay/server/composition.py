@@ -277,6 +277,7 @@ def compose(
         settings,
         journal,
         pending,
+        routes,
         origins,
         forwarder,
         invalidator,

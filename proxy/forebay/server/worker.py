@@ -321,7 +321,7 @@ class Worker:
             yield "forebay_recordings_following", (), parts.kept_recordings.follower.running
         if parts.write_back is not None:
             backlog = parts.write_back.backlog
-            yield "forebay_journal_capacity_bytes", (), parts.write_back.size
+            yield "forebay_journal_capacity_bytes", (), parts.write_back.room.size
             yield "forebay_journal_used_bytes", (), parts.write_back.journal.size()
             yield "forebay_journal_writes", (), backlog.writes
             yield "forebay_journal_oldest_seconds", (), backlog.age

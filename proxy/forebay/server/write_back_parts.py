@@ -11,11 +11,14 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.origins import Origins
 from forebay.peers.owners import Peers
+from forebay.policy.origin_routes import OriginRoutes
 from forebay.policy.rules import Rules
 from forebay.server.telemetry.metrics import Metrics
 from forebay.settings.model import Settings
+from forebay.storage.cache_origin import CacheOrigins, cache_origins
 from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.pending_objects import PendingObjects
+from forebay.storage.journal.record_origins import RecordOrigins
 from forebay.storage.tiers import Tiers
 from forebay.write.back.pending_uploads import PendingUploads
 from forebay.write.back.persister import Persister
@@ -40,6 +43,7 @@ def compose_write_back(
     settings: Settings,
     journal: Journal | None,
     pending: PendingObjects | None,
+    routes: OriginRoutes,
     origins: Origins,
     forwarder: Forwarder,
     invalidator: Invalidator,
@@ -55,8 +59,10 @@ def compose_write_back(
     if settings.journal is None or journal is None or pending is None:
         return None
     uploads = PendingUploads()
+    configured = CacheOrigins(cache_origins(settings), routes.position_of)
     return WriteBack(
         journal,
+        RecordOrigins(configured),
         pending,
         uploads,
         Persister(origins, pending, uploads, invalidator),

@@ -1,5 +1,6 @@
 """The journal's directory: one Forebay's, of one version; and what another process can do in it meanwhile."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -44,6 +45,15 @@ async def test_later_runs_and_workers_share_a_clock(tmp_path: Path) -> None:
     later = Journal.open(tmp_path / "j", "two")
     assert later.stamp() > last + 2**63
     await later.close()
+
+
+async def test_workers_begin_a_directory_at_once(tmp_path: Path) -> None:
+    for attempt in range(10):
+        path = tmp_path / str(attempt) / "j"
+        opened = await asyncio.gather(*(asyncio.to_thread(Journal.open, path, "one") for _ in range(4)))
+        assert len({journal.stamp() >> 64 for journal in opened}) == 1
+        for journal in opened:
+            await journal.close()
 
 
 async def test_another_forebay_is_kept_out(tmp_path: Path) -> None:

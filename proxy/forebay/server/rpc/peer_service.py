@@ -331,11 +331,11 @@ class PeerService:
 
     def _pending(self, request: Document, _: OpenWrites) -> None:
         if self._write_back is not None:
-            self._write_back.receive_pending(request)
+            self._write_back.exchange.receive_pending(request)
 
     def _settled(self, request: Document, _: OpenWrites) -> None:
         if self._write_back is not None:
-            self._write_back.receive_settled(request)
+            self._write_back.exchange.receive_settled(request)
 
     # Unary
 

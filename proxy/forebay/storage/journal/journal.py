@@ -37,6 +37,7 @@ T = TypeVar("T")
 
 JOIN_ATTEMPTS: Final = 100
 JOIN_PAUSE: Final = 0.05
+_LOCK_SIZE: Final = 256
 _THREADS: Final = 4
 """For bodies that are written, synced and read."""
 
@@ -62,17 +63,9 @@ class Journal:
         """Opens the directory, created if need be. Raises JournalUnusable. `family`: of the workers of one Forebay."""
         files, layout = files or JournalFiles(), JournalLayout(str(path))
         try:
-            lock, run = _claim(path, family)
+            lock, run = _claim(path, family, layout)
         except OSError as error:
             raise JournalUnusable(f"{path}: {error.strerror}") from None
-        try:
-            _check_format(layout)
-        except OSError as error:
-            os.close(lock)
-            raise JournalUnusable(f"{path}: {error.strerror}") from None
-        except BaseException:
-            os.close(lock)
-            raise
         return cls(files, layout, lock, run)
 
     def stamp(self) -> int:
@@ -183,8 +176,9 @@ class JournalBody:
         await self._journal.run(self._writer.discard)
 
 
-def _claim(path: Path, family: str) -> tuple[int, int]:
-    """Returns a descriptor of the lock, held shared, and the number of the run. The first of a family begins a run."""
+def _claim(path: Path, family: str, layout: JournalLayout) -> tuple[int, int]:
+    """Returns a descriptor of the lock, held shared, and the number of the run. The first of a family begins a run, and
+    the directory."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = set(os.listdir(path))  # noqa: PTH208 -- names are wanted, not paths
     if found - {"lost+found"} and "lock" not in found:
@@ -194,17 +188,18 @@ def _claim(path: Path, family: str) -> tuple[int, int]:
         for _ in range(JOIN_ATTEMPTS):
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _, _, before = os.pread(lock, 256, 0).decode("ascii", "replace").strip().partition(" ")
-                run = int(before) + 1 if before.isdecimal() else 1
-                os.pwrite(lock, f"{family} {run}".ljust(256).encode(), 0)
+                _check_format(layout)
+                run = _read_lock(lock)[1] + 1
+                os.pwrite(lock, f"{family} {run}".ljust(_LOCK_SIZE).encode(), 0)
                 os.fsync(lock)
+                # Not in one step: another worker may begin a run in between, which is then the run of both.
                 fcntl.flock(lock, fcntl.LOCK_SH)
-                return lock, run
+                return lock, _read_lock(lock)[1]
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                owner, _, run_text = os.pread(lock, 256, 0).decode("ascii", "replace").strip().partition(" ")
+                owner, run = _read_lock(lock)
                 if owner == family:
-                    return lock, int(run_text)
+                    return lock, run
                 break
             Event().wait(JOIN_PAUSE)  # the first of the family begins
     except BaseException:
@@ -212,6 +207,12 @@ def _claim(path: Path, family: str) -> tuple[int, int]:
         raise
     os.close(lock)
     raise JournalUnusable(f"{path}: in use by another Forebay")
+
+
+def _read_lock(lock: int) -> tuple[str, int]:
+    """Returns the family and the run that the lock names; empty and 0 for a new one."""
+    family, _, run = os.pread(lock, _LOCK_SIZE, 0).decode("ascii", "replace").strip().partition(" ")
+    return family, int(run) if run.isdecimal() else 0
 
 
 def _check_format(layout: JournalLayout) -> None:

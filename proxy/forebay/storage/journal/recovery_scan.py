@@ -5,6 +5,7 @@
 The journal of a running Forebay may be scanned as well: what is being written shows up or not.
 """
 
+import json
 from dataclasses import dataclass, field
 
 from forebay.storage.journal.journal_files import JournalFiles
@@ -30,8 +31,9 @@ class JournalScan:
     pending: list[PendingRecord] = field(default_factory=list)
     damages: dict[str, list[LogDamage]] = field(default_factory=dict)
     """By log: what was durable once and can't be read."""
-    settled: dict[tuple[str, str], int] = field(default_factory=dict)
-    """By bucket and key, when the last settled write was written, of those whose log is still there."""
+    settled: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    """By bucket, key and origin (as JSON), when the last settled write was written, of those whose log is still
+    there."""
     finished_logs: list[str] = field(default_factory=list)
     """Logs that say nothing any more: no pending record, no damage, nothing void in another log that is still there.
     The last one of a running process is among them."""
@@ -47,9 +49,13 @@ def scan_journal(files: JournalFiles, layout: JournalLayout) -> JournalScan:
         if not name.endswith(LOG):
             continue
         log = name.removesuffix(LOG)
-        found[log] = []
         settled = read_settled(files, layout, log)
-        for item in read_records(bytes.fromhex(log), _content(files, layout, log)):
+        try:
+            content = _content(files, layout, log)
+        except FileNotFoundError:
+            continue  # reclaimed meanwhile: nothing of it was pending
+        found[log] = []
+        for item in read_records(bytes.fromhex(log), content):
             if isinstance(item, LogDamage):
                 scan.damages.setdefault(log, []).append(item)
             elif "void" in item.document:
@@ -68,9 +74,9 @@ def scan_journal(files: JournalFiles, layout: JournalLayout) -> JournalScan:
     return scan
 
 
-def _note_settled(settled: dict[tuple[str, str], int], document: Document) -> None:
+def _note_settled(settled: dict[tuple[str, str, str], int], document: Document) -> None:
     if "written" in document:
-        name = str(document["bucket"]), str(document["key"])
+        name = str(document["bucket"]), str(document["key"]), json.dumps(document.get("origin"))
         settled[name] = max(settled.get(name, 0), int(document["written"]))
 
 

@@ -4,6 +4,7 @@
      └────> DrainOrder ──ready──┴> attempt ──done──> installed ──> settled ──> its place in the order is free
                                       ├──failed──> pause, doubled up to a bound ──> attempt
                                       └──stuck ──> waits for a person: retry or discard
+    keep, of another origin ─────────────────────> stuck; nothing waits for it
 
 A write is never dropped: what fails is tried again for ever, each by itself; what the origin refuses for good stays, in
 sight, and so does whatever depends on it. One worker of the node drains (Journal.try_become_drainer).
@@ -46,6 +47,8 @@ class DrainEntry:
     reason: str = ""
     """Why the last attempt failed."""
     is_stuck: bool = False
+    is_kept: bool = False
+    """Whether it was accepted for another origin: it has no place in the order, and no attempt is made."""
     prepared: PreparedUpload | None = None
     preparing: asyncio.Task[None] | None = None
     """What needs no order, under way since the write was accepted."""
@@ -80,10 +83,18 @@ class Drainer:
         self._order.add(version.record, write.interval, [write.name])
         self._begin_ready()
 
+    def keep(self, write: AcceptedWrite, version: PendingVersion, reason: str) -> None:
+        """Adds a write that was accepted for another origin, unless it is here: it is stuck until a person decides."""
+        if version.record not in self.entries:
+            _log.error("a write of %s is stuck: %s", write.name.path, reason)
+            self.entries[version.record] = DrainEntry(
+                write, version, may_be_done=True, reason=reason, is_stuck=True, is_kept=True
+            )
+
     def retry(self, record: RecordId) -> None:
-        """Tries a stuck write once more."""
+        """Tries a stuck write once more. One of another origin stays as it is."""
         entry = self.entries[record]
-        if entry.is_stuck:
+        if entry.is_stuck and not entry.is_kept:
             entry.is_stuck = False
             self._tasks.spawn(self._carry_out(record), f"persist {entry.write.name.path}")
 
@@ -148,6 +159,7 @@ class Drainer:
         return outcome
 
     def _remove(self, record: RecordId) -> None:
-        del self.entries[record]
+        if self.entries.pop(record).is_kept:
+            return
         self._order.settle(record)
         self._begin_ready()

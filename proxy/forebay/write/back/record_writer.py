@@ -18,6 +18,7 @@ from forebay.core.names import Version
 from forebay.protocol.forwarded_headers import forwarded_headers
 from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.log_writer import JournalFailed, RecordId
+from forebay.storage.journal.record_origins import RecordOrigins
 from forebay.write.back.accepted_write import JournalEntry
 from forebay.write.back.body_store import BodyStore, StoredBody
 from forebay.write.body_digest import crc_header
@@ -43,11 +44,19 @@ _log = logging.getLogger(__name__)
 class RecordWriter:
     """Writes records. `clock`: seconds since the epoch."""
 
-    def __init__(self, journal: Journal, forwarder: Forwarder, publish: Publish, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        origins: RecordOrigins,
+        forwarder: Forwarder,
+        publish: Publish,
+        clock: Callable[[], float],
+    ) -> None:
         self.stamp = journal.stamp
         self.clock = clock
         self.bodies = BodyStore(journal)
         self._journal = journal
+        self._origins = origins
         self._forwarder = forwarder
         self._publish = publish
         self._failed_until = 0.0
@@ -91,8 +100,8 @@ class RecordWriter:
             raise self._failed(context, reason) from None
 
     async def append(self, entry: JournalEntry, payload: bytes = b"") -> RecordId:
-        """Appends a record; durable when it returns. Raises JournalFailed."""
-        return await self._journal.append(entry.document(), payload)
+        """Appends a record, which names its origin; durable when it returns. Raises JournalFailed."""
+        return await self._journal.append({**entry.document(), **self._origins.named(entry.name.bucket)}, payload)
 
     async def publish(self, entry: JournalEntry, record: RecordId, payload: bytes = b"") -> None:
         """Shows a record to every worker."""

@@ -1,0 +1,65 @@
+"""The record exchange: every worker of a node learns of every record.
+
+    accepted by a worker    ──"pending"──> all others, before it is acknowledged
+    settled by the drainer  ──"settled"──> all others, before the next write of the object is sent
+    a worker begins         ──"journal_scanned"──> the drainer reads what its predecessor may have left
+
+A message that a worker misses would have it show what is gone, or not show what is there: each is repeated until it was
+acted upon, or the worker has ended. One that begins reads the journal.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+
+from forebay.peers.frames import Document
+from forebay.peers.owners import Peers
+from forebay.peers.peer_codec import decode
+from forebay.storage.journal.log_writer import RecordId
+from forebay.storage.journal.recovery_scan import PendingRecord
+from forebay.write.back.accepted_write import JournalEntry, decode_record
+from forebay.write.back.shown_records import ShownRecords
+
+
+class RecordExchange:
+    """The exchange of one worker."""
+
+    def __init__(self, peers: Peers, shown: ShownRecords) -> None:
+        self._peers = peers
+        self._shown = shown
+
+    async def publish(self, entry: JournalEntry, record: RecordId, payload: bytes) -> None:
+        """Shows a record to all workers, and has it carried out."""
+        self._shown.show(entry, record, payload, is_recovered=False)
+        if self._peers.others:
+            await self._peers.call_until_acked(
+                {
+                    "kind": "pending",
+                    "log": record.log,
+                    "number": record.number,
+                    "document": dict(entry.document()),
+                    "payload": b64encode(payload).decode(),
+                }
+            )
+
+    async def forget(self, records: Sequence[RecordId]) -> None:
+        """Has all workers forget records that are settled."""
+        for record in records:
+            self._shown.forget(record)
+        if self._peers.others:
+            await self._peers.call_until_acked({"kind": "settled", "records": [list(record) for record in records]})
+
+    def tell_scanned(self) -> None:
+        """Tells the others that this worker has begun, and read the journal."""
+        self._peers.notify({"kind": "journal_scanned"})
+
+    def receive_pending(self, message: Document) -> None:
+        """Shows a record of another worker. Raises PeerUnavailable for a malformed message."""
+        record = decode(lambda: RecordId(str(message["log"]), int(message["number"])))
+        payload = decode(lambda: b64decode(message["payload"]))
+        entry = decode(lambda: decode_record(PendingRecord(record, message["document"], payload)))
+        self._shown.show(entry, record, payload, is_recovered=False)
+
+    def receive_settled(self, message: Document) -> None:
+        """Forgets records that another worker has settled. Raises PeerUnavailable for a malformed message."""
+        for record in decode(lambda: [RecordId(str(log), int(number)) for log, number in message["records"]]):
+            self._shown.forget(record)

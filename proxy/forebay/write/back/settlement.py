@@ -1,0 +1,77 @@
+"""Settlement: what is done once the origin has a write.
+
+    blocks and head into the tiers ──> settled in the journal ──> forgotten in every worker ──> bodies removed
+
+In this order, so that the object can be read here at every moment, and a kill at any of them is harmless. For the
+drainer.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from forebay.core.byte_ranges import block_count, block_span
+from forebay.core.names import BlockId, ObjectName
+from forebay.metadata.staged_objects import StagedBody, StagedObjects
+from forebay.storage.journal.body_file import BodyDamaged
+from forebay.storage.journal.journal import Journal
+from forebay.storage.journal.log_writer import RecordId
+from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
+from forebay.storage.tiers import Tiers
+from forebay.write.back.accepted_write import AcceptedWrite
+from forebay.write.back.persister import PersistOutcome
+from forebay.write.back.record_exchange import RecordExchange
+from forebay.write.back.shown_records import ShownRecords
+
+_log = logging.getLogger(__name__)
+
+
+class Settlement:
+    """Settles writes. `on_persisted(write)` is called for each that the origin has."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        pending: PendingObjects,
+        shown: ShownRecords,
+        exchange: RecordExchange,
+        tiers: Tiers,
+        staged: StagedObjects,
+        on_persisted: Callable[[AcceptedWrite], None],
+    ) -> None:
+        self._journal = journal
+        self._pending = pending
+        self._shown = shown
+        self._exchange = exchange
+        self._tiers = tiers
+        self._staged = staged
+        self._on_persisted = on_persisted
+
+    async def persisted(self, write: AcceptedWrite, record: RecordId, outcome: PersistOutcome) -> None:
+        """The origin has a write. Raises OSError: it can't be settled now."""
+        current = self._pending.current(write.name)
+        if current is not None and current.record == record and current.head is not None:
+            await self._install(write.name, current, outcome.etag or current.head.version.etag)
+        await self.settle(self._shown.with_upload(record))
+        self._on_persisted(write)
+
+    async def settle(self, records: Sequence[RecordId]) -> None:
+        """Settles records, the first of them first, and removes their bodies. Raises OSError."""
+        await self._journal.settle(records)
+        bodies = [body for record in records for body in self._shown.bodies_of(record)]
+        await self._exchange.forget(records)
+        await self._journal.remove_bodies(bodies)
+
+    async def _install(self, name: ObjectName, version: PendingVersion, etag: str) -> None:
+        """Puts the blocks into the tiers, and the head that the origin has."""
+        head = version.head
+        if head is None:
+            return
+        try:
+            for number in range(block_count(head.size, head.block_size)):
+                span = block_span(number, head.block_size, head.size)
+                buffer = await self._pending.read_parts(version.parts, span)
+                self._tiers.stage(BlockId(name, head.generation, number), buffer)
+        except (OSError, BodyDamaged) as error:
+            _log.warning("%s is at the origin, but is not cached: %s", name.path, error)
+        self._staged.install(name, StagedBody(head.generation, head.block_size, head.size, etag))
+        await self._staged.wait_installed(name)

@@ -1,0 +1,165 @@
+"""Shown records: the unsettled records that one worker knows, and what its readers see of them.
+
+    show   ──> a write: a pending version of its object, which the drainer carries out
+               an upload, a part: its writers see it
+    keep   ──> a write that was accepted for another origin: nobody sees it, a person decides
+    forget <── settled: the origin has it, or a person gave it up
+
+Records come from the journal at a start, from this worker's own requests and from other workers, in any order and more
+than once; a message about a settled one may come late.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from forebay.storage.journal.body_file import BodyRef
+from forebay.storage.journal.log_writer import RecordId
+from forebay.storage.journal.pending_objects import BodyPart, PendingObjects, PendingVersion
+from forebay.storage.tiers import Tiers
+from forebay.write.back.accepted_write import (
+    AbortedUpload,
+    AcceptedPart,
+    AcceptedUpload,
+    AcceptedWrite,
+    JournalEntry,
+    body_parts,
+)
+from forebay.write.back.last_settled import LastSettled
+from forebay.write.back.pending_uploads import PendingPart, PendingUploads
+from forebay.write.invalidation import Invalidator
+
+_REMEMBERED: Final = 65_536
+"""Settled records that are kept in mind: a message about one of them may come late."""
+
+_log = logging.getLogger(__name__)
+
+
+class KeptWrite(NamedTuple):
+    """A write that was accepted for another origin than its bucket has now."""
+
+    write: AcceptedWrite
+    version: PendingVersion
+    reason: str
+    """Why it is not carried out, in words."""
+
+
+class ShownRecords:
+    """The records of one worker. `on_write(write, version, is_recovered)` is called for each write that is shown, and
+    `on_superseded(records)` for records that nothing needs any more."""
+
+    def __init__(
+        self,
+        pending: PendingObjects,
+        uploads: PendingUploads,
+        invalidator: Invalidator,
+        tiers: Tiers,
+        on_write: Callable[[AcceptedWrite, PendingVersion, bool], None],
+        on_superseded: Callable[[Sequence[RecordId]], None],
+    ) -> None:
+        self._pending = pending
+        self._uploads = uploads
+        self._invalidator = invalidator
+        self._tiers = tiers
+        self._on_write = on_write
+        self._on_superseded = on_superseded
+        self.writes: dict[RecordId, AcceptedWrite] = {}
+        """The writes that are shown."""
+        self.kept: dict[RecordId, KeptWrite] = {}
+        """Those that are not."""
+        self._kept_uploads = PendingUploads()
+        self._known: set[RecordId] = set()
+        """All unsettled records."""
+        self.last_settled = LastSettled()
+        self._finished: OrderedDict[RecordId, None] = OrderedDict()
+        self._ended: dict[RecordId, list[RecordId]] = {}
+        """The records of a completed upload, by that of its completion."""
+
+    def show(self, entry: JournalEntry, record: RecordId, payload: bytes, *, is_recovered: bool) -> None:
+        """Shows a record, unless it is known or was settled."""
+        if not self._is_new(record):
+            return
+        match entry:
+            case AcceptedUpload():
+                self._uploads.create(record, entry)
+            case AcceptedPart():
+                replaced = self._uploads.add(PendingPart(record, entry, body_parts(entry.bodies, payload)))
+                if replaced is not None:
+                    self._on_superseded([replaced.record])
+            case AbortedUpload():
+                upload = self._uploads.end(entry.upload_id)
+                self._on_superseded([*(upload.records if upload is not None else ()), record])
+            case AcceptedWrite():
+                version = entry.version(record, self._parts_of(self._uploads, entry, record, payload))
+                if self.last_settled.supersedes(entry):
+                    _log.warning(
+                        "a write of %s was never acknowledged, and a later one is done: it is dropped", entry.name.path
+                    )
+                    self._on_superseded(self.with_upload(record))
+                    return
+                self.writes[record] = entry
+                self._pending.add(entry.name, version)
+                self._invalidator.fence((entry.name,))
+                self._tiers.memory.forget(entry.name)
+                self._on_write(entry, version, is_recovered)
+
+    def keep(self, entry: JournalEntry, record: RecordId, payload: bytes, reason: str) -> None:
+        """Keeps a record of another origin, unless it is known."""
+        if not self._is_new(record):
+            return
+        match entry:
+            case AcceptedUpload():
+                self._kept_uploads.create(record, entry)
+            case AcceptedPart():
+                self._kept_uploads.add(PendingPart(record, entry, body_parts(entry.bodies, payload)))
+            case AbortedUpload():
+                upload = self._kept_uploads.end(entry.upload_id)
+                self._on_superseded([*(upload.records if upload is not None else ()), record])
+            case AcceptedWrite():
+                parts = self._parts_of(self._kept_uploads, entry, record, payload)
+                self.kept[record] = KeptWrite(entry, entry.version(record, parts), reason)
+
+    def _is_new(self, record: RecordId) -> bool:
+        if record in self._finished or record in self._known:
+            return False
+        self._known.add(record)
+        return True
+
+    def _parts_of(
+        self, uploads: PendingUploads, write: AcceptedWrite, record: RecordId, payload: bytes
+    ) -> tuple[BodyPart, ...]:
+        if write.kind != "complete":
+            return body_parts(write.bodies, payload)
+        upload = uploads.end(write.upload_id)
+        self._ended[record] = upload.records if upload is not None else []
+        known = [uploads.parts.get(part.record) for part in write.parts]
+        return tuple(piece for part in known if part is not None for piece in part.bytes)
+
+    def with_upload(self, record: RecordId) -> list[RecordId]:
+        """Returns a record, and those of the upload that it completes."""
+        return [record, *self._ended.get(record, ())]
+
+    def bodies_of(self, record: RecordId) -> tuple[BodyRef, ...]:
+        """Returns the body files of a record."""
+        if record in self.writes:
+            return self.writes[record].bodies
+        if record in self.kept:
+            return self.kept[record].write.bodies
+        part = self._uploads.parts.get(record) or self._kept_uploads.parts.get(record)
+        return part.part.bodies if part is not None else ()
+
+    def forget(self, record: RecordId) -> None:
+        """Forgets a record that is settled."""
+        self._known.discard(record)
+        self._ended.pop(record, None)
+        self._finished[record] = None
+        if len(self._finished) > _REMEMBERED:
+            self._finished.popitem(last=False)
+        self._uploads.settle(record)
+        self._kept_uploads.settle(record)
+        self.kept.pop(record, None)
+        write = self.writes.pop(record, None)
+        if write is not None:
+            self.last_settled.add(write.name, write.interval.written)
+            self._pending.remove(write.name, record)

@@ -1,0 +1,59 @@
+"""A Forebay with a journal: the bucket `ckpt` is under a `back` rule.
+
+async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+    await rig.prove()
+    await rig.client().request("PUT", path_of("ckpt", "a/key"), (), b"acknowledged from the journal")
+    await rig.settled()
+    assert at_origin(origin, "a/key") == ...
+"""
+
+from pathlib import Path
+from typing import Any
+
+from forebay.write.back.write_back import WriteBack
+from harness.clients import path_of
+from harness.fake_origin import FakeOrigin
+from harness.rig import Rig
+
+JOURNAL = '[journal]\npath = "{path}"\nsize = "256MiB"\n\n'
+RULE = '[[rules]]\npath = "ckpt/**"\nwrite = "back"\n'
+
+
+class WriteBackRig(Rig):
+    """See the module. It does not wait for pending writes when it is stopped."""
+
+    def __init__(self, origin: FakeOrigin, directory: Path, /, rule: str = "", rest: str = "", **settings: Any) -> None:
+        """`rule`: more of the `back` rule. `rest`: more TOML, in front of it. `settings`: see harness.rig.Rig."""
+        self.origin = origin
+        self.journal = directory / "journal"
+        rest = rest + JOURNAL.format(path=self.journal) + RULE + rule
+        super().__init__(origin.endpoint, origin.secret, directory / "rig", rest=rest, **settings)
+        self.configuration = self.configuration.replace('drain_timeout = "5s"', 'drain_timeout = "1ms"')
+
+    @property
+    def write_back(self) -> WriteBack:
+        assert self.parts.write_back is not None
+        return self.parts.write_back
+
+    async def prove(self) -> None:
+        """Makes the bucket, and has the first writes of their kinds."""
+        self.origin.store.create_bucket("ckpt")
+        for method in ("PUT", "DELETE"):
+            assert (await self.client().request(method, path_of("ckpt", "a/proof"))).status in {200, 204}
+
+    async def settled(self) -> None:
+        """Waits until nothing is pending."""
+        await self.write_back.pending.wait_settled(lambda _: True)
+        await self.parts.tasks.wait_idle()
+
+    async def put(self, key: str, content: bytes, *headers: tuple[str, str]) -> str:
+        """Writes an object, which has to be acknowledged from the journal. Returns its ETag."""
+        answer = await self.client().request("PUT", path_of("ckpt", key), headers, content)
+        assert (answer.status, answer.headers.get("x-forebay-durable")) == (200, "local"), answer
+        return answer.headers["ETag"]
+
+
+def at_origin(origin: FakeOrigin, key: str, bucket: str = "ckpt") -> bytes | None:
+    """What an object holds at the origin; None: there is none."""
+    found = origin.store.current(bucket, key)
+    return None if found is None else b"".join(found.content.views(0, found.content.size))

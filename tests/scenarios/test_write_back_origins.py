@@ -1,0 +1,109 @@
+"""A write is never carried to another origin than the one that it was accepted for."""
+
+import os
+from pathlib import Path
+
+from harness.clients import path_of
+from harness.fake.actions import Respond
+from harness.fake_origin import FakeOrigin
+from harness.write_back_rig import WriteBackRig, at_origin
+
+PART = 300_000
+
+
+async def _accept(rig: WriteBackRig, origin: FakeOrigin) -> None:
+    await rig.prove()
+    origin.faults.add(Respond(503, "SlowDown"))
+    await rig.put("a/small", b"small")
+    await rig.put("a/large", os.urandom(PART))
+    assert (await rig.client().request("DELETE", path_of("ckpt", "a/old"))).status == 204
+
+
+async def _is_untouched(rig: WriteBackRig, origin: FakeOrigin, reason: str) -> None:
+    """Readers see the bucket as its origin has it, and the journal keeps everything."""
+    for key, status in (("a/small", 404), ("a/large", 404), ("a/old", 200)):
+        assert (await rig.client().request("GET", path_of("ckpt", key))).status == status
+    assert (await rig.client().request("GET", "/ckpt?list-type=2")).status == 200
+    entries = list(rig.write_back.drainer.entries.values())
+    assert sorted(entry.write.name.key for entry in entries) == ["a/large", "a/old", "a/small"]
+    assert all(entry.is_stuck and reason in entry.reason for entry in entries), entries
+    for record in list(rig.write_back.drainer.entries):
+        rig.write_back.drainer.retry(record)
+    assert rig.write_back.backlog[0::2] == (3, 3)
+    assert await rig.write_back.flush("ckpt", "a/") == 3
+    await rig.wait_idle()
+    assert {request.method for request in origin.log.requests} <= {"GET", "HEAD"}
+
+
+async def test_a_new_endpoint_gets_nothing_of_the_old_ones(tmp_path: Path) -> None:
+    async with FakeOrigin() as old, FakeOrigin() as new, WriteBackRig(old, tmp_path) as rig:
+        await _accept(rig, old)
+        large = (await rig.client().request("GET", path_of("ckpt", "a/large"))).body
+        new.store.put("ckpt", "a/old", b"another object")
+        there = rig.configuration
+        rig.configuration = there.replace(old.endpoint, new.endpoint)
+        await rig.restart()
+        await _is_untouched(rig, new, f"accepted for the origin default at {old.endpoint}, which is not configured")
+        # Other writes of the bucket are not held up.
+        assert (await rig.client().request("PUT", path_of("ckpt", "a/proof"))).status == 200
+        await rig.put("a/later", b"later")
+        await rig.settled()
+        assert at_origin(new, "a/later") == b"later"
+        await rig.stop()
+        rig.configuration = there
+        old.faults.clear()
+        await rig.start()
+        await rig.settled()
+        assert (at_origin(old, "a/small"), at_origin(old, "a/large")) == (b"small", large)
+        assert at_origin(old, "a/later") is None
+        assert list((rig.journal / "bodies").iterdir()) == []
+
+
+async def test_a_bucket_that_moved_gets_nothing_of_its_old_origins(tmp_path: Path) -> None:
+    async with FakeOrigin() as old, FakeOrigin() as new:
+        moved = (
+            '[[origins]]\nname = "new"\nbuckets = ["{bucket}"]\ndialect = "swift"\nregion = "{region}"\n'
+            'endpoint = "{endpoint}"\naccess_key = "{access}"\nsecret_key = "{secret}"\n\n'
+        )
+        there = moved.format(
+            bucket="elsewhere",
+            endpoint=new.endpoint,
+            region=new.secret.region,
+            access=new.secret.access,
+            secret=new.secret.secret,
+        )
+        async with WriteBackRig(old, tmp_path, rest=there) as rig:
+            await _accept(rig, old)
+            new.store.put("ckpt", "a/old", b"another object")
+            rig.configuration = rig.configuration.replace('buckets = ["elsewhere"]', 'buckets = ["ckpt"]')
+            await rig.restart()
+            await _is_untouched(rig, new, "which has the bucket no longer")
+
+
+async def test_an_endpoint_that_moved_keeps_its_writes_by_its_cache_id(tmp_path: Path) -> None:
+    old, new = FakeOrigin(), FakeOrigin()
+    async with old, new, WriteBackRig(old, tmp_path, origin='cache_id = "far"') as rig:
+        await _accept(rig, old)
+        new.store = old.store
+        rig.configuration = rig.configuration.replace(old.endpoint, new.endpoint)
+        await rig.restart()
+        await rig.settled()
+        assert at_origin(new, "a/small") == b"small"
+
+
+async def test_an_upload_of_another_origin_is_not_gone_on_with(tmp_path: Path) -> None:
+    async with FakeOrigin() as old, FakeOrigin() as new, WriteBackRig(old, tmp_path) as rig:
+        await rig.prove()
+        created = await rig.client().request("POST", path_of("ckpt", "a/file") + "?uploads")
+        upload = created.body.partition(b"<UploadId>")[2].partition(b"<")[0].decode()
+        part = path_of("ckpt", "a/file") + f"?partNumber=1&uploadId={upload}"
+        assert (await rig.client().request("PUT", part, (), os.urandom(PART))).status == 200
+        new.store.create_bucket("ckpt")
+        there = rig.configuration
+        rig.configuration = there.replace(old.endpoint, new.endpoint)
+        await rig.restart()
+        refused = await rig.client().request("PUT", part, (), b"x")
+        assert (refused.status, b"NoSuchUpload" in refused.body) == (404, True)
+        rig.configuration = there
+        await rig.restart()
+        assert (await rig.client().request("PUT", part, (), b"x")).status == 200

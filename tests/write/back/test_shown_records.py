@@ -1,0 +1,129 @@
+"""Records are shown once, whatever order they come in, and not again once they are settled."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+
+from forebay.core.heads import ObjectFacts
+from forebay.core.names import ObjectName, Version
+from forebay.policy.drain_order import WriteInterval
+from forebay.storage.journal.log_writer import RecordId
+from forebay.storage.journal.pending_objects import DELETED, PendingObjects
+from forebay.storage.memory.memory_tier import MemoryTier
+from forebay.storage.tiers import Tiers
+from forebay.write.back.accepted_write import (
+    AbortedUpload,
+    AcceptedPart,
+    AcceptedUpload,
+    AcceptedWrite,
+    CompletedPart,
+    JournalEntry,
+)
+from forebay.write.back.pending_uploads import PendingUploads
+from forebay.write.back.shown_records import ShownRecords
+from forebay.write.invalidation import Invalidator
+
+NAME = ObjectName("b", "k")
+
+
+class _Fences:
+    def __init__(self) -> None:
+        self.names: list[ObjectName] = []
+
+    def fence(self, affected: Sequence[ObjectName]) -> None:
+        self.names += affected
+
+
+class _Rig:
+    def __init__(self) -> None:
+        self.pending, self.uploads, self.fences = PendingObjects(self._read), PendingUploads(), _Fences()
+        self.carried_out: list[RecordId] = []
+        self.superseded: list[RecordId] = []
+        self.shown = ShownRecords(
+            self.pending,
+            self.uploads,
+            cast("Invalidator", self.fences),
+            Tiers(MemoryTier(1 << 20, lambda _: None), None),
+            lambda _write, version, _is_recovered: self.carried_out.append(version.record),
+            self.superseded.extend,
+        )
+
+    async def _read(self, _ref: object, _within: object) -> memoryview:
+        raise AssertionError("nothing reads")
+
+
+def _put(written: int) -> AcceptedWrite:
+    facts = ObjectFacts(Version(f'"{written}"'), 1, "Mon, 01 Jan 2024 00:00:00 GMT", (), checksums_known=True)
+    return AcceptedWrite("put", NAME, WriteInterval(0, written), facts=facts, block_size=1 << 20)
+
+
+def _id(number: int) -> RecordId:
+    return RecordId("l", number)
+
+
+def test_a_write_is_shown_once() -> None:
+    rig = _Rig()
+    for _ in range(2):
+        rig.shown.show(_put(1), _id(1), b"x", is_recovered=False)
+    assert (rig.carried_out, rig.fences.names, rig.pending.small_bytes) == ([_id(1)], [NAME], 1)
+    rig.shown.forget(_id(1))
+    rig.shown.show(_put(1), _id(1), b"x", is_recovered=True)
+    assert (rig.carried_out, len(rig.pending), rig.shown.writes) == ([_id(1)], 0, {})
+
+
+def test_a_record_may_be_settled_before_it_is_heard_of() -> None:
+    rig = _Rig()
+    rig.shown.forget(_id(1))
+    rig.shown.show(_put(1), _id(1), b"x", is_recovered=False)
+    assert len(rig.pending) == 0
+
+
+def test_the_later_write_is_seen_whichever_comes_first() -> None:
+    rig = _Rig()
+    rig.shown.show(AcceptedWrite("delete", NAME, WriteInterval(0, 2)), _id(2), b"", is_recovered=False)
+    rig.shown.show(_put(1), _id(1), b"x", is_recovered=False)
+    assert rig.pending.head(NAME) is DELETED
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_completed_upload_ends_with_its_object(*, keep: bool) -> None:
+    rig = _Rig()
+    entries: list[JournalEntry] = [
+        AcceptedUpload(NAME, "u", (), 0.0),
+        AcceptedPart(NAME, "u", 1, '"1"', 1, (), None, (), 0.0),
+        AcceptedPart(NAME, "u", 2, '"2"', 1, (), None, (), 0.0),
+        AcceptedWrite("complete", NAME, WriteInterval(0, 4), upload_id="u", parts=(CompletedPart(2, '"2"', _id(2)),)),
+    ]
+    for number, entry in enumerate(entries):
+        if keep:
+            rig.shown.keep(entry, _id(number), b"%d" % number, "of another origin")
+        else:
+            rig.shown.show(entry, _id(number), b"%d" % number, is_recovered=False)
+    version = rig.shown.kept[_id(3)].version if keep else rig.pending.current(NAME)
+    assert version is not None
+    assert [part.content for part in version.parts] == [b"2"]
+    assert rig.shown.with_upload(_id(3)) == [_id(3), _id(0), _id(1), _id(2)]
+    assert rig.uploads.by_id == {}
+    for record in rig.shown.with_upload(_id(3)):
+        rig.shown.forget(record)
+    assert (rig.shown.kept, rig.shown.writes, rig.uploads.parts) == ({}, {}, {})
+
+
+def test_a_kept_write_is_seen_by_nobody() -> None:
+    rig = _Rig()
+    rig.shown.keep(_put(1), _id(1), b"x", "of another origin")
+    assert (rig.carried_out, rig.fences.names, len(rig.pending)) == ([], [], 0)
+    assert rig.shown.kept[_id(1)].reason == "of another origin"
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_an_aborted_upload_leaves_nothing(*, keep: bool) -> None:
+    rig = _Rig()
+    entries: list[JournalEntry] = [AcceptedUpload(NAME, "u", (), 0.0), AbortedUpload(NAME, "u")]
+    for number, entry in enumerate(entries):
+        if keep:
+            rig.shown.keep(entry, _id(number), b"", "")
+        else:
+            rig.shown.show(entry, _id(number), b"", is_recovered=False)
+    assert rig.superseded == [_id(0), _id(1)]
