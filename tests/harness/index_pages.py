@@ -46,9 +46,13 @@ class IndexPages:
         leaf, heads = file.leaves(trees["blocks"])[1], file.leaves(trees["heads"])[0]
         file.close()
         if kind == OVERFLOW:
-            page = bytes(self.content[heads.number * PAGE : (heads.number + 1) * PAGE])
-            return next(node.overflow[0] for node in parse_leaf(page, trees["heads"], heads) if node.overflow)
+            nodes = parse_leaf(self.page(heads.number), trees["heads"], heads)
+            return next(node.overflow[0] for node in nodes if node.overflow)
         return leaf.number if kind == LEAF else trees["blocks"].root or 0
+
+    def page(self, number: int) -> bytes:
+        """The bytes of a page."""
+        return bytes(self.content[number * PAGE : (number + 1) * PAGE])
 
     def patch(self, number: int, offset: int, raw: bytes) -> None:
         """Overwrites bytes of a page."""

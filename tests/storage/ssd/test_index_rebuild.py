@@ -76,13 +76,40 @@ def test_rows_of_damaged_pages_are_left_out_and_searched_for(directory: SsdDirec
     assert plan is not None
     assert plan.end == 2
     searched = {number for number in range(OBJECTS) if plan.includes(address(number))}
-    assert searched == {number for number in range(OBJECTS) if index.location(address(number)) is None}
-    assert len(searched) == len(lost)
+    assert missing(index) < searched
+    assert len(missing(index)) == len(lost)
+    assert len(searched) == len(lost) + 1, "the row before is there, and stays what it is"
+    index.close()
+
+
+@pytest.mark.parametrize(("leaf", "row"), [(1, 2), (0, -2)], ids=["raised", "lowered"])
+def test_rows_outside_the_bounds_of_their_page_are_searched_for(directory: SsdDirectory, leaf: int, row: int) -> None:
+    """The key between two leaves is damaged, so that rows of one of them seem to be out of order."""
+    file = LmdbFile.open(directory.index)
+    tree = file.tables()["blocks"]
+    leaves = file.leaves(tree)
+    lost, changed = file.rows(tree, leaves[leaf]), file.rows(tree, leaves[leaf])[row][0]
+    file.close()
+    pages = IndexPages(directory.index)
+    assert tree.root is not None
+    assert leaves[1].lower is not None
+    pages.patch(tree.root, pages.page(tree.root).index(leaves[1].lower), changed)
+    pages.save()
+    assert rebuild_index(directory, 64 * MIB, ADDRESSING) == (OBJECTS, OBJECTS - len(lost), True)
+    index = reopened(directory)
+    plan = RescanPlan.decode(index.rescan_plan() or b"")
+    assert plan is not None
+    assert missing(index) == {number for number in range(OBJECTS) if address(number) in dict(lost)}
+    assert all(plan.includes(address(number)) for number in missing(index))
     index.close()
 
 
 def address(number: int) -> bytes:
     return ADDRESSING.block_address(block_id(f"key-{number}"))
+
+
+def missing(index: Index) -> set[int]:
+    return {number for number in range(OBJECTS) if index.location(address(number)) is None}
 
 
 def test_rows_that_can_not_be_true_are_left_out(directory: SsdDirectory) -> None:

@@ -3,7 +3,7 @@
     old index ──> rows of every sound page ──> heads that verify, with their names ─┐
                                            ──> blocks that lie within a segment ────┼──> index.new ──> index
     segments/ ──> the files and their sizes ────────────────────────────────────────┘
-    pages that are damaged ──> the ranges of block addresses that they held ──> segment_rescan.py, while serving
+    pages that are damaged ──> the ranges of block addresses between sound ones ──> segment_rescan.py, while serving
 
 The old index is read without a memory map (lmdb_file.py), so no damage ends the process. A removal may be missing in
 what is copied: the caller must not trust the heads until the origin has validated them. Blocks need no such caution:
@@ -46,12 +46,33 @@ class RebuildCount(NamedTuple):
     is_incomplete: bool
 
 
+class _LostRanges:
+    """Where rows of a table are missing: from the last sound row before damaged pages, which is there, to the first one
+    after them. What the parents of these pages say of their keys is not believed, as it may be what is damaged."""
+
+    def __init__(self) -> None:
+        self.ranges: list[AddressRange] = []
+        self.last = ALL_ADDRESSES.lower
+        """The key of the last sound row so far."""
+        self._is_open = False
+
+    def begin(self) -> None:
+        """Records that rows are missing after the last one."""
+        self._is_open = True
+
+    def end(self, first: bytes) -> None:
+        """Records that no row is missing from the key `first` on."""
+        if self._is_open:
+            self.ranges.append(AddressRange(self.last, first))
+            self._is_open = False
+
+
 class _Salvage:
     """The rows of sound pages of an index."""
 
     def __init__(self, path: Path) -> None:
         self.lost: list[AddressRange] = []
-        """The addresses of blocks on damaged pages."""
+        """The addresses of blocks between sound pages."""
         self._file: LmdbFile | None = None
         self._tables: dict[str, Tree] = {}
         with contextlib.suppress(PageDamaged, OSError):
@@ -63,28 +84,40 @@ class _Salvage:
 
     def rows(self, table: str) -> Iterator[list[Row]]:
         """Yields the rows of some leaves at a time, in the order of their keys."""
+        lost = _LostRanges()
         tree = self._tables.get(table)
         if tree is None or self._file is None:
-            self._lose(table, PageRef(0, 0, None, None))
-            return
-        leaves = self._file.leaves(tree, lambda ref, _: self._lose(table, ref))
-        for start in range(0, len(leaves), LEAVES_AT_ONCE):
+            lost.begin()
+        else:
+            yield from self._sound_rows(self._file, tree, lost)
+        lost.end(ALL_ADDRESSES.upper)
+        if table == "blocks":
+            self.lost += lost.ranges
+
+    def _sound_rows(self, file: LmdbFile, tree: Tree, lost: "_LostRanges") -> Iterator[list[Row]]:
+        damaged: set[PageRef] = set()
+        refs = file.leaves(tree, lambda ref, _: damaged.add(ref))
+        if damaged:
+            refs = sorted([*refs, *damaged], key=lambda ref: ref.lower or b"")
+        for start in range(0, len(refs), LEAVES_AT_ONCE):
             rows: list[Row] = []
-            for leaf in leaves[start : start + LEAVES_AT_ONCE]:
-                try:
-                    rows += self._file.rows(tree, leaf)
-                except PageDamaged:
-                    self._lose(table, leaf)
+            for ref in refs[start : start + LEAVES_AT_ONCE]:
+                found: list[Row] = []
+                if ref not in damaged:
+                    with contextlib.suppress(PageDamaged):
+                        found = file.rows(tree, ref)
+                if found:
+                    lost.end(found[0][0])
+                    lost.last = found[-1][0]
+                else:
+                    lost.begin()
+                rows += found
             yield rows
 
     def close(self) -> None:
         """Closes the old index."""
         if self._file is not None:
             self._file.close()
-
-    def _lose(self, table: str, ref: PageRef) -> None:
-        if table == "blocks":
-            self.lost.append(AddressRange(ref.lower or ALL_ADDRESSES.lower, ref.upper or ALL_ADDRESSES.upper))
 
 
 def rebuild_index(directory: SsdDirectory, capacity: int, addressing: Addressing) -> RebuildCount:
