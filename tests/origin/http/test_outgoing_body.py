@@ -167,7 +167,7 @@ async def test_a_slow_client_is_not_the_origins_fault() -> None:
     async def body() -> AsyncIterator[bytes]:
         for _ in range(2):
             later: asyncio.Future[None] = loop.create_future()
-            loop.call_later(0.06, later.set_result, None)
+            loop.call_later(0.6, later.set_result, None)
             await later
             yield b"a"
 
@@ -176,7 +176,7 @@ async def test_a_slow_client_is_not_the_origins_fault() -> None:
         await line.read_body(2)
         await line.respond(200)
 
-    limits = OriginLimits(connect_timeout=0.04, answer_timeout=0.03, stall_timeout=0.03)
+    limits = OriginLimits(connect_timeout=0.5, answer_timeout=0.5, stall_timeout=0.5)
     async with (
         scripted_origin(script) as origin,
         client_of(origin.url, limits) as client,
