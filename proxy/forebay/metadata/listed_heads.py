@@ -111,9 +111,8 @@ async def _differences(old: Snapshot, new: Snapshot) -> AsyncIterator[tuple[str,
         if block is None or isinstance(block, Unlisted):
             return
         listed = await _entries(new, block.keys[0], block.keys[-1])
-        facts = block.facts
-        for key, known in zip(block.keys, facts, strict=True):
-            if listed.get(key) != known:
+        for number, key in enumerate(block.keys):
+            if listed.get(key) != block.facts(number):
                 yield key, listed.get(key)
         position, inclusive = block.keys[-1], False
         await asyncio.sleep(0)
@@ -127,7 +126,7 @@ async def _entries(snapshot: Snapshot, first: str, last: str) -> dict[str, str]:
         block = await snapshot.block_behind(position, inclusive=inclusive)
         if block is None or isinstance(block, Unlisted):
             return entries
-        entries |= zip(block.keys, block.facts, strict=True)
+        entries |= {key: block.facts(number) for number, key in enumerate(block.keys)}
         await asyncio.sleep(0)
         if block.keys[-1] >= last:
             return entries

@@ -27,7 +27,7 @@ _MAX_REQUESTS: Final = 64
 
 
 class KnownKeys:
-    """What is known of the overlay of one snapshot, while one page is built. Implements page_builder.KnownFacts."""
+    """What is known of the overlay of one snapshot, while one page is built. Implements merged_block.KnownFacts."""
 
     def __init__(self, snapshot: Snapshot, is_in_doubt: Callable[[ObjectName], bool]) -> None:
         self._snapshot = snapshot

@@ -280,13 +280,13 @@ class Listings:
                 continue
             try:
                 block = await snapshot.block_behind(name.key, inclusive=True)
+                if isinstance(block, Unlisted) or block is None or snapshot.overlay.is_written(name.key):
+                    continue
+                position = block.find(name.key)
+                facts = entry_facts(block.facts(position)) if position is not None else None
             except StorageError as error:
                 self._drop_damaged(snapshot, error)
                 return None
-            if isinstance(block, Unlisted) or block is None or snapshot.overlay.is_written(name.key):
-                continue
-            position = block.find(name.key)
-            facts = entry_facts(block.facts[position]) if position is not None else None
             if facts is not None:
                 return ListedEntry(facts, snapshot.started_at)
         return None

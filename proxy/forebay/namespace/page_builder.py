@@ -4,32 +4,26 @@
     overlay             b/2:-      d       what is known of keys that were written since
     page        a   b/         c   d       one common prefix for all keys that a delimiter ends
 
-Keys of the overlay of which nothing is known are returned instead of a page: the caller learns of them
-(namespace.entry_lookup) and builds again.
+Of what the snapshot has, a page is slices (protocol.xml.entry_rows): an entry costs nothing by itself, unless a
+delimiter may end its key. Keys of the overlay of which nothing is known are returned instead of a page: the caller
+learns of them (namespace.entry_lookup) and builds again.
 """
 
 import asyncio
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
+from forebay.namespace.merged_block import KnownFacts, MergedBlock, merged_block
 from forebay.namespace.snapshot import Snapshot, Unlisted
 from forebay.policy.key_order import prefix_end
 from forebay.protocol.listing_query import ListingQuery
+from forebay.protocol.xml.entry_rows import EntryRun
 from forebay.protocol.xml.listing_document import PageEntries
 
 MAX_UNKNOWN: Final = 1000
 """Written keys that are learnt of for one page."""
-
-
-class KnownFacts(Protocol):
-    """What is known of keys of the overlay (namespace.entry_lookup)."""
-
-    def __contains__(self, key: str) -> bool: ...
-
-    def facts(self, key: str) -> str | None:
-        """The entry's XML of a known key; None: there is no object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,32 +34,27 @@ class UnknownKeys:
 
 
 @dataclass(slots=True)
-class _MergedBlock:
-    """Entries of a block from a point on, with the overlay laid over them."""
-
-    keys: list[str]
-    facts: Callable[[], list[str]]
-    unknown: frozenset[str]
-    end: str | None
-    """The last key that it accounts for; None: it accounts for all that are left."""
-
-
-@dataclass(slots=True)
 class _Page:
     limit: int
-    keys: list[str] = field(default_factory=list)
-    facts: list[str] = field(default_factory=list)
+    runs: list[EntryRun] = field(default_factory=list)
+    entries: int = 0
     prefixes: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     is_truncated: bool = False
 
     @property
     def room(self) -> int:
-        return self.limit - len(self.keys) - len(self.prefixes)
+        return self.limit - self.entries - len(self.prefixes)
 
     @property
     def is_ended(self) -> bool:
         return self.is_truncated or len(self.unknown) >= MAX_UNKNOWN
+
+    def add(self, block: MergedBlock, first: int, stop: int) -> None:
+        """Adds the entries from `first` to `stop`."""
+        if stop > first:
+            self.runs += block.runs(first, stop)
+            self.entries += stop - first
 
 
 async def build_page(
@@ -77,22 +66,22 @@ async def build_page(
     """
     page = _Page(limit)
     if not limit:
-        return PageEntries([], [], [], is_truncated=False)
+        return PageEntries([], [], is_truncated=False)
     position, inclusive = _start(query)
     end = prefix_end(query.prefix)
     while position is not None and not page.is_ended:
-        block = await _merged(snapshot, position, end, known, inclusive=inclusive)
+        block = await merged_block(snapshot, position, end, known, inclusive=inclusive)
         if isinstance(block, Unlisted):
             return UnknownKeys(page.unknown) if page.unknown else block
         position, inclusive = block.end, False
-        if not query.delimiter:
+        if not query.delimiter or not _may_roll(block.keys, query):
             _add_all(page, block)
         elif (skipped := _add_rolled(page, block, query)) is not None and position is not None and skipped > position:
             position, inclusive = skipped, True
-        await asyncio.sleep(0)  # a block costs a millisecond
+        await asyncio.sleep(0)  # a block costs up to a millisecond
     if page.unknown:
         return UnknownKeys(page.unknown)
-    return PageEntries(page.keys, page.facts, page.prefixes, page.is_truncated)
+    return PageEntries(page.runs, page.prefixes, page.is_truncated)
 
 
 def _start(query: ListingQuery) -> tuple[str | None, bool]:
@@ -105,56 +94,24 @@ def _start(query: ListingQuery) -> tuple[str | None, bool]:
     return start.name, not start.name
 
 
-async def _merged(
-    snapshot: Snapshot, position: str, end: str | None, known: KnownFacts, *, inclusive: bool
-) -> _MergedBlock | Unlisted:
-    """The entries behind `position` that one block has, before `end`."""
-    block = await snapshot.block_behind(position, inclusive=inclusive)
-    if isinstance(block, Unlisted):
-        return block if end is None or block.position < end else _MergedBlock([], list, frozenset(), None)
-    if block is None:
-        first, keys, stop = 0, [], None
-    else:
-        first = (bisect_left if inclusive else bisect_right)(block.keys, position)
-        last = len(block.keys) if end is None else bisect_left(block.keys, end, first)
-        keys, stop = block.keys[first:last], block.keys[-1] if last == len(block.keys) else None
-    written = snapshot.overlay.between(position, stop if stop is not None else end, inclusive=inclusive)
-    if stop is None and end is not None:
-        written = written[: bisect_left(written, end)]
-
-    def plain() -> list[str]:
-        return block.facts[first : first + len(keys)] if block is not None else []
-
-    if not written:
-        return _MergedBlock(keys, plain, frozenset(), stop)
-    hidden = set(written)
-    unknown = frozenset(key for key in written if key not in known)
-    present = dict.fromkeys(unknown, "")
-    present |= {key: facts for key in written if key not in unknown and (facts := known.facts(key)) is not None}
-    merged = sorted([*(key for key in keys if key not in hidden), *present])
-
-    def laid_over() -> list[str]:
-        listed = dict(zip(keys, plain(), strict=True)) | present
-        return [listed[key] for key in merged]
-
-    return _MergedBlock(merged, laid_over, unknown, stop)
+def _may_roll(keys: Sequence[str], query: ListingQuery) -> bool:
+    """Whether the delimiter may end some of these keys, which all begin with the query's prefix."""
+    delimiter, joined = query.delimiter, "\0".join(keys)
+    return len(delimiter) > 1 or joined.count(delimiter) > len(keys) * query.prefix.count(delimiter)
 
 
-def _add_all(page: _Page, block: _MergedBlock) -> None:
+def _add_all(page: _Page, block: MergedBlock) -> None:
     room = page.room
-    keys = block.keys[:room]
-    if keys:
-        page.facts += block.facts()[:room]
-        page.keys += keys
+    page.add(block, 0, min(room, len(block.keys)))
     page.is_truncated = len(block.keys) > room
     if block.unknown:
         page.unknown += [key for key in block.keys[: room + 1] if key in block.unknown]
 
 
-def _add_rolled(page: _Page, block: _MergedBlock, query: ListingQuery) -> str | None:
+def _add_rolled(page: _Page, block: MergedBlock, query: ListingQuery) -> str | None:
     """Adds entries and common prefixes. Returns where to go on if the last common prefix ends behind the block."""
     keys, delimiter, start = block.keys, query.delimiter, len(query.prefix)
-    position, facts = 0, None
+    position = 0
     while position < len(keys):
         key = keys[position]
         found = key.find(delimiter, start)
@@ -173,10 +130,11 @@ def _add_rolled(page: _Page, block: _MergedBlock, query: ListingQuery) -> str | 
             page.is_truncated = True
             return None
         if rolled is None:
-            facts = block.facts() if facts is None else facts
-            page.keys.append(key)
-            page.facts.append(facts[position])
-            position += 1
+            begin, position = position, position + 1
+            most = min(len(keys), begin + page.room)
+            while position < most and keys[position].find(delimiter, start) < 0 and keys[position] not in block.unknown:
+                position += 1
+            page.add(block, begin, position)
             continue
         # Whether the written keys before this one exist makes no difference any more.
         page.unknown = [each for each in page.unknown if not each.startswith(rolled)]

@@ -11,8 +11,9 @@ from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 
 from forebay.core.fences import Tick
-from forebay.namespace.snapshot_file import BlockAddress, EntryBlock, SnapshotFile
+from forebay.namespace.snapshot_file import BlockAddress, SnapshotFile
 from forebay.namespace.write_overlay import WriteOverlay
+from forebay.protocol.xml.entry_rows import EntryRows
 from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
 
 
@@ -80,7 +81,7 @@ class Snapshot:
         """
         count = len(page.keys) if listed.high is None else bisect_right(page.keys, listed.high)
         if count:
-            address = await self.file.append(page.keys[:count], page.facts[:count])
+            address = await self.file.append(page.keys[:count], page.facts[:count], self.form.encoding)
             listed.blocks.append(address)
             listed.last_keys.append(page.keys[count - 1])
             listed.frontier = page.keys[count - 1]
@@ -88,7 +89,7 @@ class Snapshot:
         if not page.is_truncated or (listed.high is not None and page.keys[-1] >= listed.high):
             listed.is_listed = True
 
-    async def block_behind(self, key: str, *, inclusive: bool) -> EntryBlock | Unlisted | None:
+    async def block_behind(self, key: str, *, inclusive: bool) -> EntryRows | Unlisted | None:
         """The block with the first entry behind `key`, or at it if `inclusive`; None: there is none. Raises
         StorageError."""
         bisect = bisect_left if inclusive else bisect_right

@@ -1,10 +1,11 @@
 """The file of a namespace snapshot: blocks of keys, appended in any order, read at any position.
 
-    block     u32 crc  u32 keys  u32 facts   deflate(keys, NUL between)   deflate(facts, NUL between)
+    block     u32 crc   u32 size   body (namespace.entry_block), deflated if `size` is not 0: its length before
 
-A block has the entries of a page of the origin's listing, some thousand, in order. Neighbouring keys share most of
-their characters, which deflate finds as front coding would; and a whole block is decoded by two calls of C. The index
-(the last key of each block, and its address) is in memory: less than a byte a key.
+A block has the entries of a page of the origin's listing, some thousand, in order. Pages are cut from it as it lies on
+disk: some 300 bytes a key. What exceeds half of the file's capacity is deflated, to a sixth, for a third more CPU a
+page: a large namespace is not passed on so soon. The index (the last key of each block, and its address) is in memory:
+less than a byte a key.
 
 The file has no name: it belongs to the process that writes it, and ends with it. A block that does not match its
 checksum raises StorageError; whoever reads it drops the snapshot.
@@ -18,54 +19,28 @@ import struct
 import tempfile
 import weakref
 import zlib
-from bisect import bisect_left
 from collections import OrderedDict
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from forebay.core.errors import StorageError
+from forebay.namespace.entry_block import pack_block, unpack_block
+from forebay.protocol.xml.entry_rows import EntryRows
+from forebay.protocol.xml.listed_page import KeyEncoding
 
-_HEADER: Final = struct.Struct("<III")
+_HEADER: Final = struct.Struct("<II")
+_CHECKED: Final = 4
+"""Where that begins what the checksum covers."""
 _LEVEL: Final = 1
 _REMEMBERED: Final = 8
-"""Decoded blocks that are kept, of a quarter of a megabyte each: the pages of one client follow each other."""
+"""Blocks that are kept, of a third of a megabyte each: the pages of one client follow each other."""
 
 
 class BlockAddress(NamedTuple):
     """Where a block is, in bytes."""
 
     offset: int
-    keys: int
-    facts: int
-    entries: int
-
-    @property
-    def length(self) -> int:
-        """Bytes of the whole block."""
-        return _HEADER.size + self.keys + self.facts
-
-
-class EntryBlock:
-    """A block that was read. Its facts are decoded when they are first needed."""
-
-    __slots__ = ("_facts", "_packed", "keys")
-
-    def __init__(self, keys: list[str], packed: bytes) -> None:
-        self.keys = keys
-        self._packed = packed
-        self._facts: list[str] | None = None
-
-    @property
-    def facts(self) -> list[str]:
-        """The facts of each key. Raises StorageError."""
-        if self._facts is None:
-            self._facts = _unpacked(self._packed, len(self.keys))
-        return self._facts
-
-    def find(self, key: str) -> int | None:
-        """The position of a key; None: the block lacks it."""
-        position = bisect_left(self.keys, key)
-        return position if position < len(self.keys) and self.keys[position] == key else None
+    length: int
 
 
 class SnapshotFile:
@@ -81,18 +56,20 @@ class SnapshotFile:
             raise StorageError(f"no file for a listing: {error}") from error
         weakref.finalize(self, os.close, self._fd)
         self._capacity = capacity
-        self._decoded: OrderedDict[int, EntryBlock] = OrderedDict()
+        self._decoded: OrderedDict[int, EntryRows] = OrderedDict()
         self.size = 0
         """Bytes that its blocks occupy."""
 
-    async def append(self, keys: list[str], facts: list[str]) -> BlockAddress:
-        """Writes a block. Raises StorageError: the disk fails, or the capacity is used up."""
-        packed = await asyncio.to_thread(_packed, keys, facts)
-        address = BlockAddress(self.size, len(packed[1]), len(packed[2]), len(keys))
+    async def append(self, keys: list[str], facts: list[str], encoding: KeyEncoding) -> BlockAddress:
+        """Writes a block; for the arguments see EntryRows.written. Raises StorageError: the disk fails, or the capacity
+        is used up."""
+        plain_room = self._capacity // 2 - self.size
+        packed = await asyncio.to_thread(_packed, keys, facts, encoding, plain_room)
+        address = BlockAddress(self.size, len(packed))
         if self.size + address.length > self._capacity:
             raise StorageError(f"a listing of more than {self._capacity} bytes")
         self.size += address.length
-        await asyncio.to_thread(self._write, b"".join(packed), address.offset)
+        await asyncio.to_thread(self._write, packed, address.offset)
         return address
 
     def _write(self, content: bytes, offset: int) -> None:
@@ -102,11 +79,11 @@ class SnapshotFile:
         except OSError as error:
             raise StorageError(f"the file of a listing can't be written: {error}") from error
 
-    async def read(self, address: BlockAddress) -> EntryBlock:
+    async def read(self, address: BlockAddress) -> EntryRows:
         """Returns a block. Raises StorageError."""
         block = self._decoded.get(address.offset)
         if block is None:
-            content = self._read_resident(address)
+            content: bytes | bytearray | None = self._read_resident(address)
             if content is None:
                 content = await asyncio.to_thread(self._read, address)
             block = _decoded(content, address)
@@ -116,14 +93,14 @@ class SnapshotFile:
         self._decoded.move_to_end(address.offset)
         return block
 
-    def _read_resident(self, address: BlockAddress) -> bytes | None:
+    def _read_resident(self, address: BlockAddress) -> bytes | bytearray | None:
         """Returns the bytes if the page cache has them all."""
         content = bytearray(address.length)
         try:
             count = os.preadv(self._fd, (content,), address.offset, os.RWF_NOWAIT)
         except OSError:
             return None
-        return bytes(content) if count == address.length else None
+        return content if count == address.length else None
 
     def _read(self, address: BlockAddress) -> bytes:
         try:
@@ -132,28 +109,26 @@ class SnapshotFile:
             raise StorageError(f"the file of a listing can't be read: {error}") from error
 
 
-def _packed(keys: list[str], facts: list[str]) -> tuple[bytes, bytes, bytes]:
-    """Header, keys and facts of a block."""
-    columns = [zlib.compress("\0".join(column).encode(), _LEVEL) for column in (keys, facts)]
-    crc = zlib.crc32(columns[1], zlib.crc32(columns[0]))
-    return _HEADER.pack(crc, len(columns[0]), len(columns[1])), columns[0], columns[1]
+def _packed(keys: list[str], facts: list[str], encoding: KeyEncoding, plain_room: int) -> bytes:
+    body, size = pack_block(EntryRows.written(keys, facts, encoding)), 0
+    if len(body) > plain_room:
+        body, size = zlib.compress(body, _LEVEL), len(body)
+    header = _HEADER.pack(0, size)[_CHECKED:]
+    crc = zlib.crc32(body, zlib.crc32(header))
+    return b"".join((crc.to_bytes(_CHECKED, "little"), header, body))
 
 
-def _decoded(content: bytes, address: BlockAddress) -> EntryBlock:
-    if len(content) != address.length:
+def _decoded(content: bytes | bytearray, address: BlockAddress) -> EntryRows:
+    if len(content) != address.length or len(content) < _HEADER.size:
         raise StorageError("the file of a listing is cut short")
-    crc, keys, facts = _HEADER.unpack_from(content)
-    body = memoryview(content)[_HEADER.size :]
-    if (keys, facts) != (address.keys, address.facts) or zlib.crc32(body) != crc:
+    view = memoryview(content)
+    crc, size = _HEADER.unpack_from(content)
+    if zlib.crc32(view[_CHECKED:]) != crc:
         raise StorageError("the file of a listing is damaged")
-    return EntryBlock(_unpacked(body[:keys], address.entries), bytes(body[keys:]))
-
-
-def _unpacked(column: bytes | memoryview, count: int) -> list[str]:
-    try:
-        values = zlib.decompress(column).decode().split("\0")
-    except (zlib.error, UnicodeDecodeError):
-        values = []
-    if len(values) != count:
-        raise StorageError("the file of a listing is damaged")
-    return values
+    body = view[_HEADER.size :]
+    if size:
+        try:
+            body = memoryview(zlib.decompress(body, bufsize=size))
+        except zlib.error as error:
+            raise StorageError("the file of a listing is damaged") from error
+    return unpack_block(body)

@@ -586,7 +586,8 @@ TABLE: Final[tuple[Setting, ...]] = (
         "limits.listings",
         SIZE,
         "4GiB",
-        "The room for snapshots of namespaces (rules[].listing), in each worker; beyond it listings are passed on.",
+        "The room for snapshots of namespaces (rules[].listing), in each worker: 300 bytes a key, in large ones 50; "
+        "beyond it listings are passed on.",
         MIB,
     ),
     Setting(

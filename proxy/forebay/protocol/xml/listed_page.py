@@ -121,6 +121,15 @@ def owner_mark(number: int) -> str:
     return f"\x01{number}\x02"
 
 
+def split_owner(facts: str) -> tuple[str, int | None]:
+    """The facts of an entry without the mark of its owner, and the owner's number; None: it has no owner."""
+    before, mark, rest = facts.partition("\x01")
+    if not mark:
+        return facts, None
+    number, _, behind = rest.partition("\x02")
+    return before + behind, int(number)
+
+
 def read_page(body: bytes, form: ListingForm) -> ListedEntries:
     """The entries of a ListObjectsV2 document, which was requested with `encoding-type=url`. Raises MalformedXml for
     what is better left to the origin."""

@@ -1,6 +1,6 @@
 """Writes a page of ListObjects or ListObjectsV2 from what an origin's listing said of each entry.
 
-The entries are the origin's own XML (forebay.protocol.xml.listed_page), the fields above them are those that the S3 API
+The entries are the origin's own XML (forebay.protocol.xml.entry_rows), the fields above them are those that the S3 API
 documents. So a page has the elements that the origin's page would have; their order is Amazon's.
 
     Name Prefix (Marker | StartAfter ContinuationToken) MaxKeys Delimiter EncodingType IsTruncated
@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from forebay.protocol.listing_query import ListingQuery, StartPoint
-from forebay.protocol.xml.listed_page import KeyEncoding, owner_mark
+from forebay.protocol.xml.entry_rows import EntryRun
+from forebay.protocol.xml.listed_page import KeyEncoding
 from forebay.protocol.xml.xml_tree import DECLARATION, S3_NAMESPACE, escape_text
 
-_PLAIN: Final = re.compile(r"[^&<>\0-\x1f\ud800-\udfff\ufffe\uffff]*")
 _NOT_XML: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -36,10 +36,15 @@ class PageForm(NamedTuple):
 class PageEntries(NamedTuple):
     """The names of a page, in order, and whether there are more."""
 
-    keys: Sequence[str]
-    facts: Sequence[str]
+    runs: Sequence[EntryRun]
+    """The entries."""
     prefixes: Sequence[str]
     is_truncated: bool
+
+    @property
+    def names(self) -> int:
+        """The number of names."""
+        return len(self.prefixes) + sum(run.stop - run.first for run in self.runs)
 
 
 def is_writable(query: ListingQuery, entries: PageEntries) -> bool:
@@ -47,7 +52,8 @@ def is_writable(query: ListingQuery, entries: PageEntries) -> bool:
     XML lacks."""
     if query.is_encoded:
         return True
-    names = (*entries.keys, *entries.prefixes, query.prefix, query.delimiter, query.marker, query.start_after or "")
+    keys = (key for run in entries.runs if not run.rows.is_plain for key in run.keys)
+    names = (*keys, *entries.prefixes, query.prefix, query.delimiter, query.marker, query.start_after or "")
     return not _NOT_XML.search("".join(names))
 
 
@@ -75,13 +81,14 @@ def listing_document(query: ListingQuery, entries: PageEntries, form: PageForm) 
         elif query.delimiter:
             fields.append(("NextMarker", write(last.name)))
     if query.version == 2:
-        fields.append(("KeyCount", str(len(entries.keys) + len(entries.prefixes))))
-    parts = [DECLARATION, f'<ListBucketResult xmlns="{S3_NAMESPACE}">']
-    parts += [f"<{name}>{text}</{name}>" for name, text in fields]
-    parts.append(_contents(query, entries, form))
-    parts += [f"<CommonPrefixes><Prefix>{write(prefix)}</Prefix></CommonPrefixes>" for prefix in entries.prefixes]
-    parts.append("</ListBucketResult>")
-    return "".join(parts).encode()
+        fields.append(("KeyCount", str(entries.names)))
+    head = [DECLARATION, f'<ListBucketResult xmlns="{S3_NAMESPACE}">']
+    head += [f"<{name}>{text}</{name}>" for name, text in fields]
+    tail = [f"<CommonPrefixes><Prefix>{write(prefix)}</Prefix></CommonPrefixes>" for prefix in entries.prefixes]
+    tail.append("</ListBucketResult>")
+    owners = form.owners if query.has_owner else None
+    contents = [run.rows.contents(run.first, run.stop, owners, is_encoded=query.is_encoded) for run in entries.runs]
+    return b"".join(("".join(head).encode(), *contents, "".join(tail).encode()))
 
 
 def _max_keys(query: ListingQuery, form: PageForm) -> str:
@@ -92,23 +99,8 @@ def _max_keys(query: ListingQuery, form: PageForm) -> str:
     return str(query.max_keys)
 
 
-def _contents(query: ListingQuery, entries: PageEntries, form: PageForm) -> str:
-    keys, joined = entries.keys, "".join(entries.keys)
-    if query.is_encoded:
-        if not KeyEncoding.leaves(joined):
-            keys = [form.encoding.encode(key) for key in keys]
-    elif not _PLAIN.fullmatch(joined):
-        keys = [escape_text(key) for key in keys]
-    text = "".join(
-        [f"<Contents><Key>{key}</Key>{facts}</Contents>" for key, facts in zip(keys, entries.facts, strict=True)]
-    )
-    for number, owner in enumerate(form.owners):
-        text = text.replace(owner_mark(number), owner if query.has_owner else "")
-    return text
-
-
 def _last_point(entries: PageEntries) -> StartPoint:
-    key, prefix = entries.keys[-1:], entries.prefixes[-1:]
+    key, prefix = [run.rows.keys[run.stop - 1] for run in entries.runs[-1:]], entries.prefixes[-1:]
     if prefix and (not key or prefix[0] > key[0]):
         return StartPoint(prefix[0], "prefix")
     return StartPoint(key[0]) if key else StartPoint()
