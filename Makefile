@@ -41,7 +41,11 @@ bench: $(VENV)/.dev  ## the figures of the README, against nginx and Varnish whe
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.readme
 
-.PHONY: bench-misses bench-scale bench-training
+.PHONY: bench-epochs bench-misses bench-scale bench-training
+bench-epochs: $(VENV)/.dev  ## data sets larger than the cache, plans, recordings, listings; PARTS="shares plans" for some: an hour
+	$(BIN)/python -m benchmarks epochs $(PARTS)
+	$(BIN)/python -m benchmarks.readme
+
 bench-misses: $(VENV)/.dev  ## what a miss and a warm-up of small objects cost, beside nginx and a bare loop: some minutes
 	$(BIN)/python -m benchmarks misses
 

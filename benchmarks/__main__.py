@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import os
 import shutil
 import signal
 import sys
@@ -9,11 +10,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from benchmarks import (
     ROOT,
     cold,
+    epochs,
     misses,
     neighbours,
     ranges,
@@ -31,6 +33,7 @@ from benchmarks.http_client import UnexpectedResponse
 from benchmarks.machine import facts
 from benchmarks.nginx import find_nginx
 from benchmarks.page import own_page, page
+from benchmarks.part_pages import OthersLoad, Part, part_text, parted_page
 from benchmarks.run_sizes import FULL, QUICK
 from benchmarks.tables import Section
 from benchmarks.varnish import find_varnish
@@ -54,6 +57,8 @@ LONG: Final[Mapping[str, Callable[[BenchContext], list[Section]]]] = {
     "training": training.run,
 }
 """Each has a page of its own, and is run by its name alone."""
+PARTED: Final[Mapping[str, Mapping[str, Part]]] = {"epochs": epochs.PARTS}
+"""Each has a page of its own as well, and is run by its name and those of some of its parts, or of none for all."""
 PAGE: Final = ROOT / "docs" / "benchmarks.md"
 
 
@@ -63,21 +68,26 @@ def main(arguments: list[str]) -> int:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"which: {', '.join(BENCHMARKS)}; default: all of these. Or one of {', '.join(LONG)}, alone",
+        help=f"which: {', '.join(BENCHMARKS)}; default: all of these. Or one of {', '.join(LONG)}, alone. "
+        f"Or one of {', '.join(PARTED)}, and which of its parts",
     )
     parser.add_argument("--quick", action="store_true", help="few and short rounds: to see that the benchmarks work")
     parser.add_argument(
         "--output", type=Path, help="where the page is written; default: docs/benchmarks.md, by a full run"
     )
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # unwinds as Ctrl-C does: nothing is left running
+    if given.names and given.names[0] in PARTED:
+        return write_parts(given.names[0], given.names[1:], parser.error, quick=given.quick, output=given.output)
     long = given.names[0] if len(given.names) == 1 and given.names[0] in LONG else None
     unknown = [name for name in given.names if name not in BENCHMARKS and name != long]
     if unknown:
-        parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join([*BENCHMARKS, *LONG])}")
+        parser.error(
+            f"there is no benchmark {', '.join(unknown)}; there are {', '.join([*BENCHMARKS, *LONG, *PARTED])}"
+        )
     names = [long] if long is not None else [name for name in BENCHMARKS if name in (given.names or BENCHMARKS)]
     whole = not given.quick and (names == list(BENCHMARKS) or long is not None)
     own = PAGE.with_name(f"benchmarks-{long}.md") if long is not None else PAGE
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # unwinds as Ctrl-C does: nothing is left running
     try:
         text, failed = measure(names, quick=given.quick)
     except KeyboardInterrupt:
@@ -117,6 +127,36 @@ def measure(names: list[str], *, quick: bool) -> tuple[str, list[str]]:
     if names[0] in LONG:
         return own_page(names[0], machine, sections, seconds), failed
     return page(machine, sections, seconds), failed
+
+
+def write_parts(
+    name: str, wanted: list[str], refuse: Callable[[str], NoReturn], *, quick: bool, output: Path | None
+) -> int:
+    """Measure these parts of a page, or all of them, and write each down as soon as it is measured; the exit code."""
+    parts, output = PARTED[name], output or (None if quick else PAGE.with_name(f"benchmarks-{name}.md"))
+    if unknown := [part for part in wanted if part not in parts]:
+        refuse(f"{name} has no part {', '.join(unknown)}; there are {', '.join(parts)}")
+    nginx, varnish, wrk = find_nginx(), find_varnish(), find_wrk()
+    failed = []
+    for part in [part for part in parts if part in wanted or not wanted]:
+        print(f"{name} {part} ...", file=sys.stderr, flush=True)
+        machine, began, load = facts(nginx, varnish, wrk), time.monotonic(), os.getloadavg()[0]
+        others = OthersLoad(len(os.sched_getaffinity(0)))
+        with scratch() as directory:
+            try:
+                sections = parts[part](BenchContext(QUICK if quick else FULL, directory, nginx, varnish, wrk))
+            except (UnexpectedResponse, DemoUnavailable) as error:
+                print(f"{part} failed: {error}\n{log_tails(directory)}", file=sys.stderr)
+                failed.append(part)
+                continue
+        seconds = time.monotonic() - began
+        text = part_text(sections, machine, seconds / 60, (load, os.getloadavg()[0]), others.share(seconds))
+        print(text, flush=True)
+        if output is not None:
+            before = output.read_text() if output.exists() else ""
+            output.write_text(parted_page(name, list(parts), before, {part: text}))
+            print(f"Written to {output}.", file=sys.stderr)
+    return 1 if failed else 0
 
 
 def log_tails(directory: Path) -> str:

@@ -1,38 +1,40 @@
 """Listings of a million keys, far away: the origin itself, the first through Forebay, later ones.
 
-`python -m benchmarks.listings [KEYS [ROUND_TRIP]]`; a million keys take a few minutes.
-
 - boto3: its paginator, as a training script uses it. Parsing a page costs it more than the round trip, so through
   anything it lists no faster than its own core allows; direct is measured over PAGES pages.
 - plain: pages requested one after the other, of which only the token is read: what a client in another language sees.
 
-Then: what a listed key costs in memory and on disk, what a page costs in CPU against one that is forwarded, and a
-thousand stale objects that one listing renews.
+Then: what a listed key costs in memory, what a page costs in CPU against one that is forwarded, and a thousand stale
+objects that one listing renews.
 """
 
 import http.client
 import json
 import re
 import socket
-import statistics
-import sys
-import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, Final, NamedTuple
 
 import boto3
 from botocore.config import Config
 
+from benchmarks import cores
+from benchmarks.bench_context import BenchContext
+from benchmarks.cold import ROUND_TRIP
 from benchmarks.listing_origin import BUCKET, key_of
 from benchmarks.ports import free_ports
 from benchmarks.processes import module, ready_line
+from benchmarks.tables import Section, Table, time_text
 from forebay_demo.child_process import ChildProcess
 
-PAGES = 40
-TURN_PAGES, TURNS = 100, 9
-FORWARDED = "Cache-Control: no-cache\r\n"
-_CONFIGURATION = """
+PAGES: Final = 40
+TURN_PAGES: Final = 100
+TURNS: Final = 9
+_CONFIGURATION: Final = """
 [server]
 listen = "127.0.0.1:{port}"
 admin = "127.0.0.1:{admin}"
@@ -55,11 +57,10 @@ mode = "open"
 [[rules]]
 path = "bench/**"
 listing = "1h"
-freshness = "60s"
+freshness = "{fresh:g}s"
 """
-FRESH = 60.0
-"""Seconds, as in the configuration."""
-_TOKEN = re.compile(rb"<NextContinuationToken>([^<]*)<")
+_PAST: Final = "Cache-Control: no-cache\r\n"
+_TOKEN: Final = re.compile(rb"<NextContinuationToken>([^<]*)<")
 
 
 def client(port: int) -> Any:
@@ -136,16 +137,11 @@ def counts(port: int) -> dict[str, int]:
         return {"listings": 0, "reads": 0} | counted
 
 
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100
-
-
 def cpu_of_a_page(pid: int, port: int, extra: str = "") -> float:
     """Seconds."""
-    used = cpu_seconds(pid)
+    used = cores.cpu_seconds_of(pid)
     _, count = plain_seconds(port, TURN_PAGES, extra)
-    return (cpu_seconds(pid) - used) / count
+    return (cores.cpu_seconds_of(pid) - used) / count
 
 
 def anonymous_bytes(pid: int) -> int:
@@ -154,62 +150,112 @@ def anonymous_bytes(pid: int) -> int:
     return int(found[1]) << 10
 
 
-def main(keys: int, round_trip: float) -> None:
-    with tempfile.TemporaryDirectory() as scratch:
-        directory = Path(scratch)
-        with module("benchmarks.listing_origin", str(keys), str(round_trip), log=directory / "origin.log") as origin:
-            far, told = map(int, ready_line(origin).split())
-            pages = -(-keys // 1000)
-            port, admin = free_ports(2)
-            config = directory / "forebay.toml"
-            config.write_text(_CONFIGURATION.format(port=port, admin=admin, directory=directory, origin=far))
-            arguments = ("serve", "--config", str(config))
-            with module("forebay_client.main", *arguments, log=directory / "forebay.log", announces=False) as child:
-                wait_listening(port, child)
-                plain_seconds(port, 2, FORWARDED)
-                before, asked = anonymous_bytes(child.pid), counts(told)["listings"]
-                used = cpu_seconds(child.pid)
-                first, _ = plain_seconds(port)
-                print(
-                    f"first listing through Forebay, plain: {first:.2f} s for {pages} pages, "
-                    f"{counts(told)['listings'] - asked} requests, {cpu_seconds(child.pid) - used:.2f} s of CPU"
-                )
-                child.ended_within(1.0)  # the walk may end a moment after its client
-                print(
-                    f"memory: {(anonymous_bytes(child.pid) - before) / keys:.1f} B a key, all that the process grew by"
-                )
-                asked = counts(told)["listings"]
-                later, _ = plain_seconds(port)
-                print(f"later listing, plain: {later:.2f} s, {counts(told)['listings'] - asked} requests")
-                passed, count = plain_seconds(port, PAGES, FORWARDED)
-                print(f"forwarded: {passed / count * pages:.1f} s for as many pages")
-                turns = [
-                    (cpu_of_a_page(child.pid, port), cpu_of_a_page(child.pid, port, FORWARDED)) for _ in range(TURNS)
-                ]
-                ratio = statistics.median(here / forwarded for here, forwarded in turns)
-                print(
-                    f"CPU of a page, in {TURNS} turns: {min(turns)[0] * 1000:.2f} ms, forwarded "
-                    f"{min(each[1] for each in turns) * 1000:.2f} ms; median of the ratios {ratio:.2f}"
-                )
-                direct, count = plain_seconds(far, PAGES)
-                print(f"direct, plain: {direct / count * pages:.1f} s for as many pages")
-                rate, through = boto_rate(far, PAGES), boto_rate(port, PAGES)
-                print(f"boto3's paginator: direct {pages / rate:.1f} s, through Forebay later {pages / through:.1f} s")
-                print(f"first listing against boto3 direct: {pages / rate / first:.1f} times as fast")
-                heads = min(1000, keys)
-                read_seconds(port, heads)
-                child.ended_within(FRESH + 0.1)
-                asked_reads = counts(told)["reads"]
-                drop_snapshot(admin)
-                asked = counts(told)["listings"]
-                plain_seconds(port, 1)
-                stale = read_seconds(port, heads)
-                print(
-                    f"{heads} stale heads after a new listing: {counts(told)['reads'] - asked_reads} requests of their "
-                    f"own, {stale:.2f} s"
-                )
+_TEXT: Final = f"""\
+{{keys:,}} keys, 1,000 a page, from an origin {ROUND_TRIP * 1000:g} ms away
+([benchmarks/listing_origin.py](../benchmarks/listing_origin.py), which computes its pages): directly, through a Forebay
+with `listing = "1h"` that has no snapshot of them, once more, and past the snapshot (`Cache-Control: no-cache`). By
+boto3's paginator, which needs more time to parse a page than the round trip, and by a bare client that asks for a page
+after the other and reads nothing but the token of the next. Listings that are forwarded, those of the origin, and
+boto3's are measured over {PAGES} pages, and stand for all. nginx can't take part: who may list, and which pages a write
+changes, it does not know. "Times as fast" compares with boto3, directly."""
 
 
-if __name__ == "__main__":
-    arguments = sys.argv[1:]
-    main(int(arguments[0]) if arguments else 1_000_000, float(arguments[1]) if len(arguments) > 1 else 0.02)
+class _Listed(NamedTuple):
+    """A way to list all keys."""
+
+    name: str
+    seconds: float
+    requests: int
+    """At the origin, in all."""
+    cpu: float | None
+    """Seconds of Forebay's, a page."""
+
+
+def run(bench: BenchContext) -> list[Section]:
+    keys, fresh = bench.sizes.listing
+    log = bench.directory / "origin.log"
+    with module("benchmarks.listing_origin", str(keys), str(ROUND_TRIP), log=log) as origin:
+        far, counter = map(int, ready_line(origin).split())
+        with _forebay(bench.directory, far, fresh) as (child, port, admin):
+            plain_seconds(port, 2, _PAST)
+            listed, memory = _listings(child, far, port, counter, keys)
+            turns = [(cpu_of_a_page(child.pid, port), cpu_of_a_page(child.pid, port, _PAST)) for _ in range(TURNS)]
+            renewed = _renewed(child, port, admin, counter, min(1000, keys // 10), fresh)
+    direct = listed[0].seconds
+    rows = [
+        (
+            each.name,
+            time_text(each.seconds),
+            f"{each.requests:,}",
+            time_text(each.cpu) if each.cpu is not None else "",
+            f"**{direct / each.seconds:.1f}**",
+        )
+        for each in listed
+    ]
+    headings = ("", "all keys", "requests to the origin", "CPU of Forebay a page", "times as fast")
+    ratio = median(here / forwarded for here, forwarded in turns)
+    remarks = (
+        f"{memory:.1f} bytes of memory a key, all that the process grew by. A page from the snapshot costs {ratio:.2f} "
+        f"times the CPU of a forwarded one, the median of {TURNS} turns. {renewed}"
+    )
+    return [Section(f"Listing {keys:,} keys", _TEXT.format(keys=keys), Table(headings, rows), remarks)]
+
+
+@contextmanager
+def _forebay(directory: Path, origin: int, fresh: float) -> Iterator[tuple[ChildProcess, int, int]]:
+    """One that listens, its port and its admin port."""
+    port, admin = free_ports(2)
+    config = directory / "forebay.toml"
+    config.write_text(_CONFIGURATION.format(port=port, admin=admin, directory=directory, origin=origin, fresh=fresh))
+    arguments = ("serve", "--config", str(config))
+    with module("forebay_client.main", *arguments, log=directory / "forebay.log", announces=False) as child:
+        wait_listening(port, child)
+        yield child, port, admin
+
+
+def _listings(child: ChildProcess, far: int, port: int, counter: int, keys: int) -> tuple[list[_Listed], float]:
+    """All ways, boto3 directly first; and the bytes of memory that a key has cost."""
+    pages = -(-keys // 1000)
+    before, memory = counts(counter)["listings"], anonymous_bytes(child.pid)
+    first = _timed(child, port, counter, "Forebay, the first, a bare client", pages)
+    child.ended_within(1.0)  # the walk may end a moment after its client
+    grown = (anonymous_bytes(child.pid) - memory) / keys
+    first = first._replace(requests=counts(counter)["listings"] - before)
+    later = _timed(child, port, counter, "Forebay, later, a bare client", pages)
+    used = cores.cpu_seconds_of(child.pid)
+    past, count = plain_seconds(port, PAGES, _PAST)
+    used = (cores.cpu_seconds_of(child.pid) - used) / count
+    direct, _ = plain_seconds(far, PAGES)
+    asked = counts(counter)["listings"]
+    boto_later = pages / boto_rate(port, PAGES)
+    asked = counts(counter)["listings"] - asked
+    listed = [
+        _Listed("direct, boto3", pages / boto_rate(far, PAGES), pages, None),
+        _Listed("direct, a bare client", direct / count * pages, pages, None),
+        first,
+        later,
+        _Listed("Forebay, later, boto3", boto_later, asked, None),
+        _Listed("Forebay, forwarded, a bare client", past / count * pages, pages, used),
+    ]
+    return listed, max(0.0, grown)
+
+
+def _timed(child: ChildProcess, port: int, counter: int, name: str, pages: int) -> _Listed:
+    asked, used = counts(counter)["listings"], cores.cpu_seconds_of(child.pid)
+    seconds, _ = plain_seconds(port)
+    return _Listed(name, seconds, counts(counter)["listings"] - asked, (cores.cpu_seconds_of(child.pid) - used) / pages)
+
+
+def _renewed(child: ChildProcess, port: int, admin: int, counter: int, heads: int, fresh: float) -> str:
+    """Says how many requests as many stale objects need after a new listing."""
+    read_seconds(port, heads)
+    child.ended_within(fresh + 0.1)
+    reads = counts(counter)["reads"]
+    drop_snapshot(admin)
+    plain_seconds(port, 1)
+    seconds = read_seconds(port, heads)
+    own = counts(counter)["reads"] - reads
+    return (
+        f"{heads:,} objects whose freshness had ended were read again after a new listing, in {time_text(seconds)}: "
+        f"with {own} requests of their own."
+    )

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -34,10 +34,14 @@ def nginx_version(path: str) -> str:
 
 
 @contextmanager
-def running_nginx(path: str, origin: Origin, directory: Path) -> Iterator[Peer]:
-    """One worker on the servers' core, its cache empty."""
+def running_nginx(
+    path: str, origin: Origin, directory: Path, cache_size: int = 8 << 30, *, is_pinned: bool = True
+) -> Iterator[Peer]:
+    """One worker, its cache empty: on the servers' core, or wherever it likes if it is not pinned. `cache_size`: bytes
+    that it may keep."""
     directory.mkdir()
-    with _running(path, directory, _TEMPLATE, origin.port, cores.SERVER) as (child, port, log):
+    core = cores.SERVER if is_pinned else None
+    with _running(path, directory, _TEMPLATE, origin.port, core, cache_size) as (child, port, log):
         yield Peer("nginx", port, child.pid, "x-cache-status", "HIT", lambda targets: unsigned(port, targets), log)
 
 
@@ -46,13 +50,13 @@ def running_nginx_origin(path: str, directory: Path, size: int) -> Iterator[Orig
     """An origin on the load's core, in which every object of the bucket has the same `size` bytes."""
     directory.mkdir()
     (directory / "object").write_bytes(os.urandom(size))
-    with _running(path, directory, _ORIGIN, 0, cores.LOAD) as (_, port, _log):
+    with _running(path, directory, _ORIGIN, 0, cores.LOAD, 0) as (_, port, _log):
         yield Origin(port, 0, {})
 
 
 @contextmanager
 def _running(
-    path: str, directory: Path, template: Path, origin_port: int, core: int
+    path: str, directory: Path, template: Path, origin_port: int, core: int | None, cache_size: int
 ) -> Iterator[tuple[ChildProcess, int, Path]]:
     """The running process, its port and its log."""
     [port] = free_ports(1)
@@ -60,10 +64,11 @@ def _running(
     # Only a privileged master may choose its worker's user; the directory is closed to any other than ours.
     user = "user root root;" if os.geteuid() == 0 else ""
     text = template.read_text()
-    for name, value in {"USER": user, "DIRECTORY": str(directory), "ORIGIN": origin_port, "PORT": port}.items():
+    values = {"USER": user, "DIRECTORY": directory, "ORIGIN": origin_port, "PORT": port, "SIZE": cache_size}
+    for name, value in values.items():
         text = text.replace(f"@{name}@", str(value))
     config.write_text(text)
-    with cores.pinned(core):
+    with cores.pinned(core) if core is not None else nullcontext():
         child = program(path, "-p", str(directory), "-c", str(config), "-e", "stderr", log=log)
     with child:
         wait_for(child, port)

@@ -1,37 +1,58 @@
-"""The README's table of figures, taken from docs/benchmarks.md: `python -m benchmarks.readme` writes it anew.
+"""The README's tables of figures, taken from the benchmarks' pages: `python -m benchmarks.readme` writes them anew.
 
-Nothing is measured here, and no figure is written by hand: each is found on the page by its section and its row, and
-copied as it stands there. tests/docs/test_readme.py compares the two.
+Nothing is measured here, and no figure is written by hand: each is found on a page by its section and its row, and
+copied as it stands there. tests/docs/test_readme.py compares the two. A part of a page that has not been measured yet
+has no row.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from benchmarks import ROOT
 
 PAGE: Final = ROOT / "docs" / "benchmarks.md"
+EPOCHS: Final = ROOT / "docs" / "benchmarks-epochs.md"
 README: Final = ROOT / "README.md"
 BEGIN: Final = "<!-- figures: python -m benchmarks.readme -->"
 END: Final = "<!-- /figures -->"
+TRAINING_BEGIN: Final = "<!-- training figures: python -m benchmarks.readme -->"
+TRAINING_END: Final = "<!-- /training figures -->"
 
+HEADINGS: Final = ("", "Forebay", "beside it", "so Forebay has")
 CONNECTIONS: Final = "16"
 WARM: Final = ("4 KiB", "128 KiB", "602,112 B", "8 MiB")
 SSD: Final = "602,112 B"
 FAR: Final = "20 ms, 80 MB/s"
+READERS: Final = "4"
+SHARED: Final = "Hit share of a set larger than the cache: memory and SSD"
+PLANNED: Final = "The first epoch, with a plan"
+RECORDED: Final = "The same seed again, on an empty cache"
 
 Row = dict[str, str]
 
 
-def rendered(readme: str, page: str) -> str:
-    """The README with the figures of the page. Raises LookupError where either is not as expected."""
-    before, begin, rest = readme.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise LookupError(f"README.md has no {BEGIN} ... {END}")
-    rows = [("", "Forebay", "beside it", "so Forebay has"), ("---", "---", "---", "---"), *_hits(page), *_misses(page)]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return f"{before}{begin}\n{_where(page)}\n\n{table}\n{end}{after}"
+def rendered(readme: str, page: str, epochs: str) -> str:
+    """The README with the figures of the pages. Raises LookupError where one of them is not as expected."""
+    readme = _replaced(readme, BEGIN, END, _where(page), [HEADINGS, *_hits(page), *_misses(page)])
+    rows = [
+        (*HEADINGS, "measured", "others had"),
+        *_shares(epochs),
+        *_plans(epochs),
+        *_recordings(epochs),
+        *_listings(epochs),
+    ]
+    return _replaced(readme, TRAINING_BEGIN, TRAINING_END, "", rows)
+
+
+def _replaced(readme: str, begin: str, end: str, text: str, rows: Sequence[tuple[str, ...]]) -> str:
+    before, found_begin, rest = readme.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found_begin or not found_end:
+        raise LookupError(f"README.md has no {begin} ... {end}")
+    rule, lead = ("---",) * len(rows[0]), f"{text}\n\n" if text else ""
+    table = "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:]))
+    return f"{before}{begin}\n{lead}{table}\n{end}{after}"
 
 
 def _where(page: str) -> str:
@@ -71,11 +92,59 @@ def _misses(page: str) -> Iterator[tuple[str, str, str, str]]:
     yield f"process start to first hit, SSD with {full['SSD tier']}", full[took], f"empty: {empty[took]}", ""
 
 
+def _shares(epochs: str) -> Iterator[tuple[str, ...]]:
+    if measured := _measured(epochs, "shares"):
+        half = _row(epochs, SHARED, {"x": "0.50", "workers": "1"})
+        subject = "hit share from the third epoch on, tiers for half of the set, each epoch in a new order"
+        yield subject, half["epoch"], f"LRU: {half['LRU']}", "of 0.50, the most that any cache can have", *measured
+
+
+def _plans(epochs: str) -> Iterator[tuple[str, ...]]:
+    if measured := _measured(epochs, "plans"):
+        plan = _row(epochs, PLANNED, {"sample": SSD, "readers": READERS})
+        subject = f"first epoch with a plan, {plan['samples']} x {SSD}, {READERS} boto3 readers, an origin {FAR} away"
+        beside = f"no plan: {plan['cold']}"
+        yield subject, plan["with a plan"], beside, f"{plan['plan by warm']} of a warm epoch", *measured
+
+
+def _recordings(epochs: str) -> Iterator[tuple[str, ...]]:
+    if measured := _measured(epochs, "recordings"):
+        seed = _row(epochs, RECORDED, {"sample": SSD, "readers": READERS})
+        subject = "the same job again, same seed, empty cache, nothing changed in it"
+        beside = f"first run: {seed['first run']}"
+        yield subject, seed["again"], beside, f"{seed['again by warm']} of a warm epoch", *measured
+
+
+def _listings(epochs: str) -> Iterator[tuple[str, ...]]:
+    if measured := _measured(epochs, "listings"):
+        title = re.search(r"^## (Listing ([\d,]+) keys)$", epochs, re.MULTILINE)
+        if title is None:
+            raise LookupError("docs/benchmarks-epochs.md has no listings")
+        first = _row(epochs, title[1], {"": "Forebay, the first, a bare client"})
+        direct = _row(epochs, title[1], {"": "direct, boto3"})
+        rate = f"{first['times as fast']} times the rate"
+        beside = f"boto3, no cache: {direct['all keys']}"
+        yield f"first listing of {title[2]} keys, 20 ms away", first["all keys"], beside, rate, *measured
+
+
+def _measured(epochs: str, part: str) -> tuple[str, str] | None:
+    """The day on which a part was measured, and what others had of the machine; None: it was not yet."""
+    block = re.search(rf"<!-- part: {part} -->\n(.*?)<!-- /part -->", epochs, re.DOTALL)
+    if block is None:
+        raise LookupError(f"docs/benchmarks-epochs.md has no part {part}")
+    if "not measured yet" in block[1]:
+        return None
+    found = re.search(r"^\*Measured (\S+) .* other programs had (\d+%) of the cores", block[1], re.MULTILINE)
+    if found is None:
+        raise LookupError(f"docs/benchmarks-epochs.md does not say when {part} were measured")
+    return found[1], found[2]
+
+
 def _row(page: str, title: str, key: Row) -> Row:
     for row in _rows(page, title):
         if key.items() <= row.items():
             return row
-    raise LookupError(f"docs/benchmarks.md has no such row under {title}: {key}")
+    raise LookupError(f"the page has no such row under {title}: {key}")
 
 
 def _rows(page: str, title: str) -> list[Row]:
@@ -83,10 +152,10 @@ def _rows(page: str, title: str) -> list[Row]:
     section = re.search(rf"^##? {re.escape(title)}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
     lines = [line for line in (section[1] if section else "").splitlines() if line.startswith("|")]
     if len(lines) < 3:
-        raise LookupError(f"docs/benchmarks.md has no table under {title}")
+        raise LookupError(f"the page has no table under {title}")
     headings, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
     return [dict(zip(headings, [cell.replace("**", "") for cell in row], strict=True)) for row in rows]
 
 
 if __name__ == "__main__":
-    README.write_text(rendered(README.read_text(), PAGE.read_text()))
+    README.write_text(rendered(README.read_text(), PAGE.read_text(), EPOCHS.read_text()))

@@ -4,7 +4,10 @@ Sizes of objects are the same in both; only counts and times differ.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
+
+from benchmarks import ROOT
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
@@ -48,6 +51,24 @@ class RunSizes:
     ranged_size: int
     """Of the object that ranges are read of."""
     neighbour_requests: int
+    epoch_set: tuple[int, int]
+    """Objects of a set that is larger than the cache, and their size."""
+    epoch_count: int
+    epoch_shares: tuple[float, ...]
+    """Sizes of the tiers, over that of the set."""
+    epoch_workers: tuple[int, ...]
+    plan_samples: tuple[int, int]
+    """Tensors, and samples of 20,000 bytes."""
+    plan_readers: tuple[int, ...]
+    plan_compute: float
+    """What a reader computes for after each sample."""
+    plan_steps: tuple[float, ...]
+    """The same of readers that are faster and faster."""
+    plan_rounds: int
+    listing: tuple[int, float]
+    """Keys, and how long an object of them is fresh."""
+    plots: Path | None
+    """Where plots go; None: they are not drawn."""
 
     @property
     def ssd_sizes(self) -> list[int]:
@@ -79,6 +100,17 @@ FULL: Final = RunSizes(
     ssd_objects=16,
     ranged_size=1 << 30,
     neighbour_requests=2000,
+    epoch_set=(4000, 250_000),
+    epoch_count=4,
+    epoch_shares=(0.2, 0.35, 0.5, 0.65, 0.8),
+    epoch_workers=(1, 4),
+    plan_samples=(1200, 4000),
+    plan_readers=(2, 4, 6),
+    plan_compute=0.01,
+    plan_steps=(0.005, 0.0025, 0.0),
+    plan_rounds=3,
+    listing=(1_000_000, 60.0),
+    plots=ROOT / "docs" / "plots",
 )
 QUICK: Final = RunSizes(
     rounds=1,
@@ -104,4 +136,15 @@ QUICK: Final = RunSizes(
     ssd_objects=4,
     ranged_size=64 * MIB,
     neighbour_requests=200,
+    epoch_set=(400, 100_000),
+    epoch_count=4,
+    epoch_shares=(0.5,),
+    epoch_workers=(1,),
+    plan_samples=(100, 400),
+    plan_readers=(2,),
+    plan_compute=0.01,
+    plan_steps=(0.0,),
+    plan_rounds=1,
+    listing=(20_000, 5.0),
+    plots=None,
 )

@@ -1,8 +1,6 @@
 """Training: epochs of a PyTorch DataLoader, and plain boto3, from four places."""
 
-import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +11,7 @@ from benchmarks.forebay import Forebay
 from benchmarks.http_client import UnexpectedResponse
 from benchmarks.link import Link
 from benchmarks.origin import BUCKET, Objects, Origin, running_origin
+from benchmarks.processes import script_output
 from benchmarks.run_sizes import TENSOR
 from benchmarks.tables import Section, Table, count_text, time_text
 
@@ -94,18 +93,7 @@ def _epochs(bench: BenchContext, origin: Origin, files: Path, workers: int, batc
 
 def _run(asked: dict[str, Any]) -> list[float]:
     """The seconds of each epoch."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    ran = subprocess.run(
-        [str(PYTHON), str(_EPOCH), json.dumps(asked)],
-        capture_output=True,
-        text=True,
-        timeout=_PATIENCE,
-        env=clean,
-        check=False,
-    )
-    if ran.returncode != 0:
-        raise UnexpectedResponse(f"{asked}: {ran.stderr[-2000:]}")
-    seconds: list[float] = json.loads(ran.stdout)
+    seconds: list[float] = script_output(_EPOCH, asked, _PATIENCE, python=PYTHON)
     return seconds[1:]
 
 

@@ -5,14 +5,34 @@ What they measure here means nothing, and no time is asserted; that what they ti
 
 import shutil
 from pathlib import Path
+from xml.etree.ElementTree import fromstring
 
 import pytest
-from benchmarks import cold, neighbours, noisy_clients, ranges, restart, scale, ssd, stampede, warm, workers, writes
+from benchmarks import (
+    cold,
+    epoch_plans,
+    epoch_recordings,
+    epoch_shares,
+    epochs,
+    listings,
+    neighbours,
+    noisy_clients,
+    ranges,
+    restart,
+    scale,
+    ssd,
+    stampede,
+    warm,
+    workers,
+    writes,
+)
 from benchmarks.bench_context import BenchContext
+from benchmarks.curves import Curve, write_plot
 from benchmarks.http_client import UnexpectedResponse
 from benchmarks.load import percentile
 from benchmarks.nginx import find_nginx
 from benchmarks.page import page
+from benchmarks.part_pages import others_share, part_text, parted_page
 from benchmarks.run_sizes import KIB, RunSizes
 from benchmarks.tables import Section, Table, size_text, time_text
 from benchmarks.varnish import find_varnish
@@ -42,6 +62,17 @@ TINY = RunSizes(
     ssd_objects=2,
     ranged_size=3 << 20,
     neighbour_requests=5,
+    epoch_set=(40, 100_000),
+    epoch_count=3,
+    epoch_shares=(0.5,),
+    epoch_workers=(1,),
+    plan_samples=(20, 0),
+    plan_readers=(2,),
+    plan_compute=0.0,
+    plan_steps=(0.0,),
+    plan_rounds=1,
+    listing=(1_100, 1.0),
+    plots=None,
 )
 
 
@@ -134,6 +165,57 @@ def test_restart(bench: BenchContext) -> None:
 def test_neighbours(bench: BenchContext) -> None:
     [beside] = neighbours.run(bench)
     assert [row[0] for row in figures(beside)] == ["nobody", *noisy_clients.KINDS]
+
+
+def test_shares_of_epochs(bench: BenchContext) -> None:
+    both, ssd_alone, *nginx = epoch_shares.run(bench)
+    for section in (both, ssd_alone):
+        assert [row[:3] for row in figures(section)] == [("0.50", "1", "0.153")]
+    assert [section.title.rpartition(" ")[2] for section in nginx] == ["nginx"] * (bench.nginx is not None)
+
+
+def test_plans_of_epochs(bench: BenchContext) -> None:
+    first, faster = epoch_plans.run(bench)
+    assert [row[:3] for row in figures(first)] == [("602,112 B", "20", "2")]
+    assert [row[0] for row in figures(faster)] == ["0 ms"]
+
+
+def test_recordings_of_epochs(bench: BenchContext) -> None:
+    [section] = epoch_recordings.run(bench)
+    assert [row[:3] for row in figures(section)] == [("602,112 B", "20", "2")]
+
+
+def test_listings(bench: BenchContext) -> None:
+    [section] = listings.run(bench)
+    assert [row[0].partition(",")[0] for row in figures(section)] == ["direct"] * 2 + ["Forebay"] * 4
+    assert ". 110 objects whose freshness had ended" in section.remarks
+
+
+def test_a_plot_has_a_mark_for_each_measurement(tmp_path: Path) -> None:
+    measured = Curve("a < b", ((0.2, 0.1), (0.4, 0.3)))
+    law = Curve("law", ((0.0, 0.0), (1.0, 1.0)), is_line=True)
+    write_plot(tmp_path / "plots" / "a.svg", [measured, law], "x", "y")
+    drawn = (tmp_path / "plots" / "a.svg").read_text()
+    assert fromstring(drawn).tag == "{http://www.w3.org/2000/svg}svg"  # noqa: S314 # our own
+    assert drawn.count("<circle") == len(measured.points) + 1  # and one in the legend
+    assert "a &lt; b" in drawn
+
+
+def test_a_part_is_replaced_and_the_others_stay() -> None:
+    facts = Table(("fact", ""), [(name, name) for name in ("date", "CPU", "cores", "memory", "Python", "nginx")])
+    text = part_text([Section("Title", "Text.", None)], facts, 2.0, (1.0, 3.0), 0.25)
+    assert text.startswith("## Title\n\nText.\n\n*Measured date in 2 minutes: CPU, cores cores")
+    assert text.endswith("1.0 before it and 3.0 at its end; other programs had 25% of the cores meanwhile.*")
+    page_of_old = parted_page("epochs", list(epochs.PARTS), "", {"shares": "old", "plans": text})
+    assert "`make bench-epochs PARTS=listings` measures it" in page_of_old
+    new = parted_page("epochs", list(epochs.PARTS), page_of_old, {"shares": "new"})
+    assert new == page_of_old.replace("\nold\n", "\nnew\n") != page_of_old
+
+
+def test_the_load_of_others_leaves_out_our_own() -> None:
+    assert others_share(3.0, 1.0, 4.0) == 0.5
+    assert others_share(1.0, 1.01, 4.0) == 0.0  # the kernel counts the cores' time in coarser steps than ours
+    assert others_share(9.0, 1.0, 4.0) == 1.0
 
 
 def test_the_page_holds_the_machine_and_every_section() -> None:

@@ -1,0 +1,66 @@
+"""Epochs that several processes with boto3 read: benchmarks/peers/boto_epochs.py, and what it is told."""
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from benchmarks.cold import BANDWIDTH, ROUND_TRIP
+from benchmarks.origin import BUCKET, Objects
+from benchmarks.processes import script_output
+from benchmarks.run_sizes import TENSOR, RunSizes
+
+_READER: Final = Path(__file__).with_name("peers") / "boto_epochs.py"
+_PATIENCE: Final = 900.0
+SMALL: Final = 20_000
+"""Bytes of a small sample."""
+PREFIXES: Final = {TENSOR: "tensors", SMALL: "small"}
+TEXT: Final = f"""\
+Reader processes with a boto3 client each, unmodified
+([benchmarks/peers/boto_epochs.py](../benchmarks/peers/boto_epochs.py)): batches of 16 samples are dealt to them in
+turns, and after each sample a reader computes for {{compute:g}} ms, in which its CPU is free. The origin is
+{ROUND_TRIP * 1000:g} ms away, over connections of {BANDWIDTH / 1e6:g} MB/s."""
+
+
+class ReaderCase(NamedTuple):
+    """A data set, and how many readers it has."""
+
+    size: int
+    samples: int
+    readers: int
+
+    @property
+    def prefix(self) -> str:
+        return PREFIXES[self.size]
+
+
+def reader_cases(sizes: RunSizes) -> list[ReaderCase]:
+    """Tensors and small samples, each with every number of readers."""
+    counts = zip((TENSOR, SMALL), sizes.plan_samples, strict=True)
+    return [ReaderCase(size, count, readers) for size, count in counts for readers in sizes.plan_readers if count]
+
+
+def data_sets(sizes: RunSizes) -> dict[str, Objects]:
+    """What the origin has of them: one object more of each, which is read before an epoch begins."""
+    return {case.prefix: Objects(case.size, case.samples + 1) for case in reader_cases(sizes)}
+
+
+def epoch_seconds(port: int, case: ReaderCase, compute: float, *, epochs: int, plans: int = 0) -> list[float]:
+    """The seconds of each epoch, through whatever listens at `port`. The order of an epoch is the same in each call.
+    `plans`: a plan is sent before each of so many epochs, the first ones."""
+    seconds: list[float] = script_output(
+        _READER,
+        {
+            "endpoint": f"http://127.0.0.1:{port}",
+            "bucket": BUCKET,
+            "prefix": case.prefix,
+            "count": case.samples,
+            "size": case.size,
+            "readers": case.readers,
+            "compute": compute,
+            "epochs": epochs,
+            "plans": plans,
+            "seed": 1,
+            "patience": _PATIENCE,
+        },
+        _PATIENCE,
+    )
+    return seconds

@@ -1,0 +1,14 @@
+"""Epochs: what eviction, plans, recordings and listings are worth to a training job."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from benchmarks import epoch_plans, epoch_recordings, epoch_shares, listings
+from benchmarks.part_pages import Part
+
+PARTS: Final[Mapping[str, Part]] = {
+    "shares": epoch_shares.run,
+    "plans": epoch_plans.run,
+    "recordings": epoch_recordings.run,
+    "listings": listings.run,
+}

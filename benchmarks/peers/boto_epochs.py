@@ -1,0 +1,84 @@
+"""What a training script without PyTorch does, and how long it takes: run by benchmarks/boto_readers.py.
+
+    python boto_epochs.py '{"endpoint": ..., "bucket": ..., "prefix": ..., "count": ..., "readers": ..., ...}'
+
+So many reader processes, each with a boto3 client of its own, read the samples of an epoch in batches. These are
+dealt to them in turns, as PyTorch's DataLoader deals them; after each sample a reader computes for a fixed time, in
+which its CPU is free, as beside a GPU. The order of each of the first `plans` epochs is sent before it, as an object,
+by boto3 as well. Prints one line of JSON: the seconds of each epoch. Clients and processes are ready when an epoch
+begins.
+
+Nothing of Forebay is imported here: this is the unchanged client.
+"""
+
+import json
+import multiprocessing
+import random
+import sys
+import time
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+BATCH = 16
+CREDENTIALS = {"aws_access_key_id": "trainer", "aws_secret_access_key": "trainer-secret", "region_name": "us-east-1"}
+
+
+def client_of(asked: dict[str, Any]) -> Any:
+    config = Config(s3={"addressing_style": "path"})
+    return boto3.client("s3", endpoint_url=asked["endpoint"], config=config, **CREDENTIALS)
+
+
+def key_of(asked: dict[str, Any], index: int) -> str:
+    return f"{asked['prefix']}/{index:05}"
+
+
+def order_of(asked: dict[str, Any], epoch: int) -> list[int]:
+    """The samples of an epoch, in the order that its seed gives."""
+    return random.Random(asked["seed"] + epoch).sample(range(asked["count"]), asked["count"])
+
+
+def read(asked: dict[str, Any], reader: int, barrier: Any) -> None:
+    client = client_of(asked)
+    client.head_object(Bucket=asked["bucket"], Key=key_of(asked, asked["count"]))  # it is there beside the samples
+    for epoch in range(asked["epochs"]):
+        order = order_of(asked, epoch)
+        batches = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
+        barrier.wait()
+        for batch in batches[reader :: asked["readers"]]:
+            for index in batch:
+                answer = client.get_object(Bucket=asked["bucket"], Key=key_of(asked, index))
+                if len(answer["Body"].read()) != asked["size"]:
+                    raise SystemExit(f"{index} has another size")
+                time.sleep(asked["compute"])  # noqa: TID251 # the accelerator is at work, and the CPU is not
+        barrier.wait()
+
+
+def main(asked: dict[str, Any]) -> list[float]:
+    barrier = multiprocessing.Barrier(asked["readers"] + 1)
+    client = client_of(asked)
+    readers = [
+        multiprocessing.Process(target=read, args=(asked, reader, barrier), daemon=True)
+        for reader in range(asked["readers"])
+    ]
+    for each in readers:
+        each.start()
+    seconds = []
+    for epoch in range(asked["epochs"]):
+        if epoch < asked["plans"]:
+            lines = "".join(f"{key_of(asked, index)}\n" for index in order_of(asked, epoch))
+            client.put_object(Bucket=asked["bucket"], Key=f".forebay/plans/epoch-{epoch}", Body=lines.encode())
+        barrier.wait(asked["patience"])
+        started = time.perf_counter()
+        barrier.wait(asked["patience"])
+        seconds.append(time.perf_counter() - started)
+    for each in readers:
+        each.join()
+        if each.exitcode:
+            raise SystemExit("a reader failed")
+    return seconds
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))
