@@ -36,10 +36,11 @@ class WriteBackRig(Rig):
         return self.parts.write_back
 
     async def prove(self) -> None:
-        """Makes the bucket, and has the first writes of their kinds."""
+        """Makes the bucket, and has the first writes of their kinds, which probe the origin."""
         self.origin.store.create_bucket("ckpt")
         for method in ("PUT", "DELETE"):
             assert (await self.client().request(method, path_of("ckpt", "a/proof"))).status in {200, 204}
+        await self.settled()
 
     async def settled(self) -> None:
         """Waits until nothing is pending."""

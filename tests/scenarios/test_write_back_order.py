@@ -42,6 +42,8 @@ async def test_every_prefix_of_the_history_is_allowed(tmp_path: Path, seed: int,
             store.create_bucket("ckpt")
             for method in ("PUT", "DELETE"):
                 assert (await rig.client().request(method, path_of("ckpt", "a/proof"))).status in {200, 204}
+            assert rig.parts.write_back is not None
+            await rig.parts.write_back.pending.wait_settled(lambda _: True)
             for nth in range(CLIENTS * WRITES):
                 store.put("ckpt", f"a/old-{nth}", b"old")
             store.history.clear()
@@ -61,7 +63,6 @@ async def test_every_prefix_of_the_history_is_allowed(tmp_path: Path, seed: int,
                     acknowledged.append(AcknowledgedWrite(effect, began, time.monotonic()))
 
             await asyncio.gather(*(client(Random(f"{seed}/{nth}")) for nth in range(CLIENTS)))
-            assert rig.parts.write_back is not None
             await rig.parts.write_back.pending.wait_settled(lambda _: True)
     check_history(acknowledged, store.history)
 

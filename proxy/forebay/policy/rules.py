@@ -44,6 +44,8 @@ class Decision:
     read_ahead: int
     """Bytes that are fetched ahead of a sequential reader, over separate requests; 0: none."""
     write: Write
+    fence: tuple[Pattern, ...]
+    """Those of the objects whose writes are acknowledged once the origin has them."""
     listing: Listing
     """Whether a listing of it may be answered here: policy.listing_scopes has what holds for a whole prefix."""
     plan_horizon: int
@@ -72,6 +74,7 @@ DEFAULTS: Final = Decision(
     warm_on_head=False,
     read_ahead=0,
     write="through",
+    fence=(),
     listing=ListingOff(),
     plan_horizon=256 << 20,
     record=False,
@@ -157,6 +160,8 @@ class Rules:
             chosen = {name: value for name in _RULE_FIELDS if (value := getattr(rule, name)) is not None}
             if "eviction" in chosen or "quota" in chosen:
                 pool = rule.path
+            if "fence" in chosen:
+                chosen["fence"] = tuple(map(Pattern, chosen["fence"]))
             decision = replace(decision, **chosen)
         if decision.eviction == "epoch" or decision.quota is not None:
             decision = replace(decision, pool=Pool(pool, decision.eviction, decision.quota))

@@ -65,6 +65,7 @@ def compose_write_back(
         RecordOrigins(configured),
         pending,
         uploads,
+        origins,
         Persister(origins, pending, uploads, invalidator),
         forwarder,
         invalidator,

@@ -32,6 +32,8 @@ class Rule:
     read_ahead: int | None = None
     """Bytes."""
     write: Write | None = None
+    fence: tuple[str, ...] | None = None
+    """Patterns of the keys among them whose writes are acknowledged once the bucket has them."""
     listing: Listing | None = None
     """How fresh listings are that Forebay answers itself."""
     plan_horizon: int | None = None

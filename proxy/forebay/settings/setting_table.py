@@ -24,6 +24,7 @@ from forebay.settings.value_types import (
     LOG,
     NAMES,
     PATTERN,
+    PATTERNS,
     PROFILE,
     SECRET,
     SIZE,
@@ -484,6 +485,14 @@ TABLE: Final[tuple[Setting, ...]] = (
         UNSET,
         'The write policy: "through"; "around", which never caches written bytes; or "back", which acknowledges a '
         'write once it is in the journal; "through" if no rule sets it.',
+        live=True,
+    ),
+    Setting(
+        "rules[].fence",
+        PATTERNS,
+        UNSET,
+        "Patterns of those among them that are acknowledged once they, and all that was acknowledged before, are at "
+        'the origin, such as ["**/.metadata"]; for `write = "back"`; none if no rule sets it.',
         live=True,
     ),
     Setting(

@@ -122,6 +122,12 @@ def _read_pattern(text: str) -> str:
     return text if problem is None else _refuse(f"{PATHS_ALLOWED} ({problem})")
 
 
+def _read_patterns(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise ValueError(PATTERNS_ALLOWED)
+    return tuple(_read_pattern(text) for text in cast("list[str]", value))
+
+
 def _read_path(text: str) -> str:
     return text if PurePosixPath(text).is_absolute() and "\0" not in text else _refuse(_FILES_ALLOWED)
 
@@ -244,6 +250,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 BUCKETS_ALLOWED: Final = (
     'a list of names of buckets, such as ["datasets", "logs-*"]: `*` any characters, `?` one character, no key'
 )
+PATTERNS_ALLOWED: Final = 'a list of patterns over bucket/key, such as ["**/.metadata", "**/latest*"]'
 _WORDS_ALLOWED: Final = "letters, digits, dots, dashes and underscores"
 _PROFILES_ALLOWED: Final = "the name of a profile"
 
@@ -272,6 +279,7 @@ ACCESS_KEY: Final = ValueType(
     "access key", _ACCESS_KEYS_ALLOWED, _matching(r"[!-+\--.0-<>-~]{1,128}", _ACCESS_KEYS_ALLOWED)
 )
 SECRET: Final = ValueType("secret", _SECRETS_ALLOWED, _read_secret, conceals=lambda _: True)
+PATTERNS: Final = ValueType("list of patterns", PATTERNS_ALLOWED, _read_patterns, _list_of_text)
 PATTERN: Final = ValueType("pattern", PATHS_ALLOWED, _text(PATHS_ALLOWED, _read_pattern))
 FRESHNESS: Final = ValueType("freshness", FRESHNESS_ALLOWED, _text(FRESHNESS_ALLOWED, parse_freshness))
 LISTING: Final = ValueType("listing", LISTING_ALLOWED, _text(LISTING_ALLOWED, parse_listing))

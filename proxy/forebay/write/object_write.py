@@ -33,6 +33,7 @@ from forebay.protocol.xml.s3_documents import (
     read_parts_cooperatively,
 )
 from forebay.write.answer_relay import AnswerRelay
+from forebay.write.back.accepted_write import DURABLE_ORIGIN
 from forebay.write.back.write_back import WriteBack
 from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.forwarder import Forwarder
@@ -169,7 +170,9 @@ class ObjectWriter:
             if self._write_back is not None:
                 self._write_back.learn(context, status, versioned="x-amz-version-id" in answer.headers)
             if status in {200, 204} and not failed:
-                return await tracked.confirm(answer, result)
+                is_back = context.decision is not None and context.decision.write == "back"
+                durable = (DURABLE_ORIGIN,) if self._write_back is not None and is_back and affected else ()
+                return (*await tracked.confirm(answer, result), *durable)
             if status < 500:
                 tracked.refuse()
             if status == 404:

@@ -34,6 +34,7 @@ _BYTES_PER_STEP: Final = 4 << 10
 _PARTS_PER_STEP: Final = 256
 _NUMBER: Final = re.compile("[1-9][0-9]{0,4}")
 _LOCATION: Final = re.compile(rb"<Location>[^<]*</Location>")
+_VERSIONING: Final = "VersioningConfiguration"
 _OBJECT_FIELDS: Final = frozenset({"Key", "VersionId", "ETag", "LastModifiedTime", "Size"})
 
 
@@ -204,6 +205,13 @@ def result_etag(body: bytes) -> str | None:
 def upload_id(body: bytes) -> str | None:
     """The upload id in a response to CreateMultipartUpload; None for any other document."""
     return _field(body, {"InitiateMultipartUploadResult"}, "UploadId")
+
+
+def versioning_status(body: bytes) -> str | None:
+    """The status in a response to GetBucketVersioning: Enabled, Suspended, or empty for a bucket that never kept
+    versions; None for any other document."""
+    document = _from_origin(body)
+    return document.fields.get("Status", "") if document is not None and document.root == _VERSIONING else None
 
 
 def with_location(body: bytes, url: str) -> bytes:

@@ -337,6 +337,10 @@ class PeerService:
         if self._write_back is not None:
             self._write_back.exchange.receive_settled(request)
 
+    def _write_proof(self, request: Document, _: OpenWrites) -> None:
+        if self._write_back is not None:
+            self._write_back.proofs.receive(request)
+
     # Unary
 
     async def _fetch_ahead(self, request: Document) -> Document:
@@ -408,6 +412,7 @@ class PeerService:
         "data_set_reads": _data_set_reads,
         "pending": _pending,
         "settled": _settled,
+        "write_proof": _write_proof,
     }
     """None of these waits, so that calls take effect in the order in which they arrive."""
     UNARY: ClassVar[Mapping[str, "_Unary"]] = {

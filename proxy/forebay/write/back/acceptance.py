@@ -4,10 +4,11 @@
        └ no: it goes through, after what was acknowledged before it
 
 It may if nothing about it needs the origin's state (forebay.policy.acceptable_writes), the origin is known to accept
-such writes (write_proofs), and the journal has room. The requests of an upload that was created here are answered here,
-to its end.
+such writes (write_proofs, write_probe), no fence of a rule demands otherwise, and the journal has room. The requests of
+an upload that was created here are answered here, to its end.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -21,14 +22,14 @@ from forebay.write.back.object_acceptance import ObjectAcceptance
 from forebay.write.back.pending_uploads import is_local
 from forebay.write.back.record_writer import RecordWriter
 from forebay.write.back.upload_acceptance import UploadAcceptance
-from forebay.write.back.write_proofs import WriteProofs
+from forebay.write.back.write_probe import WriteProbe
+from forebay.write.back.write_proofs import WriteProofs, proof_of
 from forebay.write.forward_request import WriteContext
 
 DURABILITY: Final = "x-forebay-durability"
 _UPLOAD_OPERATIONS: Final = frozenset(
     {"UploadPart", "UploadPartCopy", "CompleteMultipartUpload", "AbortMultipartUpload"}
 )
-_PROVEN_BY: Final = {"CreateMultipartUpload": "PutObject", "CopyObject": "PutObject", "DeleteObjects": "DeleteObject"}
 
 
 class Acceptance:
@@ -40,15 +41,17 @@ class Acceptance:
         objects: ObjectAcceptance,
         uploads: UploadAcceptance,
         proofs: WriteProofs,
+        probe: WriteProbe,
         has_room: Callable[[int], bool],
     ) -> None:
         self._writer = writer
         self._objects = objects
         self._uploads = uploads
         self._proofs = proofs
+        self._probe = probe
         self._has_room = has_room
 
-    def obstacle(self, context: WriteContext) -> str | None:
+    async def obstacle(self, context: WriteContext) -> str | None:
         """Returns why a write has to go through, in words; None: it is accepted, or refused, here."""
         forward, decision = context.forward, context.decision
         operation = forward.operation.name
@@ -58,18 +61,22 @@ class Acceptance:
             return "the rule"
         if forward.request.method == "POST" and operation == "PutObject":
             return "a form"
-        return self._obstacle(context, [forward.target.name])
+        if any(fence.matches(forward.target.name.path) for fence in decision.fence):
+            return "a fence"
+        return await self._obstacle(context, [forward.target.name])
 
-    def batch_obstacle(self, context: WriteContext, listed: Sequence[ListedKey], rules: Rules) -> str | None:
+    async def batch_obstacle(self, context: WriteContext, listed: Sequence[ListedKey], rules: Rules) -> str | None:
         """The same for a batch delete, of which the document was read."""
         if any(each.version_id is not None for each in listed):
             return "a version"
         names = [ObjectName(context.forward.target.bucket or "", each.key) for each in listed]
         if any(rules.decide(name).write != "back" for name in names):
             return "the rule"
-        return self._obstacle(context, names)
+        if any(fence.matches(name.path) for name in names for fence in rules.decide(name).fence):
+            return "a fence"
+        return await self._obstacle(context, names)
 
-    def _obstacle(self, context: WriteContext, names: Sequence[ObjectName]) -> str | None:
+    async def _obstacle(self, context: WriteContext, names: Sequence[ObjectName]) -> str | None:
         forward, operation = context.forward, context.forward.operation.name
         if forward.request.headers.get(DURABILITY, "local").lower() != "local":
             return f"its header {DURABILITY}"
@@ -83,10 +90,12 @@ class Acceptance:
             return "the journal has failed"
         if forward.identity is not None:
             return "a credential of the client's own"
+        needed = {proof_of(operation, name): name for name in names}
+        unproven = {proof: name for proof, name in needed.items() if proof is None or not self._proofs.covers(proof)}
+        await asyncio.gather(*(self._probe.prove(proof, name) for proof, name in unproven.items() if proof is not None))
         if self._proofs.is_versioned(forward.target.bucket or ""):
             return "the bucket keeps versions"
-        proven = _PROVEN_BY.get(operation, operation)
-        if not all(self._proofs.covers(context.principal.id, proven, name) for name in names):
+        if not all(proof is not None and self._proofs.covers(proof) for proof in needed):
             return "the first of its kind"
         length = forward.length
         if operation == "PutObject" and length is None:

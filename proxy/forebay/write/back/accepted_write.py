@@ -6,7 +6,7 @@
 One record each; `document` and `decode_record` are its JSON.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from forebay.core.heads import Head, HeaderPairs, ObjectFacts, head_of
@@ -17,6 +17,11 @@ from forebay.storage.journal.journal_record import Document
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart, PendingVersion
 from forebay.storage.journal.recovery_scan import PendingRecord
+
+DURABLE: Final = "x-forebay-durable"
+"""Of answers: where what they are about is durable."""
+DURABLE_LOCAL: Final = (DURABLE, "local")
+DURABLE_ORIGIN: Final = (DURABLE, "origin")
 
 WriteKind: TypeAlias = Literal["put", "delete", "complete"]
 _KINDS: Final[dict[str, WriteKind]] = {"put": "put", "delete": "delete", "complete": "complete"}
@@ -60,7 +65,10 @@ class AcceptedWrite:
 
     def head(self) -> Head | None:
         """Returns the head that readers see; None: the object is deleted."""
-        return None if self.facts is None else head_of(self.facts, self.block_size, self.accepted_at)
+        if self.facts is None:
+            return None
+        facts = replace(self.facts, headers=(*self.facts.headers, DURABLE_LOCAL))
+        return head_of(facts, self.block_size, self.accepted_at)
 
     def version(self, record: RecordId, parts: tuple[BodyPart, ...]) -> PendingVersion:
         """Returns the object's pending version. `record`: where it was written; `parts`: its bytes."""

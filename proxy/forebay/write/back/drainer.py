@@ -63,11 +63,14 @@ class Drainer:
         settled: Settled,
         tasks: TaskRegistry,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        refused: Callable[[AcceptedWrite], None] = lambda _write: None,
     ) -> None:
+        """`refused`: called for a write that gets stuck."""
         self._persister = persister
         self._settled = settled
         self._tasks = tasks
         self._sleep = sleep
+        self._refused = refused
         self._order: DrainOrder[RecordId] = DrainOrder()
         self.entries: dict[RecordId, DrainEntry] = {}
         self._turns = asyncio.Semaphore(CONCURRENCY)
@@ -121,6 +124,7 @@ class Drainer:
                 break
             if outcome.result == "stuck":
                 entry.is_stuck = True
+                self._refused(entry.write)
                 _log.error("a write of %s is stuck: %s", entry.write.name.path, outcome.reason)
                 return
             _log.info("a write of %s has to be tried again: %s", entry.write.name.path, outcome.reason)

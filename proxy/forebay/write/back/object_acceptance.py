@@ -21,7 +21,7 @@ from forebay.protocol.forwarded_headers import forwarded_headers
 from forebay.protocol.xml.s3_documents import copied_document, deleted_document
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
-from forebay.write.back.accepted_write import AcceptedWrite
+from forebay.write.back.accepted_write import DURABLE, AcceptedWrite
 from forebay.write.back.body_store import StoredBody
 from forebay.write.back.record_writer import DEFAULT_TYPE, XML, RecordWriter, facts_of, md5_header, origin_headers
 from forebay.write.forward_request import WriteContext
@@ -120,7 +120,9 @@ def _copied_headers(context: WriteContext, version: PendingVersion) -> HeaderPai
     """The headers of a copy: the source's, or those of the request where it says so."""
     request = context.forward.request.headers
     if request.get(_DIRECTIVE, "COPY").upper() == "COPY" and version.head is not None:
-        return tuple(pair for pair in version.head.facts.headers if not pair[0].lower().startswith("x-amz-checksum-"))
+        return tuple(
+            pair for pair in version.head.facts.headers if not pair[0].lower().startswith(("x-amz-checksum-", DURABLE))
+        )
     sent = tuple(
         pair for pair in forwarded_headers(request) if not pair[0].lower().startswith((COPY_SOURCE, _DIRECTIVE))
     )

@@ -18,14 +18,16 @@ from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.recovery_scan import PendingRecord
 from forebay.write.back.accepted_write import JournalEntry, decode_record
 from forebay.write.back.shown_records import ShownRecords
+from forebay.write.back.write_proofs import WriteProofs, proof_of
 
 
 class RecordExchange:
     """The exchange of one worker."""
 
-    def __init__(self, peers: Peers, shown: ShownRecords) -> None:
+    def __init__(self, peers: Peers, shown: ShownRecords, proofs: WriteProofs) -> None:
         self._peers = peers
         self._shown = shown
+        self._proofs = proofs
 
     async def publish(self, entry: JournalEntry, record: RecordId, payload: bytes) -> None:
         """Shows a record to all workers, and has it carried out."""
@@ -41,12 +43,20 @@ class RecordExchange:
                 }
             )
 
-    async def forget(self, records: Sequence[RecordId]) -> None:
-        """Has all workers forget records that are settled."""
-        for record in records:
-            self._shown.forget(record)
+    async def forget(self, records: Sequence[RecordId], *, is_persisted: bool) -> None:
+        """Has all workers forget records that are settled. `is_persisted`: as the origin has them, which proves that it
+        accepts such writes."""
+        self._forget(records, is_persisted=is_persisted)
         if self._peers.others:
-            await self._peers.call_until_acked({"kind": "settled", "records": [list(record) for record in records]})
+            settled = {"records": [list(record) for record in records], "persisted": is_persisted}
+            await self._peers.call_until_acked({"kind": "settled", **settled})
+
+    def _forget(self, records: Sequence[RecordId], *, is_persisted: bool) -> None:
+        for record in records:
+            write = self._shown.forget(record)
+            operation = "DeleteObject" if write is not None and write.kind == "delete" else "PutObject"
+            if write is not None and is_persisted and (proof := proof_of(operation, write.name)) is not None:
+                self._proofs.renew(proof)
 
     def tell_scanned(self) -> None:
         """Tells the others that this worker has begun, and read the journal."""
@@ -61,5 +71,5 @@ class RecordExchange:
 
     def receive_settled(self, message: Document) -> None:
         """Forgets records that another worker has settled. Raises PeerUnavailable for a malformed message."""
-        for record in decode(lambda: [RecordId(str(log), int(number)) for log, number in message["records"]]):
-            self._shown.forget(record)
+        records = decode(lambda: [RecordId(str(log), int(number)) for log, number in message["records"]])
+        self._forget(records, is_persisted=message.get("persisted") is True)

@@ -19,7 +19,7 @@ from forebay.protocol.forwarded_headers import forwarded_headers
 from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.log_writer import JournalFailed, RecordId
 from forebay.storage.journal.record_origins import RecordOrigins
-from forebay.write.back.accepted_write import JournalEntry
+from forebay.write.back.accepted_write import DURABLE_LOCAL, JournalEntry
 from forebay.write.back.body_store import BodyStore, StoredBody
 from forebay.write.body_digest import crc_header
 from forebay.write.forward_request import WriteContext
@@ -28,7 +28,6 @@ from forebay.write.incoming_body import IncomingBody
 
 FAILURE_SECONDS: Final = 10.0
 """How long writes go through after the journal has failed."""
-DURABLE_LOCAL: Final = ("x-forebay-durable", "local")
 XML: Final = ("Content-Type", "application/xml")
 DEFAULT_TYPE: Final = ("Content-Type", "binary/octet-stream")
 _OBJECT_HEADERS: Final = frozenset(

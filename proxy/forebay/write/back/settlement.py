@@ -51,14 +51,15 @@ class Settlement:
         current = self._pending.current(write.name)
         if current is not None and current.record == record and current.head is not None:
             await self._install(write.name, current, outcome.etag or current.head.version.etag)
-        await self.settle(self._shown.with_upload(record))
+        await self.settle(self._shown.with_upload(record), is_persisted=True)
         self._on_persisted(write)
 
-    async def settle(self, records: Sequence[RecordId]) -> None:
-        """Settles records, the first of them first, and removes their bodies. Raises OSError."""
+    async def settle(self, records: Sequence[RecordId], *, is_persisted: bool = False) -> None:
+        """Settles records, the first of them first, and removes their bodies. Raises OSError. `is_persisted`: the
+        origin has the write; otherwise a person gave it up, or nothing needs it."""
         await self._journal.settle(records)
         bodies = [body for record in records for body in self._shown.bodies_of(record)]
-        await self._exchange.forget(records)
+        await self._exchange.forget(records, is_persisted=is_persisted)
         await self._journal.remove_bodies(bodies)
 
     async def _install(self, name: ObjectName, version: PendingVersion, etag: str) -> None:

@@ -149,8 +149,8 @@ class ShownRecords:
         part = self._uploads.parts.get(record) or self._kept_uploads.parts.get(record)
         return part.part.bodies if part is not None else ()
 
-    def forget(self, record: RecordId) -> None:
-        """Forgets a record that is settled."""
+    def forget(self, record: RecordId) -> AcceptedWrite | None:
+        """Forgets a record that is settled. Returns the write, if it was shown."""
         self._known.discard(record)
         self._ended.pop(record, None)
         self._finished[record] = None
@@ -163,3 +163,4 @@ class ShownRecords:
         if write is not None:
             self.last_settled.add(write.name, write.interval.written)
             self._pending.remove(write.name, record)
+        return write

@@ -20,6 +20,7 @@ from forebay.core.errors import Throttled
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.staged_objects import StagedObjects
+from forebay.origin.origins import Origins
 from forebay.peers.owners import Peers
 from forebay.policy.rules import Rules
 from forebay.protocol.copy_source import parse_copy_source
@@ -50,7 +51,8 @@ from forebay.write.back.record_writer import RecordWriter
 from forebay.write.back.settlement import Settlement
 from forebay.write.back.shown_records import ShownRecords
 from forebay.write.back.upload_acceptance import UploadAcceptance
-from forebay.write.back.write_proofs import WriteProofs
+from forebay.write.back.write_probe import WriteProbe
+from forebay.write.back.write_proofs import WriteProofs, proof_of
 from forebay.write.forward_request import WriteContext
 from forebay.write.forwarder import Forwarder
 from forebay.write.invalidation import AffectedKeys, Invalidator, WholeBucket
@@ -58,6 +60,8 @@ from forebay.write.invalidation import AffectedKeys, Invalidator, WholeBucket
 CHECK_SECONDS: Final = 1.0
 """Between two attempts to take over from a drainer that has ended."""
 RECLAIM_SECONDS: Final = 60.0
+_REFUSALS: Final = frozenset({401, 403, 404, 405})
+"""Statuses by which the origin says that it would not accept other such writes, either."""
 WAIT_SECONDS: Final = 30.0
 """How long a request waits for pending writes."""
 
@@ -84,6 +88,7 @@ class WriteBack:
         record_origins: RecordOrigins,
         pending: PendingObjects,
         uploads: PendingUploads,
+        origins: Origins,
         persister: Persister,
         forwarder: Forwarder,
         invalidator: Invalidator,
@@ -110,20 +115,21 @@ class WriteBack:
         self._rules = rules
         self._clock = clock
         self._on_write = on_write
-        self.proofs = WriteProofs(proof_lease, monotonic)
+        self.proofs = WriteProofs(proof_lease, monotonic, peers)
         self.room = JournalRoom(size, journal.size, monotonic)
         self.shown = ShownRecords(pending, uploads, invalidator, tiers, self._carry_out, self._settle_soon)
-        self.exchange = RecordExchange(peers, self.shown)
+        self.exchange = RecordExchange(peers, self.shown, self.proofs)
         self.settlement = Settlement(
             journal, pending, self.shown, self.exchange, tiers, staged, lambda _: self._on_write("persisted")
         )
-        self.drainer = Drainer(persister, self.settlement.persisted, tasks, sleep)
+        self.drainer = Drainer(persister, self.settlement.persisted, tasks, sleep, self._refused)
         writer = RecordWriter(journal, record_origins, forwarder, self.exchange.publish, clock)
         self.acceptance = Acceptance(
             writer,
             ObjectAcceptance(writer, pending),
             UploadAcceptance(writer, uploads, forwarder, self.room.has_room),
             self.proofs,
+            WriteProbe(origins, self.proofs, tasks, monotonic),
             self.room.has_room,
         )
         self.is_draining = False
@@ -207,7 +213,7 @@ class WriteBack:
         """Accepts and answers a write, if it may be. Raises S3Error, ConnectionError."""
         if context.forward.operation.effect is Effect.LISTED_KEYS:
             return False  # once its document was read
-        reason = self.acceptance.obstacle(context)
+        reason = await self.acceptance.obstacle(context)
         if reason is not None:
             self._passed(context, reason)
             return False
@@ -217,7 +223,7 @@ class WriteBack:
 
     async def accepts_deletions(self, context: WriteContext, listed: Sequence[ListedKey], *, quiet: bool) -> bool:
         """Accepts and answers a batch delete, if it may be. Raises S3Error, ConnectionError."""
-        reason = self.acceptance.batch_obstacle(context, listed, self._rules())
+        reason = await self.acceptance.batch_obstacle(context, listed, self._rules())
         if reason is not None:
             self._passed(context, reason)
             return False
@@ -234,11 +240,15 @@ class WriteBack:
         """Notes how the origin has answered a write that went through."""
         if context.forward.target.key is None:
             return
-        operation, name = context.forward.operation.name, context.forward.target.name
+        name = context.forward.target.name
+        proof = proof_of(context.forward.operation.name, name)
         if 200 <= status < 300:
-            self.proofs.record(context.principal.id, operation, name, versioned=versioned)
-        elif 400 <= status < 500:
-            self.proofs.revoke(context.principal.id, operation, name)
+            if versioned:
+                self.proofs.set_versioned(name.bucket, versioned=True)
+            if proof is not None and context.forward.identity is None:
+                self.proofs.add(proof)
+        elif proof is not None and status in _REFUSALS:
+            self.proofs.revoke(proof)
 
     async def wait_before_write(self, context: WriteContext, affected: AffectedKeys) -> None:
         """Waits until a write that goes through may: until what is pending of its objects and of the source of a copy
@@ -247,7 +257,8 @@ class WriteBack:
         if not len(self.pending):
             return
         bucket, decision = context.forward.target.bucket or "", context.decision
-        if isinstance(affected, WholeBucket) or (decision is not None and decision.write == "back"):
+        is_seen = isinstance(affected, WholeBucket) or len(affected) > 0  # what is done to an upload is not
+        if isinstance(affected, WholeBucket) or (is_seen and decision is not None and decision.write == "back"):
             await self._wait(lambda name: name.bucket == bucket)
             return
         source = parse_copy_source(context.forward.request.headers)
@@ -300,6 +311,11 @@ class WriteBack:
     def _carry_out(self, write: AcceptedWrite, version: PendingVersion, is_recovered: bool) -> None:
         if self.is_draining:
             self.drainer.add(write, version, is_recovered=is_recovered)
+
+    def _refused(self, write: AcceptedWrite) -> None:
+        operation = "DeleteObject" if write.kind == "delete" else "PutObject"
+        if (proof := proof_of(operation, write.name)) is not None:
+            self.proofs.revoke(proof)
 
     def _settle_soon(self, records: Sequence[RecordId]) -> None:
         if self.is_draining:

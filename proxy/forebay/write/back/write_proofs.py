@@ -1,10 +1,14 @@
 """Write proofs: which writes the origin is known to accept, because it has accepted one like them lately.
 
-    a write went through and succeeded ──> proof: who, which operation, under which prefix ──> for a lease
-    a write of that kind was refused   ──> no proof any more
+    a write went through, or was persisted ──> proof: which kind, under which folder ──> for a lease
+    a probe succeeded (write_probe)        ──┘
+    a write of that kind was refused       ──> no proof any more
 
-A write is acknowledged here only under a proof; the first one under each prefix is carried out at the origin. So a
-missing permission, bucket or quota is seen by the client, in time, as without Forebay.
+A write is acknowledged here only under a proof, so a missing permission or bucket is seen by its client, in time. What
+is proven is Forebay's own right: a principal with a credential of its own at the origin writes through.
+
+All workers of a node have the same proofs: each tells the others what it has learnt. A message that is lost costs a
+probe, or a write that the origin refuses later.
 """
 
 from collections.abc import Callable
@@ -13,44 +17,88 @@ from typing import Final, NamedTuple
 from cachetools import TTLCache
 
 from forebay.core.names import ObjectName
+from forebay.peers.frames import Document
+from forebay.peers.owners import Peers
+from forebay.peers.peer_codec import decode
 
 MAX_PROOFS: Final = 10_000
+_KINDS: Final = {
+    "PutObject": "put",
+    "CopyObject": "put",
+    "CreateMultipartUpload": "put",
+    "CompleteMultipartUpload": "put",
+    "DeleteObject": "delete",
+    "DeleteObjects": "delete",
+}
 
 
 class WriteProof(NamedTuple):
-    """What is proven: `principal` may do `operation` below `folder`."""
+    """What is proven: writes of a kind below a folder."""
 
-    principal: str
-    operation: str
+    kind: str
+    """`put` or `delete`."""
     folder: str
+    """The bucket, and the first folder of the key."""
 
 
 class WriteProofs:
     """The proofs of one worker. `lease`: seconds; `clock`: seconds from any origin."""
 
-    def __init__(self, lease: float, clock: Callable[[], float]) -> None:
+    def __init__(self, lease: float, clock: Callable[[], float], peers: Peers | None = None) -> None:
         self._proofs: TTLCache[WriteProof, bool] = TTLCache(MAX_PROOFS, lease, clock)
         self._versioned: TTLCache[str, bool] = TTLCache(MAX_PROOFS, lease, clock)
+        self._peers = peers or Peers()
 
-    def covers(self, principal: str, operation: str, name: ObjectName) -> bool:
+    def covers(self, proof: WriteProof) -> bool:
         """Returns whether the origin would accept such a write, as far as is known."""
-        return proof_of(principal, operation, name) in self._proofs
+        return proof in self._proofs
 
-    def record(self, principal: str, operation: str, name: ObjectName, *, versioned: bool) -> None:
-        """The origin has accepted such a write. `versioned`: it has answered with a version id."""
-        if versioned:
-            self._versioned[name.bucket] = True
-        self._proofs[proof_of(principal, operation, name)] = True
+    def add(self, proof: WriteProof) -> None:
+        """The origin has accepted such a write."""
+        self._change(proof, is_proven=True)
 
-    def revoke(self, principal: str, operation: str, name: ObjectName) -> None:
+    def renew(self, proof: WriteProof) -> None:
+        """Does the same where every worker has learnt of it."""
+        self._set(proof, is_proven=True)
+
+    def revoke(self, proof: WriteProof) -> None:
         """The origin has refused such a write."""
-        self._proofs.pop(proof_of(principal, operation, name), None)
+        if proof in self._proofs:
+            self._change(proof, is_proven=False)
 
-    def is_versioned(self, bucket: str) -> bool:
-        """Returns whether the bucket was seen to keep versions."""
-        return bucket in self._versioned
+    def is_versioned(self, bucket: str) -> bool | None:
+        """Returns whether the bucket keeps versions; None: it is not known."""
+        return self._versioned.get(bucket)
+
+    def set_versioned(self, bucket: str, *, versioned: bool) -> None:
+        """The origin has shown whether the bucket keeps versions."""
+        if self._versioned.get(bucket) is not versioned:
+            self._peers.notify({"kind": "write_proof", "bucket": bucket, "versioned": versioned})
+        self._versioned[bucket] = versioned
+
+    def receive(self, message: Document) -> None:
+        """Adopts what another worker has learnt. Raises PeerUnavailable for a malformed message."""
+        if "bucket" in message:
+            self._versioned[decode(lambda: str(message["bucket"]))] = message.get("versioned") is True
+            return
+        proof = decode(lambda: WriteProof(str(message["write"]), str(message["folder"])))
+        self._set(proof, is_proven=message.get("proven") is True)
+
+    def _change(self, proof: WriteProof, *, is_proven: bool) -> None:
+        if is_proven is not (proof in self._proofs):
+            self._peers.notify(
+                {"kind": "write_proof", "write": proof.kind, "folder": proof.folder, "proven": is_proven}
+            )
+        self._set(proof, is_proven=is_proven)
+
+    def _set(self, proof: WriteProof, *, is_proven: bool) -> None:
+        if is_proven:
+            self._proofs[proof] = True
+        else:
+            self._proofs.pop(proof, None)
 
 
-def proof_of(principal: str, operation: str, name: ObjectName) -> WriteProof:
-    """Returns the proof that a write needs: one for each folder at the top of a bucket."""
-    return WriteProof(principal, operation, f"{name.bucket}/{name.key.partition('/')[0]}")
+def proof_of(operation: str, name: ObjectName) -> WriteProof | None:
+    """Returns the proof that a write needs, or makes: one for each folder at the top of a bucket. None: of no use."""
+    kind = _KINDS.get(operation)
+    return None if kind is None else WriteProof(kind, f"{name.bucket}/{name.key.partition('/')[0]}")

@@ -1,0 +1,126 @@
+"""Nothing is acknowledged that the origin would refuse, and nothing waits for the proof of it."""
+
+from pathlib import Path
+
+import pytest
+
+from forebay.write.back.write_proofs import WriteProof
+from harness.clients import path_of
+from harness.fake.actions import Respond
+from harness.fake_origin import FakeOrigin
+from harness.write_back_rig import WriteBackRig, at_origin
+
+
+async def test_after_a_restart_no_writer_waits_for_the_backlog(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        refusal = origin.faults.add(Respond(503, "SlowDown"), method="PUT")
+        await rig.put("a/one", b"1")
+        await rig.restart()
+        origin.log.requests.clear()
+        for key in ("a/two", "a/three"):
+            await rig.put(key, b"2")
+        deleted = await rig.client().request("DELETE", path_of("ckpt", "a/two"))
+        assert (deleted.status, deleted.headers["x-forebay-durable"]) == (204, "local")
+        for operation in ("CreateMultipartUpload", "GetBucketVersioning"):
+            assert origin.log.count(operation=operation) == 1
+        assert at_origin(origin, "a/one") is None
+        origin.faults.remove(refusal)
+        await rig.settled()
+        assert (at_origin(origin, "a/three"), at_origin(origin, "a/two")) == (b"2", None)
+        assert origin.store.bucket("ckpt").uploads == {}
+
+
+async def test_writes_of_a_versioned_bucket_go_through(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        origin.store.create_bucket("ckpt").versioning = "Enabled"
+        for method, status in (("PUT", 200), ("DELETE", 204), ("PUT", 200)):
+            answer = await rig.client().request(method, path_of("ckpt", "a/object"), (), b"x" if status == 200 else b"")
+            assert (answer.status, answer.headers["x-forebay-durable"]) == (status, "origin")
+            assert answer.headers["x-amz-version-id"]
+        assert len(origin.store.bucket("ckpt").versions["a/object"]) == 3
+        assert origin.log.count(operation="CreateMultipartUpload") == 0
+
+
+@pytest.mark.parametrize("operation", ["CreateMultipartUpload", "GetBucketVersioning"])
+async def test_a_refused_probe_has_the_write_go_through(tmp_path: Path, operation: str) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        origin.store.create_bucket("ckpt")
+        origin.faults.add(Respond(403, "AccessDenied"), operation=operation)
+        sent = await rig.client().request("PUT", path_of("ckpt", "a/object"), (), b"x")
+        assert (sent.status, sent.headers["x-forebay-durable"]) == (200, "origin")
+        await rig.put("a/next", b"that has proven it")
+        origin.faults.add(Respond(403, "AccessDenied"), method="DELETE")
+        refused = await rig.client().request("DELETE", path_of("ckpt", "a/object"))
+        assert (refused.status, b"AccessDenied" in refused.body) == (403, True)
+
+
+async def test_a_missing_bucket_is_seen_by_the_first_writer(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        refused = await rig.client().request("PUT", path_of("ckpt", "a/object"), (), b"x")
+        assert (refused.status, b"NoSuchBucket" in refused.body) == (404, True)
+
+
+async def test_a_refusal_while_persisting_ends_the_proof(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        origin.faults.add(Respond(403, "AccessDenied"), method="PUT")
+        proof = WriteProof("put", "ckpt/a")
+        assert rig.write_back.proofs.covers(proof)
+        await rig.put("a/stuck", b"x")
+        await rig.wait_idle()
+        assert rig.write_back.backlog.stuck == 1
+        assert not rig.write_back.proofs.covers(proof)
+
+
+async def test_a_fenced_key_is_acknowledged_once_the_bucket_has_all(tmp_path: Path) -> None:
+    rule = 'fence = ["**/.metadata", "**/latest*"]\n'
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, rule=rule) as rig:
+        await rig.prove()
+        for step in range(3):
+            for nth in range(3):
+                await rig.put(f"a/{step}/{nth}", b"%d" % step)
+            for key in (f"a/{step}/.metadata", f"a/latest-{step}"):
+                fenced = await rig.client().request("PUT", path_of("ckpt", key), (), b"all")
+                assert (fenced.status, fenced.headers["x-forebay-durable"]) == (200, "origin")
+                assert [at_origin(origin, f"a/{step}/{nth}") for nth in range(3)] == [b"%d" % step] * 3
+                assert at_origin(origin, key) == b"all"
+        await rig.put("a/metadata", b"not fenced")
+
+
+async def test_a_fenced_upload_of_any_size_is_the_origins(tmp_path: Path) -> None:
+    rule = 'fence = ["**/.metadata"]\n'
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, rule=rule) as rig:
+        await rig.prove()
+        path = path_of("ckpt", "a/.metadata")
+        refusal = origin.faults.add(Respond(503, "SlowDown"), method="PUT", key="a/shard")
+        await rig.put("a/shard", b"x")
+        created = await rig.client().request("POST", path + "?uploads")
+        upload = created.body.partition(b"<UploadId>")[2].partition(b"<")[0].decode()
+        part = await rig.client().request("PUT", f"{path}?partNumber=1&uploadId={upload}", (), b"all")
+        assert part.status == 200, "what nobody sees does not wait"
+        origin.faults.remove(refusal)
+        listed = f"<Part><PartNumber>1</PartNumber><ETag>{part.headers['ETag']}</ETag></Part>"
+        document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
+        completed = await rig.client().request("POST", f"{path}?uploadId={upload}", (), document)
+        assert (completed.status, completed.headers["x-forebay-durable"]) == (200, "origin")
+        assert (at_origin(origin, "a/shard"), at_origin(origin, "a/.metadata")) == (b"x", b"all")
+
+
+async def test_a_read_says_where_the_object_is_durable(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        refusal = origin.faults.add(Respond(503, "SlowDown"), method="PUT")
+        await rig.put("a/one", b"1")
+        source = ("x-amz-copy-source", "/ckpt/a/one")
+        copied = await rig.client().request("PUT", path_of("ckpt", "a/two"), (source,))
+        assert copied.headers["x-forebay-durable"] == "local"
+        for method in ("GET", "HEAD", "GET"):
+            for key in ("a/one", "a/two"):
+                read = await rig.client().request(method, path_of("ckpt", key))
+                assert read.headers.getall("x-forebay-durable") == ["local"]
+        origin.faults.remove(refusal)
+        await rig.settled()
+        for key in ("a/one", "a/two"):
+            read = await rig.client().request("GET", path_of("ckpt", key))
+            assert (read.body, "x-forebay-durable" in read.headers) == (b"1", False)
