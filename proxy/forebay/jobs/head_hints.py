@@ -8,7 +8,7 @@ https://docs.coreweave.com/products/storage/object-storage/improving-performance
 """
 
 from collections import deque
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from typing import Final
 
 from forebay.core.errors import ForebayError
@@ -52,9 +52,7 @@ class HeadHints:
                 name = self._waiting.popleft()
                 try:
                     with suppress(ForebayError):
-                        async with aclosing(self._warmer.warm(name, GROUP)) as progresses:
-                            async for _ in progresses:
-                                pass
+                        await self._warmer.warm(name, GROUP, lambda _: None)
                 finally:
                     self._known.discard(name)
         finally:

@@ -1,43 +1,31 @@
 """One warm-up job from its listing to its end.
 
-    lists, listing ──> inventory ──> N tasks, an object each ──> what is cached of it at the end
-                          │            (jobs.object_warmer)        (jobs.cache_residency)
+    lists, listing ──> inventory ──> N loops over its entries ──> what is cached of it at the end
+                          │            (jobs.warm_up_fetch)        (jobs.cache_residency)
                           └─ position, every few seconds ──> the job's record (jobs.job_store)
 
 It is listed to the end before anything is fetched, so that it is known whether everything fits. An object counts as
-done when it is stored; later ones may evict it, so what is kept is counted at the end. A failure is recorded and the
-job goes on; while the origin can't be reached, or Forebay is short of buffers, it waits.
+done when it is stored; later ones may evict it, so what is kept is counted at the end.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias, assert_never
+from typing import Final, Protocol, TypeAlias
 
-from forebay.core.errors import ForebayError, OriginError, OriginUnreachable, PeerUnavailable, Throttled
+from forebay.core.errors import OriginError
 from forebay.core.timers import Timers
-from forebay.jobs.byte_rate import ByteRate, pause
 from forebay.jobs.cache_residency import CacheResidency
 from forebay.jobs.inventory import Inventory, InventoryEntry
 from forebay.jobs.job_progress import CompletedEntry, WarmUpFailure
 from forebay.jobs.job_store import JobRecord
 from forebay.jobs.object_warmer import ObjectWarmer
+from forebay.jobs.warm_up_fetch import OUTAGE_PATIENCE, NothingComes, WarmUpFetch
 from forebay.jobs.warm_up_job import WarmUpJob
 
-ATTEMPTS: Final = 6
-"""Attempts at one object that the origin did not answer, while it answers other requests."""
-OUTAGE_PATIENCE: Final = 3600.0
-"""Seconds that it waits for one object after which the job gives up."""
-LONGEST_PAUSE: Final = 15.0
-"""Seconds between two attempts at one object; from 1 on they double."""
 SAVE_INTERVAL: Final = 5.0
 """Seconds between two records of the position."""
-PIECE_BYTES: Final = 64 << 20
-"""Bytes of one object that are fetched before the job waits for its turn again."""
-RATED_PIECE_BYTES: Final = 1 << 20
-"""The same under a rate; more, where the rule's blocks are larger."""
 
 
 class ListingEntry(Protocol):
@@ -79,10 +67,6 @@ class WarmUpServices:
     """Called for each object: "warmed" or "failed"."""
 
 
-class _NothingComes(Exception):
-    """An object could not be had for OUTAGE_PATIENCE."""
-
-
 class WarmUpRun:
     """Runs a job over an inventory, which holds the entries of its lists, or everything if its listing had ended."""
 
@@ -93,9 +77,6 @@ class WarmUpRun:
         self._inventory = inventory
         self._record = record
         self._services = services
-        self._rate = ByteRate(job.order.rate, services.timers) if job.order.rate is not None else None
-        self._planned = job.bytes_done
-        """Bytes of the objects that were begun, as far as their sizes are known."""
         self._saved_at = services.timers.time()
         self._unreported: list[WarmUpFailure] = []
 
@@ -115,7 +96,7 @@ class WarmUpRun:
             job.note_speed(services.timers.time())
             try:
                 await self._fetch()
-            except* _NothingComes:
+            except* NothingComes:
                 job.reason = f"it has waited for {OUTAGE_PATIENCE / 60:.0f} minutes: {job.waiting_for}"
             await services.residency.settle()
         await self._count_kept()
@@ -158,28 +139,13 @@ class WarmUpRun:
     # The objects
 
     async def _fetch(self) -> None:
-        entries = self._remaining()
+        job, services = self._job, self._services
+        fetch = WarmUpFetch(
+            job, self._inventory, services.warmer, services.timers, services.origin_answers, self._complete
+        )
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._job.order.concurrency):
-                group.create_task(self._fetch_entries(entries))
-
-    def _remaining(self) -> Iterator[tuple[int, InventoryEntry]]:
-        """The entries from the position on, with their numbers, until the job has as much of the cache as it may."""
-        job = self._job
-        until = job.order.until(job.capacity)
-        number = job.position.entries
-        for page in self._inventory.pages(number):
-            for entry in page:
-                if until is not None and self._planned + max(1, entry.wanted or 0) > until:
-                    job.left_out = len(self._inventory) - number
-                    return
-                self._planned += entry.wanted or 0
-                yield number, entry
-                number += 1
-
-    async def _fetch_entries(self, entries: Iterator[tuple[int, InventoryEntry]]) -> None:
-        for number, entry in entries:
-            await self._complete(number, await self._warm_entry(entry))
+            for _ in range(job.order.concurrency):
+                group.create_task(fetch.run())
 
     async def _complete(self, number: int, entry: CompletedEntry) -> None:
         job, now = self._job, self._services.timers.time()
@@ -195,84 +161,6 @@ class WarmUpRun:
         if now - self._saved_at >= SAVE_INTERVAL:
             self._saved_at = now
             await asyncio.to_thread(self.save)
-
-    async def _warm_entry(self, entry: InventoryEntry) -> CompletedEntry:
-        """Warms one object, with as much patience as the job has."""
-        job, timers = self._job, self._services.timers
-        began, longest, attempts = timers.time(), 1.0, 0
-        stored = _StoredBytes(entry.size is not None)
-        while True:
-            try:
-                problem = await self._warm(entry, stored)
-                may_retry = False
-            except Throttled as error:
-                problem, may_retry = str(error), True
-            except OriginUnreachable as error:
-                problem, may_retry = str(error), True
-                attempts += self._services.origin_answers(entry.bucket)
-            except PeerUnavailable as error:  # its owner has ended in the middle of it
-                problem, may_retry = str(error), True
-                attempts += 1
-            except ForebayError as error:
-                problem, may_retry = str(error), False
-            if problem is None:
-                job.waiting_for = None
-                return CompletedEntry(stored.size)
-            if not may_retry or attempts >= ATTEMPTS:
-                return CompletedEntry(stored.size, WarmUpFailure(entry.bucket, entry.key, problem))
-            job.waiting_for = problem
-            if timers.time() - began >= OUTAGE_PATIENCE:
-                raise _NothingComes
-            job.bytes_done -= stored.size
-            stored.size, stored.end = 0, None
-            await pause(timers, longest)
-            longest = min(2 * longest, LONGEST_PAUSE)
-
-    async def _warm(self, entry: InventoryEntry, stored: "_StoredBytes") -> str | None:
-        """Warms one object, piece by piece. Returns why it can't be, or None. Raises ForebayError."""
-        rate, start, piece = self._rate, entry.start, PIECE_BYTES
-        if rate is not None:
-            piece = max(RATED_PIECE_BYTES, self._services.warmer.block_size(entry.name))
-        while stored.end is None or start < stored.end:
-            stop = start + piece if entry.stop is None else min(entry.stop, start + piece)
-            fetched = stored.fetched
-            if rate is not None:
-                await rate.acquire(piece)
-            try:
-                problem = await self._warm_piece(entry, start, stop, stored)
-            finally:
-                if rate is not None:
-                    rate.refund(piece - (stored.fetched - fetched))
-            if problem is not None:
-                return problem
-            start = stop
-        return None
-
-    async def _warm_piece(
-        self, entry: InventoryEntry, start: int, stop: int | None, stored: "_StoredBytes"
-    ) -> str | None:
-        job = self._job
-        async with aclosing(self._services.warmer.warm(entry.name, job.id, start, stop)) as progresses:
-            async for progress in progresses:
-                match progress.kind:
-                    case "size":
-                        span = entry.span(progress.size)
-                        stored.end = span.stop
-                        if not stored.is_size_known:
-                            stored.is_size_known = True
-                            job.bytes_listed += span.length
-                            self._planned += span.length
-                    case "arrived":
-                        stored.size += progress.size
-                        stored.fetched += progress.fetched
-                        job.bytes_done += progress.size
-                        job.bytes_fetched += progress.fetched
-                        job.note_speed(self._services.timers.time())
-                    case "problem":
-                        return progress.problem
-                    case _:
-                        assert_never(progress.kind)
-        return None
 
     # The end
 
@@ -297,15 +185,3 @@ class WarmUpRun:
                 if job.order.check and entry.size is None:
                     job.bytes_listed += resident.wanted
         job.kept = kept
-
-
-@dataclass(slots=True)
-class _StoredBytes:
-    """What is stored of one object."""
-
-    is_size_known: bool
-    """Whether the job counts it."""
-    size: int = 0
-    fetched: int = 0
-    end: int | None = None
-    """Behind the last wanted byte; None: not known yet."""

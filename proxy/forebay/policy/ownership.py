@@ -8,6 +8,7 @@ Rendezvous hashing (https://en.wikipedia.org/wiki/Rendezvous_hashing): each work
 name, and the highest wins. Every worker computes the same numbers, so no message is needed.
 """
 
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -16,6 +17,7 @@ from forebay.core.names import ObjectName
 _MASK: Final = (1 << 64) - 1
 
 
+@lru_cache(maxsize=4096)  # one read asks several times
 def owner_of(name: ObjectName, workers: int) -> int:
     """The number of the worker, from 0, that owns `name` among `workers` of them."""
     if workers == 1:

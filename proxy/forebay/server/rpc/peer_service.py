@@ -32,6 +32,7 @@ from forebay.fetch.ordered_body import BlockSource, OrderedBody
 from forebay.jobs.cache_residency import encode_residency
 from forebay.jobs.node_prefetcher import decode_ahead_request, finish_ahead
 from forebay.jobs.object_warmer import ObjectWarmer
+from forebay.jobs.owner_warm_up import answer_owner_call
 from forebay.jobs.plans.node_plans import NodePlans
 from forebay.jobs.prefetcher import Prefetcher
 from forebay.jobs.recordings.recording_access import LocalRecordings
@@ -65,6 +66,9 @@ from forebay.write.tracked_write import WriteTracker
 
 class ResponseWriter(Protocol):
     """Where a streaming method writes its response: one document, then bytes or documents, then the end."""
+
+    def write(self, document: Document) -> None:
+        """Writes a document to the send buffer. Raises PeerUnavailable."""
 
     async def send(self, document: Document) -> None:
         """Sends a document. Raises PeerUnavailable."""
@@ -268,13 +272,7 @@ class PeerService:
             body.close()
 
     async def _warm(self, request: Document, out: ResponseWriter) -> None:
-        name, start, stop = decode(lambda: (decode_name(request["name"]), int(request["start"]), request["stop"]))
-        group = str(request.get("group"))
-        await out.send({})
-        async with aclosing(self._warmer.warm_here(name, group, start, stop)) as progresses:
-            async for progress in progresses:
-                await out.send(progress.encode())
-        await out.send_end()
+        await answer_owner_call(request, self._warmer, out)
 
     async def _list(self, request: Document, out: ResponseWriter) -> None:
         query = decode(lambda: decode_query(request["query"]))
