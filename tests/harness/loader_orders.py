@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from random import Random
 
+from forebay.core.events import RecordedRead
 from forebay.policy.recognition import AnchorIndex, read_hash
-from forebay.protocol.recordings.recording_page import RecordedRead
 
 
 def sample_keys(count: int) -> list[str]:

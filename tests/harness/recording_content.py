@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from forebay.core.cooperative import run_to_completion
+from forebay.core.events import RecordedRead
 from forebay.jobs.recordings.recording_filter import FilteredRecording, filter_recording
 from forebay.protocol.recordings.recording_file import RecordingDecoder, RecordingEncoder, RecordingHeader
-from forebay.protocol.recordings.recording_page import RecordedRead, RecordingPage, reads_of
+from forebay.protocol.recordings.recording_page import RecordingPage, reads_of
 from harness.loader_orders import whole_reads
 
 

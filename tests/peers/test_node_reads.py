@@ -1,6 +1,7 @@
 """Node reads: every worker's reads reach the collector while it has a subscriber, and are never waited for."""
 
 import asyncio
+import json
 from collections.abc import Coroutine
 from typing import Any
 
@@ -15,6 +16,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document
 from forebay.peers.node_reads import LEASE_SECONDS, MAX_UNSENT, RENEW_SECONDS, NodeReads, decode_batch, encode_batch
 from forebay.peers.owners import Peers
+from forebay.policy.recognition import tracked_read
 from harness.manual_timers import ManualTimers
 
 
@@ -67,9 +69,22 @@ class PeerDouble:
         return self._node.reads[self._number].receive(request)
 
 
-def test_a_batch_survives_the_way_between_workers() -> None:
-    batch = ReadBatch([read("a"), read("b", 1), read("a")], 1, 4)
-    assert decode_batch(encode_batch(batch)) == batch
+def tracked(key: str, span: Span) -> ObjectRead:
+    name = ObjectName("bucket", key)
+    return ObjectRead(name, span, 9, "user", "set", "miss", 0.5, tracked_read("set", "user", name, span, 9))
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [
+        [read("a"), read("b", 1), read("a")],
+        [tracked("a", Span(0, 9)), tracked("line\nfeed", Span(0, 9))],
+        [tracked("a", Span(0, 9)), tracked("a", Span(3, 9)), read("\u00e4")],
+    ],
+)
+def test_a_batch_survives_the_way_between_workers(reads: list[ObjectRead]) -> None:
+    batch = ReadBatch(reads, 1, 4)
+    assert decode_batch(json.loads(json.dumps(encode_batch(batch)))) == batch
 
 
 async def test_a_subscriber_gets_the_reads_of_all_workers() -> None:

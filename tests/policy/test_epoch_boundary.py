@@ -23,6 +23,12 @@ def test_the_second_epoch_begins_where_keys_repeat(count: int, workers: int, bat
     assert boundary_after(reads) == pytest.approx(count, abs=3)
 
 
+@pytest.mark.parametrize("step", [16, 700, 3000])
+def test_the_boundary_is_found_within_a_batch(step: int) -> None:
+    keys = sample_keys(1000)
+    assert boundary_after(keys + shuffled(keys, 2), step) == pytest.approx(1000, abs=3)
+
+
 def test_a_job_that_is_started_again_begins_an_epoch() -> None:
     order = shuffled(sample_keys(1000), 1)
     assert boundary_after(order[:600] + order) == 600

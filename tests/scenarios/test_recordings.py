@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from forebay.protocol.recordings.recording_page import RecordedRead
+from forebay.core.events import RecordedRead
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.loader_orders import shuffled

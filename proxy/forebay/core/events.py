@@ -188,12 +188,41 @@ class HeadVouched:
     """An entry of a listing confirmed a stale head: no request was sent for it."""
 
 
+class ReaderKey(NamedTuple):
+    """Whose reads go together in a recording."""
+
+    bucket: str
+    track: str
+    """The data set, as its rule names it."""
+    principal: str
+
+
+class RecordedRead(NamedTuple):
+    """One read of a recording."""
+
+    key: str
+    start: int
+    length: int
+    """Bytes. Of a whole object: its size when it was read."""
+    is_whole: bool
+
+
+class TrackedRead(NamedTuple):
+    """What recordings need of a read (policy.recognition makes it)."""
+
+    reader: ReaderKey
+    read: RecordedRead
+    hash: int
+    """32 bits that stand for the key and the first byte."""
+
+
 class ObjectRead(NamedTuple):
     """A plain read (a GET of an object's current version) was answered from the cache with the bytes `span`.
 
     Both lanes add one to the read stream (core.read_stream) for each such response, when its head is written; the
     client may still break off. HEAD requests and responses without bytes (304, an empty object) emit nothing, nor do
-    reads that are bypassed to the origin. A tuple, because a hit has no time for more.
+    reads that are bypassed to the origin. A tuple, because a hit has no time for more; of a whole object from memory it
+    is made once, and added again with each hit.
     """
 
     name: ObjectName
@@ -206,8 +235,8 @@ class ObjectRead(NamedTuple):
     cache: CacheStatus
     cached: float
     """The share of its blocks that were in a tier of this worker or another one: between 0 and 1 for `partial`."""
-    track: str = ""
-    """The `rule`, if it is recorded or compared with recordings; else empty."""
+    tracked: TrackedRead | None = None
+    """For recordings, if the rule records or follows."""
 
 
 Event: TypeAlias = (

@@ -3,8 +3,8 @@
     lanes ──add──> batch ──BATCH_READS reads, or BATCH_SECONDS──> each subscriber
 
 Both lanes add an event to it for each plain read that is answered with bytes. While nobody subscribes, `is_open` is
-False and the lanes make no event at all: that is all that a hit pays. Otherwise it pays for one tuple and an append; a
-batch is delivered by a timer, never within a hit.
+False and the lanes make no event at all: that is all that a hit pays. Otherwise it pays for an append; a batch is
+delivered by a timer, never within a hit.
 
 The reads of all workers of a node are collected by forebay.peers.node_reads, where plans, recordings and statistics
 subscribe. For one event loop.
@@ -17,7 +17,7 @@ from forebay.core.events import ObjectRead
 from forebay.core.timers import Timers
 
 BATCH_SECONDS: Final = 0.05
-BATCH_READS: Final = 256
+BATCH_READS: Final = 1024
 MAX_UNDELIVERED: Final = 4096
 """Reads that are kept for the next delivery, however late that is; more are dropped and counted."""
 

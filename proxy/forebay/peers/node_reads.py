@@ -24,6 +24,7 @@ from forebay.core.timers import Timers
 from forebay.peers.frames import Document, Spawn
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode, decode_span
+from forebay.policy.recognition import tracked_read
 
 COLLECTOR: Final = 0
 """The number of the collecting worker."""
@@ -31,6 +32,8 @@ RENEW_SECONDS: Final = 1.0
 LEASE_SECONDS: Final = 3.0
 MAX_UNSENT: Final = 4096
 _ANSWERED: Final[Document] = {}
+_SEPARATOR: Final = "\0"
+"""No key has this character."""
 
 
 class NodeReads:
@@ -140,24 +143,41 @@ class NodeReads:
 
 
 def encode_batch(batch: ReadBatch) -> Document:
-    """Returns reads as a document. What many reads share is in it once."""
-    contexts: dict[tuple[str, str, str, str, str], int] = {}
-    rows = []
-    for name, span, size, principal, rule, cache, cached, track in batch.reads:
-        context = contexts.setdefault((name.bucket, principal, rule, cache, track), len(contexts))
-        rows.append((context, name.key, span.start, span.stop, size, cached))
-    return {"worker": batch.worker, "dropped": batch.dropped, "contexts": list(contexts), "rows": rows}
+    """Returns reads as a document, in columns; what many reads share is in it once."""
+    names, spans, sizes, users, rules, caches, shares, tracked = zip(*batch.reads, strict=True)
+    buckets, keys = zip(*names, strict=True)
+    tracks = [each.reader.track if each is not None else "" for each in tracked]
+    contexts: dict[tuple[str, str, str, str, str, float], int] = {}
+    of_read = [
+        contexts.setdefault(context, len(contexts))
+        for context in zip(buckets, users, rules, caches, tracks, shares, strict=True)
+    ]
+    starts, stops = zip(*spans, strict=True)
+    return {
+        "worker": batch.worker,
+        "dropped": batch.dropped,
+        "contexts": list(contexts),
+        "of_read": of_read if len(contexts) > 1 else None,
+        "keys": _SEPARATOR.join(keys),
+        "starts": starts if any(starts) else None,
+        "stops": stops if stops != sizes else None,
+        "sizes": sizes,
+    }
 
 
 def decode_batch(document: Document) -> ReadBatch:
     """Returns the reads of a document. Raises KeyError, TypeError, ValueError, IndexError."""
     contexts: list[Any] = [
-        (str(bucket), str(user), str(rule), cache, str(track))
-        for bucket, user, rule, cache, track in document["contexts"]
+        (str(bucket), str(user), str(rule), cache, str(track), float(share))
+        for bucket, user, rule, cache, track, share in document["contexts"]
     ]
+    keys, sizes = document["keys"].split(_SEPARATOR), document["sizes"]
+    of_read = document["of_read"] or [0] * len(keys)
+    spans = zip(document["starts"] or [0] * len(keys), document["stops"] or sizes, strict=True)
     reads = []
-    for context, key, start, stop, size, cached in document["rows"]:
-        bucket, principal, rule, cache, track = contexts[context]
-        name, span = ObjectName(bucket, str(key)), decode_span((start, stop))
-        reads.append(ObjectRead(name, span, size, principal, rule, cache, float(cached), track))
+    for context, key, bounds, size in zip(of_read, keys, spans, sizes, strict=True):
+        bucket, user, rule, cache, track, share = contexts[context]
+        name, span = ObjectName(bucket, key), decode_span(bounds)
+        tracked = tracked_read(track, user, name, span, size)
+        reads.append(ObjectRead(name, span, size, user, rule, cache, share, tracked))
     return ReadBatch(reads, int(document["worker"]), int(document["dropped"]))

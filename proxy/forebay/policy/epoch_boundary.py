@@ -20,6 +20,8 @@ JUDGED: Final = 16
 OLD_OF: Final = 8
 _SEARCHED: Final = 64
 """The latest anchors among which the first old one is the beginning of the new epoch."""
+_LEAST: Final = 2 * JUDGED
+"""Reads without which nothing is judged: the same few samples may come again and again at the beginning."""
 _RECENT: Final = 8
 """One in so many reads of the epoch, the latest, do not count as old."""
 
@@ -30,25 +32,34 @@ def is_old(earlier: int, position: int) -> bool:
 
 
 class EpochBoundary:
-    """Looks for the end of one epoch. `index`: of its reads so far."""
+    """Looks for the end of one epoch, of which the reads of `known` were made. `index`: of its reads so far."""
 
     __slots__ = ("_latest", "index")
 
-    def __init__(self) -> None:
-        self.index = AnchorIndex()
+    def __init__(self, known: AnchorIndex | None = None) -> None:
+        self.index = known or AnchorIndex()
         self._latest: deque[tuple[int, bool]] = deque(maxlen=_SEARCHED)
         """Of the latest anchors: the position of the read, and whether it is old."""
+
+    def add_new(self, hashes: Sequence[int]) -> bool:
+        """Appends reads if the anchors among them differ from each other and from all of the epoch. Returns whether
+        they do."""
+        index = self.index
+        if not index.extend_new(hashes):
+            return False
+        first = max(index.count - _SEARCHED, index.count - len(hashes))
+        self._latest.extend([(position, False) for position in range(first, index.count)])
+        return True
 
     def add(self, hashes: Sequence[int]) -> int | None:
         """Appends reads. Returns the position at which the next epoch began, once it is known that one did."""
         index, latest = self.index, self._latest
-        positions, threshold = index.positions, index.threshold
-        for position, found in enumerate(hashes, index.count):
-            if found < threshold:
-                earlier = positions.setdefault(found, position)
-                latest.append((position, is_old(earlier, position)))
-        index.extend(hashes)
-        judged = list(latest)[-JUDGED:]
-        if sum(repeats for _, repeats in judged) < OLD_OF:
-            return None
-        return next(position for position, repeats in latest if repeats)
+        anchors = index.extend(hashes)
+        for start in range(0, len(anchors), OLD_OF):
+            for found, position in anchors[start : start + OLD_OF]:
+                latest.append((position, is_old(index.positions.get(found, position), position)))
+            if latest[-1][0] < _LEAST:
+                continue
+            if sum(repeats for _, repeats in list(latest)[-JUDGED:]) >= OLD_OF:
+                return next(position for position, repeats in latest if repeats)
+        return None

@@ -20,9 +20,15 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
-from math import comb, log
+from math import comb, exp, log
+from operator import sub
 from typing import Final
+
+from forebay.core.byte_ranges import Span
+from forebay.core.events import ReaderKey, RecordedRead, TrackedRead
+from forebay.core.names import ObjectName
 
 MAX_ANCHORS: Final = 1 << 14
 """Positions that are kept of one recording: 1.6 MiB at most."""
@@ -35,7 +41,7 @@ WINDOW: Final = 64
 """The latest anchors that are judged."""
 EVIDENCE: Final = -log(1e-9)
 """Chance is less likely than this: at twenty judgements a second of eight recordings, it errs once in two months."""
-_JUDGED: Final = ((6, 6), (8, 8), (16, 14), (32, 16), (64, 32))
+_CLOSE: Final = ((6, 6), (8, 8), (16, 14), (32, 16), (64, 32))
 """Of the latest so many reads, how many have to lie close to each other. Half of them: two jobs may alternate."""
 _IN_ROW: Final = 8
 
@@ -56,6 +62,21 @@ def read_hash(key: str, start: int) -> int:
     return zlib.crc32(key.encode(), start & _MASK) * _MIXER & _MASK
 
 
+@lru_cache(maxsize=1024)
+def _reader_key(bucket: str, track: str, principal: str) -> ReaderKey:
+    """One object for all reads of a reader: they are told apart by identity first."""
+    return ReaderKey(bucket, track, principal)
+
+
+def tracked_read(track: str, principal: str, name: ObjectName, span: Span, size: int) -> TrackedRead | None:
+    """Returns what recordings need of a read; None: `track` is empty, as no rule records it or follows one."""
+    if not track:
+        return None
+    (bucket, key), (start, stop) = name, span
+    read = RecordedRead(key, start, stop - start, stop - start == size)
+    return TrackedRead(_reader_key(bucket, track, principal), read, read_hash(key, start))
+
+
 class AnchorIndex:
     """The positions of a recording's anchors."""
 
@@ -74,17 +95,52 @@ class AnchorIndex:
         """Reads for each anchor, on average."""
         return -(-_ALL // self.threshold)
 
-    def extend(self, hashes: Iterable[int]) -> None:
-        """Appends reads. Of a read that is repeated the first position is kept."""
-        positions, threshold, count = self.positions, self.threshold, self.count
-        for found in hashes:
-            if found < threshold and found not in positions:
-                positions[found] = count
-                while len(positions) > MAX_ANCHORS:
-                    threshold >>= 1
-                    positions = {each: at for each, at in positions.items() if each < threshold}
-            count += 1
-        self.positions, self.threshold, self.count = positions, threshold, count
+    @property
+    def has_all(self) -> bool:
+        """Whether every read is an anchor."""
+        return self.threshold == _ALL
+
+    def extend(self, hashes: Sequence[int]) -> list[tuple[int, int]]:
+        """Appends reads. Of a read that is repeated the first position is kept. Returns the anchors among them, and the
+        positions of these reads."""
+        positions, threshold = self.positions, self.threshold
+        anchors = [(found, position) for position, found in enumerate(hashes, self.count) if found < threshold]
+        for found, position in anchors:
+            positions.setdefault(found, position)
+        self._count(len(hashes))
+        return anchors
+
+    def extend_new(self, hashes: Sequence[int]) -> bool:
+        """Appends reads if the anchors among them differ from each other and from all others. Returns whether they do.
+        Fast: that is what most reads are."""
+        positions, known, anchors = self.positions, len(self.positions), hashes
+        numbers: Iterable[int] = range(self.count, self.count + len(hashes))
+        if not self.has_all:
+            found = [(each, number) for each, number in zip(hashes, numbers, strict=True) if each < self.threshold]
+            anchors, numbers = [each for each, _ in found], [number for _, number in found]
+        if not positions.keys().isdisjoint(anchors):
+            return False
+        positions.update(zip(anchors, numbers, strict=True))
+        if len(positions) < known + len(anchors):  # two of them are alike
+            for each in anchors:
+                positions.pop(each, None)
+            return False
+        self._count(len(hashes))
+        return True
+
+    def _count(self, reads: int) -> None:
+        self.count += reads
+        while len(self.positions) > MAX_ANCHORS:
+            self.threshold >>= 1
+            self.positions = {found: at for found, at in self.positions.items() if found < self.threshold}
+
+    def before(self, count: int) -> "AnchorIndex":
+        """The index of the first `count` reads."""
+        copied = AnchorIndex()
+        copied.threshold, copied.count = self.threshold, self.count
+        copied.positions = self.positions
+        copied.truncate(count)
+        return copied
 
     def truncate(self, count: int) -> None:
         """Forgets the reads from position `count` on."""
@@ -108,17 +164,19 @@ def judge(positions: Sequence[int], count: int) -> RecordingMatch | None:
     """Returns the match of the latest anchors' `positions` (oldest first; -1: not in the recording) with a recording of
     `count` reads; None: it may be chance."""
     best: RecordingMatch | None = None
-    for latest, close in _JUDGED:
+    for latest, close, share in _JUDGED:
         if latest > len(positions):
             break
         # A set: an object that is read again and again lies close to itself.
         found = sorted({position for position in positions[-latest:] if position >= 0})
         if len(found) < close:
             continue
-        spread, first = min((found[i + close - 1] - found[i], found[i]) for i in range(len(found) - close + 1))
-        evidence = _evidence(latest, close, (spread + 1) / count)
-        if evidence >= EVIDENCE and (best is None or evidence > best.evidence):
-            best = RecordingMatch(first, spread, evidence)
+        spreads = list(map(sub, found[close - 1 :], found))
+        spread = min(spreads)
+        if spread + 1 <= share * count:
+            evidence = _evidence(latest, close, (spread + 1) / count)
+            if best is None or evidence > best.evidence:
+                best = RecordingMatch(found[spreads.index(spread)], spread, evidence)
     if best is None and _are_in_row(positions[-_IN_ROW:]):
         evidence = (_IN_ROW - 1) * log(count)
         if evidence >= EVIDENCE:
@@ -130,6 +188,12 @@ def _evidence(latest: int, close: int, share: float) -> float:
     if share >= 1:
         return 0.0
     return -(log(comb(latest, close)) + log(close) + (close - 1) * log(share))
+
+
+_JUDGED: Final = tuple(
+    (latest, close, exp(-(EVIDENCE + log(comb(latest, close)) + log(close)) / (close - 1))) for latest, close in _CLOSE
+)
+"""And the share of the recording that they may be spread over at most, for chance to be unlikely enough."""
 
 
 def _are_in_row(positions: Sequence[int]) -> bool:
@@ -153,9 +217,10 @@ class Recogniser:
         """Adds reads. Returns where they are in the recording; None: they go another way, or it is too early to say."""
         index = self._index
         positions, threshold = index.positions, index.threshold
-        latest = [positions.get(found, -1) for found in hashes if found < threshold]
-        if not latest:
+        anchors = hashes if index.has_all else [found for found in hashes if found < threshold]
+        if not anchors:
             return None
+        latest = [positions.get(found, -1) for found in anchors[-WINDOW:]]
         self._positions.extend(latest)
         return judge(tuple(self._positions), index.count)
 
@@ -167,7 +232,7 @@ class Recogniser:
 class FollowedReader:
     """The position of a reader that goes along a recording, and whether it still does."""
 
-    __slots__ = ("_away", "_index", "_near", "_slack", "furthest", "position", "start")
+    __slots__ = ("_away", "_index", "_near", "_slack", "furthest", "looked_at", "position", "start")
 
     def __init__(self, index: AnchorIndex, match: RecordingMatch) -> None:
         self._index = index
@@ -180,15 +245,26 @@ class FollowedReader:
         self.position = match.position + match.spread
         """About where it is."""
         self.furthest = self.position
+        self.looked_at = 0
+        """How many of the reads that were added last were looked at."""
 
     def observe(self, hashes: Sequence[int]) -> bool:
-        """Adds reads. Returns whether the reader still goes along."""
-        index = self._index
-        slack = self._slack + len(hashes)
-        for found in hashes:
-            if found >= index.threshold:
-                continue
-            position = index.positions.get(found, -1)
+        """Adds reads. Returns whether the reader still goes along, or is at its end: then the rest was not looked at.
+        As long as the latest ones are near, the others are."""
+        index, slack = self._index, self._slack + len(hashes)
+        known = index.positions
+        latest = self._anchors(hashes[-PARTED_OF * index.spacing :])[-PARTED_OF:]
+        near = [known.get(found, -1) for found in latest]
+        low, high = max(0, self.position - slack), self.position + slack
+        if len(latest) == PARTED_OF and low <= min(near) and max(near) <= high:
+            self._near.extend([True] * PARTED_OF)
+            self._away = 0
+            self.position = sorted(near)[PARTED_OF // 2]
+            self.furthest = max(self.furthest, *near)
+            self.looked_at = len(hashes)
+            return True
+        for found in self._anchors(hashes):
+            position = known.get(found, -1)
             is_near = position >= 0 and abs(position - self.position) <= slack
             self._near.append(is_near)
             self._away += 1
@@ -196,9 +272,21 @@ class FollowedReader:
                 self._away = 0
                 self.position += (position - self.position) // 4
                 self.furthest = max(self.furthest, position)
-            if self._away >= PARTED_AT_ONCE:
-                return False
-        return sum(self._near) >= PARTED_BELOW
+            if self._away >= PARTED_AT_ONCE or self.is_at_end:
+                self.looked_at = hashes.index(found) + 1
+                break
+        else:
+            self.looked_at = len(hashes)
+        return self.is_at_end or (self._away < PARTED_AT_ONCE and sum(self._near) >= PARTED_BELOW)
+
+    def _anchors(self, hashes: Sequence[int]) -> Sequence[int]:
+        threshold = self._index.threshold
+        return hashes if self._index.has_all else [found for found in hashes if found < threshold]
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether all of its latest reads were near."""
+        return all(self._near)
 
     @property
     def is_at_end(self) -> bool:

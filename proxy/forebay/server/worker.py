@@ -21,6 +21,7 @@ import forebay_client
 from forebay.core.plan_progress import LIVE_STATES
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
+from forebay.jobs.recordings.recorder import Recorder
 from forebay.jobs.warm_up_job import JobState
 from forebay.server.admin.admin_server import serve_admin
 from forebay.server.admin.worker_control import WorkerControl
@@ -143,6 +144,7 @@ class Worker:
             self.parts.tasks.spawn(self.parts.plans.coordinator.start(), "take up the plans")
         if self.parts.kept_recordings is not None:
             self._background.spawn(self.parts.kept_recordings.start(), "open the recordings")
+            self._background.spawn(self._tend_recordings(self.parts.kept_recordings.recorder), "tend the recordings")
         if member is None:
             self._background.spawn(remove_stale_record(run), "run record")
         if self.parts.ssd is not None:
@@ -273,9 +275,12 @@ class Worker:
         while True:
             await self.origin_watch.look(self.control.settings)
             self.parts.uploads.expire()
-            if self.parts.kept_recordings is not None:
-                self.parts.kept_recordings.recorder.end_idle()
             await asyncio.sleep(self._check_interval)
+
+    async def _tend_recordings(self, recorder: Recorder) -> None:
+        while True:
+            await asyncio.sleep(self._check_interval)
+            recorder.tend()
 
     async def _adopt_jobs(self) -> None:
         """Go on with the jobs of the run before; from then on, with those of a worker that has ended."""

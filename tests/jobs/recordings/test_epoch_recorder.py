@@ -2,10 +2,11 @@
 
 import pytest
 
+from forebay.core.events import RecordedRead
 from forebay.jobs.recordings import epoch_recorder
 from forebay.jobs.recordings.epoch_recorder import EpochEnded, EpochRecorder
-from forebay.protocol.recordings.recording_page import PAGE_READS, RecordedRead, RecordingPage, reads_of
-from harness.loader_orders import arrivals, hashes_of, sample_keys, shuffled, whole_reads
+from forebay.protocol.recordings.recording_page import PAGE_READS, RecordingPage, reads_of
+from harness.loader_orders import arrivals, hashes_of, index_of, sample_keys, shuffled, whole_reads
 
 
 def record(keys: list[str], step: int = 100, recorder: EpochRecorder | None = None) -> list[RecordingPage | EpochEnded]:
@@ -51,9 +52,25 @@ def test_pages_are_full_and_say_when_they_began() -> None:
     assert [read.key for read in reads_of(pages)] == sample_keys(3 * PAGE_READS + 5)
 
 
-def test_reads_of_several_ranks_are_recorded_once() -> None:
-    order = shuffled(sample_keys(900), 1)
+@pytest.mark.parametrize("count", [900, 20_000])
+def test_reads_of_several_ranks_are_recorded_once(count: int) -> None:
+    order = shuffled(sample_keys(count), 1)
     assert epochs(record([key for key in order for _ in range(4)])) == [order]
+
+
+def test_a_large_epoch_is_recorded_whole_whatever_the_batches() -> None:
+    order = shuffled(sample_keys(20_000), 1)
+    for step in (100, 900):
+        assert epochs(record(order, step)) == [order]
+
+
+def test_an_epoch_goes_on_behind_what_is_known_of_it() -> None:
+    order = shuffled(sample_keys(900), 1)
+    known = EpochRecorder(0.0, index_of(order[:500]))
+    made = record(order[480:] + order[:100], recorder=known)
+    pages = [each for each in made if isinstance(each, RecordingPage)]
+    assert [read.key for read in reads_of(pages)][:400] == order[500:]
+    assert [each.index.count for each in made if isinstance(each, EpochEnded)] == [900, 100]
 
 
 def test_ranges_of_an_object_are_recorded_each() -> None:

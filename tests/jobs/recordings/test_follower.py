@@ -6,13 +6,12 @@ from itertools import count
 
 import pytest
 
+from forebay.core.events import ReaderKey, RecordedRead
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.prefetcher import PIECE, AheadOutcome, AheadRequest
 from forebay.jobs.recordings.follower import CONCURRENCY, HORIZON_READS, MAX_FOLLOWED, FollowedRecording, Follower
-from forebay.jobs.recordings.reader_track import ReaderKey
 from forebay.jobs.recordings.recording import Recording
-from forebay.protocol.recordings.recording_page import RecordedRead
 from harness.loader_orders import sample_keys
 from harness.recording_content import recording_of
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from forebay.core.events import ReaderKey
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
-from forebay.jobs.recordings.reader_track import NEW_RUN_AFTER, ReaderKey, ReaderTrack
+from forebay.jobs.recordings.reader_track import NEW_RUN_AFTER, ReaderTrack
 from forebay.jobs.recordings.recording import Recording
 from harness.loader_orders import arrivals, hashes_of, sample_keys, shuffled, whole_reads
 from harness.recording_content import keys_in
@@ -165,3 +166,68 @@ async def test_a_pause_ends_the_epoch_and_the_run(rig: TrackRig) -> None:
     first, second = rig.catalogue.recordings
     assert first.run != second.run
     assert (first.epoch, second.epoch) == (1, 1)
+
+
+async def test_an_epoch_that_is_repeated_is_not_written(rig: TrackRig) -> None:
+    rig.read(ORDERS[0])
+    rig.track.end()
+    for start in range(0, 800, 20):
+        rig.read(ORDERS[0][start : start + 20])
+        assert len(rig.catalogue.recordings) == 1
+    rig.track.end()
+    assert await rig.recorded() == [ORDERS[0]]
+
+
+@pytest.mark.parametrize("step", [20, 600])
+async def test_what_parts_from_a_recording_is_recorded_whole(rig: TrackRig, step: int) -> None:
+    rig.read(ORDERS[0])
+    rig.track.end()
+    rest = [f"new/{number}" for number in range(300)]
+    rig.read(ORDERS[0][:400] + rest, step=step)
+    rig.track.end()
+    first, second = await rig.recorded()
+    assert first == ORDERS[0]
+    assert second[:390] == ORDERS[0][:390]
+    assert set(rest) <= set(second)
+    assert len(second) == pytest.approx(700, abs=20)
+    index = rig.catalogue.recordings[1].index
+    assert index.count == len(second) == rig.catalogue.recordings[1].reads
+
+
+async def test_what_goes_on_behind_a_removed_recording_is_recorded(rig: TrackRig) -> None:
+    rig.read(ORDERS[0])
+    rig.track.end()
+    rest = [f"new/{number}" for number in range(300)]
+    rig.read(ORDERS[0][:400])
+    rig.catalogue.remove(rig.catalogue.recordings[0])
+    rig.read(rest)
+    rig.track.end()
+    [only] = await rig.recorded()
+    assert set(rest) <= set(only)
+    assert rig.catalogue.recordings[0].reads == len(only)
+
+
+async def test_several_epochs_in_one_batch_are_told_apart(rig: TrackRig) -> None:
+    for _ in range(3):
+        rig.read(ORDERS[0] + ORDERS[0] + ORDERS[0], step=1000)
+    assert ("ended", True) not in rig.listener.calls
+    rig.track.end()
+    assert len(await rig.recorded()) == 1
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+async def test_a_kill_costs_no_read_that_was_saved(rig: TrackRig, tmp_path: Path, repeats: bool) -> None:
+    if repeats:
+        rig.read(ORDERS[0])
+        rig.track.end()
+    rest = [f"new/{number}" for number in range(300)]
+    rig.read(ORDERS[0][:200] + rest)
+    rig.track.save()
+    rig.read(rest[280:] + ORDERS[1][:30])
+    await rig.catalogue.close()  # as a kill leaves it: nothing was ended
+    rig.catalogue = RecordingCatalogue(tmp_path, 1 << 24, TaskRegistry(), lambda: rig.now)
+    await rig.catalogue.open()
+    found = (await rig.recorded())[-1]
+    assert len(found) == pytest.approx(500, abs=10)
+    assert set(found) == set(ORDERS[0][:200] + rest) or repeats
+    assert set(rest) <= set(found)

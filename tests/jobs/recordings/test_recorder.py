@@ -7,22 +7,27 @@ from pathlib import Path
 import pytest
 
 from forebay.core.byte_ranges import Span
-from forebay.core.events import ObjectRead
+from forebay.core.events import ObjectRead, ReaderKey, RecordedRead
 from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadBatch
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.recordings import recorder as module
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
-from forebay.jobs.recordings.reader_track import ReaderKey
 from forebay.jobs.recordings.recorder import IDLE_AFTER, MAX_TRACKS, Recorder
 from forebay.jobs.recordings.recording import Recording
+from forebay.policy.recognition import tracked_read
 from forebay.policy.rules import Rules
 from forebay.protocol.recordings.recording_file import RecordingDecoder
-from forebay.protocol.recordings.recording_page import RecordedRead, reads_of
+from forebay.protocol.recordings.recording_page import reads_of
 from forebay.settings.rule_settings import Rule
 from harness.loader_orders import sample_keys
 
 KEYS = sample_keys(60)
+
+
+def read_of(name: ObjectName, span: Span, principal: str = "user", track: str = "all") -> ObjectRead:
+    tracked = tracked_read(track, principal, name, span, 10)
+    return ObjectRead(name, span, 10, principal, "all", "hit-memory", 1.0, tracked)
 
 
 class SilentListener:
@@ -53,10 +58,7 @@ class RecorderRig:
         self.counts[event] += by
 
     def read(self, keys: list[str], bucket: str = "b", principal: str = "user", track: str = "all") -> None:
-        reads = [
-            ObjectRead(ObjectName(bucket, key), Span(0, 10), 10, principal, "all", "hit-memory", 1.0, track)
-            for key in keys
-        ]
+        reads = [read_of(ObjectName(bucket, key), Span(0, 10), principal, track) for key in keys]
         self.recorder.observe(ReadBatch(reads))
 
 
@@ -98,11 +100,7 @@ async def test_reads_that_nobody_opens_files_for_are_bounded(rig: RecorderRig) -
 
 async def test_ranges_and_whole_objects_are_told_apart(rig: RecorderRig) -> None:
     await rig.catalogue.open()
-    reads = [
-        ObjectRead(ObjectName("b", key), span, 10, "user", "all", "miss", 0.0, "all")
-        for key in KEYS[:10]
-        for span in (Span(0, 10), Span(3, 10))
-    ]
+    reads = [read_of(ObjectName("b", key), span) for key in KEYS[:10] for span in (Span(0, 10), Span(3, 10))]
     rig.recorder.observe(ReadBatch(reads, dropped=5))
     rig.recorder.close()
     [recording] = rig.catalogue.recordings

@@ -61,6 +61,35 @@ def test_what_a_killed_process_recorded_ends_there(tmp_path: Path) -> None:
     files.close()
 
 
+@pytest.mark.parametrize("behind", [0, 40, 80, 119])
+def test_a_kill_costs_what_was_read_since_the_tail(tmp_path: Path, behind: int) -> None:
+    files, recording = RecordingFiles(tmp_path), new_recording()
+    record_pages(files, recording)
+    more = [f"more/{number}" for number in range(60)]
+    reads = whole_reads([*KEYS[behind:], *more])
+    files.write_tail(recording, behind, [RecordingPage(tuple(reads[:50])), RecordingPage(tuple(reads[50:]))])
+    files, [found] = reopened(files, tmp_path)
+    assert keys_in(files.read(found.id)) == [*KEYS, *more]
+    assert (found.reads, found.index.count) == (180, 180)
+    assert not list(tmp_path.glob("*.tail"))
+    files.close()
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "gap", "empty"])
+def test_a_damaged_tail_is_left_out(tmp_path: Path, damage: str) -> None:
+    files, recording = RecordingFiles(tmp_path), new_recording()
+    record_pages(files, recording)
+    behind = 130 if damage == "gap" else 120
+    files.write_tail(recording, behind, [RecordingPage(tuple(whole_reads(["more/1", "more/2"])))])
+    path = tmp_path / f"{recording.id}.tail"
+    content = path.read_bytes()
+    damaged = {"cut": content[:-3], "changed": content[:-30] + b"!" + content[-29:], "empty": b"", "gap": content}
+    path.write_bytes(damaged[damage])
+    files, [found] = reopened(files, tmp_path)
+    assert keys_in(files.read(found.id)) == KEYS
+    files.close()
+
+
 def test_what_broke_off_at_its_beginning_goes(tmp_path: Path) -> None:
     files = RecordingFiles(tmp_path)
     files.begin(new_recording())

@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.errors import MalformedRecording
+from forebay.core.events import RecordedRead
 from forebay.protocol.recordings.recording_file import (
     SIGNATURE,
     RecordingDecoder,
     RecordingEncoder,
     RecordingHeader,
 )
-from forebay.protocol.recordings.recording_page import MAX_PAGE_BYTES, RecordedRead, RecordingPage, reads_of
+from forebay.protocol.recordings.recording_page import MAX_PAGE_BYTES, RecordingPage, reads_of
 
 PAGES = [
     RecordingPage((RecordedRead("a", 0, 5, True), RecordedRead("b", 7, 9, False)), 0),

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.errors import MalformedRecording
+from forebay.core.events import RecordedRead
 from forebay.protocol.recordings.recording_page import (
     MAX_OFFSET,
     MAX_PAGE_BYTES,
     PAGE_READS,
-    RecordedRead,
     RecordingPage,
     decode_page,
     encode_page,

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from forebay.protocol.recordings.recording_page import RecordedRead
+from forebay.core.events import RecordedRead
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.loader_orders import sample_keys

@@ -12,14 +12,16 @@ live in a temporary directory, and end with the process.
 import asyncio
 import logging
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
-from secrets import token_hex
+from random import Random
 from typing import Final, TypeVar
 
 from forebay.core.errors import Throttled
+from forebay.core.events import RecordedRead
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.recordings.recording import MAX_FILE_SIZE, MIN_READS, Recording, automatic_name, surplus
 from forebay.jobs.recordings.recording_files import RecordingFiles
@@ -33,6 +35,7 @@ MAX_SAVED: Final = 256
 MAX_UNWRITTEN: Final = 64
 """Pages that wait for the disk; further ones are dropped, and the recording has a gap."""
 
+_LENGTH: Final = itemgetter(RecordedRead._fields.index("length"))
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
@@ -61,6 +64,7 @@ class RecordingCatalogue:
         self._temporary: PrivateDirectory | None = None
         self._opening: asyncio.Task[None] | None = None
         self._unwritten = 0
+        self._ids = Random()  # noqa: S311 # unlike any other, not secret; the system's random bytes cost milliseconds
         self.is_open = False
         self.version = 0
         """Changes whenever a recording ends, or goes."""
@@ -109,13 +113,16 @@ class RecordingCatalogue:
     def begin(self, bucket: str, principal: str, track: str, run: str, epoch: int) -> Recording:
         """Begins a recording."""
         now = self._clock()
-        recording_id = token_hex(8)
+        recording_id = self._new_id()
         began = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
         name = automatic_name(began, recording_id)
         recording = Recording(recording_id, bucket, name, principal, track, "recording", now, run, epoch)
         self._recordings[recording_id] = recording
         self._write(recording, lambda files: files.begin(recording))
         return recording
+
+    def _new_id(self) -> str:
+        return f"{self._ids.getrandbits(64):016x}"
 
     def append(self, recording: Recording, page: RecordingPage) -> None:
         """Appends a page, or drops it."""
@@ -126,8 +133,20 @@ class RecordingCatalogue:
             self._on_dropped(len(page.reads))
             return
         recording.reads += len(page.reads)
-        recording.size += sum(read.length for read in page.reads)
+        recording.size += sum(map(_LENGTH, page.reads))
         self._write(recording, lambda files: files.append(recording.id, page))
+
+    def save_tail(self, recording: Recording, pages: Sequence[RecordingPage]) -> None:
+        """Keeps, for the case of a kill, what will be appended but may still be told apart from the next epoch."""
+        behind = recording.reads
+        self._write(recording, lambda files: files.write_tail(recording, behind, pages))
+
+    def append_prefix(self, recording: Recording, source: Recording, reads: int) -> None:
+        """Appends the first reads of another recording, unless that has gone meanwhile."""
+        if source.id in self._recordings and reads:
+            recording.reads += reads
+            recording.size += source.size * reads // source.reads
+            self._write(recording, lambda files: files.append_prefix(recording.id, source.id, reads))
 
     def end(self, recording: Recording, index: AnchorIndex) -> None:
         """Ends a recording, and makes it one that can be recognised. A short one goes."""
@@ -160,7 +179,7 @@ class RecordingCatalogue:
         previous = self.find(bucket, name, principal)
         self._check_saved(len(found.content), previous)
         now = self._clock()
-        recording_id = token_hex(8)
+        recording_id = self._new_id()
         recording = Recording(
             recording_id,
             bucket,

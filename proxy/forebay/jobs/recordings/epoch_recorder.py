@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from forebay.core.events import RecordedRead
 from forebay.policy.epoch_boundary import EpochBoundary, is_old
 from forebay.policy.recognition import AnchorIndex
-from forebay.protocol.recordings.recording_page import PAGE_READS, RecordedRead, RecordingPage
+from forebay.protocol.recordings.recording_page import PAGE_READS, RecordingPage
 
 MAX_READS: Final = 1 << 23
 """Reads of one recording; behind them the next one begins."""
@@ -30,15 +31,18 @@ class EpochEnded:
 
 
 class EpochRecorder:
-    """Records one reader from `began` on, in seconds since 1970."""
+    """Records one reader from `began` on, in seconds since 1970. `known`: reads of the epoch that are recorded
+    elsewhere."""
 
-    def __init__(self, began: float) -> None:
+    def __init__(self, began: float, known: AnchorIndex | None = None) -> None:
         self._began = began
-        self._boundary = EpochBoundary()
+        self._boundary = EpochBoundary(known)
         self._tail: list[RecordedRead] = []
         self._tail_hashes: list[int] = []
-        self._in_tail: dict[int, int] = {}
-        """The latest position of each read of the tail, by its hash."""
+        self._again: dict[int, int] = {}
+        """While every read is an anchor: the latest positions of reads that the tail has, and the epoch had before."""
+        self._latest: tuple[set[int], set[int]] = set(), set()
+        """Later: the reads of this page and of the one before."""
         self._tail_began = began
 
     @property
@@ -48,6 +52,10 @@ class EpochRecorder:
 
     def add(self, reads: Sequence[RecordedRead], hashes: Sequence[int], now: float) -> list[RecordingPage | EpochEnded]:
         """Adds reads, each with its `policy.recognition.read_hash`. Returns pages to store and ends of epochs."""
+        if not self._tail:
+            self._tail_began = now
+        if self._add_new(reads, hashes):
+            return self._cut_full_pages(now)
         made: list[RecordingPage | EpochEnded] = []
         start = 0
         while start < len(reads):
@@ -56,33 +64,83 @@ class EpochRecorder:
             start = stop
         return made
 
+    def _add_new(self, reads: Sequence[RecordedRead], hashes: Sequence[int]) -> bool:
+        """Adds reads if all of them are new. Fast, as it is done with nearly all reads."""
+        found = None
+        if not self._boundary.index.has_all:
+            this, before = self._latest
+            found = set(hashes)
+            if len(found) < len(hashes) or not (this.isdisjoint(found) and before.isdisjoint(found)):
+                return False
+        if not self._boundary.add_new(hashes):
+            return False
+        self._tail += reads
+        self._tail_hashes += hashes
+        if found is not None:
+            self._latest[0].update(found)
+        elif not self._boundary.index.has_all:
+            self._leave_out()
+        return True
+
     def _add(
         self, reads: Sequence[RecordedRead], hashes: Sequence[int], now: float
     ) -> list[RecordingPage | EpochEnded]:
-        in_tail, tail, position, new = self._in_tail, self._tail, self.count, list[int]()
-        if not tail:
+        if not self._tail:
             self._tail_began = now
-        for read, found in zip(reads, hashes, strict=True):
-            earlier = in_tail.get(found)
-            if earlier is None or is_old(earlier, position):
-                in_tail[found] = position
-                tail.append(read)
-                new.append(found)
-                position += 1
+        new = self._new_of(reads, hashes)
         self._tail_hashes += new
+        had_all = self._boundary.index.has_all
         boundary = self._boundary.add(new)
+        if had_all and not self._boundary.index.has_all:
+            self._leave_out()
+        if boundary is None and self.count < MAX_READS:
+            return self._cut_full_pages(now)
+        first = self.count - len(self._tail)
+        kept = max(0, boundary - first) if boundary is not None else len(self._tail)
+        behind, behind_hashes = self._tail[kept:], self._tail_hashes[kept:]
+        del self._tail[kept:]
+        self._boundary.index.truncate(first + kept)
+        made = self.end()
+        self._restart(behind, behind_hashes, now)
+        return made
+
+    def _new_of(self, reads: Sequence[RecordedRead], hashes: Sequence[int]) -> list[int]:
+        """Appends to the tail the reads that were not made shortly before. Returns their hashes."""
+        index, position, new = self._boundary.index, self.count, list[int]()
+        if index.has_all:
+            again, positions = self._again, index.positions
+            for read, found in zip(reads, hashes, strict=True):
+                earlier = again.get(found, positions.get(found))
+                if earlier is None or is_old(earlier, position):
+                    again[found] = position
+                    self._tail.append(read)
+                    new.append(found)
+                    position += 1
+        else:
+            this, before = self._latest
+            for read, found in zip(reads, hashes, strict=True):
+                if found not in this and found not in before:
+                    this.add(found)
+                    self._tail.append(read)
+                    new.append(found)
+        return new
+
+    def _leave_out(self) -> None:
+        """Not every read is an anchor any more: those of the tail are remembered apart."""
+        self._latest = set(self._tail_hashes), set()
+
+    def _cut_full_pages(self, now: float) -> list[RecordingPage | EpochEnded]:
         made: list[RecordingPage | EpochEnded] = []
-        if boundary is not None or self.count >= MAX_READS:
-            first = self.count - len(self._tail)
-            kept = max(0, boundary - first) if boundary is not None else len(self._tail)
-            behind, behind_hashes = self._tail[kept:], self._tail_hashes[kept:]
-            del self._tail[kept:]
-            self._boundary.index.truncate(first + kept)
-            made += self.end()
-            self._restart(behind, behind_hashes, now)
-        elif len(self._tail) >= 2 * PAGE_READS:
+        while len(self._tail) >= 2 * PAGE_READS:
             made.append(self._cut_page(now))
         return made
+
+    @property
+    def tail(self) -> list[RecordingPage]:
+        """The reads that no page returned so far has."""
+        seconds = max(0, int(self._tail_began - self._began))
+        starts = range(0, len(self._tail), PAGE_READS)
+        return [RecordingPage(tuple(self._tail[start : start + PAGE_READS]), seconds) for start in starts]
 
     def end(self) -> list[RecordingPage | EpochEnded]:
         """Returns what is left of the epoch: its last pages, and its end. Empty if nothing was read."""
@@ -97,8 +155,8 @@ class EpochRecorder:
     def _cut_page(self, now: float) -> RecordingPage:
         page = RecordingPage(tuple(self._tail[:PAGE_READS]), max(0, int(self._tail_began - self._began)))
         del self._tail[:PAGE_READS], self._tail_hashes[:PAGE_READS]
-        first = self.count - len(self._tail)
-        self._in_tail = {found: first + nth for nth, found in enumerate(self._tail_hashes)}
+        self._again.clear()
+        self._latest = set(), self._latest[0]
         self._tail_began = now
         return page
 
@@ -106,5 +164,6 @@ class EpochRecorder:
         self._boundary = EpochBoundary()
         self._boundary.add(hashes)
         self._tail, self._tail_hashes = reads, hashes
-        self._in_tail = {found: nth for nth, found in enumerate(hashes)}
+        self._again.clear()
+        self._latest = set(), set()
         self._began = self._tail_began = now

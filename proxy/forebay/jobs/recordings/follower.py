@@ -12,14 +12,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from typing import Final, Protocol
 
+from forebay.core.events import ReaderKey, RecordedRead
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.prefetcher import AheadOutcome, AheadRequest
-from forebay.jobs.recordings.reader_track import ReaderKey
 from forebay.jobs.recordings.recording import Recording
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.protocol.recordings.recording_file import RecordingDecoder
-from forebay.protocol.recordings.recording_page import RecordedRead
 
 MAX_FOLLOWED: Final = 8
 """Recordings that are followed at once; each has its file in memory."""

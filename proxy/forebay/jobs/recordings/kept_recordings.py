@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from forebay.core.events import ReaderKey
 from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadSubscriber
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.follower import Follower, TicketedFetches
-from forebay.jobs.recordings.reader_track import ReaderKey
 from forebay.jobs.recordings.recorder import Recorder
 from forebay.jobs.recordings.recording import Recording
 from forebay.jobs.recordings.recording_access import LocalRecordings

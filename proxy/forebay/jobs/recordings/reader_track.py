@@ -10,28 +10,35 @@ nevertheless, when a recording of one of them exists.
 
 While nothing matches, all reads are compared at first, later one in SELDOM. A recording that the reader has parted from
 twice is not tried again before the next epoch.
+
+An epoch that goes along a recording from its beginning is not recorded again: as long as it does, it is a *prefix* of
+that recording. Only what parts from it, or goes on behind its end, is recorded; the prefix is then copied before it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from secrets import token_hex
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from random import getrandbits
+from typing import Final, Protocol
 
+from forebay.core.events import ReaderKey, RecordedRead
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.epoch_recorder import EpochEnded, EpochRecorder
 from forebay.jobs.recordings.recording import Recording
 from forebay.policy.recognition import AnchorIndex, FollowedReader, Recogniser, RecordingMatch
-from forebay.protocol.recordings.recording_page import RecordedRead, RecordingPage
+from forebay.protocol.recordings.recording_page import RecordingPage
 
 MAX_CANDIDATES: Final = 16
 """Recordings that the reads are compared with, the latest used first."""
-ATTENTIVE_READS: Final = 2048
-"""Reads that are all compared, at the beginning of an epoch and behind a pause: comparing costs most of all."""
+ATTENTIVE_READS: Final = 256
+"""Reads that are all compared, at the beginning of an epoch and behind a pause: comparing costs most of all. In a large
+data set more, as many as have ATTENTIVE_ANCHORS anchors."""
+ATTENTIVE_ANCHORS: Final = 48
 ATTENTIVE_AFTER: Final = 5.0
 """Seconds without a read after which a job may have been started again."""
 SELDOM: Final = 16
-_SELDOM_BATCHES: Final = 16
-"""In a row, so that the anchors of a large data set are enough to judge."""
+_AT_ONCE: Final = 512
+"""Reads that are looked at together: as many as may pass before a reader that has parted is noticed."""
+_LEAST_AT_ONCE: Final = 32
 MAX_PARTED: Final = 2
 NEW_RUN_AFTER: Final = 600.0
 """Seconds without a read after which a new run begins."""
@@ -39,16 +46,10 @@ BROKEN_OFF: Final = 0.9
 """An epoch with less than this share of the reads of the one before was broken off: a new run begins behind it."""
 SAME_LENGTH: Final = 0.05
 """An epoch that went along a recording, and is longer by no more than this share, is no other one."""
+MAX_DOUBTFUL: Final = 4096
+"""Reads of an epoch that is not recorded, while some of them lie elsewhere: after so many it is another epoch."""
 _FIRST_READS: Final = 256
 """A recording that is recognised before so many reads, or 2 % of it, is followed from its beginning."""
-
-
-class ReaderKey(NamedTuple):
-    """Which reads go together."""
-
-    bucket: str
-    track: str
-    principal: str
 
 
 class FollowListener(Protocol):
@@ -71,6 +72,10 @@ class FollowListener(Protocol):
         ...
 
 
+def _new_run() -> str:
+    return f"{getrandbits(32):08x}"  # unlike others, not secret
+
+
 class ReaderTrack:
     """Reads of one reader."""
 
@@ -85,14 +90,24 @@ class ReaderTrack:
         self.latest_read = clock()
         self._recorder = EpochRecorder(self.latest_read)
         self._records = self._follows = False
+        self._saved = 0
+        """Reads of the epoch when its tail was saved last."""
         self._recording: Recording | None = None
-        self._run, self._epoch, self._epoch_reads = token_hex(4), 1, 0
+        self._run, self._epoch, self._epoch_reads = _new_run(), 1, 0
         self._recognisers: dict[str, tuple[Recording, Recogniser]] = {}
         self._known_version = -1
         """Of the catalogue, when the candidates were chosen."""
+        self._attentive = ATTENTIVE_READS
         self._compared = 0
         """Reads of the epoch while no recording was followed."""
-        self._batches = 0
+        self._repeats = False
+        """Whether the epoch goes along a recording since its beginning, and is not recorded."""
+        self._certain = 0
+        """So many reads of the recording are the epoch's, for certain."""
+        self._doubtful: list[tuple[Sequence[RecordedRead], Sequence[int]]] = []
+        """What was read since."""
+        self._prefix: tuple[Recording, int] | None = None
+        """What a recording of the epoch is to begin with: so many reads of another one."""
         self._followed: tuple[Recording, FollowedReader] | None = None
         self._whole: Recording | None = None
         """The recording that this epoch went along from its beginning to its end."""
@@ -121,16 +136,45 @@ class ReaderTrack:
         if follows != self._follows:
             self.cease()
             self._follows = follows
-        self._store(self._recorder.add(reads, hashes, now))
-        if self._followed is not None:
-            self._go_along(*self._followed, hashes)
-        else:
-            self._compare(hashes)
+        start = 0
+        while start < len(reads):
+            stop = start + self._at_once()
+            self._observe(reads[start:stop], hashes[start:stop])
+            start = stop
+
+    def _at_once(self) -> int:
+        """How many reads are looked at together: of a recording that is followed a small part."""
+        if self._followed is None:
+            return _AT_ONCE
+        return max(_LEAST_AT_ONCE, min(_AT_ONCE, self._followed[0].index.count // 8))
+
+    def _observe(self, reads: Sequence[RecordedRead], hashes: Sequence[int]) -> None:
+        followed = self._followed
+        if followed is not None:
+            repeated = self._repeats
+            if self._go_along(*followed, hashes) and repeated:
+                self._repeat(followed[1], reads, hashes)
+                return
+            if repeated and self._whole is not None:
+                read = followed[1].looked_at
+                reads, hashes = reads[read:], hashes[read:]
+        self._store(self._recorder.add(reads, hashes, self.latest_read))
+        if self._followed is None:
+            self._compare(hashes[-self._recorder.count :] if self._recorder.count else ())  # none of the epoch before
 
     def end(self) -> None:
         """Ends the recording that is being made, and following."""
         self.cut()
         self.cease()
+        self._recorder, self._prefix, self._repeats = EpochRecorder(self.latest_read), None, False
+
+    def save(self) -> None:
+        """Has what was read since the last call written, for the case of a kill."""
+        if self._records and self._saved != self._recorder.count and (tail := self._recorder.tail):
+            self._saved = self._recorder.count
+            if self._recording is None:
+                self._recording = self._begin_recording()
+            self._catalogue.save_tail(self._recording, tail)
 
     def cut(self) -> None:
         """Ends the recording that is being made; what is read from now on is another one."""
@@ -139,37 +183,84 @@ class ReaderTrack:
     def cease(self) -> None:
         """Follows no recording any more, until one is recognised anew."""
         if self._followed is not None:
+            recording, _ = self._followed
             self._followed = None
+            if self._repeats:
+                self._cease_to_repeat(recording, self._certain)
             if self._follows:
                 self._listener.ended(self.key, parted=True)
 
     # Recording
 
-    def _store(self, made: Iterable[RecordingPage | EpochEnded]) -> None:
+    def _begin_to_repeat(self, recording: Recording) -> None:
+        """The epoch so far is the beginning of `recording`: it is not recorded for now."""
+        if self._recording is not None:
+            self._catalogue.remove(self._recording)
+        self._recording, self._recorder = None, EpochRecorder(self.latest_read)
+        self._repeats, self._certain, self._prefix = True, 0, None
+        self._doubtful.clear()
+
+    def _repeat(self, reader: FollowedReader, reads: Sequence[RecordedRead], hashes: Sequence[int]) -> None:
+        if reader.is_certain:
+            self._certain = reader.furthest + 1
+            self._doubtful.clear()
+            return
+        self._doubtful.append((reads, hashes))
+        if self._followed is not None and sum(len(each) for each, _ in self._doubtful) > MAX_DOUBTFUL:
+            self._cease_to_repeat(self._followed[0], self._certain)
+
+    def _cease_to_repeat(self, recording: Recording, position: int) -> None:
+        """Records from now on what is read behind the first `position` reads of `recording`."""
+        position = min(position, recording.index.count)
+        self._repeats = False
+        self._prefix = recording, position
+        self._recorder = EpochRecorder(self.latest_read, recording.index.before(position))
+        for reads, hashes in self._doubtful:
+            self._store(self._recorder.add(reads, hashes, self.latest_read))
+        self._doubtful.clear()
+
+    def _store(self, made: Sequence[RecordingPage | EpochEnded]) -> None:
         for each in made:
             match each:
-                case RecordingPage() if self._records:
+                case RecordingPage() if self._records and not self._is_repeated(made):
                     if self._recording is None:
-                        bucket, track, principal = self.key
-                        self._recording = self._catalogue.begin(bucket, principal, track, self._run, self._epoch)
+                        self._recording = self._begin_recording()
                     self._catalogue.append(self._recording, each)
                 case EpochEnded(index):
                     self._end_epoch(index)
                 case _:
                     pass
 
+    def _is_repeated(self, made: Sequence[RecordingPage | EpochEnded]) -> bool:
+        """Whether the epoch has ended, and was that of a recording once more."""
+        ends = [each.index.count for each in made if isinstance(each, EpochEnded)]
+        whole = self._whole
+        return (
+            whole is not None and self._recording is None and bool(ends) and ends[0] <= whole.reads * (1 + SAME_LENGTH)
+        )
+
+    def _begin_recording(self) -> Recording:
+        bucket, track, principal = self.key
+        recording = self._catalogue.begin(bucket, principal, track, self._run, self._epoch)
+        if self._prefix is not None:
+            self._catalogue.append_prefix(recording, *self._prefix)
+            self._prefix = None
+        return recording
+
     def _end_epoch(self, index: AnchorIndex) -> None:
         if self._followed is not None and self._followed[1].is_at_end:
             self._reach_end(*self._followed)
         recording, whole = self._recording, self._whole
-        self._recording = self._whole = None
+        self._recording = self._whole = self._prefix = None
         self._parted.clear()
+        self._forget_positions()
         self._compared = 0
         self._epoch += 1
+        if whole is not None:
+            self._run, self._epoch, self._epoch_reads = whole.run, whole.epoch + 1, whole.reads
         if recording is None:
             return
         if whole is not None:
-            self._run, self._epoch = whole.run, whole.epoch + 1
             if recording.reads <= whole.reads * (1 + SAME_LENGTH):
                 self._catalogue.remove(recording)  # the same reads once more
                 return
@@ -183,15 +274,14 @@ class ReaderTrack:
             self._epoch_reads = recording.reads
 
     def _begin_run(self) -> None:
-        self._run, self._epoch, self._epoch_reads = token_hex(4), 1, 0
+        self._run, self._epoch, self._epoch_reads = _new_run(), 1, 0
 
     # Recognition
 
     def _compare(self, hashes: Sequence[int]) -> None:
         """Looks for a recording that the latest reads go along."""
-        self._compared += len(hashes)
-        self._batches += 1
-        if self._compared > ATTENTIVE_READS and self._batches // _SELDOM_BATCHES % SELDOM:
+        compared, self._compared = self._compared, self._compared + len(hashes)
+        if compared // self._attentive % SELDOM:
             return
         if self._known_version != self._catalogue.version:
             self._load_candidates()
@@ -206,23 +296,32 @@ class ReaderTrack:
             recording, match = best
             self._followed = recording, FollowedReader(recording.index, match)
             self._catalogue.mark_used(recording)
+            first = max(_FIRST_READS, recording.reads // 50) + len(hashes)
+            if match.position <= first and self._recorder.count <= first:
+                self._begin_to_repeat(recording)
             if self._follows:
                 self._listener.followed(self.key, recording, max(0, match.position - match.spread))
 
-    def _go_along(self, recording: Recording, reader: FollowedReader, hashes: Sequence[int]) -> None:
+    def _go_along(self, recording: Recording, reader: FollowedReader, hashes: Sequence[int]) -> bool:
+        """Moves the reader's position. Returns whether it goes along still."""
         if not reader.observe(hashes):
             self._parted[recording.id] += 1
             self._compared = 0
             self._forget_positions()
             self.cease()
-        elif reader.is_at_end:
+            return False
+        if reader.is_at_end:
             self._reach_end(recording, reader)
-        elif self._follows:
+            return False
+        if self._follows:
             self._listener.advanced(self.key, reader.position)
+        return True
 
     def _reach_end(self, recording: Recording, reader: FollowedReader) -> None:
-        if reader.start <= max(_FIRST_READS, recording.reads // 50):
+        if self._repeats:
             self._whole = recording
+            self._doubtful.clear()
+            self._cease_to_repeat(recording, recording.index.count)
         self._parted[recording.id] = MAX_PARTED  # its last reads must not be recognised as such
         self._followed = None
         self._forget_positions()
@@ -245,3 +344,5 @@ class ReaderTrack:
         self._recognisers = {
             each.id: known.get(each.id, (each, Recogniser(each.index))) for each in found[:MAX_CANDIDATES]
         }
+        spacing = max((each.index.spacing for each, _ in self._recognisers.values()), default=1)
+        self._attentive = max(ATTENTIVE_READS, ATTENTIVE_ANCHORS * spacing)

@@ -2,25 +2,26 @@
 
     node reads ──batches──> recorder ──> a track for each bucket, rule and principal (jobs.recordings.reader_track)
 
-It sees batches, never within a hit. A read that is neither recorded nor followed costs a comparison.
+It sees batches, never within a hit, and hands them on as columns: nothing is done for each read in Python.
 Tracks are bounded, and end when nothing has been read for IDLE_AFTER seconds.
 """
 
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Final
 
-from forebay.core.events import ObjectRead
+from forebay.core.events import ObjectRead, ReaderKey, TrackedRead
 from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadBatch
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
-from forebay.jobs.recordings.reader_track import FollowListener, ReaderKey, ReaderTrack
-from forebay.policy.recognition import read_hash
+from forebay.jobs.recordings.reader_track import FollowListener, ReaderTrack
 from forebay.policy.rules import Rules
-from forebay.protocol.recordings.recording_page import RecordedRead
 
 MAX_TRACKS: Final = 64
 IDLE_AFTER: Final = 600.0
 """Seconds. A job pauses between epochs, to validate or to write a checkpoint, but hardly for so long."""
+_TRACKED: Final = itemgetter(ObjectRead._fields.index("tracked"))
+_READER: Final = itemgetter(TrackedRead._fields.index("reader"))
 MAX_PENDING: Final = 256
 """Batches that wait until the recordings of an earlier process are loaded."""
 
@@ -65,32 +66,30 @@ class Recorder:
         self._observe(batch)
 
     def _observe(self, batch: ReadBatch) -> None:
-        by_reader: dict[tuple[str, str, str], list[ObjectRead]] = {}
-        for read in batch.reads:
-            if read.track:
-                reader = read.name.bucket, read.track, read.principal
-                if reader in by_reader:
-                    by_reader[reader].append(read)
-                else:
-                    by_reader[reader] = [read]
         if batch.dropped:
             self._count("dropped", batch.dropped)
-        for reader, reads in by_reader.items():
-            self._add(ReaderKey(*reader), reads)
+        tracked = list(filter(None, map(_TRACKED, batch.reads)))
+        readers = list(map(_READER, tracked))
+        if not tracked:
+            return
+        if readers.count(readers[0]) == len(readers):  # as nearly always
+            self._add(readers[0], tracked)
+            return
+        by_reader: dict[ReaderKey, list[TrackedRead]] = {}
+        for read in tracked:
+            by_reader.setdefault(read.reader, []).append(read)
+        for reader, own in by_reader.items():
+            self._add(reader, own)
 
-    def _add(self, key: ReaderKey, reads: list[ObjectRead]) -> None:
+    def _add(self, key: ReaderKey, tracked: list[TrackedRead]) -> None:
         track = self._tracks.get(key)
         if track is None:
             if len(self._tracks) >= MAX_TRACKS:
                 self.end_idle(force=True)
             track = self._tracks[key] = ReaderTrack(key, self._catalogue, self._listener, self._clock)
-        decision = self._rules().decide(ObjectName(key.bucket, reads[0].name.key))
-        recorded, hashes = [], []
-        for name, (start, stop), size, *_ in reads:
-            length = stop - start
-            recorded.append(RecordedRead(name.key, start, length, length == size))
-            hashes.append(read_hash(name.key, start))
-        track.observe(recorded, hashes, records=decision.record, follows=decision.follow)
+        _, reads, hashes = zip(*tracked, strict=True)
+        decision = self._rules().decide(ObjectName(key.bucket, reads[0].key))
+        track.observe(reads, hashes, records=decision.record, follows=decision.follow)
         if decision.record:
             self._count("recorded", len(reads))
 
@@ -99,6 +98,13 @@ class Recorder:
         for key, track in self._tracks.items():
             if key.bucket == bucket:
                 track.cut()
+
+    def tend(self) -> None:
+        """Ends the tracks of readers that have stopped, and has what the others read written. Called every few
+        seconds: what is later is lost when the process is killed."""
+        self.end_idle()
+        for track in self._tracks.values():
+            track.save()
 
     def end_idle(self, *, force: bool = False) -> None:
         """Ends the tracks of readers that have stopped. `force`: that of the one that is idle longest, in any case."""

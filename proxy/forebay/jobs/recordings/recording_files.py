@@ -2,6 +2,7 @@
 
     <directory>/lock             flock'ed by the process that uses the directory
                 ID.recording     the reads (protocol.recordings.recording_file)
+                ID.tail          while it is made: u64 reads that the file above has; then a file with those behind them
                 ID.json          what else is known of it (jobs.recordings.recording), written when that changes
                 ID.anchors       u64 threshold, u64 reads, u32 count; then the hashes of the anchors, and their
                                  positions, u32 each (policy.recognition)
@@ -17,6 +18,7 @@ import re
 import struct
 import sys
 from array import array
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,10 +27,11 @@ from forebay.core.errors import MalformedRecording
 from forebay.jobs.recordings.recording import MIN_READS, Recording, recording_from
 from forebay.jobs.recordings.recording_filter import filter_recording
 from forebay.policy.recognition import AnchorIndex
-from forebay.protocol.recordings.recording_file import RecordingEncoder, RecordingHeader
+from forebay.protocol.recordings.recording_file import RecordingDecoder, RecordingEncoder, RecordingHeader
 from forebay.protocol.recordings.recording_page import RecordingPage
 
 _ANCHORS: Final = struct.Struct("<QQI")
+_BEHIND: Final = struct.Struct("<Q")
 _ID: Final = re.compile("[0-9a-f]{16}")
 _log = logging.getLogger(__name__)
 
@@ -71,7 +74,8 @@ class RecordingFiles:
                 found.append(recording)
         known = {recording.id for recording in found}
         for path in self._directory.iterdir():
-            if path.suffix in {".recording", ".anchors", ".new"} and path.stem not in known:
+            is_left = path.suffix in {".recording", ".anchors"} and path.stem not in known
+            if is_left or path.suffix in {".new", ".tail"}:
                 path.unlink(missing_ok=True)
         return found
 
@@ -87,12 +91,29 @@ class RecordingFiles:
         self._append(recording_id, chunk)
         return len(chunk)
 
+    def append_prefix(self, recording_id: str, source_id: str, reads: int) -> int:
+        """Appends the first reads of another recording. Returns their size in the file."""
+        size = 0
+        for page in RecordingDecoder(self.read(source_id)).pages():
+            size += self.append(recording_id, RecordingPage(page.reads[:reads], page.seconds))
+            reads -= len(page.reads)
+            if reads <= 0:
+                break
+        return size
+
+    def write_tail(self, recording: Recording, behind: int, pages: Sequence[RecordingPage]) -> None:
+        """Writes the reads behind the first `behind`, in place of those written before, for the case of a kill."""
+        encoder = RecordingEncoder()
+        pieces = [encoder.start(RecordingHeader(int(recording.began))), *map(encoder.page, pages), encoder.end()]
+        self._replace(self._directory / f"{recording.id}.tail", b"".join([_BEHIND.pack(behind), *pieces]))
+
     def end(self, recording: Recording) -> int:
         """Ends a recording, whose state and index are final. Returns the size of its end."""
         chunk = self._encoders.pop(recording.id).end()
         self._append(recording.id, chunk)
         self._write_anchors(recording)
         self.write_document(recording)
+        (self._directory / f"{recording.id}.tail").unlink(missing_ok=True)
         return len(chunk)
 
     def create(self, recording: Recording, content: bytes) -> None:
@@ -113,17 +134,38 @@ class RecordingFiles:
     def remove(self, recording_id: str) -> None:
         """Removes the files of a recording, those that there are."""
         self._encoders.pop(recording_id, None)
-        for suffix in (".json", ".anchors", ".recording"):
+        for suffix in (".json", ".anchors", ".recording", ".tail"):
             (self._directory / f"{recording_id}{suffix}").unlink(missing_ok=True)
 
     def _salvage(self, recording: Recording) -> None:
         found = run_to_completion(filter_recording(self.read(recording.id), salvage=True))
+        if (rest := self._read_tail(recording.id, found.reads)) is not None:
+            found = run_to_completion(filter_recording(_joined(found.content, rest)))
         if found.reads < MIN_READS:
             raise ValueError("it broke off at its beginning")
         recording.state, recording.index = "automatic", found.index
         recording.reads, recording.size, recording.file_size = found.reads, found.size, len(found.content)
         recording.ended = self._path(recording.id).stat().st_mtime
         self.create(recording, found.content)
+
+    def _read_tail(self, recording_id: str, reads: int) -> list[RecordingPage] | None:
+        """The reads behind the first `reads`; None: nothing is known of them."""
+        try:
+            content = (self._directory / f"{recording_id}.tail").read_bytes()
+            (behind,) = _BEHIND.unpack_from(content)
+            pages = list(RecordingDecoder(content[_BEHIND.size :]).pages())
+        except (OSError, struct.error, MalformedRecording):
+            return None
+        found = []
+        for page in pages:
+            known = max(0, reads - behind)
+            if behind > reads:  # a page is missing between
+                break
+            if page.reads[known:]:
+                found.append(RecordingPage(page.reads[known:], page.seconds))
+                reads = behind + len(page.reads)
+            behind += len(page.reads)
+        return found or None
 
     def _path(self, recording_id: str) -> Path:
         return self._directory / f"{recording_id}.recording"
@@ -161,3 +203,10 @@ class RecordingFiles:
             columns.byteswap()
         index.positions = dict(zip(columns[:count], columns[count:], strict=True))
         return index
+
+
+def _joined(content: bytes, rest: Sequence[RecordingPage]) -> bytes:
+    decoder, encoder = RecordingDecoder(content), RecordingEncoder()
+    pieces = [encoder.start(decoder.header)]
+    pieces += [encoder.page(page) for pages in (decoder.pages(), rest) for page in pages]
+    return b"".join([*pieces, encoder.end()])

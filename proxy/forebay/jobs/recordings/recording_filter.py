@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from forebay.core.cooperative import CooperativeWork
 from forebay.core.errors import MalformedRecording
+from forebay.core.events import RecordedRead
 from forebay.policy.recognition import AnchorIndex, read_hash
 from forebay.protocol.recordings.recording_file import RecordingDecoder, RecordingEncoder
-from forebay.protocol.recordings.recording_page import RecordedRead, RecordingPage
+from forebay.protocol.recordings.recording_page import RecordingPage
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,10 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from forebay.core.errors import MalformedRecording
+from forebay.core.events import RecordedRead
 from forebay.core.names import MAX_KEY_BYTES
 
 PAGE_READS: Final = 2048
@@ -34,16 +35,6 @@ MAX_OFFSET: Final = 1 << 62
 MAX_PAGE_BYTES: Final = _HEAD.size + PAGE_READS * (2 + MAX_KEY_BYTES + 2 + 8 + 8)
 
 
-class RecordedRead(NamedTuple):
-    """One read of a recording."""
-
-    key: str
-    start: int
-    length: int
-    """Bytes. Of a whole object: its size when it was read."""
-    is_whole: bool
-
-
 @dataclass(frozen=True, slots=True)
 class RecordingPage:
     """Reads in order. `seconds`: from the beginning of the recording to the first of them."""
@@ -54,16 +45,16 @@ class RecordingPage:
 
 def encode_page(page: RecordingPage) -> bytes:
     """Returns the bytes of a page of 1 to PAGE_READS reads."""
-    numbers: dict[str, int] = {}
-    of_read = array("H", [numbers.setdefault(key, len(numbers)) for key, *_ in page.reads])
-    keys = [key.encode() for key in numbers]
-    starts = [read.start for read in page.reads]
-    lengths = [read.length * 2 + read.is_whole for read in page.reads]
+    of_read, starts, sizes, whole = zip(*page.reads, strict=True)
+    keys = list(dict.fromkeys(of_read))
+    lengths = [size * 2 + is_whole for size, is_whole in zip(sizes, whole, strict=True)]
     columns = 0
-    parts = [_bytes("H", map(len, keys)), *keys]
-    if len(keys) < len(page.reads):
+    joined = "".join(keys)
+    parts = [_bytes("H", map(len, keys if joined.isascii() else map(str.encode, keys))), joined.encode()]
+    if len(keys) < len(of_read):
         columns |= _HAS_NUMBERS
-        parts.append(_bytes("H", of_read))
+        numbers = {key: number for number, key in enumerate(keys)}
+        parts.append(_bytes("H", map(numbers.__getitem__, of_read)))
     if any(starts):
         columns |= _HAS_STARTS
         parts.append(_bytes("Q", starts))

@@ -25,7 +25,6 @@ from typing import Final, NamedTuple, TypeAlias
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
-from forebay.core.events import ObjectRead
 from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.request_record import CacheStatus, new_request_id
 from forebay.metadata.resolver import Resolver
@@ -308,12 +307,13 @@ class FastLane:
             counts = self._metrics.hit_counts(prepared.operation, status, prepared.rule, cache, prepared.principal)
             prepared.counts[status, cache] = counts
         counts.add(length, ended - started)
+        plain = spec is WHOLE and cache == "hit-memory"
         if self._reads.is_open and length:
-            principal, rule = prepared.principal, prepared.rule
-            track = prepared.decision.track
-            self._reads.add(ObjectRead(prepared.name, span, prepared.size, principal, rule, cache, 1.0, track))
+            read = prepared.whole_read if plain else prepared.read_of(span, cache)
+            if read is None:
+                read = prepared.whole_read = prepared.read_of(span, cache)
+            self._reads.add(read)
         if self._access_log is not None:
-            plain = spec is WHOLE and cache == "hit-memory"
             fields = prepared.whole_log_fields if plain else prepared.log_fields(status, cache, length)
             self._access_log.write_hit(now, request_id, client.peer, fields, ended - started)
         if length <= MAX_JOINED_SIZE:

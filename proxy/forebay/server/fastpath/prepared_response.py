@@ -12,10 +12,12 @@ from typing import Final
 from multidict import CIMultiDict
 
 from forebay.core.byte_ranges import Span
+from forebay.core.events import ObjectRead
 from forebay.core.heads import Head, HeaderPairs
 from forebay.core.names import BlockId
 from forebay.core.request_record import CacheStatus
 from forebay.policy.freshness import freshness_lifetime
+from forebay.policy.recognition import tracked_read
 from forebay.policy.rules import Decision
 from forebay.protocol.conditions import ConditionResult, evaluate_conditions
 from forebay.protocol.oss.oss_request import condition_value
@@ -28,7 +30,7 @@ from forebay.storage.memory.memory_tier import head_texts
 
 _FIRST: Final = Span(0, 1)
 REQUEST_ID: Final = "x-amz-request-id"
-_OVERHEAD: Final = 2100
+_OVERHEAD: Final = 2550
 """Bytes of the objects of a prepared response, beside its texts."""
 NO_ENDS: Final = (b"", b"")
 """Of a request that is not signed."""
@@ -65,6 +67,7 @@ class PreparedResponse:
         "speaks_oss",
         "whole",
         "whole_log_fields",
+        "whole_read",
     )
 
     def __init__(
@@ -108,11 +111,18 @@ class PreparedResponse:
         )
         self.whole_log_fields = self.log_fields(200, "hit-memory", self.size if self.is_get else 0)
         """The access log's fields for all of the object from memory."""
+        self.whole_read: ObjectRead | None = None
+        """The event of such a hit, once somebody wants to know of it."""
 
     @property
     def cost(self) -> int:
         """Bytes that it takes. The texts of the head are in it once more."""
         return _OVERHEAD + head_texts(self.name, self.head)
+
+    def read_of(self, span: Span, cache: CacheStatus) -> ObjectRead:
+        """The event of a hit."""
+        tracked = tracked_read(self.decision.track, self.principal, self.name, span, self.size)
+        return ObjectRead(self.name, span, self.size, self.principal, self.rule, cache, 1.0, tracked)
 
     def log_fields(self, status: int, cache: CacheStatus, sent: int) -> str:
         """The access log's fields of a hit, except those that differ each time."""
