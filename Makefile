@@ -56,18 +56,15 @@ bench-training: $(VENV)/.dev clients-torch  ## epochs of a PyTorch DataLoader an
 	$(BIN)/python -m benchmarks training
 
 peers:  ## install what the benchmarks compare with, and wrk, the load generator: from Debian (needs root)
-	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light varnish wrk
+	@.ci/apt-install nginx-light varnish wrk
 
 .PHONY: browser
 browser:  ## install the browser that tests/security/test_browsers.py tries web pages in: from Debian (needs root)
-	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium
+	@.ci/apt-install chromium
 
 .PHONY: promtool
 promtool:  ## install promtool, with which tests/docs/test_alerts.py tries the alerts: from Debian (needs root)
-	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus
+	@.ci/apt-install prometheus
 
 .PHONY: soak
 soak: $(VENV)/.dev  ## many clients at once against a failing origin and a damaged cache; SECONDS=600, WORKERS=4, SEED=7, ORIGIN=oss
@@ -81,17 +78,22 @@ faults: $(VENV)/.dev  ## every fault of an origin under every operation, in ever
 clients: $(VENV)/.python  ## install the S3 and OSS clients that the tests try, pinned, into .clients/ (as root, s3fs-fuse from Debian too)
 	@PYTHONPATH=tests $(BIN)/python -m compat.installing
 
-clients-torch: $(VENV)/.python  ## the same, with those that need PyTorch, which is large
+clients-torch: clients  ## the same, with those that need PyTorch, which is large
 	@PYTHONPATH=tests $(BIN)/python -m compat.installing torch
 
 .PHONY: suites
 suites: $(VENV)/.dev  ## S3 suites of others, against an origin alone and through Forebay, into docs/suites.md; ONLY="mc boto2" for some
 	@PYTHONPATH=tests $(BIN)/python -m suites $(ONLY)
 
+.PHONY: long
+long: $(VENV)/.dev  ## the tests that `make test` leaves out, and more cases of the properties: a quarter of an hour on two cores
+	$(BIN)/python -m pytest -m long --numprocesses auto --maxprocesses 4 --dist worksteal
+	FOREBAY_SECURITY_SCALE=10 $(BIN)/python -m pytest --timeout 3600 --numprocesses auto --maxprocesses 4 tests/properties
+
 # The generated tests of tests/security, with more cases than `make test` makes.
 .PHONY: forgery fuzz fuzz-guided exhaustion slow-readers
 forgery: $(VENV)/.dev  ## a quarter of a million changes to signed requests, none of which may be let in
-	FOREBAY_SECURITY_SCALE=40 $(BIN)/python -m pytest --timeout 3600 tests/security/test_forgery.py tests/security/test_form_forgery.py
+	FOREBAY_SECURITY_SCALE=40 $(BIN)/python -m pytest --timeout 3600 tests/security/test_forgery.py tests/security/test_form_forgery.py tests/security/test_authentication_matrix.py
 
 fuzz: $(VENV)/.dev  ## over 200,000 made-up requests, parser by parser and through a whole Forebay
 	FOREBAY_SECURITY_SCALE=25 $(BIN)/python -m pytest --timeout 3600 $(wildcard tests/security/test_fuzz_*.py)

@@ -13,7 +13,7 @@ from harness.swift import SwiftOrigin, running_swift
 from security.scale import SCALE
 
 # `make test` makes the same cases each time, so that its verdict is of the change that was made and of nothing else.
-# New ones are made by the larger runs (`make fuzz`, `make forgery`).
+# New ones are made by the larger runs (`make fuzz`, `make forgery`, `make long`).
 settings.register_profile("forebay", derandomize=SCALE == 1, deadline=None)  # a busy machine is no error
 settings.load_profile("forebay")
 

@@ -108,6 +108,7 @@ def test_warm(bench: BenchContext) -> None:
     assert [row[0] for row in figures(log)] == ["to a file", "off"]
 
 
+@pytest.mark.long
 def test_a_peer_that_is_not_installed_is_left_out_and_that_is_said(tmp_path: Path) -> None:
     hits, *_ = warm.run(BenchContext(TINY, tmp_path, None, None, None))
     assert {row[2] for row in figures(hits)} == {"Forebay"}
@@ -122,11 +123,13 @@ def test_ssd(bench: BenchContext) -> None:
     assert [row[0] for row in figures(cold)] == ["Forebay", "Forebay", "a bare server", "a bare server"]
 
 
+@pytest.mark.long
 def test_ranges(bench: BenchContext) -> None:
     [section] = ranges.run(bench)
     assert [row[2] for row in figures(section)] == servers(bench) * 2
 
 
+@pytest.mark.long
 def test_scale(bench: BenchContext) -> None:
     filling, million = scale.run(bench)
     assert [row[1] for row in figures(filling)] == ["straight", "misses", "plain file"] * 2
@@ -147,11 +150,13 @@ def test_cold(bench: BenchContext) -> None:
     assert [row[0].partition(",")[0] for row in figures(large)] == ["direct", "direct", "through Forebay"]
 
 
+@pytest.mark.long
 def test_stampede(bench: BenchContext) -> None:
     [section] = stampede.run(bench)
     assert [(row[0], row[3]) for row in figures(section)] == [("1", "**1.000**"), ("2", "**1.000**")]
 
 
+@pytest.mark.long
 def test_workers(bench: BenchContext) -> None:
     [section] = workers.run(bench)
     assert [row[0] for row in figures(section)] == ["4 KiB", "100,000 B"]
@@ -162,6 +167,7 @@ def test_restart(bench: BenchContext) -> None:
     assert [row[4] for row in figures(section)] == ["hit-ssd", "miss"]
 
 
+@pytest.mark.long
 def test_neighbours(bench: BenchContext) -> None:
     [beside] = neighbours.run(bench)
     assert [row[0] for row in figures(beside)] == ["nobody", *noisy_clients.KINDS]
@@ -239,6 +245,7 @@ def test_numbers_as_people_read_them() -> None:
     assert [percentile(range(100), share) for share in (0.0, 0.5, 0.99, 1.0)] == [0, 50, 99, 99]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed: make peers")
 def test_wrk(tmp_path: Path) -> None:
     quickest = BenchContext(TINY, tmp_path, None, None, shutil.which("wrk"))

@@ -66,13 +66,11 @@ def _debian(client: Client) -> None:
         return
     if shutil.which("apt-get") is None or os.geteuid() != 0:
         raise ClientUnavailable(f"needs root and apt-get: apt-get install {' '.join(client.packages)}")
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    _run(["apt-get", "update", "-qq"], environment)
-    _run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *client.packages], environment)
+    _run([str(HOME.parent / ".ci" / "apt-install"), *client.packages])
 
 
-def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 # from the table
+def _run(command: list[str]) -> None:
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 # from the table
     if ran.returncode:
         told = (ran.stderr.strip() or ran.stdout.strip()).splitlines()
         raise ClientUnavailable(f"{command[0]} failed: {told[-1] if told else ran.returncode}")

@@ -39,6 +39,7 @@ from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
 from harness.memory_exchange import MemoryReply, handle_request
 from harness.oss_origin import OssOrigin
+from security.scale import SCALE
 
 BLOCK = 64 * 1024
 KEYS = ("always/a", "minute/a", "minute/b", "immutable/a", "warmed/a")
@@ -342,7 +343,7 @@ async def run_sequence(origin: FakeOrigin, bucket: str, memory: str, steps: list
             origin.log.reset()
 
 
-@pytest.mark.parametrize(("kind", "examples"), [(FakeOrigin, 1000), (OssOrigin, 60)], ids=["S3", "OSS"])
+@pytest.mark.parametrize(("kind", "examples"), [(FakeOrigin, 250), (OssOrigin, 30)], ids=["S3", "OSS"])
 def test_sequences_follow_the_reference_model(kind: type[FakeOrigin], examples: int) -> None:
     counter = iter(range(1 << 30))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -350,7 +351,7 @@ def test_sequences_follow_the_reference_model(kind: type[FakeOrigin], examples: 
         runner.run(origin.__aenter__())
 
         @settings(
-            max_examples=examples,
+            max_examples=examples * SCALE,
             deadline=None,
             database=None,
             suppress_health_check=list(HealthCheck),

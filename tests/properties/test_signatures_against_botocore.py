@@ -25,6 +25,7 @@ from forebay.protocol.signatures.sigv4 import SignedV4, verify_v4
 from forebay.protocol.signatures.sigv4_claim import ClaimV4, read_claim
 from forebay.protocol.signatures.sigv4_signing import encode_key, encode_query, sign_request
 from forebay.protocol.target import parse_target
+from security.scale import SCALE
 
 SECRET = SecretKey("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 HOST = "localhost:9000"
@@ -98,7 +99,7 @@ def proved(request: Request, secret: SecretKey) -> SignedV4:
     return verify_v4(claim, request.method, target, request.headers, secret, request.now)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100 * SCALE, deadline=None)
 @given(st.sampled_from(["header", "query"]), methods, keys, queries, headers, secrets, regions)
 def test_requests_signed_by_botocore_are_accepted(  # what hypothesis draws
     form: str,
@@ -133,7 +134,7 @@ def canonical(request: Request) -> object:
     return request.method, target.bucket, target.key, sorted(target.query), covered
 
 
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=500 * SCALE, deadline=None)
 @given(st.sampled_from(["header", "query"]), st.data())
 def test_signed_request_with_one_change_is_refused(form: str, data: st.DataObject) -> None:
     more = {"Range": "bytes=0-99", "x-amz-meta-a": "b", "User-Agent": "x"}
@@ -178,7 +179,7 @@ def changed_text(text: str, data: st.DataObject) -> str:
     return text[:at] + other + text[at + (how != "insert") :]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100 * SCALE, deadline=None)
 @given(methods, keys, queries, headers, secrets, regions)
 def test_our_signature_equals_botocores(  # what hypothesis draws
     method: str, key: str, query: list[tuple[str, str]], more: dict[str, str], secret: SecretKey, region: str

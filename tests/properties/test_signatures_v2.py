@@ -21,6 +21,7 @@ from forebay.protocol.signatures.sigv2 import SignedV2, is_hoisted_header, verif
 from forebay.protocol.signatures.sigv2_claim import ClaimV2
 from forebay.protocol.signatures.sigv4_claim import read_claim
 from forebay.protocol.target import parse_query, parse_target
+from security.scale import SCALE
 
 HOST = "localhost:9000"
 SECRET = SecretKey("AK", "secret")
@@ -93,7 +94,7 @@ def proved(method: str, raw: str, sent: CIMultiDict[str], secret: SecretKey, now
     return verify_v2(claim, method, target, sent, secret, now)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100 * SCALE, deadline=None)
 @given(st.sampled_from(["header", "query"]), methods, keys, queries, headers, secrets)
 def test_requests_signed_by_botocore_are_accepted(
     form: str, method: str, key: str, query: dict[str, str], more: dict[str, str], secret: SecretKey
@@ -134,7 +135,7 @@ def meaning(method: str, raw: str, sent: CIMultiDict[str]) -> object:
     return method, target.bucket, target.key, query, sorted(covered)
 
 
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=500 * SCALE, deadline=None)
 @given(st.sampled_from(["header", "query"]), st.data())
 def test_signed_request_with_one_change_is_refused(form: str, data: st.DataObject) -> None:
     query = {"versionId": "a b", "response-content-type": "x/y", "prefix": "p"}

@@ -62,8 +62,7 @@ async def origin() -> AsyncIterator[FakeOrigin]:
         yield origin
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+@pytest.mark.parametrize(("workers", "ending"), [(1, signal.SIGTERM), (2, signal.SIGKILL)], ids=["stopped", "killed"])
 async def test_a_followed_job_goes_on_after_a_restart(
     origin: FakeOrigin, tmp_path: Path, workers: int, ending: signal.Signals
 ) -> None:

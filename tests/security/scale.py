@@ -1,4 +1,4 @@
-"""How much the generated tests do: little in `make test`, more by `make forgery` and `make fuzz`.
+"""How much the generated tests do: little in `make test`, more by `make forgery`, `make fuzz` and `make long`.
 
 FOREBAY_SECURITY_SCALE      multiplies the cases of every generated test; 1 unless it is set
 FOREBAY_IDLE_CONNECTIONS    connections that are held open at once; 2000 unless it is set

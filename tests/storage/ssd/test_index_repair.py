@@ -66,7 +66,7 @@ def assert_served(report: dict[str, Any], kind: str) -> None:
     assert report["found"] >= least, report
 
 
-@pytest.mark.parametrize("part", range(6))
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.long) for part in range(1, 6))])
 def test_no_damage_ends_the_process_or_loses_a_block(whole: Path, workspace: Path, part: int) -> None:
     size = 5 * len(KINDS)
     reports = serve_in_processes(whole, workspace, range(part * size, (part + 1) * size))
