@@ -4,6 +4,8 @@ A few keys are requested one by one (a listing of the key as its own prefix begi
 begin right before them. So what a listing shows of a written object (its time, its ETag, its owner) is what the
 origin's own listing shows of it.
 
+A key of which a write is pending is known from the journal (namespace.pending_entries).
+
 An answer is kept in the overlay unless a fence was raised since its request, or a write of the key is in doubt: the
 origin may still carry that out.
 """
@@ -15,6 +17,7 @@ from typing import Final
 from forebay.core.errors import OriginBroken
 from forebay.core.fences import Fences, InDoubtWrites, Tick
 from forebay.core.names import ObjectName
+from forebay.namespace.pending_entries import NOTHING_PENDING, PendingEntries
 from forebay.namespace.snapshot import Snapshot
 from forebay.namespace.snapshot_walk import PageSource
 from forebay.namespace.write_overlay import KnownEntry
@@ -29,16 +32,26 @@ _MAX_REQUESTS: Final = 64
 class KnownKeys:
     """What is known of the overlay of one snapshot, while one page is built. Implements merged_block.KnownFacts."""
 
-    def __init__(self, snapshot: Snapshot, is_in_doubt: Callable[[ObjectName], bool]) -> None:
+    def __init__(
+        self, snapshot: Snapshot, is_in_doubt: Callable[[ObjectName], bool], pending: PendingEntries = NOTHING_PENDING
+    ) -> None:
         self._snapshot = snapshot
+        self._pending = pending
         self._is_in_doubt = is_in_doubt
         self._learnt: dict[str, str | None] = {}
 
     def __contains__(self, key: str) -> bool:
-        return key in self._learnt or self._known(key) is not None
+        return (
+            ObjectName(self._snapshot.bucket, key) in self._pending
+            or key in self._learnt
+            or self._known(key) is not None
+        )
 
     def facts(self, key: str) -> str | None:
         """The entry of a key that is known; None: there is no object."""
+        name = ObjectName(self._snapshot.bucket, key)
+        if name in self._pending:
+            return self._pending.facts(name, self._snapshot.form.owners)
         if key in self._learnt:
             return self._learnt[key]
         known = self._known(key)
@@ -57,16 +70,22 @@ class EntryLookup:
     """See the module. `clock`: seconds since the epoch."""
 
     def __init__(
-        self, pages: PageSource, fences: Fences, in_doubt_writes: InDoubtWrites, clock: Callable[[], float]
+        self,
+        pages: PageSource,
+        fences: Fences,
+        in_doubt_writes: InDoubtWrites,
+        clock: Callable[[], float],
+        pending: PendingEntries = NOTHING_PENDING,
     ) -> None:
         self._pages = pages
         self._fences = fences
         self._in_doubt_writes = in_doubt_writes
         self._clock = clock
+        self._pending = pending
 
     def known_keys(self, snapshot: Snapshot) -> KnownKeys:
         """What is known of a snapshot's overlay, for one page."""
-        return KnownKeys(snapshot, lambda name: self._in_doubt_writes.covers(name, self._clock()))
+        return KnownKeys(snapshot, lambda name: self._in_doubt_writes.covers(name, self._clock()), self._pending)
 
     async def learn(self, snapshot: Snapshot, keys: Sequence[str], known: KnownKeys) -> None:
         """Requests `keys`, which are in order, and adds them to `known`. Raises OriginError, Throttled, S3Error."""

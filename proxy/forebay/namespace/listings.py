@@ -30,9 +30,11 @@ from forebay.core.request_record import CacheStatus
 from forebay.core.requester import requester
 from forebay.core.task_registry import TaskRegistry
 from forebay.namespace.entry_lookup import EntryLookup
+from forebay.namespace.listing_answer import ListingAnswer
 from forebay.namespace.namespaces import Namespace, Namespaces, NamespaceState
 from forebay.namespace.origin_pages import OriginPages
 from forebay.namespace.page_builder import UnknownKeys, build_page
+from forebay.namespace.pending_entries import NOTHING_PENDING, PendingEntries
 from forebay.namespace.snapshot import Snapshot, Unlisted
 from forebay.namespace.snapshot_file import SnapshotFile
 from forebay.namespace.snapshot_walk import SnapshotWalk
@@ -51,13 +53,6 @@ RETRY_PAUSE: Final = 30.0
 """Seconds after a failed walk in which the origin answers."""
 _ATTEMPTS: Final = 4
 """How often a page is built anew, because written keys had to be looked up."""
-
-
-class ListingAnswer(NamedTuple):
-    """A page, and whether the origin had to be asked for it."""
-
-    document: bytes
-    source: CacheStatus
 
 
 class ListedEntry(NamedTuple):
@@ -83,6 +78,7 @@ class Listings:
         directory: Path | None,
         capacity: int,
         wait: float = WAIT,
+        pending: PendingEntries = NOTHING_PENDING,
     ) -> None:
         """`scopes`: by the rules in force. `directory`: of the snapshots' files, None for the system's temporary one;
         `capacity`: their bytes. `wait`: see WAIT."""
@@ -95,7 +91,8 @@ class Listings:
         self._scopes = scopes
         self._directory = Path(tempfile.gettempdir()) if directory is None else directory
         self._wait = wait
-        self._lookup = EntryLookup(pages, fences, in_doubt_writes, clock)
+        self._pending = pending
+        self._lookup = EntryLookup(pages, fences, in_doubt_writes, clock, self._pending)
         self._namespaces = Namespaces(capacity)
         self.on_snapshot: Callable[[Snapshot, Snapshot], object] = lambda _old, _new: None
         """Called with the old and the new snapshot of a namespace, when that is complete."""
@@ -200,6 +197,8 @@ class Listings:
             self._failed(namespace, error)
             return None
         snapshot = Snapshot(namespace.bucket, namespace.prefix, file, namespace.form, now, self._fences.now())
+        for key in self._pending.state(namespace.bucket, namespace.prefix):
+            snapshot.overlay.mark(key)
         walk = namespace.walk = SnapshotWalk(snapshot, self._pages)
         self._tasks.spawn(self._run(namespace, walk), f"list {namespace.bucket}/{namespace.prefix}")
         return walk

@@ -29,23 +29,33 @@ class OriginPages:
         return self._origins.of(bucket).dialect.speaks_oss
 
     async def fetch(
-        self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int, is_awaited: bool = True
+        self,
+        bucket: str,
+        prefix: str,
+        after: str,
+        form: ListingForm,
+        *,
+        limit: int,
+        is_awaited: bool = True,
+        delimiter: str = "",
     ) -> ListedEntries:
         """The entries of `bucket` under `prefix` behind `after`, at most `limit`. `form` learns from the page.
-        `is_awaited`: a client waits for it.
+        `is_awaited`: a client waits for it. `delimiter`: ends common prefixes; empty: there are none.
 
         Raises OriginError: also where the origin refuses, or its page is not one that can be kept. Throttled, S3Error.
         """
         if is_awaited:
-            return await self._fetch(bucket, prefix, after, form, limit)
+            return await self._fetch(bucket, prefix, after, form, limit, delimiter)
         turns, group = self._origins.background(bucket), f"listing of {bucket}/{prefix}"
         await turns.acquire(group)
         try:
-            return await self._fetch(bucket, prefix, after, form, limit)
+            return await self._fetch(bucket, prefix, after, form, limit, delimiter)
         finally:
             turns.release(group)
 
-    async def _fetch(self, bucket: str, prefix: str, after: str, form: ListingForm, limit: int) -> ListedEntries:
+    async def _fetch(
+        self, bucket: str, prefix: str, after: str, form: ListingForm, limit: int, delimiter: str
+    ) -> ListedEntries:
         query = [
             ("list-type", "2"),
             ("prefix", prefix),
@@ -53,6 +63,8 @@ class OriginPages:
             ("encoding-type", "url"),
             ("fetch-owner", "true"),
         ]
+        if delimiter:
+            query.append(("delimiter", delimiter))
         if after:
             query.append(("start-after", after))
         request = OriginRequest("GET", bucket, query=tuple(query), operation=OPERATION)
@@ -69,6 +81,6 @@ class OriginPages:
         if response.status != 200:
             raise OriginBroken(f"listing refused: {embedded_error(body) or response.status}")
         try:
-            return read_page(body, form)
+            return read_page(body, form, is_rolled=bool(delimiter))
         except MalformedXml as refused:
             raise OriginBroken(f"listing: {refused}") from refused

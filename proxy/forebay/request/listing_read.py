@@ -1,7 +1,9 @@
 """Listings that are answered here: a page from a snapshot of the namespace, where the rules and the origin allow it.
 
     ListObjects, ListObjectsV2 ──> query ──> the origin's permission ──> page (namespace.namespace_owners) ──> reply
-                                     └─────────────┴──────────────────────┴─ none: forwarded, as every other listing
+                                     │             └──────────────────────┴─ none, but writes are pending: a page of the
+                                     │                             origin's with them (namespace.pending_pages)
+                                     └─ none: forwarded, as every other listing
 
 The Admission has proven that the grants cover the prefix. A principal with its own origin credential is allowed a
 listing by the origin as well: one request of its own, with the parameters that a policy of the origin could depend on
@@ -15,14 +17,16 @@ from forebay.core.fences import Fences
 from forebay.core.names import ObjectName
 from forebay.core.request_record import RequestRecord
 from forebay.metadata.permissions import Permissions
+from forebay.namespace.listing_answer import ListingAnswer
 from forebay.namespace.namespace_owners import NodeListings
+from forebay.namespace.pending_pages import PendingPages
 from forebay.origin.origin_identity import OriginIdentity, request_credential
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origins import Origins
 from forebay.policy.freshness import requests_revalidation
 from forebay.protocol.exchange import Reply, Request
 from forebay.protocol.forwarded_headers import forwarded_query
-from forebay.protocol.listing_query import parse_listing, without_own_token
+from forebay.protocol.listing_query import ListingQuery, parse_listing, without_own_token
 from forebay.protocol.target import Target
 from forebay.request.admission import Admission
 
@@ -40,12 +44,15 @@ class ListingReader:
         permissions: Permissions,
         fences: Fences,
         clock: Callable[[], float],
+        pending_pages: PendingPages | None = None,
     ) -> None:
+        """`pending_pages` None: no journal is configured."""
         self._listings = listings
         self._origins = origins
         self.permissions = permissions
         self._fences = fences
         self._clock = clock
+        self._pending_pages = pending_pages
 
     async def answer(self, admission: Admission, request: Request, reply: Reply, record: RequestRecord) -> bool:
         """Answers the request, if it is a listing that is answered here. Returns whether it was. Raises OriginError,
@@ -54,14 +61,7 @@ class ListingReader:
         if version is None or request.method != "GET" or request.has_body:
             return False
         query = parse_listing(admission.target, admission.headers, version)
-        if query is None or self._listings.local.scope(query.bucket, query.prefix) is None:
-            return False
-        if requests_revalidation(admission.headers):
-            return False
-        identity = admission.identity
-        if identity is not None and not await self._is_permitted(identity, admission.target):
-            return False
-        page = await self._listings.answer(query)
+        page = await self._page(query, admission) if query is not None else None
         if page is None:
             return False
         record.cache, record.step = page.source, "reply"
@@ -76,6 +76,19 @@ class ListingReader:
         record.count_sent("ssd", len(document))
         await reply.finish()
         return True
+
+    async def _page(self, query: ListingQuery, admission: Admission) -> ListingAnswer | None:
+        identity, page = admission.identity, None
+        is_listed = self._listings.local.scope(query.bucket, query.prefix) is not None
+        if (
+            is_listed
+            and not requests_revalidation(admission.headers)
+            and (identity is None or await self._is_permitted(identity, admission.target))
+        ):
+            page = await self._listings.answer(query)
+        if page is None and identity is None and self._pending_pages is not None:
+            page = await self._pending_pages.answer(query)
+        return page
 
     async def _is_permitted(self, identity: OriginIdentity, target: Target) -> bool:
         """Whether the origin allows this listing to `identity`."""

@@ -60,6 +60,8 @@ from forebay.metadata.staged_objects import StagedObjects
 from forebay.namespace.listings import Listings
 from forebay.namespace.namespace_owners import NodeListings
 from forebay.namespace.origin_pages import OriginPages
+from forebay.namespace.pending_entries import PendingEntries
+from forebay.namespace.pending_pages import PendingPages
 from forebay.origin.origins import Origins
 from forebay.peers.node_reads import NodeReads
 from forebay.peers.owners import Peers
@@ -245,8 +247,9 @@ def compose(
     checksums = ObjectChecksums(origins, heads, lookups)
     staged = StagedObjects(origins, tiers, heads, tasks, peers)
     cors = BucketCors(origins, tasks)
+    pages, pending_entries = OriginPages(origins), PendingEntries(pending)
     listings = Listings(
-        OriginPages(origins),
+        pages,
         fences,
         in_doubt_writes,
         tasks,
@@ -255,6 +258,7 @@ def compose(
         lambda: gateway.policy.rules.listings,
         _snapshot_directory(settings),
         settings.limits.listings,
+        pending=pending_entries,
     )
     node_listings = NodeListings(listings, peers)
     invalidator = Invalidator(
@@ -307,7 +311,8 @@ def compose(
     forwarded_reads = ForwardedReads(origins, front)
     spooler = length_spooler if STRICT_CHUNKS else None
     listing_permissions = Permissions(settings.auth.authorization_ttl, fences)
-    listing_reader = ListingReader(node_listings, origins, listing_permissions, fences, clock)
+    pending_pages = PendingPages(pages, pending_entries) if pending is not None else None
+    listing_reader = ListingReader(node_listings, origins, listing_permissions, fences, clock, pending_pages)
     resources = ResourceRouter({}, ResourceUploads(uploads, spool), spooler)
     gateway = Gateway(
         policy, reader, forwarded_reads, writer, front, resources, spooler, cors, listing_reader, write_back

@@ -16,6 +16,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
 
 import operator
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from urllib.parse import quote, quote_plus, unquote_plus
@@ -25,6 +26,8 @@ from forebay.protocol.xml.xml_tree import read_tree
 
 MAX_PAGE_BYTES: Final = 16 << 20
 """A thousand keys of a thousand characters, however escaped."""
+_ROLLED_ELEMENTS: Final = 4000
+"""A thousand common prefixes, and the fields of a page."""
 MAX_OWNERS: Final = 64
 """Different owners of the objects of one namespace."""
 
@@ -105,6 +108,8 @@ class ListedEntries(NamedTuple):
     is_truncated: bool
     max_keys: str
     """As the origin repeats it."""
+    prefixes: Sequence[str] = ()
+    """The common prefixes."""
 
 
 class EntryFacts(NamedTuple):
@@ -130,9 +135,9 @@ def split_owner(facts: str) -> tuple[str, int | None]:
     return before + behind, int(number)
 
 
-def read_page(body: bytes, form: ListingForm) -> ListedEntries:
-    """The entries of a ListObjectsV2 document, which was requested with `encoding-type=url`. Raises MalformedXml for
-    what is better left to the origin."""
+def read_page(body: bytes, form: ListingForm, *, is_rolled: bool = False) -> ListedEntries:
+    """The entries of a ListObjectsV2 document, which was requested with `encoding-type=url`, and with a delimiter if it
+    `is_rolled`. Raises MalformedXml for what is better left to the origin."""
     if len(body) > MAX_PAGE_BYTES:
         raise MalformedXml("it is too large")
     try:
@@ -153,16 +158,23 @@ def read_page(body: bytes, form: ListingForm) -> ListedEntries:
         keys.append(found[1])
         facts.append(_with_mark(found[2], form))
         rest.append(tail)
-    root = read_tree("".join(rest).encode(), max_size=MAX_PAGE_BYTES, max_elements=1000)
-    if root.name != "ListBucketResult" or root.find("CommonPrefixes") is not None:
+    root = read_tree(
+        "".join(rest).encode(), max_size=MAX_PAGE_BYTES, max_elements=_ROLLED_ELEMENTS if is_rolled else 1000
+    )
+    if root.name != "ListBucketResult" or (root.find("CommonPrefixes") is not None and not is_rolled):
         raise MalformedXml("it is no listing without a delimiter")
-    keys = _decoded(keys, form.encoding, is_encoded=root.text_at("EncodingType") == "url")
-    if not all(map(operator.lt, keys, keys[1:])):
-        raise MalformedXml("its keys are not in order")
+    is_encoded = root.text_at("EncodingType") == "url"
+    keys = _decoded(keys, form.encoding, is_encoded=is_encoded)
+    prefixes = [each.text_at("Prefix") for each in root.all("CommonPrefixes")]
+    if is_encoded:
+        prefixes = _decoded(prefixes, form.encoding, is_encoded=True)
+    for names in (keys, prefixes):
+        if not all(map(operator.lt, names, names[1:])):
+            raise MalformedXml("its keys are not in order")
     truncated = root.text_at("IsTruncated").strip().lower()
-    if truncated not in {"true", "false"} or (truncated == "true" and not keys):
+    if truncated not in {"true", "false"} or (truncated == "true" and not keys and not prefixes):
         raise MalformedXml("it does not say how it goes on")
-    return ListedEntries(keys, facts, truncated == "true", root.text_at("MaxKeys"))
+    return ListedEntries(keys, facts, truncated == "true", root.text_at("MaxKeys"), prefixes)
 
 
 def entry_facts(facts: str) -> EntryFacts | None:

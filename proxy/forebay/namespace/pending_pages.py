@@ -1,0 +1,138 @@
+"""Pages of the origin with the pending writes laid over them: for listings that no snapshot answers.
+
+    origin's page    a   b/   c        up to c, and more behind
+    pending          a:-   b/9   bb   d
+    page             b/   bb   c       d is behind the page; a is deleted; b/ is there already
+
+A page accounts for all names up to its last one, or for all that are left. A common prefix of the origin's page goes
+if every key below it is deleted, which takes a look at them. The origin is asked with the client's prefix and
+delimiter, behind a name (`start-after`): so a listing goes on here with a token of Forebay's own, or at the origin,
+once nothing is pending any more.
+
+What is pending is read before the origin is asked and afterwards: what was settled in between may be missing in the
+origin's page, and what was accepted in between is in neither.
+"""
+
+from typing import Final
+
+from forebay.core.errors import OriginBroken, S3Error
+from forebay.namespace.listing_answer import ListingAnswer
+from forebay.namespace.origin_pages import OriginPages
+from forebay.namespace.pending_entries import PendingEntries, PendingState, entry_of
+from forebay.protocol.listing_query import LAST_CHARACTER, MAX_KEYS, ListingQuery
+from forebay.protocol.xml.entry_rows import EntryRows, EntryRun
+from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
+from forebay.protocol.xml.listing_document import PageEntries, PageForm, is_writable, listing_document
+
+_MAX_REQUESTS: Final = 64
+"""For one page of a client: more are needed where most of the objects are deleted."""
+
+
+class PendingPages:
+    """Builds pages. Keeps no state."""
+
+    def __init__(self, pages: OriginPages, entries: PendingEntries) -> None:
+        self._pages = pages
+        self._entries = entries
+
+    async def answer(self, query: ListingQuery) -> ListingAnswer | None:
+        """Returns the page; None: nothing is pending under the prefix, or only the origin can answer. Raises
+        OriginError, Throttled."""
+        limit = query.limit(MAX_KEYS)
+        if not limit or limit < (query.max_keys or 0) or not self._entries.state(query.bucket, query.prefix):
+            return None
+        form = ListingForm()
+        try:
+            entries = await self._entries_of(query, limit, form)
+        except (OriginBroken, S3Error):
+            return None  # the origin's own answer says why
+        if entries is None or not is_writable(query, entries):
+            return None
+        return ListingAnswer(
+            listing_document(query, entries, PageForm(form.encoding, form.owners, None, MAX_KEYS)), "miss"
+        )
+
+    async def _entries_of(self, query: ListingQuery, limit: int, form: ListingForm) -> PageEntries | None:
+        names: dict[str, str | None] = {}  # the facts of keys; None: a common prefix
+        after = _bound(query.start.name, is_prefix=query.start.kind == "prefix")
+        for _ in range(_MAX_REQUESTS):
+            state = self._entries.state(query.bucket, query.prefix)
+            wanted = min(MAX_KEYS, limit + 1 + sum(head is None for head in state.values()))
+            page = await self._pages.fetch(
+                query.bucket, query.prefix, after, form, limit=wanted, delimiter=query.delimiter
+            )
+            state |= self._entries.state(query.bucket, query.prefix)
+            last = _last_bound(page)
+            names |= await self._merged(query, page, _within(state, after, last), form)
+            if len(names) > limit or last is None:
+                return _page_of(names, limit, form)
+            after = last
+        return None
+
+    async def _merged(
+        self, query: ListingQuery, page: ListedEntries, state: PendingState, form: ListingForm
+    ) -> dict[str, str | None]:
+        names: dict[str, str | None] = dict(zip(page.keys, page.facts, strict=True))
+        storage_class = "Standard" if self._pages.speaks_oss(query.bucket) else "STANDARD"
+        prefixes = set(page.prefixes)
+        deleted: dict[str, set[str]] = {}
+        for key, head in state.items():
+            rolled = _rolled(key, query)
+            if rolled is None:
+                names.pop(key, None)
+                if head is not None:
+                    names[key] = entry_of(head, form.owners, storage_class)
+            elif head is not None:
+                prefixes.add(rolled)
+                names[rolled] = None
+            else:
+                deleted.setdefault(rolled, set()).add(key)
+        for prefix in prefixes:
+            is_certain = prefix in names or prefix not in deleted
+            if is_certain or await self._has_others(query.bucket, prefix, deleted[prefix], form):
+                names[prefix] = None
+        return names
+
+    async def _has_others(self, bucket: str, prefix: str, deleted: set[str], form: ListingForm) -> bool:
+        """Returns whether the origin has a key under a prefix that is none of these."""
+        after = ""
+        for _ in range(_MAX_REQUESTS):
+            page = await self._pages.fetch(bucket, prefix, after, form, limit=min(MAX_KEYS, len(deleted) + 1))
+            if not deleted.issuperset(page.keys):
+                return True
+            if not page.is_truncated:
+                return False
+            after = page.keys[-1]
+        return True
+
+
+def _page_of(names: dict[str, str | None], limit: int, form: ListingForm) -> PageEntries:
+    shown = sorted(names)[:limit]
+    listed = [(name, facts) for name in shown if (facts := names[name]) is not None]
+    rows = EntryRows.written([key for key, _ in listed], [facts for _, facts in listed], form.encoding)
+    prefixes = [name for name in shown if names[name] is None]
+    return PageEntries([EntryRun(rows, 0, len(listed))] if listed else [], prefixes, len(names) > limit)
+
+
+def _rolled(key: str, query: ListingQuery) -> str | None:
+    """The common prefix that a key is part of; None: it is listed itself."""
+    found = key.find(query.delimiter, len(query.prefix)) if query.delimiter else -1
+    return key[: found + len(query.delimiter)] if found >= 0 else None
+
+
+def _bound(name: str, *, is_prefix: bool) -> str:
+    """What a listing goes on behind, after a name."""
+    return name + LAST_CHARACTER if is_prefix else name
+
+
+def _last_bound(page: ListedEntries) -> str | None:
+    """What the next page goes on behind; None: there is none."""
+    if not page.is_truncated:
+        return None
+    key, prefix = (names[-1] if names else "" for names in (page.keys, page.prefixes))
+    return _bound(max(key, prefix), is_prefix=prefix > key)
+
+
+def _within(state: PendingState, after: str, last: str | None) -> PendingState:
+    """Those of the keys that a page accounts for."""
+    return {key: head for key, head in state.items() if key > after and (last is None or key <= last)}
