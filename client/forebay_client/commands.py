@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from forebay_client import __version__
+from forebay_client import __version__, writes_command
 from forebay_client.admin_client import AdminClient, AdminError, api_path
 from forebay_client.advise_command import run_advise
 from forebay_client.argument_types import interval, location, positive
@@ -223,6 +223,15 @@ def _reload(admin: AdminClient, context: CommandContext, args: argparse.Namespac
     return 0
 
 
+def _writes(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    if (problem := writes_command.problem_with(args)) is not None:
+        raise UsageError(problem)
+    try:
+        return writes_command.run_writes(admin, context, args)
+    except UnusableFile as error:
+        raise UsageError(str(error)) from error
+
+
 _LOCATION: Final[Argument] = (
     "location",
     {"type": location, "metavar": "s3://bucket/prefix", "help": "which objects"},
@@ -234,6 +243,7 @@ _FILE: Final = {"metavar": "FILE"}
 _SIZE: Final = {"metavar": "SIZE"}
 _ACTION: Final = {"nargs": "?", "choices": ("ls", "show", "wait", "cancel"), "default": "ls", "metavar": "ACTION"}
 _RECORDINGS_ACTION: Final = {"nargs": "?", "choices": ACTIONS, "default": "ls", "metavar": "ACTION"}
+_WRITES_ACTION: Final = {"nargs": "?", "choices": writes_command.ACTIONS, "default": "ls", "metavar": "ACTION"}
 _PLAN_ACTION: Final = {"nargs": "?", "choices": ("ls", "show", "cancel"), "default": "ls", "metavar": "ACTION"}
 _ORDER: Final = {"choices": ("key", "size", "cached"), "default": "key", "metavar": "ORDER"}
 
@@ -309,6 +319,16 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
             ("--rate", {**_SIZE, "help": "bytes a second to replay at most, e.g. 200MiB"}),
             ("--concurrency", {**_CONCURRENCY, "help": "objects at once, up to 256 (default: the server's)"}),
             ("--wait", {"action": "store_true", "help": "stay and show progress; Ctrl-C cancels the job"}),
+        ),
+    ),
+    "writes": ClientCommand(
+        _writes,
+        "List the writes that are acknowledged and not at the origin; show, retry, export or discard one.",
+        (
+            ("action", {**_WRITES_ACTION, "help": "ls (default), show, retry, export or discard"}),
+            ("write", {"nargs": "?", "metavar": "ID", "help": "the write; of ls s3://bucket/prefix"}),
+            ("file", {**_FILE, "nargs": "?", "help": "of export; of discard the object, s3://bucket/key"}),
+            ("--state", {"choices": writes_command.STATES, "metavar": "STATE", "help": "list those in this state"}),
         ),
     ),
     "datasets": ClientCommand(_datasets, "List the data sets: their size, what is cached of them, and their epochs."),

@@ -6,6 +6,7 @@ from forebay_client.admin_client import JsonObject
 from forebay_client.command_context import ScreenLine
 from forebay_client.human_format import (
     escape_unprintable,
+    format_age,
     format_count,
     format_duration,
     format_factor,
@@ -69,6 +70,8 @@ def stats_lines(stats: JsonObject, address: str, current: str = "") -> Iterator[
         f"buffers    {format_size(budget['used'])} of {format_size(budget['capacity'])}"
         + (f"; {format_plural(budget['throttled'], 'request')} told to slow down" if budget["throttled"] else "")
     )
+    if stats.get("journal") is not None:
+        yield _journal(stats["journal"])
     yield ScreenLine("")
     yield from table(
         TIERS,
@@ -94,6 +97,15 @@ def stats_lines(stats: JsonObject, address: str, current: str = "") -> Iterator[
         yield from table(LISTINGS, [_listing(listing) for listing in stats["listings"]])
     yield ScreenLine("")
     yield from table(READS, [_reads(reads, escape_unprintable(reads["rule"])) for reads in _every(stats)])
+
+
+def _journal(journal: JsonObject) -> ScreenLine:
+    late = journal["oldest"] > journal["max_age"]
+    text = f"journal    {format_plural(journal['writes'], 'write')} of {format_size(journal['size'])} to go"
+    text += f", the oldest accepted {format_age(journal['oldest'])} ago" if journal["writes"] else ""
+    text += f"; {format_count(journal['stuck'])} stuck" if journal["stuck"] else ""
+    text += "; nearly full: writes go through" if journal["is_full"] else ""
+    return ScreenLine(text, _BAD if journal["stuck"] or late or journal["is_full"] else "")
 
 
 def rates_line(rates: Rates) -> str:

@@ -67,12 +67,27 @@ THROTTLED: Final = 'forebay_tier_throttled_total{tier="ssd"}'
 FREE: Final = 'forebay_tier_disk_free_bytes{tier="ssd"}'
 SIZE: Final = 'forebay_tier_disk_size_bytes{tier="ssd"}'
 
+MAX_AGE: Final = "forebay_journal_max_age_seconds"
+BACKLOG: Final = "forebay_journal_pending_bytes"
+PERSISTED: Final = 'forebay_journal_writes_total{result="persisted"}'
+FULL: Final = "forebay_journal_full_seconds_total"
+
 CASES: Final = (
     gauge("ForebayNotReady", "forebay_ready", bad=0, good=1),
     gauge("ForebayOriginAway", "forebay_origin_reachable", bad=0, good=1),
     gauge("ForebayCredentialRefused", "forebay_origin_credential_refused", bad=1, good=0),
     gauge("ForebayBreakerOpen", "forebay_origin_breaker_open", bad=1, good=0),
     gauge("ForebaySsdFailing", 'forebay_tier_failing{tier="ssd"}', bad=1, good=0),
+    gauge("ForebayWriteStuck", "forebay_journal_stuck", bad=2, good=0),
+    Case(
+        "ForebayWritesLate",
+        20,
+        {"forebay_journal_oldest_seconds": "4000x30", MAX_AGE: "3600x30"},
+        {"forebay_journal_oldest_seconds": "3000x30", MAX_AGE: "3600x30"},
+    ),
+    Case("ForebayDrainStalled", 30, {BACKLOG: "0+9x40", PERSISTED: "7x40"}, {BACKLOG: "0+9x40", PERSISTED: "0+1x40"}),
+    Case("ForebayDrainStalled", 30, {BACKLOG: "5x5 5+9x40", PERSISTED: "0x40"}, {BACKLOG: "5x40", PERSISTED: "0x40"}),
+    Case("ForebayJournalFull", 30, {FULL: "0+60x40"}, {FULL: "0+10x40"}),
     gauge("ForebayFlightStuck", "forebay_flight_oldest_seconds", bad=300, good=3),
     Case("ForebayDiskNearlyFull", 20, {FREE: "4x30", SIZE: "100x30"}, {FREE: "6x30", SIZE: "100x30"}),
     event("ForebayDefect", INTERNAL),

@@ -67,6 +67,7 @@ def test_names_are_as_prometheus_wants_them(metric: Metric) -> None:
 
 async def test_everything_is_exported_after_traffic_of_every_sort(tmp_path: Path) -> None:
     journal = f'[journal]\npath = "{tmp_path / "journal"}"\nsize = "64MiB"\n'
+    journal += '[[rules]]\npath = "bucket/**"\nwrite = "back"\n'
     async with (
         FakeOrigin() as origin,
         Rig(origin.endpoint, origin.secret, tmp_path, memory="3MiB", ssd="256MiB", rest=journal) as rig,
@@ -79,7 +80,8 @@ async def test_everything_is_exported_after_traffic_of_every_sort(tmp_path: Path
         for key in ("one", "one", "two", "three", "one", "shaky"):  # hits, an eviction, a hit on the SSD, a retry
             assert (await client.request("GET", path_of("bucket", key))).status in {200, 503}
         assert (await client.request("GET", path_of("bucket", "cut"))).aborted
-        await client.request("PUT", path_of("bucket", "written"), body=b"received")
+        for _ in range(2):  # through, and from the journal
+            await client.request("PUT", path_of("bucket", "written"), body=b"received")
         stranger = await rig.client(Secret("nobody", "at-all")).request("GET", path_of("bucket", "one"))
         assert stranger.status == 403
         async with await client.open() as connection:

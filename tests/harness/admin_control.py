@@ -6,10 +6,11 @@ the third look.
 
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from forebay.core.errors import SettingsError
 from forebay.core.events import TierName
+from forebay.core.pending_write import PendingPage, PendingWrite
 from forebay.core.plan_progress import PlanList, PlanProgress
 from forebay.server.admin.admin_schema import (
     CacheEntry,
@@ -35,6 +36,7 @@ from forebay.server.admin.data_set_schema import (
     HitOutlook,
 )
 from forebay.server.admin.key_list import KeyList, KeyListEntry
+from forebay.server.admin.pending_schema import NOT_STUCK, PendingContent, PendingDiscarded, PendingRetried
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.recording_schema import (
     RecordingList,
@@ -82,6 +84,25 @@ def sample_plan(plan_id: str = "5d1c2f") -> PlanProgress:
         lead_bytes=256 * MIB,
         lead_seconds=4.125,
     )
+
+
+def sample_write(number: int = 17, **fields: Any) -> PendingWrite:
+    write = PendingWrite(
+        id=f"5d1c2f90aa31-{number}",
+        bucket="ckpts",
+        key=f"run-7/step-{number}.pt",
+        kind="put",
+        state="waiting",
+        size=3 * MIB,
+        etag='"0123456789abcdef0123456789abcdef"',
+        accepted_at=STARTED,
+        attempts=0,
+        reason="",
+        waits_for="",
+        parts=0,
+        headers=(("Content-Type", "binary/octet-stream"),),
+    )
+    return replace(write, **fields)
 
 
 def sample_stats() -> Stats:
@@ -197,6 +218,12 @@ class FakeControl:
     lists: dict[str, list[KeyListEntry]] = field(default_factory=dict)
     survives: bool = False
     sent_plans: dict[str, PlanProgress] = field(default_factory=dict)
+    pending: dict[str, PendingWrite] | None = None
+    """By id; None: there is no journal."""
+    content: bytes = b"content"
+    """Of every pending write."""
+    damage: str = ""
+    """Why it can't be read."""
 
     def _note(self, *question: object) -> None:
         self.calls.append(question)
@@ -275,6 +302,44 @@ class FakeControl:
         if plan is not None and plan.ended_at is None:
             self.sent_plans[plan_id] = replace(plan, state="cancelled", ended_at=STARTED + 60)
         return self.sent_plans.get(plan_id)
+
+    async def pending_writes(
+        self, bucket: str = "", prefix: str = "", state: str = "", after: str = "", limit: int = 1000
+    ) -> PendingPage | None:
+        self._note("pending_writes", bucket, prefix, state, after, limit)
+        if self.pending is None:
+            return None
+        found = [
+            write
+            for write in self.pending.values()
+            if bucket in {"", write.bucket} and write.key.startswith(prefix) and state in {"", write.state}
+        ]
+        start = int(after or 0)
+        return PendingPage(tuple(found[start : start + 2]), str(start + 2) if len(found) > start + 2 else None)
+
+    async def pending_write(self, write_id: str) -> PendingWrite | None:
+        self._note("pending_write", write_id)
+        return (self.pending or {}).get(write_id)
+
+    async def pending_content(self, write_id: str, offset: int = 0) -> PendingContent | None:
+        self._note("pending_content", write_id, offset)
+        if write_id not in (self.pending or {}):
+            return None
+        stop = offset + 3
+        encoded = b64encode(self.content[offset:stop]).decode()
+        return PendingContent(offset, encoded, stop if stop < len(self.content) else None, self.damage)
+
+    async def retry_write(self, write_id: str) -> PendingRetried | None:
+        self._note("retry_write", write_id)
+        write = (self.pending or {}).get(write_id)
+        return PendingRetried(write, "" if write.state == "stuck" else NOT_STUCK) if write is not None else None
+
+    async def discard_write(self, write_id: str, bucket: str, key: str) -> PendingDiscarded | None:
+        self._note("discard_write", write_id, bucket, key)
+        write = (self.pending or {}).get(write_id)
+        if write is None or (write.bucket, write.key) != (bucket, key):
+            return None
+        return PendingDiscarded(write, "" if write.state == "stuck" else NOT_STUCK)
 
     async def data_sets(self) -> DataSetList:
         self._note("data_sets")

@@ -84,6 +84,8 @@ settings/test_setting_table.py           settings/model settings/rule_settings
 storage/ssd/test_ssd_tier.py             storage/ssd/block_reads storage/ssd/record_reads storage/tier_contract
 storage/ssd/test_ssd_tier_model.py       storage/ssd/index_updates storage/ssd/reclaim storage/ssd/ssd_writer
 
+server/admin/test_pending_verbs.py       core/pending_write write/back/node_backlog request/write_resource
+server/admin/test_pending_verbs.py       server/admin/pending_schema
 scenarios/test_write_back.py             write/back/acceptance write/back/body_store write/back/object_acceptance
 scenarios/test_write_back.py             write/back/persister write/back/record_writer server/write_back_parts
 scenarios/test_write_back_uploads.py     write/back/upload_acceptance

@@ -78,6 +78,7 @@ from forebay.request.oss_frontend import OssFrontend
 from forebay.request.reader_policy import PolicyInForce
 from forebay.request.resource_router import ResourceRouter
 from forebay.request.resource_uploads import ResourceUploads
+from forebay.request.write_resource import WriteResource
 from forebay.server.fastpath.fast_lane import FastLane, HitSources, HitTelemetry
 from forebay.server.gateway_policy import gateway_policy
 from forebay.server.http.client_connection import ConnectionServices
@@ -98,6 +99,7 @@ from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.run_record import NodeRun, begin_run
 from forebay.storage.spool import Spool
 from forebay.storage.tiers import Tiers
+from forebay.write.back.node_backlog import NodeBacklog
 from forebay.write.back.write_back import WriteBack
 from forebay.write.body_digest import WrittenDigests
 from forebay.write.forwarder import Forwarder
@@ -169,6 +171,8 @@ class Parts:
     peer_service: PeerService
     write_back: WriteBack | None
     """None: no journal is configured."""
+    backlog: NodeBacklog | None
+    """Likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +214,7 @@ def compose(
     def pool_of(name: ObjectName) -> Pool | None:
         return gateway.policy.rules.pool(name)
 
-    journal, pending = open_journal(settings, group.name if group is not None else None)
+    journal, pending = open_journal(settings, group.name if group is not None else None, metrics)
     tiers = Tiers(MemoryTier(settings.memory.size, observe), None, peers.owns, pool_of, pending)
     tiers.memory.ahead.budget.resize(settings.memory.ahead)
     ssd = None
@@ -384,6 +388,9 @@ def compose(
         metrics,
     )
     resources.by_kind["recordings"] = RecordingResource(recordings)
+    backlog = NodeBacklog(write_back, peers) if write_back is not None else None
+    if backlog is not None:
+        resources.by_kind["writes"] = WriteResource(backlog)
     head_hints = HeadHints(warmer, tasks.spawn)
     reader.on_head_hint = head_hints.add
     read_ahead = ReadAhead(node_reads, ahead, origins.list_objects, lambda: gateway.policy, tasks.spawn, timers)
@@ -406,6 +413,7 @@ def compose(
         lambda: gateway.policy,
         clock,
         write_back,
+        backlog,
     )
     return Parts(
         metrics=metrics,
@@ -437,6 +445,7 @@ def compose(
         kept_recordings=kept_recordings,
         peer_service=peer_service,
         write_back=write_back,
+        backlog=backlog,
     )
 
 

@@ -329,7 +329,10 @@ class Worker:
             yield "forebay_journal_capacity_bytes", (), parts.write_back.room.size
             yield "forebay_journal_used_bytes", (), parts.write_back.journal.size()
             yield "forebay_journal_writes", (), backlog.writes
+            yield "forebay_journal_objects", (), backlog.objects
+            yield "forebay_journal_pending_bytes", (), backlog.size
             yield "forebay_journal_oldest_seconds", (), backlog.age
+            yield "forebay_journal_max_age_seconds", (), parts.write_back.max_age
             yield "forebay_journal_stuck", (), backlog.stuck
         yield "forebay_buffer_capacity_bytes", (), parts.budget.capacity
         yield "forebay_buffer_used_bytes", (), parts.budget.in_use

@@ -1,6 +1,7 @@
 """The parts of write-back in one worker: the journal that it shares with the other workers, the pending objects that
 reads look at, and what accepts writes and carries them out."""
 
+import asyncio
 import secrets
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from forebay.server.telemetry.metrics import Metrics
 from forebay.settings.model import Settings
 from forebay.storage.cache_origin import CacheOrigins, cache_origins
 from forebay.storage.journal.journal import Journal
+from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.pending_objects import PendingObjects
 from forebay.storage.journal.record_origins import RecordOrigins
 from forebay.storage.tiers import Tiers
@@ -30,12 +32,20 @@ PROOF_LEASE: Final = 900.0
 """Seconds for which a write that the origin has accepted proves that it accepts others like it."""
 
 
-def open_journal(settings: Settings, family: str | None) -> tuple[Journal, PendingObjects] | tuple[None, None]:
+def open_journal(
+    settings: Settings, family: str | None, metrics: Metrics
+) -> tuple[Journal, PendingObjects] | tuple[None, None]:
     """The journal, and the objects that it has pending; None, None: no journal is configured. `family`: the name that
     all workers of the node share; None: there is one worker. Raises OSError."""
     if settings.journal is None:
         return None, None
-    journal = Journal.open(Path(settings.journal.path), family if family is not None else secrets.token_hex(8))
+    loop = asyncio.get_running_loop()
+
+    def on_sync(seconds: float) -> None:  # in a thread of the journal
+        loop.call_soon_threadsafe(metrics.time, "forebay_journal_sync_seconds", seconds)
+
+    path, files = Path(settings.journal.path), JournalFiles(on_sync)
+    journal = Journal.open(path, family if family is not None else secrets.token_hex(8), files)
     return journal, PendingObjects(journal.read)
 
 
@@ -58,6 +68,11 @@ def compose_write_back(
     """Write-back on an open journal. None: no journal is configured."""
     if settings.journal is None or journal is None or pending is None:
         return None
+
+    def count_write(result: str, size: int) -> None:
+        metrics.count("forebay_journal_writes_total", result)
+        metrics.count("forebay_journal_bytes_total", result, by=size)
+
     uploads = PendingUploads()
     configured = CacheOrigins(cache_origins(settings), routes.position_of)
     return WriteBack(
@@ -78,5 +93,7 @@ def compose_write_back(
         proof_lease=PROOF_LEASE,
         clock=clock,
         monotonic=time.monotonic,
-        on_write=lambda result: metrics.count("forebay_journal_writes_total", result),
+        max_age=settings.journal.max_age,
+        on_write=count_write,
+        on_full=lambda seconds: metrics.count("forebay_journal_full_seconds_total", by=seconds),
     )

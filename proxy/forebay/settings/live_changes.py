@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 
 from forebay.settings.model import (
     FetchSettings,
+    JournalSettings,
     LimitSettings,
     MemorySettings,
     OriginSettings,
@@ -17,7 +18,16 @@ from forebay.settings.setting_table import TABLE
 
 LIVE: Final = frozenset({"origin.credentials", *(setting.path for setting in TABLE if setting.live)})
 """The origin's credentials count as one: `origin.credentials`."""
-Table = TypeVar("Table", ServerSettings, OriginSettings, FetchSettings, MemorySettings, SsdSettings, LimitSettings)
+Table = TypeVar(
+    "Table",
+    ServerSettings,
+    OriginSettings,
+    FetchSettings,
+    MemorySettings,
+    SsdSettings,
+    JournalSettings,
+    LimitSettings,
+)
 
 
 def restart_needed(old: Settings, new: Settings) -> list[str]:
@@ -33,8 +43,10 @@ def restart_needed(old: Settings, new: Settings) -> list[str]:
         changed.append("ssd.path")
     elif old.ssd is not None and new.ssd is not None:
         changed += _changed("ssd", old.ssd, new.ssd)
-    if old.journal != new.journal:
+    if (old.journal is None) != (new.journal is None):
         changed.append("journal.path")
+    elif old.journal is not None and new.journal is not None:
+        changed += _changed("journal", old.journal, new.journal)
     return [path for path in changed if path not in LIVE]
 
 

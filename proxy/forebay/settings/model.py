@@ -126,10 +126,11 @@ class SsdSettings:
 
 @dataclass(frozen=True, slots=True)
 class JournalSettings:
-    """`[journal]`: the journal's directory, and its size in bytes."""
+    """`[journal]`: the journal's directory, its size in bytes, and the age of a write that is reported."""
 
     path: str
     size: int
+    max_age: float
 
 
 @dataclass(frozen=True, slots=True)

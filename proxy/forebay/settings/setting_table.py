@@ -355,6 +355,13 @@ TABLE: Final[tuple[Setting, ...]] = (
         "journal.size", SIZE, REQUIRED, "The size of the journal; writes that find it nearly full go through.", 16 * MIB
     ),
     Setting(
+        "journal.max_age",
+        DURATION,
+        "1h",
+        "How old an acknowledged write may become before it is at the origin; then `/readyz` and an alert say so.",
+        1.0,
+    ),
+    Setting(
         "auth.mode",
         choice("keys", "open"),
         "keys",

@@ -19,6 +19,7 @@ import forebay_client
 from forebay.core.errors import ForebayError, PeerUnavailable, SettingsError, Throttled
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
+from forebay.core.pending_write import PendingPage, PendingWrite
 from forebay.core.plan_progress import PlanList, PlanProgress
 from forebay.core.units import format_size
 from forebay.peers.frames import Document
@@ -36,11 +37,13 @@ from forebay.server.admin.cached_objects import list_cached_objects
 from forebay.server.admin.control import Control, SharedControl
 from forebay.server.admin.data_set_schema import AdviceList, DataSetList, merged_rows
 from forebay.server.admin.key_list import KeyList, KeyListEntry
+from forebay.server.admin.pending_schema import PendingContent, PendingDiscarded, PendingRetried
 from forebay.server.admin.readiness import (
     ENDING,
     Readiness,
     ReadinessCheck,
     check_origins,
+    degraded_journal,
     degraded_tiers,
 )
 from forebay.server.admin.recording_schema import (
@@ -120,8 +123,9 @@ class NodeControl(SharedControl):
             await self._poll()
         unknown = self._empty_stats().each_origin
         origins = [worker.report.stats.each_origin if worker.report else unknown for worker in alive]
-        tiers = [worker.report.stats.tiers for worker in alive if worker.report]
-        return Readiness(failing | check_origins(origins), degraded_tiers(tiers))
+        reports = [worker.report.stats for worker in alive if worker.report]
+        degraded = degraded_tiers([each.tiers for each in reports]) | degraded_journal(each.journal for each in reports)
+        return Readiness(failing | check_origins(origins), degraded)
 
     async def origin_faults(self) -> Sequence[str] | None:
         """What is wrong with the origin by new reports, as sentences; None: a worker has not looked at it yet."""
@@ -298,6 +302,30 @@ class NodeControl(SharedControl):
     async def remove_recording(self, bucket: str, name: str) -> RecordingRemoved | None:
         """Of the node's."""
         return await self._call_first(Control.remove_recording, bucket, name)
+
+    # Pending writes: every worker reaches the one that carries them out
+
+    async def pending_writes(
+        self, bucket: str = "", prefix: str = "", state: str = "", after: str = "", limit: int = MAX_PAGE
+    ) -> PendingPage | None:
+        """Of the node."""
+        return await self._call_first(Control.pending_writes, bucket, prefix, state, after, limit)
+
+    async def pending_write(self, write_id: str) -> PendingWrite | None:
+        """Of the node's."""
+        return await self._call_first(Control.pending_write, write_id)
+
+    async def pending_content(self, write_id: str, offset: int = 0) -> PendingContent | None:
+        """Of the node's."""
+        return await self._call_first(Control.pending_content, write_id, offset)
+
+    async def retry_write(self, write_id: str) -> PendingRetried | None:
+        """Of the node's."""
+        return await self._call_first(Control.retry_write, write_id)
+
+    async def discard_write(self, write_id: str, bucket: str, key: str) -> PendingDiscarded | None:
+        """Of the node's."""
+        return await self._call_first(Control.discard_write, write_id, bucket, key)
 
     # Plans
 

@@ -4,6 +4,8 @@ import pytest
 
 from forebay.server.admin.admin_schema import ConfigChanged, Purged, Resized
 from forebay.server.admin.change_log import change_sentence
+from forebay.server.admin.pending_schema import PendingDiscarded, PendingRetried
+from harness.admin_control import sample_write
 
 GIB = 1 << 30
 
@@ -19,6 +21,11 @@ GIB = 1 << 30
         (Purged(1, 4096), "1 object was purged from the cache, 4KiB"),
         (Purged(0, 0), "0 objects were purged from the cache, 0B"),
         (Resized("memory", 4 * GIB, 8 * GIB), "the memory tier was resized from 4GiB to 8GiB"),
+        (PendingRetried(sample_write()), "the write 5d1c2f90aa31-17 of ckpts/run-7/step-17.pt is tried again"),
+        (
+            PendingDiscarded(sample_write(reason="the origin answered 403")),
+            "the write 5d1c2f90aa31-17 of ckpts/run-7/step-17.pt, 3MiB, was discarded: the origin answered 403",
+        ),
         ({"uptime": 1}, None),
     ],
 )

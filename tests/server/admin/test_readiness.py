@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from forebay.server.admin.readiness import Readiness, check_origin, degraded_tiers
-from forebay.server.admin.stats_schema import OriginStats, TierStats
+from forebay.server.admin.readiness import Readiness, check_origin, degraded_journal, degraded_tiers
+from forebay.server.admin.stats_schema import JournalStats, OriginStats, TierStats
 
 REACHED = OriginStats("http://origin", "reachable", "closed", 0, 0, 0, 0)
 UNKNOWN = replace(REACHED, state="unknown")
@@ -41,4 +41,15 @@ def test_a_failing_tier_degrades_and_stays_ready() -> None:
     assert readiness.ready
     assert readiness.degraded == {
         "ssd": "The ssd tier fails, reads go on without it: write: [Errno 28] No space left on device."
+    }
+
+
+def test_a_journal_that_is_late_degrades() -> None:
+    sound = JournalStats(1000, 10, False, writes=3, objects=2, size=9, stuck=0, oldest=12.0, max_age=60.0)
+    assert degraded_journal([None, None]) == {}
+    assert degraded_journal([sound, sound]) == {}
+    late = replace(sound, stuck=2, oldest=61.0, is_full=True)
+    assert degraded_journal([sound, late]) == {
+        "journal": "The origin has refused 2 acknowledged writes; `forebay writes` lists them. The oldest acknowledged "
+        "write is not at the origin after 61 s. The journal is nearly full, so writes go through."
     }

@@ -2,6 +2,7 @@
 
 from forebay.core.units import format_size
 from forebay.server.admin.admin_schema import ConfigChanged, Job, Purged, Resized
+from forebay.server.admin.pending_schema import PendingDiscarded, PendingRetried
 from forebay.server.admin.recording_schema import RecordingRemoved, RecordingStored, RecordingView
 
 
@@ -20,6 +21,11 @@ def change_sentence(answer: object) -> str | None:
             return f"the recording {name} of {bucket} was saved"
         case RecordingRemoved(RecordingView(bucket=bucket, name=name)):
             return f"the recording {name} of {bucket} was removed"
+        case PendingRetried(write):
+            return f"the write {write.id} of {write.bucket}/{write.key} is tried again"
+        case PendingDiscarded(write):
+            what = f"the write {write.id} of {write.bucket}/{write.key}, {format_size(write.size)}"
+            return f"{what}, was discarded: {write.reason}"
         case Job(id=number, state=state):
             return f"warm-up job {number} is {state}"
         case _:

@@ -19,6 +19,7 @@ from typing import Final, Protocol
 from forebay.core.errors import SettingsError
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
+from forebay.core.pending_write import PendingPage, PendingWrite
 from forebay.core.plan_progress import PlanList, PlanProgress
 from forebay.server.admin.admin_schema import (
     MAX_PAGE,
@@ -41,6 +42,7 @@ from forebay.server.admin.admin_schema import (
 from forebay.server.admin.change_log import change_sentence
 from forebay.server.admin.data_set_schema import AdviceList, DataSetList
 from forebay.server.admin.key_list import KeyList, KeyListEntry
+from forebay.server.admin.pending_schema import PendingContent, PendingDiscarded, PendingRetried, StateName
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.recording_schema import (
     Content,
@@ -178,6 +180,28 @@ class Control(Protocol):
 
     async def remove_recording(self, bucket: str, name: str) -> RecordingRemoved | None:
         """Remove a recording; None: there is none."""
+        ...
+
+    async def pending_writes(
+        self, bucket: Key = "", prefix: Key = "", state: StateName = "", after: Key = "", limit: Limit = MAX_PAGE
+    ) -> PendingPage | None:
+        """A page of the writes that are acknowledged and not at the origin; None: Forebay runs without a journal."""
+        ...
+
+    async def pending_write(self, write_id: str) -> PendingWrite | None:
+        """The write, or None."""
+        ...
+
+    async def pending_content(self, write_id: str, offset: Offset = 0) -> PendingContent | None:
+        """A part of the object that the write makes; None: it is not pending, or a deletion."""
+        ...
+
+    async def retry_write(self, write_id: str) -> PendingRetried | None:
+        """Have a stuck write tried again; None: it is not pending."""
+        ...
+
+    async def discard_write(self, write_id: str, bucket: Bucket, key: Key) -> PendingDiscarded | None:
+        """Give a stuck write up, which must be one of this object; None: there is no such write."""
         ...
 
     async def resize(self, tier: TierName, size: SizeText) -> Resized | None:

@@ -4,17 +4,20 @@ A check may be excluded by the one who asks (`/readyz?exclude=origin`), as with 
 origin, what is cached is still served, which is enough for some (docs/decisions/0025).
 
 A failing tier makes nothing unready: every request is served, only slower, and a node that is taken out for its disk
-would serve none. It is listed under `degraded`, and the status stays 200.
+would serve none. It is listed under `degraded`, and the status stays 200. So is a journal whose writes don't arrive at
+the origin: they are safe, and a node that is taken out would carry out none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from forebay.core.events import DEFAULT_ORIGIN, TierName, in_words
-from forebay.server.admin.stats_schema import OriginStats, TierStats
+from forebay.server.admin.stats_schema import JournalStats, OriginStats, TierStats
 
 ReadinessCheck: TypeAlias = Literal["origin", "credential", "workers", "shutdown"]
+
+DegradedPart: TypeAlias = TierName | Literal["journal"]
 
 ENDING: Final[dict[ReadinessCheck, str]] = {"shutdown": "Forebay was told to stop."}
 """The failing check of a Forebay that still serves, and is about to end."""
@@ -29,8 +32,8 @@ class Readiness:
     """The sentences of `failing`."""
     failing: Mapping[ReadinessCheck, str] = field(default_factory=dict)
     """The checks that fail, each with a sentence for people."""
-    degraded: Mapping[TierName, str] = field(default_factory=dict)
-    """The tiers that fail, each with a sentence. They make requests slower, and nothing unready."""
+    degraded: Mapping[DegradedPart, str] = field(default_factory=dict)
+    """The tiers that fail, and a journal that is late, each with a sentence. They make nothing unready."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ready", not self.failing)
@@ -77,7 +80,23 @@ def _check_reachable(workers: Sequence[OriginStats]) -> dict[ReadinessCheck, str
     return {"origin": f"The origin{named} can't be reached{who}, for {since:.0f} s: {causes}.{opened}"}
 
 
-def degraded_tiers(workers: Sequence[Sequence[TierStats]]) -> dict[TierName, str]:
+def degraded_journal(journals: Iterable[JournalStats | None]) -> dict[DegradedPart, str]:
+    """What is wrong with the journal, by the stats of each worker."""
+    known = [each for each in journals if each is not None]
+    if not known:
+        return {}
+    stuck, oldest = max(each.stuck for each in known), max(each.oldest for each in known)
+    sentences = []
+    if stuck:
+        sentences.append(f"The origin has refused {stuck} acknowledged writes; `forebay writes` lists them.")
+    if oldest > known[0].max_age:
+        sentences.append(f"The oldest acknowledged write is not at the origin after {oldest:.0f} s.")
+    if any(each.is_full for each in known):
+        sentences.append("The journal is nearly full, so writes go through.")
+    return {"journal": " ".join(sentences)} if sentences else {}
+
+
+def degraded_tiers(workers: Sequence[Sequence[TierStats]]) -> dict[DegradedPart, str]:
     """The tiers that fail in any worker, each with its sentence."""
     failing = [tier for tiers in workers for tier in tiers if tier.state == "failing"]
     return {tier.name: f"The {tier.name} tier fails, reads go on without it: {tier.reason}." for tier in failing}

@@ -20,6 +20,7 @@ from forebay.server.admin.change_log import change_sentence
 from forebay.server.admin.control import Control
 from forebay.server.admin.json_codec import to_json
 from forebay.server.admin.list_upload import receive_list
+from forebay.server.admin.pending_schema import PendingContent, PendingDiscarded, PendingRetried
 from forebay.server.admin.recording_schema import MAX_UPLOAD, RecordingStored
 from forebay.server.admin.request_reader import MAX_JOB_BODY, MAX_SMALL_BODY, read_arguments, read_query, read_toml
 from forebay.settings.redaction import redact
@@ -35,6 +36,8 @@ _NO_FILE: Final = 409, "no_config_file", "Forebay was started without a configur
 _TIER_OFF: Final = 409, "tier_off", "Forebay runs without this tier; it needs a configuration and a restart."
 _RECORDING: Final = "/v1/recordings/{bucket}/{name}"
 _NO_SUCH_RECORDING: Final = 404, "no_such_recording", "There is no such recording that has ended."
+_NO_JOURNAL: Final = 409, "no_journal", "Forebay runs without a journal; it needs a configuration and a restart."
+_NO_SUCH_WRITE: Final = 404, "no_such_write", "No such write is pending (any more)."
 _NO_SUCH_TIER: Final = 404, "no_such_tier", f"There are the tiers {' and '.join(get_args(TierName))}."
 
 
@@ -76,6 +79,11 @@ ROUTES: Final = (
     Route("DELETE", _RECORDING, Control.remove_recording, if_none=_NO_SUCH_RECORDING),
     Route("POST", f"{_RECORDING}/save", Control.save_recording, if_none=_NO_SUCH_RECORDING),
     Route("POST", f"{_RECORDING}/replay", Control.replay_recording, 201, if_none=_NO_SUCH_RECORDING),
+    Route("GET", "/v1/writes", Control.pending_writes, if_none=_NO_JOURNAL),
+    Route("GET", "/v1/writes/{id}", Control.pending_write, if_none=_NO_SUCH_WRITE),
+    Route("GET", "/v1/writes/{id}/content", Control.pending_content, if_none=_NO_SUCH_WRITE),
+    Route("POST", "/v1/writes/{id}/retry", Control.retry_write, if_none=_NO_SUCH_WRITE),
+    Route("DELETE", "/v1/writes/{id}", Control.discard_write, if_none=_NO_SUCH_WRITE),
     Route("PUT", "/v1/tiers/{tier}", Control.resize, if_none=_TIER_OFF),
 )
 
@@ -128,6 +136,10 @@ def _handler(route: Route, control: Control) -> Callable[[web.Request], Awaitabl
             raise AdminRefusal(*route.if_none)
         if isinstance(answer, RecordingStored) and answer.problem:
             raise AdminRefusal(400, "bad_recording", f"The recording is refused: {answer.problem}.")
+        if isinstance(answer, PendingRetried | PendingDiscarded) and answer.problem:
+            raise AdminRefusal(409, "not_stuck", answer.problem)
+        if isinstance(answer, PendingContent) and answer.problem:
+            raise AdminRefusal(409, "damaged", answer.problem)
         if route.method != "GET" and (sentence := change_sentence(answer)) is not None:
             _log.info("admin port: %s", sentence)
         # Redacted once more: a Control covers the secrets of a configuration, this covers what it forgot.

@@ -157,6 +157,28 @@ class ListingStats:
 
 
 @dataclass(frozen=True, slots=True)
+class JournalStats:
+    """The journal of write-back. Gauges."""
+
+    capacity: int
+    used: int
+    is_full: bool
+    """Above its high water: writes go through."""
+    writes: int
+    """That are acknowledged and not at the origin."""
+    objects: int
+    """With such a write."""
+    size: int
+    """Bytes of the objects that these writes make."""
+    stuck: int
+    """Writes that the origin has refused for good."""
+    oldest: float
+    """The age of the oldest write; 0 if there is none."""
+    max_age: float
+    """The age that none should reach."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """The whole answer, of one worker or of a node."""
 
@@ -180,6 +202,8 @@ class Stats:
     origins: tuple[OriginStats, ...] = ()
     """Each of several origins; empty where there is one."""
     listings: tuple[ListingStats, ...] = ()
+    journal: JournalStats | None = None
+    """None: no journal is configured."""
 
     def __post_init__(self) -> None:
         _derive(self, hits=hit_ratios(self.reads))
@@ -212,6 +236,7 @@ def counters_of(stats: Stats) -> Stats:
         workers_alive=0,
         tiers=(),
         listings=(),
+        journal=None,
         flights=FlightStats(0, 0),
         jobs=JobStats(0),
         budget=replace(stats.budget, capacity=0, used=0),
@@ -260,6 +285,7 @@ def add_stats(left: Stats, right: Stats) -> Stats:
         listings=_add_rows(
             left.listings, right.listings, lambda row: (row.bucket, row.prefix), lambda ours, _: ours
         ),  # one worker has a namespace
+        journal=_merge_journals(left.journal, right.journal),
         flights=_add(left.flights, right.flights),
         jobs=_add(left.jobs, right.jobs),
         budget=_add(left.budget, right.budget),
@@ -292,6 +318,14 @@ def _add_tiers(left: TierStats, right: TierStats) -> TierStats:
     if left.name == "memory":
         return _add(left, right, state=state, reason=reason)
     return replace(max(left, right, key=lambda tier: (tier.used, tier.capacity)), state=state, reason=reason)
+
+
+def _merge_journals(left: JournalStats | None, right: JournalStats | None) -> JournalStats | None:
+    """The workers share one journal. Each knows what is pending; what is stuck, the one that carries it out."""
+    if left is None or right is None:
+        return left or right
+    both = ((each.name, getattr(left, each.name), getattr(right, each.name)) for each in fields(left))
+    return JournalStats(**{name: max(ours, theirs) for name, ours, theirs in both})
 
 
 def _add(left: _T, right: _T, **rest: Any) -> _T:

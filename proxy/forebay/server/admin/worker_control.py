@@ -12,6 +12,7 @@ from functools import reduce
 import forebay_client
 from forebay.core.events import DEFAULT_ORIGIN, TierName
 from forebay.core.names import ObjectName
+from forebay.core.pending_write import PendingPage, PendingWrite
 from forebay.core.plan_progress import PlanList, PlanProgress
 from forebay.jobs.inventory import Inventory, InventoryEntry
 from forebay.jobs.warm_up_job import WarmUpJob
@@ -33,11 +34,14 @@ from forebay.server.admin.data_set_rows import data_set_rows
 from forebay.server.admin.data_set_schema import AdviceList, DataSetList
 from forebay.server.admin.job_view import job_view, warm_up_order
 from forebay.server.admin.key_list import KeyList, KeyListEntry
+from forebay.server.admin.pending_schema import PendingContent, PendingDiscarded, PendingRetried
+from forebay.server.admin.pending_verbs import PendingVerbs
 from forebay.server.admin.readiness import (
     ENDING,
     Readiness,
     ReadinessCheck,
     check_origins,
+    degraded_journal,
     degraded_tiers,
 )
 from forebay.server.admin.recording_schema import (
@@ -52,6 +56,7 @@ from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,
     JobStats,
+    JournalStats,
     ListingStats,
     OriginStats,
     RequestStats,
@@ -78,6 +83,7 @@ class WorkerControl(SharedControl):
         super().__init__(settings, source)
         self._parts = parts
         self._recordings = RecordingVerbs(parts.recordings, parts.warm_ups)
+        self._pending = PendingVerbs(parts.backlog)
         self._started = time.monotonic()
 
     # State
@@ -88,7 +94,7 @@ class WorkerControl(SharedControl):
 
     async def readiness(self) -> Readiness:
         """Ready when the origin can be reached."""
-        return Readiness(self._failing(), degraded_tiers([self.tiers()]))
+        return Readiness(self._failing(), degraded_tiers([self.tiers()]) | degraded_journal([self._journal()]))
 
     def _failing(self) -> dict[ReadinessCheck, str]:
         return check_origins([self._each_origin()]) | (ENDING if self.is_ending else {})
@@ -118,6 +124,24 @@ class WorkerControl(SharedControl):
             origin=self._origin(),
             origins=self._each_origin() if len(self._parts.origins) > 1 else (),
             listings=tuple(ListingStats(*state) for state in parts.listings.states()),
+            journal=self._journal(),
+        )
+
+    def _journal(self) -> JournalStats | None:
+        write_back = self._parts.write_back
+        if write_back is None:
+            return None
+        backlog = write_back.backlog
+        return JournalStats(
+            write_back.room.size,
+            write_back.journal.size(),
+            write_back.room.is_full,
+            backlog.writes,
+            backlog.objects,
+            backlog.size,
+            backlog.stuck,
+            backlog.age,
+            write_back.max_age,
         )
 
     def tiers(self) -> list[TierStats]:
@@ -274,6 +298,30 @@ class WorkerControl(SharedControl):
     async def remove_recording(self, bucket: str, name: str) -> RecordingRemoved | None:
         """Of the node's."""
         return await self._recordings.remove(bucket, name)
+
+    # Pending writes
+
+    async def pending_writes(
+        self, bucket: str = "", prefix: str = "", state: str = "", after: str = "", limit: int = MAX_PAGE
+    ) -> PendingPage | None:
+        """Those of the node."""
+        return await self._pending.page(bucket, prefix, state, after, limit)
+
+    async def pending_write(self, write_id: str) -> PendingWrite | None:
+        """Of the node's."""
+        return await self._pending.find(write_id)
+
+    async def pending_content(self, write_id: str, offset: int = 0) -> PendingContent | None:
+        """Of the node's."""
+        return await self._pending.content(write_id, offset)
+
+    async def retry_write(self, write_id: str) -> PendingRetried | None:
+        """In the worker that carries it out."""
+        return await self._pending.retry(write_id)
+
+    async def discard_write(self, write_id: str, bucket: str, key: str) -> PendingDiscarded | None:
+        """In the worker that carries it out."""
+        return await self._pending.discard(write_id, ObjectName(bucket, key))
 
     # Plans
 

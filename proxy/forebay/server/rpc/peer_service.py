@@ -59,6 +59,7 @@ from forebay.peers.peer_codec import (
 from forebay.policy.coalescing import BlockState
 from forebay.policy.rules import Decision
 from forebay.request.admission import GatewayPolicy
+from forebay.write.back.node_backlog import NodeBacklog
 from forebay.write.back.write_back import WriteBack
 from forebay.write.invalidation import AffectedKeys, Invalidator, decode_affected
 from forebay.write.tracked_write import WriteTracker
@@ -124,6 +125,7 @@ class PeerService:
         policy: Callable[[], GatewayPolicy],
         clock: Callable[[], float],
         write_back: WriteBack | None = None,
+        backlog: NodeBacklog | None = None,
     ) -> None:
         self._resolver = resolver
         self._hints = hints
@@ -142,6 +144,7 @@ class PeerService:
         self._policy = policy
         self._clock = clock
         self._write_back = write_back
+        self._backlog = backlog
 
     async def stream(self, kind: str, request: Document, out: ResponseWriter) -> None:
         """Runs a streaming method."""
@@ -361,6 +364,9 @@ class PeerService:
             await self._write_back.receive_scan()
         return {}
 
+    async def _call_backlog(self, request: Document) -> Document:
+        return await self._backlog.answer(request) if self._backlog is not None else {}
+
     async def _forget(self, request: Document) -> Document:
         affected, keep = _decode_affected(request)
         await self._invalidator.forget(affected, keep)
@@ -425,6 +431,7 @@ class PeerService:
         "plan_cancelled": _cancel_plan,
         "recordings_call": _recordings_call,
         "journal_scanned": _journal_scanned,
+        "backlog": _call_backlog,
     }
 
 

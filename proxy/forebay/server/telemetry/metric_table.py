@@ -190,7 +190,10 @@ CATALOGUE: Final = (
     _gauge("forebay_journal_capacity_bytes", "", "The size of the journal, `journal.size`."),
     _gauge("forebay_journal_used_bytes", "", "Bytes of the journal's files."),
     _gauge("forebay_journal_writes", "", "Writes that are acknowledged and not yet at the origin."),
-    _gauge("forebay_journal_oldest_seconds", "", "The age of the oldest of these; 0 if there is none."),
+    _gauge("forebay_journal_objects", "", "Objects with such a write."),
+    _gauge("forebay_journal_pending_bytes", "", "Bytes of the objects that these writes make: the backlog."),
+    _gauge("forebay_journal_oldest_seconds", "", "The age of the oldest of these writes; 0 if there is none."),
+    _gauge("forebay_journal_max_age_seconds", "", "The age that none of them should reach, `journal.max_age`."),
     _gauge("forebay_journal_stuck", "", "Those of them that the origin has refused for good."),
     _counter(
         "forebay_journal_writes_total",
@@ -199,6 +202,18 @@ CATALOGUE: Final = (
         "first (through), and accepted ones that the origin has got since (persisted).",
         ("accepted", "through", "persisted"),
     ),
+    _counter(
+        "forebay_journal_bytes_total",
+        "result",
+        "Bytes of these writes. `accepted` are those that clients sent, `persisted` those of whole objects.",
+        ("accepted", "through", "persisted"),
+    ),
+    _counter(
+        "forebay_journal_full_seconds_total",
+        "",
+        "Seconds for which the journal was above its high water, so that writes went through.",
+    ),
+    _histogram("forebay_journal_sync_seconds", "", "One fdatasync of the journal: of records, or of a body."),
     # Blocks fetched ahead.
     _gauge("forebay_ahead_capacity_bytes", "", "The budget of blocks fetched ahead of their readers."),
     _gauge("forebay_ahead_used_bytes", "", "Bytes of that budget in use: of blocks that no reader has used yet."),

@@ -101,6 +101,10 @@ class Drainer:
             entry.is_stuck = False
             self._tasks.spawn(self._carry_out(record), f"persist {entry.write.name.path}")
 
+    def blocked_by(self, record: RecordId) -> RecordId | None:
+        """Returns the write that one waits for the longest; None: it waits for no other."""
+        return None if self.entries[record].is_kept else self._order.blocked_by(record)
+
     def discard(self, record: RecordId) -> AcceptedWrite:
         """Gives a stuck write up, by a person's order. The caller has it settled in the journal."""
         entry = self.entries[record]

@@ -26,9 +26,18 @@ class JournalRoom:
 
     def has_room(self, size: int) -> bool:
         """Returns whether the journal takes `size` bytes more; if so, they count from now on."""
-        now = self._monotonic()
-        if now - self._measured_at > ROOM_SECONDS:
-            self._measured_at, self._filled = now, self._used()
+        self._measure()
         fits = not self.is_closed and self._filled + size <= self.size * _HIGH_WATER
         self._filled += size if fits else 0
         return fits
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the journal is above its high water."""
+        self._measure()
+        return self._filled >= self.size * _HIGH_WATER
+
+    def _measure(self) -> None:
+        now = self._monotonic()
+        if now - self._measured_at > ROOM_SECONDS:
+            self._measured_at, self._filled = now, self._used()

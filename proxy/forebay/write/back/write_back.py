@@ -12,6 +12,7 @@ takes over when it has ended.
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -70,6 +71,9 @@ class Backlog(NamedTuple):
     """The writes of the journal."""
 
     writes: int
+    objects: int
+    size: int
+    """Bytes of the objects that the writes make."""
     age: float
     """Of the oldest, in seconds."""
     stuck: int
@@ -103,10 +107,13 @@ class WriteBack:
         clock: Callable[[], float],
         monotonic: Callable[[], float],
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        on_write: Callable[[str], None] = lambda _result: None,
+        max_age: float = math.inf,
+        on_write: Callable[[str, int], None] = lambda _result, _size: None,
+        on_full: Callable[[int], None] = lambda _seconds: None,
     ) -> None:
         """`size`: bytes of the journal at most. `proof_lease`: seconds. `clock`: seconds since the epoch.
-        `on_write(result)` is called for each write: "accepted" or "through", and "persisted"."""
+        `max_age`: seconds after which a pending write is reported. `on_write(result, size)` is called for each write:
+        "accepted" or "through", and "persisted"; `on_full` with the seconds for which the journal has had no room."""
         self.journal = journal
         self.pending = pending
         self.uploads = uploads
@@ -114,14 +121,14 @@ class WriteBack:
         self._tasks = tasks
         self._rules = rules
         self._clock = clock
+        self.max_age = max_age
         self._on_write = on_write
+        self._on_full = on_full
         self.proofs = WriteProofs(proof_lease, monotonic, peers)
         self.room = JournalRoom(size, journal.size, monotonic)
         self.shown = ShownRecords(pending, uploads, invalidator, tiers, self._carry_out, self._settle_soon)
         self.exchange = RecordExchange(peers, self.shown, self.proofs)
-        self.settlement = Settlement(
-            journal, pending, self.shown, self.exchange, tiers, staged, lambda _: self._on_write("persisted")
-        )
+        self.settlement = Settlement(journal, pending, self.shown, self.exchange, tiers, staged, self._persisted)
         self.drainer = Drainer(persister, self.settlement.persisted, tasks, sleep, self._refused)
         writer = RecordWriter(journal, record_origins, forwarder, self.exchange.publish, clock)
         self.acceptance = Acceptance(
@@ -150,6 +157,8 @@ class WriteBack:
         while True:
             for _ in range(int(RECLAIM_SECONDS / CHECK_SECONDS)):
                 await asyncio.sleep(CHECK_SECONDS)
+                if self.is_draining and self.room.is_full:
+                    self._on_full(int(CHECK_SECONDS))
                 if not self.is_draining and self.journal.try_become_drainer():
                     self.is_draining = True
                     await self._take_over()
@@ -218,7 +227,7 @@ class WriteBack:
             self._passed(context, reason)
             return False
         await self.acceptance.accept(context)
-        self._on_write("accepted")
+        self._on_write("accepted", context.forward.length or 0)
         return True
 
     async def accepts_deletions(self, context: WriteContext, listed: Sequence[ListedKey], *, quiet: bool) -> bool:
@@ -228,12 +237,12 @@ class WriteBack:
             self._passed(context, reason)
             return False
         await self.acceptance.accept_deletions(context, listed, quiet=quiet)
-        self._on_write("accepted")
+        self._on_write("accepted", 0)
         return True
 
     def _passed(self, context: WriteContext, reason: str) -> None:
         if context.decision is not None and context.decision.write == "back":
-            self._on_write("through")
+            self._on_write("through", context.forward.length or 0)
             _log.info("%s: the write goes through: %s", context.record.request_id, reason)
 
     def learn(self, context: WriteContext, status: int, *, versioned: bool) -> None:
@@ -304,7 +313,11 @@ class WriteBack:
         writes = [*self.shown.writes.values(), *(kept.write for kept in self.shown.kept.values())]
         oldest = min((write.accepted_at for write in writes), default=self._clock())
         stuck = sum(entry.is_stuck for entry in self.drainer.entries.values())
-        return Backlog(len(writes), max(0.0, self._clock() - oldest), stuck)
+        objects, size = len({write.name for write in writes}), sum(write.size for write in writes)
+        return Backlog(len(writes), objects, size, max(0.0, self._clock() - oldest), stuck)
+
+    def _persisted(self, write: AcceptedWrite) -> None:
+        self._on_write("persisted", write.size)
 
     # Of the records that are shown
 

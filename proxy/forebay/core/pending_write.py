@@ -1,0 +1,54 @@
+"""A pending write, as the admin port, the command line and `.forebay/writes/` show it.
+
+    waiting ──> sending ──┬──> at the origin, and shown no more
+       ▲          │ ▲     └──> stuck      the origin has refused it: a person retries, exports or discards it
+       │       failing            │       the last attempt failed; the next one comes by itself
+       └──────────────────────────┘
+
+Imports nothing: the supervisor reads it too.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+PendingState: TypeAlias = Literal["waiting", "sending", "failing", "stuck"]
+PENDING_STATES: Final[tuple[PendingState, ...]] = ("waiting", "sending", "failing", "stuck")
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWrite:
+    """One write that was acknowledged and is not at the origin. Bytes, and seconds since the Unix epoch."""
+
+    id: str
+    """Among all of the node; the same after a restart."""
+    bucket: str
+    key: str
+    kind: Literal["put", "delete", "complete"]
+    """Complete: a multipart upload."""
+    state: PendingState
+    size: int
+    """Of the object."""
+    etag: str
+    """As acknowledged; empty for a deletion."""
+    accepted_at: float
+    attempts: int
+    """To carry it out, since this process does."""
+    reason: str
+    """Why the last attempt failed."""
+    waits_for: str
+    """The id of the write that has to be at the origin first; empty: none."""
+    parts: int
+    """Of a multipart upload."""
+    headers: tuple[tuple[str, str], ...]
+    """That the origin will be sent with the object."""
+    is_of_other_origin: bool = False
+    """Whether it was accepted for another origin than its bucket has now, so that it can't be carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPage:
+    """GET /v1/writes: a page of the pending writes, as they were accepted."""
+
+    writes: tuple[PendingWrite, ...]
+    next: str | None
+    """To be given as `after`; None: this was the last page."""

@@ -1,0 +1,71 @@
+"""Pending writes as objects: `/<bucket>/.forebay/writes/<key>`. Implements forebay.request.resource.Resource.
+
+    GET, HEAD     the pending writes of one object, as JSON, as they were accepted
+    listing       the objects that have any
+
+Everybody sees those of objects that they may read. Nothing can be changed here: a write is tried again or discarded by
+a person, on the admin port.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict
+
+from forebay.core.errors import S3Error
+from forebay.core.heads import HeaderPairs
+from forebay.core.names import ObjectName
+from forebay.core.pending_write import PendingWrite
+from forebay.policy.access import may_read
+from forebay.protocol.body.checksums import Piece
+from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
+from forebay.write.back.node_backlog import NodeBacklog
+
+
+class WriteResource:
+    """The pending writes of the node."""
+
+    largest_body: int = 0
+    """Bytes: nothing can be sent."""
+
+    def __init__(self, backlog: NodeBacklog) -> None:
+        self._backlog = backlog
+
+    async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:
+        """The objects with pending writes that the owner may read."""
+        writes: dict[str, list[PendingWrite]] = {}
+        for write in await self._writes(owner, ""):
+            writes.setdefault(write.key, []).append(write)
+        return [
+            ResourceEntry(key, len(_document(each)), min(write.accepted_at for write in each))
+            for key, each in writes.items()
+        ]
+
+    async def read(self, owner: ResourceOwner, name: str) -> ResourceDocument | None:
+        """The pending writes of an object."""
+        writes = [write for write in await self._writes(owner, name) if write.key == name]
+        if not writes:
+            return None
+        return ResourceDocument(_document(writes), min(write.accepted_at for write in writes))
+
+    async def write(self, owner: ResourceOwner, name: str, body: AsyncIterator[Piece]) -> HeaderPairs:
+        """Refused."""
+        raise S3Error("MethodNotAllowed", "Pending writes are read here, and changed on the admin port.")
+
+    async def remove(self, owner: ResourceOwner, name: str) -> None:
+        """Refused."""
+        raise S3Error("MethodNotAllowed", "A pending write is discarded on the admin port.")
+
+    async def _writes(self, owner: ResourceOwner, prefix: str) -> list[PendingWrite]:
+        found: list[PendingWrite] = []
+        after: str | None = ""
+        while after is not None:
+            page = await self._backlog.page(owner.bucket, prefix, "", after)
+            found += [each for each in page.writes if may_read(owner.principal, ObjectName(each.bucket, each.key))]
+            after = page.next
+            await asyncio.sleep(0)
+        return found
+
+
+def _document(writes: Sequence[PendingWrite]) -> bytes:
+    return json.dumps({"writes": [asdict(each) for each in writes]}, indent=1).encode() + b"\n"

@@ -1,0 +1,48 @@
+"""The requests and answers of the admin port about pending writes, beside forebay.core.pending_write, as in
+admin_schema."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final, TypeAlias
+
+from forebay.core.pending_write import PENDING_STATES, PendingWrite
+
+
+def check_state(value: object, name: str) -> str:
+    """A state of a pending write, or nothing."""
+    if value != "" and value not in PENDING_STATES:
+        raise ValueError(f"{name!r} must be one of {', '.join(PENDING_STATES)}.")
+    return str(value)
+
+
+StateName: TypeAlias = Annotated[str, check_state]
+
+OTHER_ORIGIN: Final = "It was accepted for another origin than its bucket has now: export it, or discard it."
+NOT_STUCK: Final = "It is not stuck, so it is tried again, or sent, without further ado."
+
+
+@dataclass(frozen=True, slots=True)
+class PendingContent:
+    """GET /v1/writes/{id}/content: a part of the object that a write makes. One with a problem is sent as a refusal."""
+
+    offset: int
+    content: str
+    """1 MiB at most, in base64."""
+    next: int | None
+    """The `offset` of the following part; None: this is the last."""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRetried:
+    """POST /v1/writes/{id}/retry: a write, as it was before. One with a problem is sent as a refusal."""
+
+    write: PendingWrite
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingDiscarded:
+    """DELETE /v1/writes/{id}: a write, as it was before. One with a problem is sent as a refusal."""
+
+    write: PendingWrite
+    problem: str = ""
