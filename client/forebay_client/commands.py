@@ -16,6 +16,7 @@ from forebay_client.argument_types import interval, location, positive
 from forebay_client.command_context import CommandContext
 from forebay_client.datasets_command import run_datasets
 from forebay_client.explanation_lines import explanation_lines
+from forebay_client.flush_command import run_flush
 from forebay_client.human_format import escape_unprintable, format_plural, format_size
 from forebay_client.job_report import UnwritableReport
 from forebay_client.jobs_command import run_jobs
@@ -232,6 +233,10 @@ def _writes(admin: AdminClient, context: CommandContext, args: argparse.Namespac
         raise UsageError(str(error)) from error
 
 
+def _flush(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    return run_flush(admin, context, args.location, args.timeout, as_json=args.json)
+
+
 _LOCATION: Final[Argument] = (
     "location",
     {"type": location, "metavar": "s3://bucket/prefix", "help": "which objects"},
@@ -329,6 +334,14 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
             ("write", {"nargs": "?", "metavar": "ID", "help": "the write; of ls s3://bucket/prefix"}),
             ("file", {**_FILE, "nargs": "?", "help": "of export; of discard the object, s3://bucket/key"}),
             ("--state", {"choices": writes_command.STATES, "metavar": "STATE", "help": "list those in this state"}),
+        ),
+    ),
+    "flush": ClientCommand(
+        _flush,
+        "Wait until the acknowledged writes under a prefix are at the origin.",
+        (
+            _LOCATION,
+            ("--timeout", {"type": positive, "metavar": "SECONDS", "help": "the longest wait (default: none)"}),
         ),
     ),
     "datasets": ClientCommand(_datasets, "List the data sets: their size, what is cached of them, and their epochs."),

@@ -29,6 +29,8 @@ CALLS = {
     "ls": ("s3://b",),
     "purge": ("s3://b",),
     "recordings": (),
+    "writes": (),
+    "flush": ("s3://b",),
     "datasets": (),
     "advise": (),
     "explain": ("s3://b/key", "--key", "trainer"),

@@ -36,7 +36,7 @@ from forebay.server.admin.data_set_schema import (
     HitOutlook,
 )
 from forebay.server.admin.key_list import KeyList, KeyListEntry
-from forebay.server.admin.pending_schema import NOT_STUCK, PendingContent, PendingDiscarded, PendingRetried
+from forebay.server.admin.pending_schema import NOT_STUCK, Flushed, PendingContent, PendingDiscarded, PendingRetried
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.recording_schema import (
     RecordingList,
@@ -316,6 +316,16 @@ class FakeControl:
         ]
         start = int(after or 0)
         return PendingPage(tuple(found[start : start + 2]), str(start + 2) if len(found) > start + 2 else None)
+
+    async def flush_writes(self, bucket: str, prefix: str = "", wait: float = 0.0, before: str = "") -> Flushed | None:
+        """One write of the prefix arrives each time, unless it is stuck."""
+        self._note("flush", bucket, prefix, before)
+        if self.pending is None:
+            return None
+        found = [each for each in self.pending.values() if each.bucket == bucket and each.key.startswith(prefix)]
+        if found and found[0].state != "stuck":
+            del self.pending[found.pop(0).id]
+        return Flushed(len(found), before or "1000")
 
     async def pending_write(self, write_id: str) -> PendingWrite | None:
         self._note("pending_write", write_id)

@@ -37,7 +37,7 @@ from forebay.server.admin.cached_objects import list_cached_objects
 from forebay.server.admin.control import Control, SharedControl
 from forebay.server.admin.data_set_schema import AdviceList, DataSetList, merged_rows
 from forebay.server.admin.key_list import KeyList, KeyListEntry
-from forebay.server.admin.pending_schema import PendingContent, PendingDiscarded, PendingRetried
+from forebay.server.admin.pending_schema import Flushed, PendingContent, PendingDiscarded, PendingRetried
 from forebay.server.admin.readiness import (
     ENDING,
     Readiness,
@@ -310,6 +310,10 @@ class NodeControl(SharedControl):
     ) -> PendingPage | None:
         """Of the node."""
         return await self._call_first(Control.pending_writes, bucket, prefix, state, after, limit)
+
+    async def flush_writes(self, bucket: str, prefix: str = "", wait: float = 0.0, before: str = "") -> Flushed | None:
+        """Of the node's writes."""
+        return await self._call_first(Control.flush_writes, bucket, prefix, wait, before)
 
     async def pending_write(self, write_id: str) -> PendingWrite | None:
         """Of the node's."""

@@ -58,6 +58,7 @@ MATRIX = (
     Row("DELETE", "/v1/cache", target="/v1/cache?bucket=b", content_type=JSON),
     Row("GET", "/v1/explain", target="/v1/explain?bucket=b&key=k"),
     Row("GET", "/v1/writes", 409),
+    Row("POST", "/v1/flush", 409, content_type=JSON, body='{"bucket": "b"}'),
     Row("GET", "/v1/writes/{id}", 404, target="/v1/writes/1-1"),
     Row("GET", "/v1/writes/{id}/content", 404, target="/v1/writes/1-1/content"),
     Row("POST", "/v1/writes/{id}/retry", 404, target="/v1/writes/1-1/retry", content_type=JSON),

@@ -178,15 +178,18 @@ async def test_any_worker_reaches_the_one_that_drains(running: BacklogRig) -> No
     assert backlog is not None
 
     class Others:
+        def __init__(self, drains: NodeBacklog) -> None:
+            self.drains = drains
+
         async def call_all(self, request: Document) -> dict[int, Document]:
-            return {1: {"is_drainer": False}, 2: json.loads(json.dumps(await backlog.answer(request)))}
+            return {1: {"is_drainer": False}, 2: json.loads(json.dumps(await self.drains.answer(request)))}
 
     class Nobody:
         async def call_all(self, request: Document) -> dict[int, Document]:
             return {1: {"is_drainer": False}}
 
     idle = SimpleNamespace(is_draining=False)
-    elsewhere = NodeBacklog(idle, Others())  # type: ignore[arg-type] # what it uses of them
+    elsewhere = NodeBacklog(idle, Others(backlog))  # type: ignore[arg-type] # what it uses of them
     page = await elsewhere.page("ckpt", "", "", "")
     assert page == await backlog.page("ckpt", "", "", "")
     stuck = page.writes[0]
@@ -199,3 +202,26 @@ async def test_any_worker_reaches_the_one_that_drains(running: BacklogRig) -> No
     with pytest.raises(Throttled):
         await nobody.find(stuck.id)
     assert await NodeBacklog(idle, Nobody()).answer({}) == {"is_drainer": False}  # type: ignore[arg-type] # likewise
+
+
+async def test_a_flush_waits_for_what_was_pending_before_it(running: BacklogRig) -> None:
+    async def flush(**fields: object) -> tuple[int, Any]:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{running.rig.admin}/v1/flush", json={"bucket": "ckpt", **fields}) as answer,
+        ):
+            return answer.status, await answer.json()
+
+    status, first = await flush(prefix="a/s")
+    assert (status, first["left"]) == (200, 1)
+    running.origin.faults.remove(running.refusal)
+    [stuck] = await running.writes(state="stuck")
+    later = running.origin.faults.add(Respond(503, "SlowDown"), method="PUT", key="a/later")
+    assert (await running.rig.client().request("PUT", path_of("ckpt", "a/later"), (), b"later")).status == 200
+    assert (await running.call("POST", f"/{stuck['id']}/retry"))[0] == 200
+    status, second = await flush(prefix="a/", wait=30, before=first["before"])
+    assert (status, second) == (200, {"left": 0, "before": first["before"]})
+    assert running.at_origin("a/stuck") == running.at_origin("a/behind") == CONTENT
+    assert (await flush(prefix="a/"))[1]["left"] == 1
+    assert (await flush(wait=31))[0] == 400
+    running.origin.faults.remove(later)

@@ -24,8 +24,8 @@ def change_sentence(answer: object) -> str | None:
         case PendingRetried(write):
             return f"the write {write.id} of {write.bucket}/{write.key} is tried again"
         case PendingDiscarded(write):
-            what = f"the write {write.id} of {write.bucket}/{write.key}, {format_size(write.size)}"
-            return f"{what}, was discarded: {write.reason}"
+            discarded = f"the write {write.id} of {write.bucket}/{write.key}, {format_size(write.size)}"
+            return f"{discarded}, was discarded: {write.reason}"
         case Job(id=number, state=state):
             return f"warm-up job {number} is {state}"
         case _:

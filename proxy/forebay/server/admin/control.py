@@ -42,7 +42,14 @@ from forebay.server.admin.admin_schema import (
 from forebay.server.admin.change_log import change_sentence
 from forebay.server.admin.data_set_schema import AdviceList, DataSetList
 from forebay.server.admin.key_list import KeyList, KeyListEntry
-from forebay.server.admin.pending_schema import PendingContent, PendingDiscarded, PendingRetried, StateName
+from forebay.server.admin.pending_schema import (
+    Flushed,
+    PendingContent,
+    PendingDiscarded,
+    PendingRetried,
+    StateName,
+    Wait,
+)
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.recording_schema import (
     Content,
@@ -186,6 +193,13 @@ class Control(Protocol):
         self, bucket: Key = "", prefix: Key = "", state: StateName = "", after: Key = "", limit: Limit = MAX_PAGE
     ) -> PendingPage | None:
         """A page of the writes that are acknowledged and not at the origin; None: Forebay runs without a journal."""
+        ...
+
+    async def flush_writes(
+        self, bucket: Bucket, prefix: Key = "", wait: Wait = 0.0, before: Key = ""
+    ) -> Flushed | None:
+        """Wait until the writes that are pending now under `prefix` are at the origin, for `wait` seconds at most.
+        `before`: that of an earlier flush, which is gone on with. None: Forebay runs without a journal."""
         ...
 
     async def pending_write(self, write_id: str) -> PendingWrite | None:

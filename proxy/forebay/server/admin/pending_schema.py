@@ -14,10 +14,30 @@ def check_state(value: object, name: str) -> str:
     return str(value)
 
 
+def check_wait(value: object, name: str) -> float:
+    """Seconds that one request may wait."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= MAX_WAIT:
+        raise ValueError(f"{name!r} must be a number of seconds from 0 to {MAX_WAIT}.")
+    return float(value)
+
+
+MAX_WAIT: Final = 30
+"""Seconds of one flush; a client repeats it."""
+Wait: TypeAlias = Annotated[float, check_wait]
 StateName: TypeAlias = Annotated[str, check_state]
 
 OTHER_ORIGIN: Final = "It was accepted for another origin than its bucket has now: export it, or discard it."
 NOT_STUCK: Final = "It is not stuck, so it is tried again, or sent, without further ado."
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """POST /v1/flush."""
+
+    left: int
+    """Of the writes that were pending when it began, those that are not at the origin."""
+    before: str
+    """Given to another flush, it waits for what was pending when this one began, and for nothing else."""
 
 
 @dataclass(frozen=True, slots=True)

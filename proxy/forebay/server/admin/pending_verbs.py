@@ -7,6 +7,7 @@ from forebay.core.pending_write import PendingPage, PendingWrite
 from forebay.server.admin.pending_schema import (
     NOT_STUCK,
     OTHER_ORIGIN,
+    Flushed,
     PendingContent,
     PendingDiscarded,
     PendingRetried,
@@ -19,6 +20,12 @@ class PendingVerbs:
 
     def __init__(self, backlog: NodeBacklog | None) -> None:
         self._backlog = backlog
+
+    async def flush(self, bucket: str, prefix: str, seconds: float, before: str) -> Flushed | None:
+        """Waits until what is pending under a prefix is at the origin; None: there is no journal."""
+        if self._backlog is None:
+            return None
+        return Flushed(*await self._backlog.flush(bucket, prefix, seconds, before))
 
     async def page(self, bucket: str, prefix: str, state: str, after: str, limit: int) -> PendingPage | None:
         """A page of them; None: there is no journal."""

@@ -84,6 +84,7 @@ ROUTES: Final = (
     Route("GET", "/v1/writes/{id}/content", Control.pending_content, if_none=_NO_SUCH_WRITE),
     Route("POST", "/v1/writes/{id}/retry", Control.retry_write, if_none=_NO_SUCH_WRITE),
     Route("DELETE", "/v1/writes/{id}", Control.discard_write, if_none=_NO_SUCH_WRITE),
+    Route("POST", "/v1/flush", Control.flush_writes, if_none=_NO_JOURNAL),
     Route("PUT", "/v1/tiers/{tier}", Control.resize, if_none=_TIER_OFF),
 )
 

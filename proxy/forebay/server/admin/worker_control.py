@@ -34,7 +34,7 @@ from forebay.server.admin.data_set_rows import data_set_rows
 from forebay.server.admin.data_set_schema import AdviceList, DataSetList
 from forebay.server.admin.job_view import job_view, warm_up_order
 from forebay.server.admin.key_list import KeyList, KeyListEntry
-from forebay.server.admin.pending_schema import PendingContent, PendingDiscarded, PendingRetried
+from forebay.server.admin.pending_schema import Flushed, PendingContent, PendingDiscarded, PendingRetried
 from forebay.server.admin.pending_verbs import PendingVerbs
 from forebay.server.admin.readiness import (
     ENDING,
@@ -306,6 +306,10 @@ class WorkerControl(SharedControl):
     ) -> PendingPage | None:
         """Those of the node."""
         return await self._pending.page(bucket, prefix, state, after, limit)
+
+    async def flush_writes(self, bucket: str, prefix: str = "", wait: float = 0.0, before: str = "") -> Flushed | None:
+        """Of the node's writes: every worker knows them."""
+        return await self._pending.flush(bucket, prefix, wait, before)
 
     async def pending_write(self, write_id: str) -> PendingWrite | None:
         """Of the node's."""

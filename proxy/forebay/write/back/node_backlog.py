@@ -4,8 +4,10 @@ Every worker knows which writes are pending. The one that carries them out knows
 or given up, so the others ask it (RPC `backlog`).
 """
 
+import asyncio
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from heapq import nsmallest
 from typing import Any, Final, NamedTuple
@@ -19,6 +21,7 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.storage.journal.log_writer import RecordId
+from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.drainer import DrainEntry
 from forebay.write.back.write_back import WriteBack
 
@@ -46,6 +49,29 @@ class NodeBacklog:
     def __init__(self, write_back: WriteBack, peers: Peers) -> None:
         self._write_back = write_back
         self._peers = peers
+
+    async def flush(self, bucket: str, prefix: str, seconds: float, before: str) -> tuple[int, str]:
+        """Waits until what is pending under a prefix is at the origin, for so many seconds at most. Returns how many of
+        these writes are not, and the `before` by which another flush waits for the same ones; empty: it is the first.
+        In any worker: each knows all of them."""
+        shown = self._write_back.shown
+        latest = int(before) if before.isdecimal() else self._write_back.journal.stamp()
+
+        def left() -> list[AcceptedWrite]:
+            writes = (*shown.writes.values(), *(kept.write for kept in shown.kept.values()))
+            return [
+                write
+                for write in writes
+                if write.name.bucket == bucket
+                and write.name.key.startswith(prefix)
+                and write.interval.written <= latest
+            ]
+
+        names = {write.name for write in left()}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._write_back.pending.wait_settled(names.__contains__)
+        return len(left()), str(latest)
 
     async def page(self, bucket: str, prefix: str, state: str, after: str, limit: int = LARGEST_PAGE) -> PendingPage:
         """A page of the writes under a prefix and in a state, as they were accepted. An empty bucket or state: any."""
