@@ -10,7 +10,7 @@ from forebay_client import __version__
 from forebay_client.argument_types import admin_address, worker_count
 from forebay_client.commands import COMMANDS
 
-PROXY_COMMANDS: Final = frozenset({"serve", "check-config", "doctor", "demo"})
+PROXY_COMMANDS: Final = frozenset({"serve", "check-config", "check-journal", "doctor", "demo"})
 """The commands that run the proxy itself, instead of calling a running one."""
 
 
@@ -41,6 +41,9 @@ def make_parser() -> argparse.ArgumentParser:
     purpose.add_argument(
         "--try", dest="try_out", action="store_true", help="try the origin, its credential, and the directories"
     )
+    journal = add("check-journal", "Verify a journal without a running Forebay, and export what is pending.")
+    journal.add_argument("directory", metavar="DIR", help="the journal's directory, `journal.path`")
+    journal.add_argument("--export", metavar="DIR", help="write each pending object to a file of this directory")
     _add_serve(add("doctor", "Check the configuration, the origin and the machine, as `serve` would use them."))
     add("demo", "Show what Forebay does, with an object store of its own in temporary files.")
     shared = _shared_options()

@@ -1,4 +1,5 @@
-"""The commands that run the proxy itself, handed over by forebay_client: `serve`, `check-config`, `doctor`, `demo`.
+"""The commands that run the proxy itself, handed over by forebay_client: `serve`, `check-config`,
+`check-journal`, `doctor`, `demo`.
 
 Each command imports its own modules when it runs, and the others' never.
 """
@@ -44,6 +45,10 @@ def run(command: str, args: argparse.Namespace) -> int:
                 without_secrets=args.without_secrets,
                 try_out=args.try_out,
             )
+        case "check-journal":
+            from forebay.journal_commands import check_journal_command  # noqa: PLC0415 # see the module
+
+            return check_journal_command(Path(args.directory), Path(args.export) if args.export is not None else None)
         case "doctor":
             from forebay.check_commands import doctor  # noqa: PLC0415 # see the module
             from forebay.server.config_source import source_from_args  # noqa: PLC0415 # see the module

@@ -26,6 +26,6 @@ def test_what_is_stuck_is_not_waited_for() -> None:
 
 
 def test_it_needs_a_journal() -> None:
-    with admin_port(FakeControl()) as address:
+    with admin_port(FakeControl(pending=None)) as address:
         typed = Typist(address).type("flush", "s3://ckpts")
     assert (typed.code, typed.err[:31]) == (1, "Forebay runs without a journal;")

@@ -218,7 +218,7 @@ class FakeControl:
     lists: dict[str, list[KeyListEntry]] = field(default_factory=dict)
     survives: bool = False
     sent_plans: dict[str, PlanProgress] = field(default_factory=dict)
-    pending: dict[str, PendingWrite] | None = None
+    pending: dict[str, PendingWrite] | None = field(default_factory=dict)
     """By id; None: there is no journal."""
     content: bytes = b"content"
     """Of every pending write."""

@@ -93,6 +93,7 @@ scenarios/test_write_back_listings.py    namespace/listing_answer namespace/pend
 scenarios/test_write_back_proofs.py      write/back/write_probe
 scenarios/test_write_back_crashes.py     write/back/write_back write/back/record_exchange write/back/settlement
 storage/journal/test_recovery_scan_power_loss.py    storage/journal/journal_reclaim
+write/back/test_journal_check.py         journal_commands
 storage/journal/test_body_file.py        storage/journal/journal_files storage/journal/journal_layout
 
 workers/test_node_control.py             workers/worker_pool

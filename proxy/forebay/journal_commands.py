@@ -1,0 +1,60 @@
+"""`forebay check-journal`: what a journal holds, and whether it is whole, without a running Forebay."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Final, TextIO
+
+from forebay.core.units import format_size
+from forebay.serve import fail
+from forebay.write.back.journal_check import CheckedWrite, NoJournal, check_journal, export_writes, locked_journal
+
+WHOLE, DAMAGED, UNUSABLE = 0, 1, 2
+"""The exit codes."""
+_WIDTHS: Final = "{:8} {:8} {:>10} {:>8}  {}"
+
+
+def check_journal_command(path: Path, export: Path | None) -> int:
+    """Print what the journal holds, and export it. Returns the exit code."""
+    try:
+        with locked_journal(path) as is_locked:
+            return _check(path, export, is_locked=is_locked)
+    except NoJournal as error:
+        return fail(str(error), UNUSABLE)
+
+
+def _check(path: Path, export: Path | None, *, is_locked: bool) -> int:
+    if not is_locked and export is not None:
+        return fail(f"A Forebay runs on {path}. Stop it first, or export with `forebay writes export`.", UNUSABLE)
+    report = check_journal(path)
+    if not is_locked:
+        _say("A Forebay runs on this journal: what it writes meanwhile shows up or not.", sys.stderr)
+    lines = [_line(each) for each in report.writes]
+    lines += [f"damaged  log {log}, bytes {each.start} to {each.stop}" for log, each in report.log_damages]
+    lines += [f"damaged  record {record.number} of log {record.log} is no write" for record in report.unreadable]
+    size, damaged = sum(each.write.size for each in report.writes), sum(bool(each.damage) for each in report.writes)
+    lines.append(f"{len(report.writes)} pending writes of {format_size(size)}, {damaged} damaged.")
+    if report.unfinished_parts:
+        lines.append(f"{report.unfinished_parts} parts of uploads that were not completed.")
+    if report.orphans:
+        lines.append(f"{report.orphans} bodies without a pending record, which nobody needs.")
+    for line in lines:
+        _say(line)
+    if export is not None:
+        try:
+            export_writes(path, report.writes, export)
+        except OSError as error:
+            return fail(f"{export} can't be written: {error.strerror}.", UNUSABLE)
+        _say(f"Exported to {export}; the journal stays as it is.")
+    return WHOLE if report.is_whole else DAMAGED
+
+
+def _say(line: str, file: TextIO | None = None) -> None:
+    print(line, file=file)  # the command's output
+
+
+def _line(each: CheckedWrite) -> str:
+    write, state = each.write, "damaged" if each.damage else "whole"
+    age = f"{max(0.0, time.time() - write.accepted_at):.0f} s"
+    name = f"s3://{write.name.path}" + (f": {each.damage}" if each.damage else "")
+    return _WIDTHS.format(state, write.kind, format_size(write.size), age, ascii(name)[1:-1])
