@@ -90,6 +90,10 @@ long: $(VENV)/.dev  ## the tests that `make test` leaves out, and more cases of 
 	$(BIN)/python -m pytest -m long --numprocesses auto --maxprocesses 4 --dist worksteal
 	FOREBAY_SECURITY_SCALE=10 $(BIN)/python -m pytest --timeout 3600 --numprocesses auto --maxprocesses 4 tests/properties
 
+.PHONY: listings
+listings: $(VENV)/.dev  ## 2,000 random listings and writes of each kind of origin, page by page against the origin's own: some minutes; QUERIES=500
+	FOREBAY_LISTING_QUERIES=$(or $(QUERIES),2000) $(BIN)/python -m pytest --timeout 3600 tests/scenarios/test_listings_differential.py
+
 # The generated tests of tests/security, with more cases than `make test` makes.
 .PHONY: forgery fuzz fuzz-guided exhaustion slow-readers
 forgery: $(VENV)/.dev  ## a quarter of a million changes to signed requests, none of which may be let in

@@ -33,6 +33,7 @@ DEEDS: Final = {
     "presigned": "URLs signed by the client, used without it",
     "cname": "an object written and read at a host that stands for the bucket",
     "token": "temporary credentials: with their token, and not with another",
+    "plan": "a plan sent, listed, its progress read, and ended (docs/plans.md)",
     "parquet": "some columns and rows of a Parquet file, by small scattered ranges",
     "data set": "PyTorch data sets, in the process and in the worker processes of a DataLoader",
     "checkpoint": "`torch.save` into an object, and `torch.load` from it",

@@ -27,6 +27,9 @@ LARGE: Final = random.Random(2).randbytes((13 << 20) + 17)
 """Two parts of 5 MiB, the smallest that S3 has, and a rest; thirteen blocks and a short one."""
 ODD: Final = "odd/sp ace+plus&and=is~'(1)%2F%20#ü€.bin"
 """A key that every client has to encode, and that nobody may decode twice."""
+PLAN: Final = ".forebay/plans/train/epoch-1"
+ORDER: Final = f"{ODD}\nsmall.bin\t0-999\nnone\n".encode()
+"""A plan of three entries."""
 _TOLD: Final = os.fdopen(os.dup(1), "w", encoding="utf-8")
 os.dup2(2, 1)  # What a library prints is none of what is told.
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from forebay.core.requester import BACKGROUND, requester
 from forebay.core.task_registry import TaskRegistry
 from forebay.origin.request_turns import RequestTurns, Turn
 from harness.manual_timers import ManualTimers
@@ -30,7 +31,7 @@ class BackgroundWork:
         async def begin(group: str) -> None:
             await self.turns.background.acquire(group)
             self.served.append(group)
-            self.turns.try_acquire("")
+            self.turns.try_acquire(BACKGROUND)
 
         for group in groups:
             self.tasks.spawn(begin(group), group)
@@ -63,6 +64,35 @@ async def test_beside_demand_it_has_a_quarter() -> None:
     async with background_work() as work:
         demand(work.turns, 10)
         assert await work.start("a" * CAPACITY) == CAPACITY // 4
+
+
+async def test_a_fetch_that_has_ended_hides_no_demand() -> None:
+    """Its request ends before its background turn; what becomes free between is not taken for more."""
+    async with background_work() as work:
+        turns, most = work.turns, CAPACITY - CAPACITY // 8
+        held: list[Turn] = []
+
+        async def fetch() -> None:
+            async with turns.background.turn("plan"):
+                assert requester.get() == BACKGROUND
+                turn = turns.try_acquire(requester.get())
+                assert turn is not None
+                held.append(turn)
+                await asyncio.Event().wait()
+
+        fetches = [work.tasks.spawn(fetch(), "fetch") for _ in range(most + 20)]
+        await settle()
+        assert len(held) == most
+        [reader] = demand(turns, 1)
+        for turn, ended in zip(held[:10], fetches[:10], strict=True):
+            turn.release()
+            await settle()
+            ended.cancel()
+            await settle()
+        assert len(held) == most, "beside a read, background work has a quarter"
+        reader.release()
+        await settle()
+        assert len(held) == most + 10
 
 
 async def test_the_minimum_is_granted_whatever_demand_does() -> None:

@@ -76,3 +76,16 @@ def test_a_page_begins_behind_its_start() -> None:
 def test_what_is_not_understood_is_refused(parameters: dict[str, str]) -> None:
     with pytest.raises(S3Error, match="InvalidArgument"):
         listing(prefix=".forebay/", **parameters)
+
+
+def test_every_entry_has_an_etag_that_changes_with_it() -> None:
+    """oss2 fails at an entry without one."""
+    target = parse_target("/bucket?prefix=.forebay%2F", "", ())
+
+    def etags(*entries: ResourceEntry) -> list[str]:
+        return texts(resource_listing(target, entries).decode(), "ETag")
+
+    first, later = ResourceEntry("a", 5, 1.0), ResourceEntry("a", 5, 2.0)
+    assert all(re.fullmatch(r'(&quot;|")[0-9a-f]{32}-1(&quot;|")', each) for each in etags(*ENTRIES))
+    assert etags(first) == etags(first) != etags(later)
+    assert etags(ResourceEntry("a", 5, 1.0, '"known"'))[0].replace("&quot;", '"') == '"known"'

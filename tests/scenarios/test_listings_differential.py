@@ -19,7 +19,7 @@ from harness.rig import TRAINER, Rig
 from harness.swift import SwiftOrigin
 
 QUERIES = int(os.environ.get("FOREBAY_LISTING_QUERIES", "150"))
-"""Of each test; 2,000 for the figure in docs/semantics.md."""
+"""Of each test; `make listings` has 2,000."""
 LISTED = '[[rules]]\npath = "**"\nlisting = "immutable"\n'
 WRITES_BETWEEN = 10
 

@@ -8,4 +8,7 @@ from contextvars import ContextVar
 from typing import Final
 
 requester: Final[ContextVar[str]] = ContextVar("requester", default="")
-"""A principal's id; empty for Forebay itself (warm-up jobs, fetches for other workers)."""
+"""A principal's id; empty for Forebay itself (fetches for other workers), BACKGROUND for what nobody waits for yet."""
+
+BACKGROUND: Final = "\0background"
+"""No id has this character."""

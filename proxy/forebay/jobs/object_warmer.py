@@ -123,11 +123,8 @@ class ObjectWarmer:
             report(WarmUpProgress("problem", problem="no rule accelerates it"))
             return
         turns = self._turns_of(name.bucket)
-        await turns.acquire(group)
-        try:
+        async with turns.turn(group):
             await self._warm(name, decision, report, start, stop)
-        finally:
-            turns.release(group)
 
     async def _warm(self, name: ObjectName, decision: Decision, report: Report, start: int, stop: int | None) -> None:
         block = decision.block

@@ -26,7 +26,6 @@ from forebay.core.byte_ranges import Span, blocks_touching
 from forebay.core.errors import ForebayError, S3Error
 from forebay.core.events import BytesWarmed
 from forebay.core.names import BlockId, ObjectName
-from forebay.core.requester import requester
 from forebay.core.timers import Timers
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
@@ -118,9 +117,7 @@ class Prefetcher:
         return len(self._tickets)
 
     async def fetch(self, request: AheadRequest) -> AheadOutcome:
-        """Fetches a piece, if there is room for it. Called in a task of its own, which counts as Forebay's from here
-        on. Never raises ForebayError."""
-        requester.set("")
+        """Fetches a piece, if there is room for it. Never raises ForebayError."""
         decision = self._rules().decide(request.name)
         if not decision.accelerate:
             return AheadOutcome("refused", problem="no rule accelerates it")
@@ -130,13 +127,11 @@ class Prefetcher:
             turns = self._turns_of(request.name.bucket)
         except S3Error as refused:
             return AheadOutcome("refused", problem=str(refused))
-        await turns.acquire(request.group)
-        try:
-            return await self._fetch(request, decision)
-        except ForebayError as failure:
-            return AheadOutcome("failed", problem=str(failure))
-        finally:
-            turns.release(request.group)
+        async with turns.turn(request.group):
+            try:
+                return await self._fetch(request, decision)
+            except ForebayError as failure:
+                return AheadOutcome("failed", problem=str(failure))
 
     def _has_room(self, request: AheadRequest, decision: Decision) -> bool:
         """Whether there is room, and demand leaves buffers to fetch through."""

@@ -47,11 +47,8 @@ class OriginPages:
         if is_awaited:
             return await self._fetch(bucket, prefix, after, form, limit, delimiter)
         turns, group = self._origins.background(bucket), f"listing of {bucket}/{prefix}"
-        await turns.acquire(group)
-        try:
+        async with turns.turn(group):
             return await self._fetch(bucket, prefix, after, form, limit, delimiter)
-        finally:
-            turns.release(group)
 
     async def _fetch(
         self, bucket: str, prefix: str, after: str, form: ListingForm, limit: int, delimiter: str

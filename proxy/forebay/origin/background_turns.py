@@ -4,8 +4,9 @@
        └──> waits ──fewest in use of its group first──┘
 
 Plans, recordings and read-ahead (jobs.prefetcher) acquire one before they begin a fetch, and then send requests as
-anybody does. So a fetch that waits here has not begun: whoever demands the same block meanwhile fetches it at once, and
-never waits behind background work. Invariants:
+anybody does, as the requester BACKGROUND: so what demand has in use is known at every moment. A fetch that waits here
+has not begun: whoever demands the same block meanwhile fetches it at once, and never waits behind background work.
+Invariants:
 
 - while a demand read waits for a turn, none is granted here beyond the minimum;
 - one in eight turns of the origin stays free of background work, and while demand is at the origin, three in four, so
@@ -20,7 +21,11 @@ Belongs to one event loop.
 import asyncio
 import itertools
 from collections import Counter, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, Protocol
+
+from forebay.core.requester import BACKGROUND, requester
 
 _FREE_SHARE: Final = 8
 _SHARE_BESIDE_DEMAND: Final = 4
@@ -36,6 +41,10 @@ class DemandTurns(Protocol):
     @property
     def waiting(self) -> int:
         """The number of waiters."""
+        ...
+
+    def in_use_by(self, principal: str) -> int:
+        """The turns of one principal."""
         ...
 
 
@@ -72,11 +81,23 @@ class BackgroundTurns:
         demand = self._demand
         if demand.waiting:
             return False
-        others = max(0, demand.in_use - self.in_use)
+        others = demand.in_use - demand.in_use_by(BACKGROUND)
         most = demand.capacity - others - demand.capacity // _FREE_SHARE
         if others:
             most = min(most, demand.capacity // _SHARE_BESIDE_DEMAND)
         return self.in_use < most
+
+    @asynccontextmanager
+    async def turn(self, group: str) -> AsyncIterator[None]:
+        """Work of `group` may begin. What it requests of the origin counts as background work."""
+        await self.acquire(group)
+        before = requester.get()
+        requester.set(BACKGROUND)
+        try:
+            yield
+        finally:
+            requester.set(before)  # no token: a generator may be closed in another context
+            self.release(group)
 
     async def acquire(self, group: str) -> None:
         """Waits until work of `group` may begin. Give it back by `release`."""

@@ -112,6 +112,10 @@ class RequestTurns:
         """The number of waiters."""
         return sum(map(len, self._queues.values()))
 
+    def in_use_by(self, principal: str) -> int:
+        """Turns out of one principal."""
+        return self._in_use_by.get(principal, 0)
+
     @property
     def paced(self) -> int:
         """Paced turns out."""

@@ -54,7 +54,7 @@ class ResourceEntry:
     size: int
     modified_at: float
     etag: str = ""
-    """Quoted; empty: not known without reading it."""
+    """Quoted; empty: not known without reading it, and a listing makes one."""
 
 
 class Resource(Protocol):

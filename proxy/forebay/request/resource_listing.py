@@ -9,6 +9,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import md5
 from typing import Final
 from urllib.parse import quote
 
@@ -19,6 +20,12 @@ from forebay.protocol.xml.xml_tree import S3_NAMESPACE, Element, write_tree
 from forebay.request.resource import ResourceEntry
 
 MAX_KEYS: Final = 1000
+
+
+def _opaque_etag(entry: ResourceEntry) -> str:
+    """An ETag that changes with the entry, of a resource that was not read: no MD5, as its hyphen says."""
+    identity = repr((entry.name, entry.size, entry.modified_at)).encode()
+    return f'"{md5(identity, usedforsecurity=False).hexdigest()}-1"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +123,10 @@ def _document(request: _ListingRequest, target: Target, following: str | None, c
 
 
 def _contents(request: _ListingRequest, entry: ResourceEntry) -> list[Element]:
-    fields = [Element("Key", request.text(entry.name)), Element("LastModified", format_iso8601(entry.modified_at))]
-    if entry.etag:
-        fields.append(Element("ETag", entry.etag))
-    return [*fields, Element("Size", str(entry.size)), Element("StorageClass", "STANDARD")]
+    return [
+        Element("Key", request.text(entry.name)),
+        Element("LastModified", format_iso8601(entry.modified_at)),
+        Element("ETag", entry.etag or _opaque_etag(entry)),  # oss2 reads no entry without one
+        Element("Size", str(entry.size)),
+        Element("StorageClass", "STANDARD"),
+    ]

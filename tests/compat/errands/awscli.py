@@ -8,7 +8,7 @@ import os
 from importlib.metadata import version
 from pathlib import Path
 
-from compat.errand import LARGE, ODD, SMALL, Errand, equal, fails, fetch, large_file, run, same, small_file
+from compat.errand import LARGE, ODD, ORDER, PLAN, SMALL, Errand, equal, fails, fetch, large_file, run, same, small_file
 
 
 def main() -> None:
@@ -53,9 +53,25 @@ def main() -> None:
     same(fetch(signed), SMALL)
     errand.did("presigned")
 
+    Path("order.txt").write_bytes(ORDER)
+    run(*s3, "cp", "order.txt", f"s3://{bucket}/{PLAN}")
+    equal(_plan(bucket), (3, "running"))
+    listed = run(*s3, "ls", f"s3://{bucket}/.forebay/plans/", "--recursive").decode()
+    equal([line.split(maxsplit=3)[3] for line in listed.splitlines()], [PLAN])
+    run(*s3, "rm", f"s3://{bucket}/{PLAN}")
+    equal(_plan(bucket), (3, "cancelled"))
+    errand.did("plan")
+
     run(*s3, "rm", "--recursive", f"s3://{bucket}/copies")
     fails(*s3, "cp", f"s3://{bucket}/copies/moved.bin", "-")
     errand.did("delete")
+
+
+def _plan(bucket: str) -> tuple[int, str]:
+    """The entries and the state of the plan."""
+    run("aws", "s3api", "get-object", "--bucket", bucket, "--key", PLAN, "progress.json")
+    progress = json.loads(Path("progress.json").read_text())
+    return progress["entries"], progress["state"]
 
 
 main()

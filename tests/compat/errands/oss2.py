@@ -3,6 +3,7 @@
 The three signatures that it has go on the same errand: `travel` is what the rows of the table call.
 """
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import oss2
 
-from compat.errand import LARGE, ODD, SMALL, Errand, equal, fetch, large_file, same, small_file
+from compat.errand import LARGE, ODD, ORDER, PLAN, SMALL, Errand, equal, fetch, large_file, same, small_file
 
 MEBIBYTE = 1 << 20
 
@@ -34,6 +35,7 @@ def travel(make: Callable[[str, str], Any], region: str | None) -> None:
     _copy(errand, bucket)
     _delete(errand, bucket)
     _signed(errand, bucket)
+    _plan(errand, bucket)
     _refused(errand, bucket, oss2.Bucket(make(errand.access, "wrong"), errand.endpoint, errand.bucket, region=region))
 
 
@@ -78,6 +80,16 @@ def travel_with_a_token(version: str, region: str | None) -> None:
     other = oss2.StsAuth(access, secret, token + "x", auth_version=version)
     equal(failure(oss2.Bucket(other, errand.endpoint, errand.bucket, region=region).get_object, "token.bin")[0], 403)
     errand.did("token")
+
+
+def _plan(errand: Errand, bucket: Any) -> None:
+    equal(bucket.put_object(PLAN, ORDER).headers["x-forebay-plan-entries"], "3")
+    equal([found.key for found in oss2.ObjectIterator(bucket, prefix=".forebay/plans/")], [PLAN])
+    equal(json.loads(bucket.get_object(PLAN).read())["state"], "running")
+    equal(failure(bucket.put_object, PLAN, b"good\nbad\t9-1\n")[:2], (400, "InvalidArgument"))
+    bucket.delete_object(PLAN)
+    equal(json.loads(bucket.get_object(PLAN).read())["state"], "cancelled")
+    errand.did("plan")
 
 
 def _put(errand: Errand, bucket: Any) -> None:
