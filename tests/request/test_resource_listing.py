@@ -85,7 +85,7 @@ def test_every_entry_has_an_etag_that_changes_with_it() -> None:
     def etags(*entries: ResourceEntry) -> list[str]:
         return texts(resource_listing(target, entries).decode(), "ETag")
 
-    first, later = ResourceEntry("a", 5, 1.0), ResourceEntry("a", 5, 2.0)
+    first, later = ResourceEntry(KEYS[0], 5, 1.0), ResourceEntry(KEYS[0], 5, 2.0)
     assert all(re.fullmatch(r'(&quot;|")[0-9a-f]{32}-1(&quot;|")', each) for each in etags(*ENTRIES))
     assert etags(first) == etags(first) != etags(later)
-    assert etags(ResourceEntry("a", 5, 1.0, '"known"'))[0].replace("&quot;", '"') == '"known"'
+    assert etags(ResourceEntry(KEYS[0], 5, 1.0, '"known"'))[0].replace("&quot;", '"') == '"known"'
