@@ -22,11 +22,12 @@ from forebay_client.job_report import UnwritableReport
 from forebay_client.jobs_command import run_jobs
 from forebay_client.key_files import FORMATS, KeyFile, UnreadableFile, key_file
 from forebay_client.ls_command import run_ls
+from forebay_client.pins_command import run_pin, run_pins, run_unpin
 from forebay_client.plans_command import run_plans
 from forebay_client.recordings_command import ACTIONS, UnusableFile, problem_with, run_recordings
 from forebay_client.stats_screen import stats_lines
 from forebay_client.top_command import run_top
-from forebay_client.warm_command import WarmRequest, run_warm
+from forebay_client.warm_command import WarmRequest, is_glob, run_warm
 
 Argument: TypeAlias = tuple[str, dict[str, Any]]
 """The name, and the settings of argparse's `add_argument`."""
@@ -90,6 +91,7 @@ def _warm(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
         "rate": args.rate,
         "until": args.until,
         "newer_than": args.newer_than,
+        "pin": args.pin or None,
     }
     request = WarmRequest(
         args.location,
@@ -112,6 +114,8 @@ def _check_warm(args: argparse.Namespace, files: list[KeyFile]) -> None:
         raise UsageError("With a list the location is a bucket alone, of the keys that name none: s3://bucket.")
     if args.if_fits and files:
         raise UsageError("--if-fits needs a prefix: the sizes of a list of keys are not known before.")
+    if args.pin and (files or args.check or (not args.literal and any(map(is_glob, args.location)))):
+        raise UsageError("--pin is for prefixes: not for a list, a glob or a check.")
     if args.newer_than is not None and files:
         raise UsageError("--newer-than needs a prefix or a glob: a list of keys has no dates.")
     fetching = (args.concurrency, args.rate, args.until, args.if_fits or None, args.report)
@@ -155,6 +159,18 @@ def _plans(admin: AdminClient, context: CommandContext, args: argparse.Namespace
 
 def _ls(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
     return run_ls(admin, context, args.location, args.sort, args.limit, as_json=args.json)
+
+
+def _pin(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    return run_pin(admin, context, args.location, as_json=args.json)
+
+
+def _unpin(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    return run_unpin(admin, context, args.location, as_json=args.json)
+
+
+def _pins(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    return run_pins(admin, context, as_json=args.json)
 
 
 def _datasets(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
@@ -284,6 +300,7 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
             ("--report", {**_FILE, "help": "write what could not be warmed to this file, a JSON object a line"}),
             ("--check", {"action": "store_true", "help": "fetch nothing, and say what is cached"}),
             ("--if-fits", {"action": "store_true", "help": "fetch nothing unless all of it fits into the cache"}),
+            ("--pin", {"action": "store_true", "help": "pin the prefixes first, so that what is warmed stays"}),
         ),
     ),
     "jobs": ClientCommand(
@@ -350,6 +367,11 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
         "Say what other tiers and the other eviction would give each data set, and what to set.",
         (("data_set", {"nargs": "?", "metavar": "DATA-SET", "help": "one of them, by its name"}),),
     ),
+    "pin": ClientCommand(
+        _pin, "Keep what is or comes on the SSD under a prefix there, whatever else is read.", (_LOCATION,)
+    ),
+    "unpin": ClientCommand(_unpin, "Let objects under a pinned prefix give way to others again.", (_LOCATION,)),
+    "pins": ClientCommand(_pins, "List the pinned prefixes, and how much the SSD has of each."),
     "explain": ClientCommand(
         _explain,
         "Say what the configuration decides for an object, what is cached of it, and what a read would do now.",

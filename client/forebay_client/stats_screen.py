@@ -89,6 +89,8 @@ def stats_lines(stats: JsonObject, address: str, current: str = "") -> Iterator[
         ],
     )
     for tier in stats["tiers"]:
+        if tier.get("pinned"):
+            yield ScreenLine(f"The {tier['name']} tier keeps {format_size(tier['pinned'])} for pins.")
         if tier["state"] != "serving":
             reason = escape_unprintable(tier["reason"] or "the log says why")
             yield ScreenLine(f"The {tier['name']} tier fails; reads go to the origin instead: {reason}.", _BAD)

@@ -12,6 +12,7 @@ from threading import Thread
 import pytest
 
 from forebay.server.admin.admin_gate import AdminGate
+from forebay.server.admin.pin_schema import PinView
 from forebay.server.admin.stats_schema import ListingStats, RequestStats
 from forebay_client import __version__
 from forebay_client.commands import COMMANDS
@@ -27,6 +28,9 @@ CALLS = {
     "jobs": (),
     "plans": (),
     "ls": ("s3://b",),
+    "pin": ("s3://b",),
+    "unpin": ("s3://b",),
+    "pins": (),
     "purge": ("s3://b",),
     "recordings": (),
     "writes": (),
@@ -42,7 +46,8 @@ CALLS = {
 
 @pytest.fixture
 def control() -> FakeControl:
-    return FakeControl()
+    pin = PinView("b", "", STARTED, 40, 3 * GIB, 2 * GIB, over_quota=False)
+    return FakeControl(pinned={("b", ""): pin})
 
 
 @pytest.fixture
@@ -196,7 +201,14 @@ def test_stats_as_json_is_the_servers_document(forebay: Typist) -> None:
     (stats,) = rows(forebay.type("stats", "--json"))
     memory = {"name": "memory", "capacity": 4 * GIB, "used": 3480 * MIB, "blocks": 3480, "heads": 911}
     ssd = {"name": "ssd", "capacity": 500 * GIB, "used": 160 * GIB, "blocks": 163840, "heads": 40113}
-    assert stats["tiers"] == [{**tier, "state": "serving", "reason": None} for tier in (memory, ssd)]
+    assert stats["tiers"] == [{**tier, "state": "serving", "reason": None, "pinned": 0} for tier in (memory, ssd)]
+
+
+def test_stats_shows_what_is_pinned(forebay: Typist, control: FakeControl) -> None:
+    assert "for pins" not in forebay.type("stats").out
+    memory, ssd = control.current_stats.tiers
+    control.current_stats = replace(control.current_stats, tiers=(memory, replace(ssd, pinned=12 * GIB)))
+    assert "The ssd tier keeps 12 GiB for pins.\n" in forebay.type("stats").out
 
 
 def test_stats_shows_failures(forebay: Typist, control: FakeControl) -> None:
@@ -266,10 +278,11 @@ def test_top_takes_the_whole_terminal(control: FakeControl) -> None:
 
 
 def test_datasets(forebay: Typist, control: FakeControl) -> None:
+    control.sets = (replace(control.sets[0], pinned=8 * GIB), *control.sets[1:])
     assert forebay.type("datasets").out.splitlines() == [
-        "  OBJECTS     SIZE   MEMORY     SSD    QUOTA  KEEP   READS/S  EPOCH   HITS  BEFORE  DATA SET",
-        "1,281,167  148 GiB  3.0 GiB  71 GiB  200 GiB  epoch    5,120      3  49.9%   50.1%  imagenet",
-        "       12  3.0 GiB        -       -        -  lru          0      1   0.0%       -  ckpts/**",
+        "  OBJECTS     SIZE   MEMORY     SSD   PINNED    QUOTA  KEEP   READS/S  EPOCH   HITS  BEFORE  DATA SET",
+        "1,281,167  148 GiB  3.0 GiB  71 GiB  8.0 GiB  200 GiB  epoch    5,120      3  49.9%   50.1%  imagenet",
+        "       12  3.0 GiB        -       -        -        -  lru          0      1   0.0%       -  ckpts/**",
     ]
     assert [row["name"] for row in rows(forebay.type("datasets", "--json"))] == ["imagenet", "ckpts/**"]
     control.sets = ()

@@ -8,7 +8,7 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from forebay.core.errors import SettingsError
+from forebay.core.errors import PinRefused, SettingsError
 from forebay.core.events import TierName
 from forebay.core.pending_write import PendingPage, PendingWrite
 from forebay.core.plan_progress import PlanList, PlanProgress
@@ -37,6 +37,7 @@ from forebay.server.admin.data_set_schema import (
 )
 from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.pending_schema import NOT_STUCK, Flushed, PendingContent, PendingDiscarded, PendingRetried
+from forebay.server.admin.pin_schema import PinList, PinRemoved, PinView
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.recording_schema import (
     RecordingList,
@@ -215,6 +216,8 @@ class FakeControl:
     running: dict[str, Job] = field(default_factory=dict)
     recorded: dict[tuple[str, str], tuple[RecordingView, bytes]] = field(default_factory=dict)
     """Recordings, by bucket and name."""
+    pinned: dict[tuple[str, str], PinView] = field(default_factory=dict)
+    """Pins, by bucket and prefix."""
     lists: dict[str, list[KeyListEntry]] = field(default_factory=dict)
     survives: bool = False
     sent_plans: dict[str, PlanProgress] = field(default_factory=dict)
@@ -287,6 +290,24 @@ class FakeControl:
         )
         self.running[job.id] = job
         return job
+
+    async def pins(self) -> PinList:
+        self._note("pins")
+        return PinList(tuple(self.pinned.values()), sum(pin.pinned for pin in self.pinned.values()), 375 * GIB)
+
+    async def pin(self, bucket: str, prefix: str = "") -> PinView:
+        self._note("pin", bucket, prefix)
+        if prefix == "large/":
+            raise PinRefused("s3://b/large/ has 400 GiB; pins may take 375 GiB of the SSD tier.")
+        known = prefix != "unlisted/"
+        pin = PinView(bucket, prefix, STARTED, 40 if known else None, 3 * GIB if known else None, 2 * GIB, not known)
+        self.pinned[bucket, prefix] = pin
+        return pin
+
+    async def unpin(self, bucket: str, prefix: str = "") -> PinRemoved | None:
+        self._note("unpin", bucket, prefix)
+        found = self.pinned.pop((bucket, prefix), None)
+        return PinRemoved(found) if found is not None else None
 
     async def plans(self) -> PlanList:
         self._note("plans")

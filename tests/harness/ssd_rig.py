@@ -20,6 +20,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import Event, TierFailed
 from forebay.core.heads import Head, ObjectFacts, head_of
 from forebay.core.names import BlockId, Generation, ObjectName, Version
+from forebay.policy.pins import NO_PINS, PinSet
 from forebay.storage.cache_origin import CacheOrigin, CacheOrigins
 from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.recovery import SsdOptions
@@ -74,6 +75,7 @@ def open_tier(
     family: str | None = None,
     options: SsdOptions | None = None,
     clock: Callable[[], float] | None = None,
+    pins: PinSet = NO_PINS,
 ) -> SsdTier:
     """Opens the tier at the time `now`, by a run that trusts what was closed in order."""
     observe = RecordedEvents() if events is None else events
@@ -87,6 +89,7 @@ def open_tier(
         family=family,
         options=options,
         clock=clock,
+        pins=pins,
     )
 
 

@@ -205,7 +205,12 @@ REFUSED: Final = [
     ('[ssd]\npath = "/ssd"\n', "ssd.size", None, "must be given"),
     ('[ssd]\npath = "ssd"\nsize = "1GiB"\n', "ssd.path", "ssd", "an absolute path"),
     ('[ssd]\npath = "/ssd"\nsize = "512KiB"\n', "ssd.size", "512KiB", "at least 1MiB"),
-    ('[ssd]\npath = "/ssd"\nsize = "1GiB"\nsegment = "1MiB"\n', "ssd.segment", "segment", "known here: path, size"),
+    (
+        '[ssd]\npath = "/ssd"\nsize = "1GiB"\nsegment = "1MiB"\n',
+        "ssd.segment",
+        "segment",
+        "known here: path, pin_quota, size",
+    ),
     ("[ssd]\n", "ssd.path", None, "must be given"),
     ("ssd = 3\n", "ssd", "a int", "a table"),
     ('[[rules]]\nfreshness = "60s"\n', "rules[0].path", None, "must be given"),

@@ -103,6 +103,7 @@ def test_what_may_change_without_a_restart() -> None:
         "memory.buffers",
         "memory.ahead",
         "ssd.size",
+        "ssd.pin_quota",
     }
     assert {setting.path for setting in TABLE if setting.path.startswith(("rules[]", "auth."))} <= live
 

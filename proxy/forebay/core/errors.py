@@ -4,6 +4,7 @@
     ├── S3Error                   a response to the client, in S3's form: code, status, message
     ├── SettingsError             a refused setting: where it is, its value, what is allowed
     │   └── SettingsErrors            a refused configuration, with all its problems
+    ├── PinRefused                a prefix can't be pinned, or unpinned; the message is for people
     ├── Throttled                 a budget or a limit is used up; the client gets 503 SlowDown
     ├── StorageError              bytes could not be kept or found again
     │   ├── SpoolFull                 the spool has reached its limit; the client gets 503 SlowDown
@@ -157,6 +158,10 @@ class SettingsErrors(SettingsError):
         super().__init__(first.where, first.value, first.allowed)
         self.problems = tuple(problems)
         self.args = ("\n".join(str(problem) for problem in problems),)
+
+
+class PinRefused(ForebayError):
+    """A prefix can't be pinned or unpinned: the message is a sentence, with the sizes where they are the reason."""
 
 
 class Throttled(ForebayError):

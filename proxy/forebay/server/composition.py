@@ -37,6 +37,7 @@ from forebay.jobs.head_hints import HeadHints
 from forebay.jobs.job_store import JobStore
 from forebay.jobs.node_prefetcher import NodePrefetcher
 from forebay.jobs.object_warmer import ObjectWarmer
+from forebay.jobs.pin_registry import PinRegistry
 from forebay.jobs.plans.node_plans import NodePlans
 from forebay.jobs.plans.plan_coordinator import PlanCoordinator
 from forebay.jobs.plans.plan_resource import PlanResource
@@ -96,6 +97,7 @@ from forebay.server.write_back_parts import compose_write_back, open_journal
 from forebay.settings.model import LimitSettings, Settings
 from forebay.storage.cache_origin import CacheOrigins, all_ids, cache_origins, origin_fingerprint, routes_fingerprint
 from forebay.storage.memory.memory_tier import MemoryTier
+from forebay.storage.pin_file import PinFile
 from forebay.storage.run_record import NodeRun, begin_run
 from forebay.storage.spool import Spool
 from forebay.storage.tiers import Tiers
@@ -165,6 +167,7 @@ class Parts:
     data_sets: DataSets
     read_counts: ReadCounts
     plans: NodePlans
+    pins: PinRegistry
     recordings: RecordingAccess
     kept_recordings: KeptRecordings | None
     """None: another worker collects the reads of the node, and keeps what was recorded of them."""
@@ -217,6 +220,14 @@ def compose(
     journal, pending = open_journal(settings, group.name if group is not None else None, metrics)
     tiers = Tiers(MemoryTier(settings.memory.size, observe), None, peers.owns, pool_of, pending)
     tiers.memory.ahead.budget.resize(settings.memory.ahead)
+    pins = PinRegistry(
+        PinFile(_pin_path(settings)),
+        tiers,
+        origins.list_objects,
+        lambda: gateway.policy.rules,
+        clock,
+        settings.ssd.pin_quota if settings.ssd is not None else None,
+    )
     ssd = None
     if settings.ssd is not None:
         cached = CacheOrigins(cache_origins(settings), routes.position_of, routes_fingerprint(settings))
@@ -441,6 +452,7 @@ def compose(
         data_sets=data_sets,
         read_counts=read_counts,
         plans=plans,
+        pins=pins,
         recordings=recordings,
         kept_recordings=kept_recordings,
         peer_service=peer_service,
@@ -474,6 +486,12 @@ def _job_store(settings: Settings) -> JobStore | None:
     if settings.server.state_dir is None:
         return None
     return JobStore(Path(settings.server.state_dir) / f"jobs-{origin_fingerprint(all_ids(settings))}")
+
+
+def _pin_path(settings: Settings) -> Path | None:
+    """Where pins are kept: with the state of the node, else beside the SSD tier, without which there are none."""
+    directory = settings.server.state_dir or (settings.ssd.path if settings.ssd is not None else None)
+    return Path(directory) / f"pins-{origin_fingerprint(all_ids(settings))}.json" if directory is not None else None
 
 
 def _snapshot_directory(settings: Settings) -> Path | None:

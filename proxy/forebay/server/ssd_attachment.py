@@ -122,6 +122,7 @@ class SsdAttachment:
             self._observe,
             family=self._family,
             clock=self._clock,
+            pins=self._tiers.pins,
         )
 
     def _attached(self, tier: SsdTier) -> None:
@@ -133,7 +134,8 @@ class SsdAttachment:
             )
         if tier.doubt is not None:
             _log.warning("every object on the SSD is revalidated once: %s", tier.doubt)
-        tier.resize(self._capacity)  # it may have changed meanwhile
+        tier.resize(self._capacity)  # it may have changed meanwhile, as the pins may
+        tier.use_pins(self._tiers.pins)
         self._tiers.ssd = tier
 
     def _failed(self, unusable: SsdUnusable) -> None:

@@ -348,6 +348,8 @@ class Worker:
             yield "forebay_tier_disk_size_bytes", ("ssd",), parts.tiers.ssd.disk.size
             for pool in parts.tiers.ssd.pools():
                 yield "forebay_tier_pool_bytes", ("ssd", pool.name), pool.used
+            yield "forebay_tier_pinned_bytes", ("ssd",), sum(parts.tiers.ssd.pins.used_by().values())
+            yield "forebay_tier_pin_quota_bytes", ("ssd",), parts.tiers.ssd.pins.quota
         for share in parts.tiers.memory.pooled.pools():
             yield "forebay_tier_pool_bytes", ("memory", share.pool.name), share.used
         yield from self._plan_gauges()

@@ -118,10 +118,12 @@ class MemorySettings:
 
 @dataclass(frozen=True, slots=True)
 class SsdSettings:
-    """`[ssd]`: the SSD tier's directory, and its size in bytes."""
+    """`[ssd]`: the SSD tier's directory, and sizes in bytes."""
 
     path: str
     size: int
+    pin_quota: int | None = None
+    """None: a share of the size (policy.pins)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -346,6 +346,14 @@ TABLE: Final[tuple[Setting, ...]] = (
     Setting("ssd.path", FILE, REQUIRED, "The directory of the SSD tier; one Forebay uses it at a time."),
     Setting("ssd.size", SIZE, REQUIRED, "The size of the SSD tier.", MIB, live=True),
     Setting(
+        "ssd.pin_quota",
+        SIZE,
+        UNSET,
+        "Bytes of the SSD tier that pinned objects may take; if not set, three quarters of it.",
+        0,
+        live=True,
+    ),
+    Setting(
         "journal.path",
         FILE,
         REQUIRED,

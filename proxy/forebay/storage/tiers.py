@@ -11,6 +11,7 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
+from forebay.policy.pins import NO_PINS, PinSet
 from forebay.policy.pools import Pool
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.storage.journal.pending_objects import Deleted, PendingObjects
@@ -38,6 +39,8 @@ class Tiers:
         self.memory = memory
         self.ssd = ssd
         self.pending = pending
+        self.pins = NO_PINS
+        """The pins of the SSD tier, whether there is one or not."""
         self._owns = owns
         self._pool_of = pool_of
 
@@ -140,6 +143,12 @@ class Tiers:
         """Verifies bytes `within` a block of `length` bytes on the SSD in place, to be sent from there; without
         waiting. Unless `read`, nothing is read, and bytes that were not verified recently are Busy."""
         return MISS if self.ssd is None else self.ssd.verify_nowait(block, length, within, read=read)
+
+    def use_pins(self, pins: PinSet) -> None:
+        """Replaces all pins."""
+        self.pins = pins
+        if self.ssd is not None:
+            self.ssd.use_pins(pins)
 
     async def flush(self) -> None:
         """Waits until admitted blocks are durable."""

@@ -38,6 +38,7 @@ from forebay.server.admin.control import Control, SharedControl
 from forebay.server.admin.data_set_schema import AdviceList, DataSetList, merged_rows
 from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.pending_schema import Flushed, PendingContent, PendingDiscarded, PendingRetried
+from forebay.server.admin.pin_schema import PinChange, PinList, merged_pins
 from forebay.server.admin.readiness import (
     ENDING,
     Readiness,
@@ -232,7 +233,7 @@ class NodeControl(SharedControl):
 
     # Warm-up
 
-    async def start_job(self, order: WarmOrder) -> Job | None:
+    async def _start_job(self, order: WarmOrder) -> Job | None:
         """Start the job in the first live worker."""
         worker, job = await self._call_first_worker(Control.start_job, order)
         if job is not None:
@@ -330,6 +331,19 @@ class NodeControl(SharedControl):
     async def discard_write(self, write_id: str, bucket: str, key: str) -> PendingDiscarded | None:
         """Of the node's."""
         return await self._call_first(Control.discard_write, write_id, bucket, key)
+
+    # Pins
+
+    async def pins(self) -> PinList:
+        """As all workers see them."""
+        return merged_pins([answer for _, answer in await self._call_workers(Control.pins)])
+
+    async def _change_pins(self, bucket: str, prefix: str, *, is_pinned: bool) -> PinChange:
+        async with self.change_lock:
+            change = await self._call_first(WorkerRpc.change_pins, bucket, prefix, is_pinned)
+            if change.problem is None:
+                await self._call_every_worker(request_document(WorkerRpc.load_pins))
+            return change
 
     # Plans
 

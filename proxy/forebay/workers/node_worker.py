@@ -28,6 +28,7 @@ from forebay.peers.unix_socket import socket_path
 from forebay.server.admin.cached_objects import CacheView, LocalCacheView
 from forebay.server.admin.control import Control
 from forebay.server.admin.json_codec import from_json
+from forebay.server.admin.pin_schema import PinChange
 from forebay.server.composition import WorkerGroup
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
@@ -162,6 +163,14 @@ class WorkerService(WorkerRpc):
     async def resize_tier(self, tier: TierName, capacity: int) -> None:
         """Resize a tier of this worker."""
         await self._worker.control.resize_to(tier, capacity)
+
+    async def change_pins(self, bucket: str, prefix: str, is_pinned: bool) -> PinChange:
+        """Pin or unpin a prefix."""
+        return await self._worker.control.change_pins(bucket, prefix, is_pinned=is_pinned)
+
+    async def load_pins(self) -> None:
+        """Take the pins from the file."""
+        await self._worker.parts.pins.load()
 
     async def invalidate(self, names: list[ObjectName]) -> None:
         """Invalidate the objects."""

@@ -20,6 +20,7 @@ from forebay.peers.peer_client import Peer
 from forebay.peers.peer_codec import decode
 from forebay.server.admin.cached_objects import CacheView, ResidentBlocks, SsdEntry
 from forebay.server.admin.json_codec import from_json, to_json
+from forebay.server.admin.pin_schema import PinChange
 from forebay.server.admin.stats_schema import Stats
 from forebay.settings.addresses import ListenAddress
 from forebay.storage.run_record import NodeRun
@@ -93,6 +94,14 @@ class WorkerRpc(Protocol):
 
     async def resize_tier(self, tier: TierName, capacity: int) -> None:
         """Set a tier's capacity, in bytes of this worker's share."""
+        ...
+
+    async def change_pins(self, bucket: str, prefix: str, is_pinned: bool) -> PinChange:
+        """Pin or unpin a prefix in this worker, and in the file that the others read."""
+        ...
+
+    async def load_pins(self) -> None:
+        """Take the pins from the file."""
         ...
 
     async def invalidate(self, names: list[ObjectName]) -> None:

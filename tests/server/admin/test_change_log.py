@@ -5,9 +5,11 @@ import pytest
 from forebay.server.admin.admin_schema import ConfigChanged, Purged, Resized
 from forebay.server.admin.change_log import change_sentence
 from forebay.server.admin.pending_schema import PendingDiscarded, PendingRetried
+from forebay.server.admin.pin_schema import PinRemoved, PinView
 from harness.admin_control import sample_write
 
 GIB = 1 << 30
+PIN = PinView("b", "train/", 0.0, None, None, 0, False)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,8 @@ GIB = 1 << 30
             PendingDiscarded(sample_write(reason="the origin answered 403")),
             "the write 5d1c2f90aa31-17 of ckpts/run-7/step-17.pt, 3MiB, was discarded: the origin answered 403",
         ),
+        (PIN, "s3://b/train/ was pinned"),
+        (PinRemoved(PIN), "s3://b/train/ was unpinned"),
         ({"uptime": 1}, None),
     ],
 )

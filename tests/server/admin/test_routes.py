@@ -88,7 +88,7 @@ async def test_stats(client: Client) -> None:
     assert [row["hit_ratio"] for row in reads] == [0.96, 0.0, None]
     memory = {"name": "memory", "capacity": 4 * GIB, "used": 3480 * MIB, "blocks": 3480, "heads": 911}
     ssd = {"name": "ssd", "capacity": 500 * GIB, "used": 160 * GIB, "blocks": 163840, "heads": 40113}
-    assert stats["tiers"] == [{**tier, "state": "serving", "reason": None} for tier in (memory, ssd)]
+    assert stats["tiers"] == [{**tier, "state": "serving", "reason": None, "pinned": 0} for tier in (memory, ssd)]
     assert stats["flights"] == {"in_the_air": 3, "waiting": 12}
     assert stats["jobs"] == {"running": 1}
 

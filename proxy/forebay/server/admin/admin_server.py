@@ -6,6 +6,7 @@
 
     AdminRefusal                     raised by the port itself; carries its status
     SettingsError   -> 422           with where, given, allowed
+    PinRefused      -> 409
     Throttled       -> 503
     OriginError     -> 502
     aiohttp's own   -> their status  404, 405, 413
@@ -20,7 +21,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from forebay.core.errors import OriginError, SettingsError, Throttled
+from forebay.core.errors import OriginError, PinRefused, SettingsError, Throttled
 from forebay.server.admin.admin_errors import AdminRefusal
 from forebay.server.admin.admin_gate import AdminGate, gate_middleware
 from forebay.server.admin.control import Control
@@ -70,6 +71,8 @@ async def error_middleware(request: web.Request, handler: Handler) -> web.Stream
         return _error_response(refusal.status, refusal.error, refusal.message, refusal.headers, details=refusal.details)
     except SettingsError as error:
         return _settings_error_response(error)
+    except PinRefused as error:
+        return _error_response(409, "pin_refused", str(error))
     except Throttled as error:
         return _error_response(503, "throttled", str(error), {"Retry-After": "1"})
     except OriginError:

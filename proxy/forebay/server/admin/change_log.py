@@ -3,6 +3,7 @@
 from forebay.core.units import format_size
 from forebay.server.admin.admin_schema import ConfigChanged, Job, Purged, Resized
 from forebay.server.admin.pending_schema import PendingDiscarded, PendingRetried
+from forebay.server.admin.pin_schema import PinRemoved, PinView
 from forebay.server.admin.recording_schema import RecordingRemoved, RecordingStored, RecordingView
 
 
@@ -26,6 +27,10 @@ def change_sentence(answer: object) -> str | None:
         case PendingDiscarded(write):
             discarded = f"the write {write.id} of {write.bucket}/{write.key}, {format_size(write.size)}"
             return f"{discarded}, was discarded: {write.reason}"
+        case PinView(bucket=bucket, prefix=prefix):
+            return f"s3://{bucket}/{prefix} was pinned"
+        case PinRemoved(PinView(bucket=bucket, prefix=prefix)):
+            return f"s3://{bucket}/{prefix} was unpinned"
         case Job(id=number, state=state):
             return f"warm-up job {number} is {state}"
         case _:

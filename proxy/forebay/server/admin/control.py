@@ -6,6 +6,7 @@ from the annotations. A verb may raise, and the port translates (admin_server):
 
     SettingsError   a configuration, or a size, that is refused; then nothing at all was changed
     Throttled       a limit is used up, e.g. too many jobs at once
+    PinRefused      a prefix can't be pinned; then nothing was changed
     OriginError     the origin was needed and could not be read
 """
 
@@ -14,9 +15,10 @@ import logging
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
-from forebay.core.errors import SettingsError
+from forebay.core.errors import PinRefused, SettingsError
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
 from forebay.core.pending_write import PendingPage, PendingWrite
@@ -50,6 +52,7 @@ from forebay.server.admin.pending_schema import (
     StateName,
     Wait,
 )
+from forebay.server.admin.pin_schema import PinChange, PinList, PinRemoved, PinView
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.recording_schema import (
     Content,
@@ -155,6 +158,19 @@ class Control(Protocol):
     async def explain(self, bucket: Bucket, key: Key, access_key: Key = "") -> Explanation:
         """What the settings decide for one object, what is cached of it, and what a read by `access_key` (empty: by
         any key) would do now."""
+        ...
+
+    async def pins(self) -> PinList:
+        """The pinned prefixes, and what the SSD tier has of them."""
+        ...
+
+    async def pin(self, bucket: Bucket, prefix: Key = "") -> PinView:
+        """Pin a prefix: what is or comes on the SSD of it stays there, in every worker, also after a restart. Raises
+        PinRefused."""
+        ...
+
+    async def unpin(self, bucket: Bucket, prefix: Key = "") -> PinRemoved | None:
+        """Unpin a prefix; None: it is not pinned."""
         ...
 
     async def purge(self, bucket: Bucket, prefix: Key = "") -> Purged:
@@ -263,6 +279,35 @@ class SharedControl(Control):
         else:
             _log.info("%s", change_sentence(answer) or "there is no configuration file to read again")
 
+    async def start_job(self, order: WarmOrder) -> Job | None:
+        """Pin what is to be pinned, or nothing of it, and start the job."""
+        if order.pin:
+            before = {(pin.bucket, pin.prefix) for pin in (await self.pins()).pins}
+            made: list[PinView] = []
+            try:
+                for bucket, prefix in order.prefixes():
+                    made.append(await self.pin(bucket, prefix))
+            except PinRefused:
+                for pin in made:
+                    if (pin.bucket, pin.prefix) not in before:
+                        await self.unpin(pin.bucket, pin.prefix)
+                raise
+        return await self._start_job(replace(order, pin=False))
+
+    async def pin(self, bucket: str, prefix: str = "") -> PinView:
+        """Change the pins, in all workers."""
+        change = await self._change_pins(bucket, prefix, is_pinned=True)
+        if change.pin is None:
+            raise PinRefused(change.problem or "")
+        return change.pin
+
+    async def unpin(self, bucket: str, prefix: str = "") -> PinRemoved | None:
+        """Change the pins, in all workers."""
+        change = await self._change_pins(bucket, prefix, is_pinned=False)
+        if change.problem is not None:
+            raise PinRefused(change.problem)
+        return PinRemoved(change.pin) if change.pin is not None else None
+
     async def job(self, job_id: str) -> Job | None:
         """The job of this id, of all known."""
         return next((job for job in (await self.jobs()).jobs if job.id == job_id), None)
@@ -316,6 +361,14 @@ class SharedControl(Control):
     @abstractmethod
     async def _apply_text(self, text: str | None, mode: int, name: str | None = None) -> ConfigChanged:
         """Load a configuration's text and put it in force."""
+
+    @abstractmethod
+    async def _start_job(self, order: WarmOrder) -> Job | None:
+        """Start a job whose prefixes are pinned already."""
+
+    @abstractmethod
+    async def _change_pins(self, bucket: str, prefix: str, *, is_pinned: bool) -> PinChange:
+        """Pin or unpin a prefix, in all workers."""
 
     @abstractmethod
     async def _is_in_doubt(self, name: ObjectName) -> bool:

@@ -1,27 +1,42 @@
 """The rows of GET /v1/datasets: what the collector knows of the reads, and what the tiers have."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+from forebay.core.names import ObjectName
 from forebay.datasets.data_set import DataSetState
 from forebay.datasets.read_report import ReadTotals
+from forebay.jobs.pin_registry import PinState
 from forebay.policy.epochs import Coverage
+from forebay.policy.pins import Pin
 from forebay.policy.pools import Pool
 from forebay.policy.rules import Rules
 from forebay.server.admin.data_set_schema import DataSetStats, EpochStats
 from forebay.storage.tiers import Tiers
 
 
-def data_set_rows(states: Iterable[DataSetState], rules: Rules, tiers: Tiers) -> tuple[DataSetStats, ...]:
+def data_set_rows(
+    states: Iterable[DataSetState], rules: Rules, tiers: Tiers, pins: Iterable[PinState] = ()
+) -> tuple[DataSetStats, ...]:
     """The rows of one worker: the data sets whose reads it knows, and those that its tiers keep a pool of."""
     rows = {state.name: _read_row(state) for state in states}
+    pinned: Counter[str] = Counter()
+    for state in pins:
+        pinned[_data_set_of(state.pin, rules)] += state.used
     pools = {each.pool.name for each in tiers.memory.pooled.pools()}
     if tiers.ssd is not None:
         pools |= {each.name for each in tiers.ssd.pools() if each.name}  # an empty one: all objects without a pool
     for name in rows.keys() | {rules.data_set_of(pool) for pool in pools}:
         pool = rules.pool_of(name)
-        rows[name] = _with_tiers(rows.get(name) or _unread_row(name), pool, tiers)
+        row = replace(rows.get(name) or _unread_row(name), pinned=pinned[name])
+        rows[name] = _with_tiers(row, pool, tiers)
     return tuple(rows[name] for name in sorted(rows))
+
+
+def _data_set_of(pin: Pin, rules: Rules) -> str:
+    """The data set that has everything under a pin, as far as its prefix tells: that of a key in it."""
+    return rules.decide(ObjectName(pin.bucket, f"{pin.prefix}/" if pin.prefix else "")).rule
 
 
 def _with_tiers(row: DataSetStats, pool: Pool | None, tiers: Tiers) -> DataSetStats:

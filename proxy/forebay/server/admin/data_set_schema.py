@@ -51,6 +51,8 @@ class DataSetStats:
     """The current one."""
     last_epoch: EpochStats | None
     """None: in the first."""
+    pinned: int = 0
+    """Bytes of it on the SSD that stay there, by the pins whose prefixes lie in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,8 @@ def merged_rows(workers: Iterable[Iterable[DataSetStats]]) -> tuple[DataSetStats
 def _merge(left: DataSetStats, right: DataSetStats) -> DataSetStats:
     collected = left if left.reads >= right.reads else right
     memory = [each.memory for each in (left, right) if each.memory is not None]
-    return replace(collected, memory=sum(memory) if memory else None)
+    pinned = max(left.pinned, right.pinned)
+    return replace(collected, memory=sum(memory) if memory else None, pinned=pinned)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ _log: Final = logging.getLogger(__name__)
 _Refusal: TypeAlias = tuple[int, str, str]
 _NO_SUCH_JOB: Final = 404, "no_such_job", "There is no such job."
 _NO_SUCH_LIST: Final = 404, "no_such_list", "There is no such list (any more): each is used by one job. Send it again."
+_NO_SUCH_PIN: Final = 404, "no_such_pin", "Exactly this prefix is not pinned."
 _NO_SUCH_PLAN: Final = 404, "no_such_plan", "There is no such plan, or it has ended long ago."
 _NO_FILE: Final = 409, "no_config_file", "Forebay was started without a configuration file."
 _TIER_OFF: Final = 409, "tier_off", "Forebay runs without this tier; it needs a configuration and a restart."
@@ -67,6 +68,9 @@ ROUTES: Final = (
     Route("GET", "/v1/jobs/{id}/failures", Control.job_failures, if_none=_NO_SUCH_JOB),
     Route("GET", "/v1/cache", Control.list_cached),
     Route("DELETE", "/v1/cache", Control.purge),
+    Route("GET", "/v1/pins", Control.pins),
+    Route("POST", "/v1/pins", Control.pin, 201),
+    Route("DELETE", "/v1/pins", Control.unpin, if_none=_NO_SUCH_PIN),
     Route("GET", "/v1/plans", Control.plans),
     Route("GET", "/v1/plans/{id}", Control.plan, if_none=_NO_SUCH_PLAN),
     Route("DELETE", "/v1/plans/{id}", Control.cancel_plan, if_none=_NO_SUCH_PLAN),

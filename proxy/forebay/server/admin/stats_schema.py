@@ -81,6 +81,8 @@ class TierStats:
     heads: int
     reason: str | None = None
     """Why it is failing: the latest operation that failed, and the system's reason."""
+    pinned: int = 0
+    """Bytes of these that pins keep; on the SSD only."""
 
     @classmethod
     def of(cls, name: TierName, state: TierState, occupancy: Occupancy, reason: str | None = None) -> "TierStats":

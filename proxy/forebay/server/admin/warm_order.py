@@ -8,7 +8,7 @@ Nothing here depends on a clock: who starts the job makes a time of `newer_than`
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Final, NamedTuple
@@ -157,6 +157,8 @@ class WarmOrder:
     """The share of the cache, or the bytes, at which the job ends; None: with its last object."""
     newer_than: Annotated[str | None, check_newer_than] = None
     """Leave out what was modified before; None: nothing."""
+    pin: Annotated[bool, check_flag] = False
+    """Pin the prefixes first; if that is refused, the job is not started."""
 
     def __post_init__(self) -> None:
         has_list = bool(self.keys or self.lists)
@@ -175,3 +177,11 @@ class WarmOrder:
             object.__setattr__(self, "prefix", "")
         if self.check and (self.rate is not None or self.until is not None or self.if_fits):
             raise ValueError("A check fetches nothing: it has no 'rate', 'until' or 'if_fits'.")
+        if self.pin and (has_list or self.globs or self.check):
+            raise ValueError("'pin' is for prefixes: not for keys, lists, globs or a check.")
+
+    def prefixes(self) -> Iterator[ObjectUrl]:
+        """The prefixes that it names."""
+        if self.bucket is not None and self.prefix is not None:
+            yield ObjectUrl(self.bucket, self.prefix)
+        yield from (url for text in self.locations if (url := parse_object_url(text)) is not None)

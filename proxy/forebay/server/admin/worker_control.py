@@ -36,6 +36,8 @@ from forebay.server.admin.job_view import job_view, warm_up_order
 from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.pending_schema import Flushed, PendingContent, PendingDiscarded, PendingRetried
 from forebay.server.admin.pending_verbs import PendingVerbs
+from forebay.server.admin.pin_schema import PinChange, PinList
+from forebay.server.admin.pin_verbs import PinVerbs
 from forebay.server.admin.readiness import (
     ENDING,
     Readiness,
@@ -84,6 +86,7 @@ class WorkerControl(SharedControl):
         self._parts = parts
         self._recordings = RecordingVerbs(parts.recordings, parts.warm_ups)
         self._pending = PendingVerbs(parts.backlog)
+        self._pins = PinVerbs(parts.pins)
         self._started = time.monotonic()
 
     # State
@@ -150,7 +153,8 @@ class WorkerControl(SharedControl):
         if self._parts.ssd is not None:
             reason = self._ssd_failure(self._parts.ssd)
             state: TierState = "serving" if reason is None else "failing"
-            tiers.append(TierStats.of("ssd", state, self._parts.ssd.occupancy(), reason))
+            stats = TierStats.of("ssd", state, self._parts.ssd.occupancy(), reason)
+            tiers.append(replace(stats, pinned=self._pins.list_all().pinned))
         return tiers
 
     def _ssd_failure(self, attachment: SsdAttachment) -> str | None:
@@ -224,6 +228,8 @@ class WorkerControl(SharedControl):
         self._parts.resolver.permissions.ttl = new.auth.authorization_ttl
         self._parts.listing_permissions.ttl = new.auth.authorization_ttl
         self._parts.listings.drop_unruled()
+        if self.settings.ssd is not None:
+            self._parts.pins.set_quota(self.settings.ssd.pin_quota)
         for tier, size in sizes:
             self._resize(tier, size)
         self._parts.metrics.count("forebay_reloads_total", "applied")
@@ -234,7 +240,7 @@ class WorkerControl(SharedControl):
 
     # Warm-up
 
-    async def start_job(self, order: WarmOrder) -> Job | None:
+    async def _start_job(self, order: WarmOrder) -> Job | None:
         """Start the job in this worker."""
         warm_ups = self._parts.warm_ups
         lists = [warm_ups.lists.pop(list_id) for list_id in order.lists]
@@ -327,6 +333,19 @@ class WorkerControl(SharedControl):
         """In the worker that carries it out."""
         return await self._pending.discard(write_id, ObjectName(bucket, key))
 
+    # Pins
+
+    async def pins(self) -> PinList:
+        """As this worker sees them."""
+        return self._pins.list_all()
+
+    async def change_pins(self, bucket: str, prefix: str, *, is_pinned: bool) -> PinChange:
+        """In this worker, and in the file that the others read."""
+        return await self._pins.change(bucket, prefix, is_pinned=is_pinned)
+
+    async def _change_pins(self, bucket: str, prefix: str, *, is_pinned: bool) -> PinChange:
+        return await self.change_pins(bucket, prefix, is_pinned=is_pinned)
+
     # Plans
 
     async def plans(self) -> PlanList:
@@ -347,7 +366,9 @@ class WorkerControl(SharedControl):
     async def data_sets(self) -> DataSetList:
         """This worker's view: with others, the reads are known to the collector alone."""
         parts = self._parts
-        return DataSetList(data_set_rows(parts.data_sets.states(), parts.gateway.policy.rules, parts.tiers))
+        return DataSetList(
+            data_set_rows(parts.data_sets.states(), parts.gateway.policy.rules, parts.tiers, parts.pins.states())
+        )
 
     async def advice(self) -> AdviceList:
         """By the reads of all workers, in the collector; elsewhere nothing."""

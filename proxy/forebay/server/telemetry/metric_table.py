@@ -239,6 +239,8 @@ CATALOGUE: Final = (
     _gauge("forebay_tier_used_bytes", "tier", "Bytes in use in a tier."),
     _gauge("forebay_tier_pool_bytes", "tier pool", "Bytes of a pool in a tier, by the path of its rule; on the SSD "
            "also of objects without a pool, under an empty one."),
+    _gauge("forebay_tier_pinned_bytes", "tier", "Bytes that pins keep in a tier; on the SSD only."),
+    _gauge("forebay_tier_pin_quota_bytes", "tier", "Bytes of a tier that pins may take; of the SSD only."),
     _gauge("forebay_tier_blocks", "tier", "Blocks in a tier."),
     _gauge("forebay_tier_heads", "tier", "Object heads in a tier."),
     _counter("forebay_tier_admitted_blocks_total", "tier", "Blocks admitted to a tier."),

@@ -22,7 +22,7 @@ a mapped page that the file no longer has would kill the process (SIGBUS). https
 import contextlib
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, cast
 
@@ -178,6 +178,24 @@ class Index:
                 size += location.length if location else 0
                 found = cursor.next()
         return size
+
+    def blocks_from(self, prefix: bytes, start: bytes, limit: int) -> list[tuple[bytes, BlockLocation]]:
+        """Returns up to `limit` blocks whose addresses start with `prefix`, from the address `start` on, with their
+        locations."""
+        blocks: list[tuple[bytes, BlockLocation]] = []
+        with self.env.begin() as txn, txn.cursor(self.tables.blocks) as cursor:
+            found = cursor.set_range(start)
+            while found and len(blocks) < limit and cursor.key().startswith(prefix):
+                if (location := decode_location(cursor.value())) is not None:
+                    blocks.append((cursor.key(), location))
+                found = cursor.next()
+        return blocks
+
+    def heads_at(self, addresses: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Returns the encoded heads of those objects that have one, by address."""
+        with self.env.begin(self.tables.heads) as txn:
+            found = ((address, txn.get(address)) for address in addresses)
+            return {address: raw for address, raw in found if raw is not None}
 
     def list_names(self, prefix: bytes, after: bytes, limit: int) -> list[ListingRow]:
         """Returns up to `limit` names in order whose listing keys start with `prefix`, beyond the cursor `after`. Fewer

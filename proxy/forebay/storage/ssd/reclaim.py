@@ -11,6 +11,8 @@ The pool that gives way (ssd_pools.py) decides the order:
                     the time is rewritten again and again, which costs one sequential copy per turn of the whole pool
     stable share    segments above the threshold, of which nothing is rewritten, and no head is deleted: the next epoch
                     reads these objects again. A segment with many dead records: all others are rewritten
+    pinned          never, unless the tier has become too small for all of them. Pinned blocks in segments of the other
+                    kinds are rewritten to those of their pins; what was unpinned goes as in LRU order
 
 Invariants:
 - a row is changed only if it still points to the record in the old segment;
@@ -26,18 +28,19 @@ from typing import Final
 
 import lmdb
 
-from forebay.core.byte_ranges import Span
-from forebay.core.events import BlocksEvicted, CorruptionFound, Observe, TierFailed
-from forebay.storage.ssd.addressing import OBJECT_ADDRESS
+from forebay.core.events import BlocksEvicted, Observe, TierFailed
+from forebay.storage.ssd.addressing import GENERATION, OBJECT_ADDRESS
+from forebay.storage.ssd.head_codec import decode_head
 from forebay.storage.ssd.index import BlockLocation
 from forebay.storage.ssd.index_updates import IndexUpdates
 from forebay.storage.ssd.record import record_size
-from forebay.storage.ssd.record_reads import Corrupt, read_record
+from forebay.storage.ssd.record_copy import copy_record
 from forebay.storage.ssd.recovery import OpenDirectory
-from forebay.storage.ssd.segment_appender import EncodedRecord, SegmentAppenders, encode_record
-from forebay.storage.ssd.segment_label import SegmentLabel
+from forebay.storage.ssd.segment_appender import EncodedRecord, SegmentAppenders
+from forebay.storage.ssd.segment_label import LRU_BAND, PLAIN, SegmentLabel
 from forebay.storage.ssd.segments import ScannedRecord, SegmentFile, scan_segment
 from forebay.storage.ssd.space_accounting import HEADS_SHARE
+from forebay.storage.ssd.ssd_pins import SsdPins
 from forebay.storage.ssd.ssd_pools import SsdPools
 from forebay.storage.ssd.write_queue import WriteQueue
 
@@ -67,6 +70,7 @@ class Reclaim:
         opened: OpenDirectory,
         appenders: SegmentAppenders,
         pools: SsdPools,
+        pins: SsdPins,
         queue: WriteQueue,
         observe: Observe,
     ) -> None:
@@ -76,6 +80,7 @@ class Reclaim:
         self._references = opened.references
         self._appenders = appenders
         self._pools = pools
+        self._pins = pins
         self._queue = queue
         self._observe = observe
         self._victim: _Victim | None = None
@@ -126,7 +131,7 @@ class Reclaim:
         for number in self._pools.victims(is_full=is_full):
             label = self._space.label_of(number)
             if self._appenders.is_current(number):
-                if not self._is_shrinking and not self._pools.is_epoch(label):
+                if not self._is_shrinking and label.band == LRU_BAND:
                     continue
                 if self._space.size_of(number) == 0:
                     continue
@@ -171,35 +176,56 @@ class Reclaim:
 
     def _rewrite(self, victim: _Victim, live: list[ScannedRecord]) -> dict[bytes, BlockLocation]:
         """Appends the records that stay among the live ones again and returns their new locations."""
-        addresses: list[bytes] = []
-        records: list[EncodedRecord] = []
+        pinned = self._pinned(victim, live)
+        by_label: dict[SegmentLabel, list[tuple[bytes, EncodedRecord]]] = {}
         for record in live:
-            copy = self._copy(victim, record) if self._stays(victim, record) else None
-            if copy is not None:
-                addresses.append(record.address)
-                records.append(copy)
-        if not records:
+            label = pinned.get(record.address)
+            if label is None and self._stays(victim, record):
+                label = PLAIN if victim.label.is_pinned else victim.label
+            copy = self._copy(victim, record) if label is not None else None
+            if label is not None and copy is not None:
+                by_label.setdefault(label, []).append((record.address, copy))
+        rewritten: dict[bytes, BlockLocation] = {}
+        for label, copies in by_label.items():
+            try:
+                locations = self._appenders.append(label, [copy for _, copy in copies])
+            except (OSError, lmdb.Error) as error:
+                self._observe(TierFailed("ssd", "reclaim", str(error)))
+                continue
+            rewritten.update(zip((address for address, _ in copies), locations, strict=True))
+        return rewritten
+
+    def _pinned(self, victim: _Victim, live: list[ScannedRecord]) -> dict[bytes, SegmentLabel]:
+        """Returns the labels of those records that are pinned, and have room as such."""
+        if self._pins.is_empty:
             return {}
-        try:
-            return dict(zip(addresses, self._appenders.append(victim.label, records), strict=True))
-        except (OSError, lmdb.Error) as error:
-            self._observe(TierFailed("ssd", "reclaim", str(error)))
-            return {}
+        self._pins.measure()
+        if self._pins.is_current(victim.label):
+            return {} if self._pins.is_exceeded else {record.address: victim.label for record in live}
+        labels = self._pin_labels({record.address[:OBJECT_ADDRESS] for record in live})
+        granted, pinned = 0, {}
+        for record in live:
+            label = labels.get(record.address[: OBJECT_ADDRESS + GENERATION])
+            size = record_size(record.location.length)
+            if label is not None and self._pins.room_for(label, size, granted):
+                granted += size
+                pinned[record.address] = label
+        return pinned
+
+    def _pin_labels(self, objects: set[bytes]) -> dict[bytes, SegmentLabel]:
+        """Returns the labels of those objects that are pinned, by their addresses and current generations."""
+        found = {}
+        for address, raw in self._index.heads_at(objects).items():
+            named = decode_head(raw)
+            label = self._pins.label_of(named.name) if named is not None else None
+            if named is not None and label is not None:
+                found[address + named.head.generation] = label
+        return found
 
     def _copy(self, victim: _Victim, record: ScannedRecord) -> EncodedRecord | None:
         if victim.file is None:
             return None
-        whole = Span(0, record.location.length)
-        try:
-            payload = read_record(victim.file, record.location, record.address, whole, wait=True)
-        except OSError as error:
-            self._observe(TierFailed("ssd", "reclaim", str(error)))
-            return None
-        if isinstance(payload, memoryview):
-            return encode_record(record.address, payload)
-        if isinstance(payload, Corrupt):
-            self._observe(CorruptionFound("ssd", payload.reason))
-        return None
+        return copy_record(victim.file, record.location, record.address, self._observe)
 
     def _finish(self, victim: _Victim) -> None:
         objects = [] if self._pools.is_epoch(victim.label) else list(victim.objects)

@@ -2,6 +2,7 @@
 
     pool    8 bytes   hash of the pool's name; zeros: the objects without a pool
     band    1 byte    of a stable share, 0 the first to go (policy.stable_share)
+                      253 pinned; the pool is the id of the pin (ssd_pins.py)
                       254 in LRU order
 
 Labels and pools are rows of the table `meta`. An earlier Forebay does not look at them: to it a segment with a label is
@@ -20,6 +21,7 @@ from forebay.storage.ssd.addressing import text_bytes
 
 POOL_ID: Final = 8
 NO_POOL: Final = bytes(POOL_ID)
+PINNED_BAND: Final = 253
 LRU_BAND: Final = 254
 FINENESS: Final = 3
 """Of the bands: 8 for each halving. A segment has blocks of one band only, so there are few bands."""
@@ -36,6 +38,11 @@ class SegmentLabel(NamedTuple):
 
     pool: bytes
     band: int
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether the blocks were pinned when they were written."""
+        return self.band == PINNED_BAND
 
 
 PLAIN: Final = SegmentLabel(NO_POOL, LRU_BAND)

@@ -116,6 +116,10 @@ class SpaceAccounting:
         """Returns the bytes of a segment."""
         return self._segments.get(number, 0)
 
+    def knows(self, number: int) -> bool:
+        """Returns whether a segment is counted: not one that another process has begun since."""
+        return number in self._segments
+
     def label_of(self, number: int) -> SegmentLabel:
         """Returns the label of a segment."""
         return self._labels.get(number, PLAIN)

@@ -6,7 +6,7 @@
                                                   ──> reclaim deletes the segments above it, without a copy
 
 A segment holds blocks of one pool and one band (segment_label.py). So nothing is copied when a share shrinks, and the
-bytes of a pool are those of its segments.
+bytes of a pool are those of its segments. Pinned segments (ssd_pins.py) belong to no pool, and go last.
 
 Several processes share the directory. Thresholds are rows of the index, read with the sizes of segments; only the
 process that reclaims changes them. Each process judges by what it has measured last, so the marginal band of a pool
@@ -28,12 +28,14 @@ from forebay.storage.ssd.segment_label import (
     FINENESS,
     LRU_BAND,
     NO_POOL,
+    PINNED_BAND,
     PLAIN,
     PoolRow,
     SegmentLabel,
     pool_id,
 )
 from forebay.storage.ssd.space_accounting import SpaceAccounting
+from forebay.storage.ssd.ssd_pins import SsdPins
 
 QUOTA_MARGIN: Final = 128
 """A quota is filled up to one part in so many: other processes may be writing."""
@@ -93,12 +95,14 @@ class SsdPools:
         self,
         index: Index,
         space: SpaceAccounting,
+        pins: SsdPins,
         clock: Callable[[], float],
         was_read: Callable[[list[int]], bool] = lambda _: False,
     ) -> None:
         """`clock`: seconds. `was_read`: returns whether blocks of some segments were read since it was called last."""
         self._index = index
         self._space = space
+        self._pins = pins
         self._clock = clock
         self._was_read = was_read
         self._plain = SsdPool(Pool("", "lru", None), NO_POOL, clock())
@@ -121,6 +125,8 @@ class SsdPools:
 
     def admits(self, label: SegmentLabel, size: int) -> bool:
         """Returns whether a block of `size` bytes is admitted, as far as is known. Somebody has read it."""
+        if label.is_pinned:
+            return True
         pool = self._pools[label.pool]
         pool.last_read = self._clock()
         is_admitted = self._is_admitted(pool, label.band, size, 0)
@@ -153,8 +159,11 @@ class SsdPools:
     def measure(self) -> None:
         """Takes the bytes of all pools from the space accounting."""
         used: dict[bytes, int] = {}
-        for (number, _), size in list(self._space.live.items()):
-            used[number] = used.get(number, 0) + size
+        for label, size in list(self._space.live.items()):
+            if not self._pins.is_current(label):
+                number = NO_POOL if label.is_pinned else label.pool
+                used[number] = used.get(number, 0) + size
+        self._pins.measure()
         for pool in self._all():
             pool.used = used.get(pool.id, 0)
 
@@ -229,7 +238,7 @@ class SsdPools:
 
     def is_epoch(self, label: SegmentLabel) -> bool:
         """Returns whether a label's blocks are part of a stable share."""
-        return label.band < LRU_BAND
+        return label.band < PINNED_BAND
 
     def is_above(self, label: SegmentLabel) -> bool:
         """Returns whether a label's blocks are above the threshold of their pool."""
@@ -261,12 +270,16 @@ class SsdPools:
                 yield from self._shrink(pool)
         if (compactable := self._compactable(is_full=is_full)) is not None:
             yield compactable
+        if is_full and self._pins.is_over_share:
+            yield from self._pinned_segments()
         if is_full:
             giving = self._giving_really()
             if giving is not None:
                 yield from self._shrink(giving)
             if giving is not self._plain:
                 yield from self._shrink(self._plain)
+            if self._pins.is_exceeded:
+                yield from self._pinned_segments()
 
     def _compactable(self, *, is_full: bool = False) -> int | None:
         space = self._space
@@ -295,13 +308,21 @@ class SsdPools:
 
     def _segments_of(self, pool: SsdPool) -> list[int]:
         labelled = self._space.labelled()
-        if pool is self._plain:
-            with_label = {number for numbers in labelled.values() for number in numbers}
-            return [number for number in self._space.segments() if number not in with_label]
+        if pool is self._plain:  # with what was unpinned
+            others = {
+                number for label, numbers in labelled.items() for number in numbers
+                if not label.is_pinned or self._pins.is_current(label)
+            }  # fmt: skip
+            return [number for number in self._space.segments() if number not in others]
         return sorted(
             number for label, numbers in labelled.items() if label.pool == pool.id
             for number in numbers
         )  # fmt: skip
+
+    def _pinned_segments(self) -> list[int]:
+        labelled = self._space.labelled()
+        current = (numbers for label, numbers in labelled.items() if self._pins.is_current(label))
+        return sorted(number for numbers in current for number in numbers)
 
     def _shrink(self, pool: SsdPool) -> Iterator[int]:
         if not pool.is_epoch:

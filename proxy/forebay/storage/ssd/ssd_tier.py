@@ -24,6 +24,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import AdmissionRefused, AdmissionThrottled, CorruptionFound, Observe, TierFailed, unobserved
 from forebay.core.heads import NEVER_VALIDATED, Head
 from forebay.core.names import BlockId, Generation, ObjectName
+from forebay.policy.pins import NO_PINS, PinSet
 from forebay.policy.pools import Pool
 from forebay.storage.cache_origin import CacheOrigins
 from forebay.storage.run_record import NodeRun
@@ -36,6 +37,7 @@ from forebay.storage.ssd.record import MAX_LENGTH, record_size
 from forebay.storage.ssd.recovery import OpenDirectory, SsdOptions, close_directory, open_directory
 from forebay.storage.ssd.segment_use import SegmentUse
 from forebay.storage.ssd.space_accounting import BLOCK_SHARE, DiskSpace
+from forebay.storage.ssd.ssd_pins import SsdPins
 from forebay.storage.ssd.ssd_pools import PoolBytes, SsdPools
 from forebay.storage.ssd.ssd_writer import SsdWriter
 from forebay.storage.ssd.verified_extents import VerifiedExtent
@@ -71,7 +73,7 @@ class SsdTier:
     """A cache of blocks and heads in a directory. Made by `open`, ended by `close`."""
 
     def __init__(
-        self, opened: OpenDirectory, observe: Observe, options: SsdOptions, clock: Callable[[], float]
+        self, opened: OpenDirectory, observe: Observe, options: SsdOptions, clock: Callable[[], float], pins: PinSet
     ) -> None:
         self.doubt = opened.doubt
         """Why the heads that this process found are not trusted; None if they are."""
@@ -86,8 +88,9 @@ class SsdTier:
         self._queue = WriteQueue(options.queue_bytes, options.batch_bytes)
         self._blocks = BlockReader(opened, self._queue, observe, clock)
         use = SegmentUse(opened.segments, opened.references)
-        self._pools = SsdPools(opened.index, opened.space, clock, use.was_read)
-        self._writer = SsdWriter(opened, self._queue, self._pools, observe)
+        self._pins = SsdPins(opened.addressing, opened.space, pins)
+        self._pools = SsdPools(opened.index, opened.space, self._pins, clock, use.was_read)
+        self._writer = SsdWriter(opened, self._queue, self._pools, self._pins, observe)
         self._is_closed = False
         self._pool = ThreadPoolExecutor(READING_THREADS, thread_name_prefix="forebay-ssd-read")
         self._thread = Thread(target=self._writer.run, name="forebay-ssd-write", daemon=True)
@@ -105,15 +108,16 @@ class SsdTier:
         family: str | None = None,
         options: SsdOptions | None = None,
         clock: Callable[[], float] = time.time,
+        pins: PinSet = NO_PINS,
     ) -> Self:
         """Opens the directory with its content of these origins. Takes milliseconds, however much that is.
 
         `run` decides whether the heads in it are trusted. `family` names the processes that share the directory; None
-        if this one has it to itself. `clock`: seconds since the epoch, as the kernel's. Raises SsdUnusable if the
-        directory can't be used at all; if its index is damaged, that is rebuilt.
+        if this one has it to itself. `clock`: seconds since the epoch, as the kernel's. `pins`: before anything is
+        reclaimed. Raises SsdUnusable if the directory can't be used at all; if its index is damaged, that is rebuilt.
         """
         opened = open_directory(path, capacity, origins, clock, observe, run, family=family)
-        return cls(opened, observe, options or SsdOptions(), clock)
+        return cls(opened, observe, options or SsdOptions(), clock, pins)
 
     # Heads
 
@@ -170,7 +174,7 @@ class SsdTier:
             self._observe(AdmissionThrottled("ssd", size))
             return False
         address = self._addressing.block_address(block)
-        label = self._pools.label_of(block, address, pool)
+        label = self._pins.label_for(block.object, record_size(size)) or self._pools.label_of(block, address, pool)
         if not self._pools.admits(label, record_size(size)):
             self._observe(AdmissionRefused("ssd", size))
             return False
@@ -266,6 +270,16 @@ class SsdTier:
     def pools(self) -> list[PoolBytes]:
         """Returns the bytes of each pool; of the objects without one under an empty name."""
         return self._pools.stats()
+
+    @property
+    def pins(self) -> SsdPins:
+        """The pins, and what they have."""
+        return self._pins
+
+    def use_pins(self, pins: PinSet) -> None:
+        """Replaces all pins. What is cached of new ones is looked for in the background."""
+        self._pins.use(pins)
+        self._queue.wake()
 
     async def cached_bytes(self, name: ObjectName, head: Head) -> int:
         """Returns the bytes of the blocks that `head` names."""

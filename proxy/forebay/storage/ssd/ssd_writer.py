@@ -11,6 +11,7 @@ damaged, the directory is off for all processes, and the next opening rebuilds t
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import lmdb
@@ -19,12 +20,14 @@ from forebay.core.events import AdmissionRefused, AdmissionThrottled, BlockAdmit
 from forebay.storage.ssd.index import DAMAGE, INDEX_ERRORS, BlockLocation
 from forebay.storage.ssd.index_check import check_shared_index
 from forebay.storage.ssd.index_updates import OrderCommit
+from forebay.storage.ssd.pin_gatherer import PinGatherer
 from forebay.storage.ssd.reclaim import Reclaim
 from forebay.storage.ssd.record import record_size
 from forebay.storage.ssd.recovery import OpenDirectory
 from forebay.storage.ssd.segment_appender import SegmentAppenders, encode_record
 from forebay.storage.ssd.segment_label import PLAIN, SegmentLabel
 from forebay.storage.ssd.segment_rescan import SegmentRescan
+from forebay.storage.ssd.ssd_pins import SsdPins
 from forebay.storage.ssd.ssd_pools import SsdPools
 from forebay.storage.ssd.write_queue import (
     AdmitBlock,
@@ -46,7 +49,9 @@ LONGEST_PAUSE: Final = 60.0
 class SsdWriter:
     """Changes one open directory. `run` is the thread; `is_paused` may be read from any thread."""
 
-    def __init__(self, opened: OpenDirectory, queue: WriteQueue, pools: SsdPools, observe: Observe) -> None:
+    def __init__(
+        self, opened: OpenDirectory, queue: WriteQueue, pools: SsdPools, pins: SsdPins, observe: Observe
+    ) -> None:
         self._opened = opened
         self._directory = opened.directory
         self._index = opened.index
@@ -56,9 +61,11 @@ class SsdWriter:
         self._queue = queue
         self._observe = observe
         self._pools = pools
+        self._pins = pins
         self._orders = OrderCommit(opened.index, opened.addressing, opened.state.trusted_from, opened.space.add_dead)
         self._appenders = SegmentAppenders(opened.index, opened.segments, opened.space)
-        self._reclaim = Reclaim(opened, self._appenders, pools, queue, observe)
+        self._reclaim = Reclaim(opened, self._appenders, pools, pins, queue, observe)
+        self._gatherer = PinGatherer(opened, self._appenders, pins, observe)
         self._rescan = SegmentRescan(opened.index, opened.segments)
         self._pause = FIRST_PAUSE
         self._resume_at = 0.0
@@ -164,9 +171,11 @@ class SsdWriter:
 
     def _belonging(self, admissions: list[AdmitBlock]) -> list[AdmitBlock]:
         """Returns the admissions for which their pools have room: more of them were queued than was known then."""
-        if all(order.label == PLAIN for order in admissions):
+        labels = {order.label for order in admissions}
+        if labels <= {PLAIN}:
             return admissions
-        if any(self._pools.is_marginal(order.label) for order in admissions):
+        has_pinned = any(label.is_pinned for label in labels)
+        if (has_pinned and self._pins.is_near_quota) or any(map(self._pools.is_marginal, labels)):
             self._measure_again()
         self._pools.measure()
         while self._pools.is_over_quota() and not self._queue.is_urgent and self._directory.elect():
@@ -174,9 +183,15 @@ class SsdWriter:
                 break
             self._pools.measure()
         planned: dict[bytes, int] = {}
+        pinned = 0
         belonging: list[AdmitBlock] = []
         for order in admissions:
             size, before = record_size(len(order.buffer)), planned.get(order.label.pool, 0)
+            if order.label.is_pinned:
+                has_room = self._pins.is_current(order.label) and self._pins.room_for(order.label, size, pinned)
+                pinned += size if has_room else 0
+                belonging.append(order if has_room else replace(order, label=PLAIN))
+                continue
             if self._pools.has_room_for(order.label, size, before):
                 planned[order.label.pool] = before + size
                 belonging.append(order)
@@ -236,6 +251,7 @@ class SsdWriter:
             if self._directory.elect():
                 is_busy = self._attempt("sweep", self._sweep)
                 is_busy = self._attempt("reclaim", self._reclaim_some) or is_busy
+                is_busy = self._attempt("reclaim", self._gatherer.step) or is_busy
                 is_busy = self._attempt("reclaim", self._pools.raise_thresholds) or is_busy
                 is_busy = self._attempt("rescan", self._rescan.step) or is_busy
         return is_busy
@@ -246,8 +262,15 @@ class SsdWriter:
         if time.monotonic() >= self._measure_at:
             self._measure_again()
         self._pools.measure()
+        self._finish_if(lambda label: label.is_pinned and not self._pins.is_current(label))
         self._space.set_disk(self._segments.disk())
         return False
+
+    def _finish_if(self, is_gone: Callable[[SegmentLabel], bool]) -> None:
+        """Ends the segments that are written with such labels, so that reclaim, in any process, can have them."""
+        for label in filter(is_gone, self._appenders.labels()):
+            self._appenders.finish(label)
+            self._appenders.release_filled()
 
     def _measure_again(self) -> None:
         """Rereads the sizes of segments: other writers add segments as well. Their unfinished ones are as long as their
@@ -259,10 +282,7 @@ class SsdWriter:
         sizes = {number: size or self._segments.size(number) for number, size in rows.items()}
         self._space.replace(sizes, self._index.labels())
         self._pools.read_rows()
-        for label in self._appenders.labels():
-            if self._pools.is_above(label):
-                self._appenders.finish(label)
-                self._appenders.release_filled()
+        self._finish_if(self._pools.is_above)
 
     def _sweep(self) -> bool:
         """Deletes what a crash or a discarding left behind."""
