@@ -41,9 +41,14 @@ bench: $(VENV)/.dev  ## the figures of the README, against nginx and Varnish whe
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.readme
 
-.PHONY: bench-epochs bench-misses bench-scale bench-training
+.PHONY: bench-checkpoints bench-epochs bench-misses bench-scale bench-training
 bench-epochs: $(VENV)/.dev  ## data sets larger than the cache, plans, recordings, listings; PARTS="shares plans" for some: an hour
 	$(BIN)/python -m benchmarks epochs $(PARTS)
+	$(BIN)/python -m benchmarks.readme
+
+bench-checkpoints: $(VENV)/.dev clients-torch  ## checkpoints under write = "back", beside local files, the origin and writing through; PARTS="saves drain" for some: half an hour
+	$(BIN)/python -m pip --python .clients/torch/bin/python install --quiet --disable-pip-version-check tenacity==9.2.1  # for s3torchconnector.dcp
+	$(BIN)/python -m benchmarks checkpoints $(PARTS)
 	$(BIN)/python -m benchmarks.readme
 
 bench-misses: $(VENV)/.dev  ## what a miss and a warm-up of small objects cost, beside nginx and a bare loop: some minutes

@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 
 from benchmarks import (
     ROOT,
+    checkpoints,
     cold,
     epochs,
     misses,
@@ -34,7 +35,7 @@ from benchmarks.machine import facts
 from benchmarks.nginx import find_nginx
 from benchmarks.page import own_page, page
 from benchmarks.part_pages import OthersLoad, Part, part_text, parted_page
-from benchmarks.run_sizes import FULL, QUICK
+from benchmarks.run_sizes import FULL, QUICK, REDUCED, RunSizes
 from benchmarks.tables import Section
 from benchmarks.varnish import find_varnish
 from benchmarks.wrk import find_wrk
@@ -57,7 +58,7 @@ LONG: Final[Mapping[str, Callable[[BenchContext], list[Section]]]] = {
     "training": training.run,
 }
 """Each has a page of its own, and is run by its name alone."""
-PARTED: Final[Mapping[str, Mapping[str, Part]]] = {"epochs": epochs.PARTS}
+PARTED: Final[Mapping[str, Mapping[str, Part]]] = {"checkpoints": checkpoints.PARTS, "epochs": epochs.PARTS}
 """Each has a page of its own as well, and is run by its name and those of some of its parts, or of none for all."""
 PAGE: Final = ROOT / "docs" / "benchmarks.md"
 
@@ -73,12 +74,16 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--quick", action="store_true", help="few and short rounds: to see that the benchmarks work")
     parser.add_argument(
+        "--reduced", action="store_true", help="parts of a page with sets of half the size, for a busy machine"
+    )
+    parser.add_argument(
         "--output", type=Path, help="where the page is written; default: docs/benchmarks.md, by a full run"
     )
     given = parser.parse_intermixed_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # unwinds as Ctrl-C does: nothing is left running
     if given.names and given.names[0] in PARTED:
-        return write_parts(given.names[0], given.names[1:], parser.error, quick=given.quick, output=given.output)
+        sizes = QUICK if given.quick else REDUCED if given.reduced else FULL
+        return write_parts(given.names[0], given.names[1:], parser.error, sizes, given.output)
     long = given.names[0] if len(given.names) == 1 and given.names[0] in LONG else None
     unknown = [name for name in given.names if name not in BENCHMARKS and name != long]
     if unknown:
@@ -130,10 +135,10 @@ def measure(names: list[str], *, quick: bool) -> tuple[str, list[str]]:
 
 
 def write_parts(
-    name: str, wanted: list[str], refuse: Callable[[str], NoReturn], *, quick: bool, output: Path | None
+    name: str, wanted: list[str], refuse: Callable[[str], NoReturn], sizes: RunSizes, output: Path | None
 ) -> int:
     """Measure these parts of a page, or all of them, and write each down as soon as it is measured; the exit code."""
-    parts, output = PARTED[name], output or (None if quick else PAGE.with_name(f"benchmarks-{name}.md"))
+    parts, output = PARTED[name], output or (None if sizes is QUICK else PAGE.with_name(f"benchmarks-{name}.md"))
     if unknown := [part for part in wanted if part not in parts]:
         refuse(f"{name} has no part {', '.join(unknown)}; there are {', '.join(parts)}")
     nginx, varnish, wrk = find_nginx(), find_varnish(), find_wrk()
@@ -144,7 +149,7 @@ def write_parts(
         others = OthersLoad(len(os.sched_getaffinity(0)))
         with scratch() as directory:
             try:
-                sections = parts[part](BenchContext(QUICK if quick else FULL, directory, nginx, varnish, wrk))
+                sections = parts[part](BenchContext(sizes, directory, nginx, varnish, wrk))
             except (UnexpectedResponse, DemoUnavailable) as error:
                 print(f"{part} failed: {error}\n{log_tails(directory)}", file=sys.stderr)
                 failed.append(part)

@@ -3,14 +3,14 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import log
+from math import log, sqrt
 from pathlib import Path
 from statistics import fmean
 from typing import Final, Literal, NamedTuple
 
 from benchmarks.bench_context import BenchContext
 from benchmarks.curves import Curve, write_plot
-from benchmarks.epoch_reader import CONNECTIONS, EpochMisses, read_epochs
+from benchmarks.epoch_reader import CONNECTIONS, TENTHS, EpochMisses, read_epochs
 from benchmarks.forebay import Forebay
 from benchmarks.nginx import running_nginx
 from benchmarks.origin import Objects, Origin, running_origin
@@ -24,6 +24,7 @@ PLOTS: Final = "plots"
 """Their folder, as the page links to it."""
 _SMALL_MEMORY: Final = "1MiB"
 """With the SSD alone: enough for some heads."""
+_LARGEST_OF_TEN: Final = 1.54
 STEADY: Final = 2
 """Epochs before those that are counted."""
 _EVICTION_RULE: Final = '\n[[rules]]\npath = "bench/**"\neviction = "epoch"\n'
@@ -31,8 +32,9 @@ _TEXT: Final = """\
 {objects:,} objects of {size:,} bytes, each read once an epoch over {connections} connections, in a new order each
 time; x is the size of the tiers over that of the set: {tiers}. The share of the bytes read that the origin did not
 send, by its own count, from the third epoch to the {epochs}th; and the misses of the worst tenth of an epoch over their
-mean. By the law of LRU its share is x + (1-x) ln(1-x), and no cache hits more than x. A tier keeps a little less than
-its size: each block and head costs something beside."""
+mean, which chance alone, where a hash decides, brings to {chance:.2f} at the largest x. By the law of LRU its share is
+x + (1-x) ln(1-x), and no cache hits more than x. A tier keeps a little less than its size: each block and head costs
+something beside."""
 _NGINX: Final = """\
 nginx, `proxy_cache` with `max_size` at x, on the same reads. Its cache manager removes files some seconds after they
 are too many, so it keeps more than it may while it is read quickly: "kept" is what its directory had at the end, over
@@ -121,7 +123,12 @@ def _section(bench: BenchContext, tiers: Tiers, measured: list[_Measured]) -> Se
     headings = ("x", "workers", "LRU, by its law", "LRU", "epoch", "worst tenth, LRU", "worst tenth, epoch")
     described = "the SSD tier alone" if tiers == "SSD" else "a quarter memory, three quarters SSD"
     text = _TEXT.format(
-        objects=objects, size=size, connections=CONNECTIONS, tiers=described, epochs=bench.sizes.epoch_count
+        objects=objects,
+        size=size,
+        connections=CONNECTIONS,
+        tiers=described,
+        epochs=bench.sizes.epoch_count,
+        chance=worst_by_chance(max(bench.sizes.epoch_shares), objects),
     )
     plotted = f"![The hit share of an epoch over x]({PLOTS}/{_plot_name(tiers)})"
     return Section(f"Hit share of a set larger than the cache: {tiers}", text, Table(headings, rows), plotted)
@@ -153,6 +160,13 @@ def lru_law(x: float) -> float:
 
 def _plot_name(tiers: Tiers) -> str:
     return "hit-share-ssd.svg" if tiers == "SSD" else "hit-share-memory-and-ssd.svg"
+
+
+def worst_by_chance(x: float, objects: int) -> float:
+    """The misses of the worst of ten tenths over their mean, as is to be expected where 1-x of the objects miss and the
+    order is random: the largest of ten normal deviates is 1.54 on average."""
+    misses = objects * (1 - x) / TENTHS
+    return 1 + _LARGEST_OF_TEN * sqrt(x * (1 - 1 / TENTHS) / misses)
 
 
 def plot(directory: Path | None, tiers: Tiers, measured: list[_Measured]) -> None:

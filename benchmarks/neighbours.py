@@ -48,6 +48,12 @@ def run(bench: BenchContext) -> list[Section]:
 
 def times(port: int, target: str, count: int) -> tuple[float, float]:
     """Median and 99th percentile of `count` hits, one every PACE seconds."""
+    taken = latencies(port, target, count)
+    return taken[len(taken) // 2], taken[len(taken) * 99 // 100]
+
+
+def latencies(port: int, target: str, count: int) -> list[float]:
+    """The times of `count` hits, one every PACE seconds, ascending."""
     wires = signed(port, [target], time.time(), count=count)
     taken = []
     with KeepAliveConnection(port) as connection, cores.before_others():
@@ -59,5 +65,4 @@ def times(port: int, target: str, count: int) -> tuple[float, float]:
             if answer.status != 200:
                 raise UnexpectedResponse(f"{answer.status} for a hit")
             taken.append(answer.total)
-    taken.sort()
-    return taken[len(taken) // 2], taken[len(taken) * 99 // 100]
+    return sorted(taken)

@@ -1,6 +1,8 @@
 """Starts the benchmarks' origin, and reads its counters."""
 
 import json
+import os
+import signal
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -39,6 +41,17 @@ class Origin:
     objects: Mapping[str, Objects]
     far: tuple[int, ...] = ()
     """For each link a port from which it is so far away."""
+    process: int = 0
+    """Its process id, where it is one of ours."""
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Nothing is answered meanwhile; connections are taken, by the kernel."""
+        os.kill(self.process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.process, signal.SIGCONT)
 
     @property
     def endpoint(self) -> str:
@@ -65,4 +78,4 @@ def running_origin(
         child = module("benchmarks.origin_process", BUCKET, *far, "--", *specs, log=directory / "origin.log")
     with child:
         port, counts, *others = map(int, ready_line(child).split())
-        yield Origin(port, counts, objects, tuple(others))
+        yield Origin(port, counts, objects, tuple(others), child.pid)

@@ -13,6 +13,7 @@ from benchmarks import ROOT
 
 PAGE: Final = ROOT / "docs" / "benchmarks.md"
 EPOCHS: Final = ROOT / "docs" / "benchmarks-epochs.md"
+CHECKPOINTS: Final = ROOT / "docs" / "benchmarks-checkpoints.md"
 README: Final = ROOT / "README.md"
 BEGIN: Final = "<!-- figures: python -m benchmarks.readme -->"
 END: Final = "<!-- /figures -->"
@@ -28,11 +29,12 @@ READERS: Final = "4"
 SHARED: Final = "Hit share of a set larger than the cache: memory and SSD"
 PLANNED: Final = "The first epoch, with a plan"
 RECORDED: Final = "The same seed again, on an empty cache"
+SAVED: Final = "boto3 put_object, 256 MiB"
 
 Row = dict[str, str]
 
 
-def rendered(readme: str, page: str, epochs: str) -> str:
+def rendered(readme: str, page: str, epochs: str, checkpoints: str) -> str:
     """The README with the figures of the pages. Raises LookupError where one of them is not as expected."""
     readme = _replaced(readme, BEGIN, END, _where(page), [HEADINGS, *_hits(page), *_misses(page)])
     rows = [
@@ -41,6 +43,8 @@ def rendered(readme: str, page: str, epochs: str) -> str:
         *_plans(epochs),
         *_recordings(epochs),
         *_listings(epochs),
+        *_saves(checkpoints),
+        *_small_writes(checkpoints),
     ]
     return _replaced(readme, TRAINING_BEGIN, TRAINING_END, "", rows)
 
@@ -127,16 +131,35 @@ def _listings(epochs: str) -> Iterator[tuple[str, ...]]:
         yield f"first listing of {title[2]} keys, 20 ms away", first["all keys"], beside, rate, *measured
 
 
-def _measured(epochs: str, part: str) -> tuple[str, str] | None:
+def _saves(checkpoints: str) -> Iterator[tuple[str, ...]]:
+    if measured := _measured(checkpoints, "saves"):
+        saved = _row(checkpoints, "Checkpoints, acknowledged", {"checkpoint": SAVED, "origin": "far"})
+        beside = f"no Forebay: {saved['direct']} MB/s; files with fsync: {saved['files']} MB/s"
+        subject = f'a checkpoint under `write = "back"`, {SAVED}, an origin {FAR} away'
+        rate = f"{saved['back by direct']} times the bucket's rate, {saved['back by files']} of the files'"
+        yield subject, f"{saved['back']} MB/s", beside, rate, *measured
+
+
+def _small_writes(checkpoints: str) -> Iterator[tuple[str, ...]]:
+    if measured := _measured(checkpoints, "small"):
+        title = "Small writes, acknowledged"
+        ours = _row(checkpoints, title, {"10 KB": 'PUT, write = "back"'})
+        sync = _row(checkpoints, title, {"10 KB": "one fdatasync"})
+        subject = 'a PUT of 10 KB under `write = "back"`, median'
+        times = f"{ours['p50 by that of one fdatasync']} times that"
+        yield subject, ours["p50"], f"one fdatasync of the disk: {sync['p50']}", times, *measured
+
+
+def _measured(page: str, part: str) -> tuple[str, str] | None:
     """The day on which a part was measured, and what others had of the machine; None: it was not yet."""
-    block = re.search(rf"<!-- part: {part} -->\n(.*?)<!-- /part -->", epochs, re.DOTALL)
+    block = re.search(rf"<!-- part: {part} -->\n(.*?)<!-- /part -->", page, re.DOTALL)
     if block is None:
-        raise LookupError(f"docs/benchmarks-epochs.md has no part {part}")
+        raise LookupError(f"the page has no part {part}")
     if "not measured yet" in block[1]:
         return None
     found = re.search(r"^\*Measured (\S+) .* other programs had (\d+%) of the cores", block[1], re.MULTILINE)
     if found is None:
-        raise LookupError(f"docs/benchmarks-epochs.md does not say when {part} were measured")
+        raise LookupError(f"the page does not say when {part} were measured")
     return found[1], found[2]
 
 
@@ -158,4 +181,5 @@ def _rows(page: str, title: str) -> list[Row]:
 
 
 if __name__ == "__main__":
-    README.write_text(rendered(README.read_text(), PAGE.read_text(), EPOCHS.read_text()))
+    pages = [page.read_text() for page in (PAGE, EPOCHS, CHECKPOINTS)]
+    README.write_text(rendered(README.read_text(), *pages))

@@ -3,7 +3,7 @@
 Sizes of objects are the same in both; only counts and times differ.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -67,6 +67,12 @@ class RunSizes:
     plan_rounds: int
     listing: tuple[int, float]
     """Keys, and how long an object of them is fresh."""
+    checkpoints: tuple[tuple[str, int, int], ...]
+    """How they are written, their size, and by how many ranks."""
+    checkpoint_rounds: int
+    small_writes: int
+    backlog: tuple[int, int]
+    """Writes, and their size."""
     plots: Path | None
     """Where plots go; None: they are not drawn."""
 
@@ -110,8 +116,36 @@ FULL: Final = RunSizes(
     plan_steps=(0.005, 0.0025, 0.0),
     plan_rounds=3,
     listing=(1_000_000, 60.0),
+    checkpoints=(
+        ("put", 64 * MIB, 1),
+        ("put", 256 * MIB, 1),
+        ("upload", 256 * MIB, 1),
+        ("ranks", 256 * MIB, 8),
+        ("torch", 256 * MIB, 1),
+        ("dcp", 256 * MIB, 1),
+    ),
+    checkpoint_rounds=5,
+    small_writes=300,
+    backlog=(16, 64 * MIB),
     plots=ROOT / "docs" / "plots",
 )
+REDUCED: Final = replace(
+    FULL,
+    epoch_set=(2000, 250_000),
+    epoch_workers=(1,),
+    plan_samples=(600, 2000),
+    plan_rounds=1,
+    checkpoints=(
+        ("put", 64 * MIB, 1),
+        ("put", 256 * MIB, 1),
+        ("upload", 128 * MIB, 1),
+        ("ranks", 128 * MIB, 8),
+        ("torch", 128 * MIB, 1),
+        ("dcp", 128 * MIB, 1),
+    ),
+    checkpoint_rounds=3,
+)
+"""For a machine that has other work: sets of half the size, one worker, fewer turns."""
 QUICK: Final = RunSizes(
     rounds=1,
     round_seconds=0.4,
@@ -146,5 +180,9 @@ QUICK: Final = RunSizes(
     plan_steps=(0.0,),
     plan_rounds=1,
     listing=(20_000, 5.0),
+    checkpoints=(("put", 16 * MIB, 1), ("upload", 32 * MIB, 1), ("ranks", 32 * MIB, 4)),
+    checkpoint_rounds=1,
+    small_writes=20,
+    backlog=(8, 16 * MIB),
     plots=None,
 )

@@ -44,7 +44,7 @@ def signed(port: int, targets: Sequence[str], now: float, form: Form = "header",
     etags = {target: _etag(port, target, now) for target in targets} if form == "if-match" else {}
     return [
         _signed(port, target, now - n // len(targets) % _SPREAD, form, etags.get(target, ""))
-        for n in range(count)
+        for n in range(max(count, len(targets)))
         for target in [targets[n % len(targets)]]
     ]
 

@@ -9,7 +9,9 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 from benchmarks import (
+    checkpoint_saves,
     cold,
+    drain_reads,
     epoch_plans,
     epoch_recordings,
     epoch_shares,
@@ -20,6 +22,7 @@ from benchmarks import (
     ranges,
     restart,
     scale,
+    small_writes,
     ssd,
     stampede,
     warm,
@@ -34,6 +37,7 @@ from benchmarks.nginx import find_nginx
 from benchmarks.page import page
 from benchmarks.part_pages import others_share, part_text, parted_page
 from benchmarks.run_sizes import KIB, RunSizes
+from benchmarks.signed_requests import DISTINCT, signed
 from benchmarks.tables import Section, Table, size_text, time_text
 from benchmarks.varnish import find_varnish
 from benchmarks.wrk import parsed
@@ -72,6 +76,10 @@ TINY = RunSizes(
     plan_steps=(0.0,),
     plan_rounds=1,
     listing=(1_100, 1.0),
+    checkpoints=(("ranks", 2 << 20, 2),),
+    checkpoint_rounds=1,
+    small_writes=3,
+    backlog=(6, 8 << 20),
     plots=None,
 )
 
@@ -197,6 +205,22 @@ def test_listings(bench: BenchContext) -> None:
     assert ". 110 objects whose freshness had ended" in section.remarks
 
 
+def test_checkpoints(bench: BenchContext) -> None:
+    [section] = checkpoint_saves.run(bench)
+    titles = ["2 ranks, upload_file, 2 MiB in all"]
+    assert [row[:2] for row in figures(section)] == [(way, far) for way in titles for far in ("loopback", "far")]
+
+
+def test_small_writes(bench: BenchContext) -> None:
+    [section] = small_writes.run(bench)
+    assert [row[0].partition(",")[0] for row in figures(section)] == ["one fdatasync", *["PUT"] * 3]
+
+
+def test_reads_beside_a_drain(bench: BenchContext) -> None:
+    [section] = drain_reads.run(bench)
+    assert [row[0] for row in figures(section)] == ["nobody", "the drain"]
+
+
 def test_a_plot_has_a_mark_for_each_measurement(tmp_path: Path) -> None:
     measured = Curve("a < b", ((0.2, 0.1), (0.4, 0.3)))
     law = Curve("law", ((0.0, 0.0), (1.0, 1.0)), is_line=True)
@@ -252,3 +276,9 @@ def test_wrk(tmp_path: Path) -> None:
     hits, _, pipelined, *_ = warm.run(quickest)
     assert [row[1] for row in figures(pipelined)] == ["16, 16 at once"]
     assert "wrk for 4 KiB, own for 100,000 B" in hits.remarks
+
+
+def test_each_target_has_a_request() -> None:
+    targets = [f"/bench/many/{number:05}" for number in range(DISTINCT + 1)]
+    requests = signed(1, targets, 1e9)
+    assert [request.split()[1].decode() for request in requests] == targets

@@ -1,0 +1,100 @@
+"""Clients that write checkpoints, one at a time and whenever they are told: benchmarks/peers/checkpoint_writer.py."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from benchmarks.http_client import UnexpectedResponse
+from benchmarks.origin import BUCKET
+from benchmarks.run_sizes import MIB
+from benchmarks.training import PYTHON
+
+_WRITER: Final = Path(__file__).with_name("peers") / "checkpoint_writer.py"
+_TORCH: Final = frozenset({"torch", "dcp"})
+CREDENTIALS: Final = '[[auth.keys]]\nid = "writer"\nsecret = "writer-secret"\n'
+"""The clients', as TOML."""
+
+
+class CheckpointWay(NamedTuple):
+    """A client, and the bytes that a checkpoint of its has."""
+
+    way: str
+    size: int
+    ranks: int = 1
+
+    @property
+    def title(self) -> str:
+        size = f"{self.size // MIB} MiB"
+        return {
+            "put": f"boto3 put_object, {size}",
+            "upload": f"boto3 upload_file, {size}",
+            "ranks": f"{self.ranks} ranks, upload_file, {size} in all",
+            "torch": f"torch.save by s3torchconnector, {size}",
+            "dcp": f"DCP save by s3torchconnector, {size}",
+        }[self.way]
+
+    @property
+    def missing(self) -> str | None:
+        """Why it can't be run here; None: it can."""
+        if self.way not in _TORCH:
+            return None
+        if not PYTHON.exists():
+            return "s3torchconnector is not installed (`make clients-torch`)"
+        module = "s3torchconnector.dcp" if self.way == "dcp" else "s3torchconnector"
+        ran = subprocess.run([str(PYTHON), "-c", f"import {module}"], capture_output=True, text=True, check=False)
+        return None if ran.returncode == 0 else f"{module} can't be imported: {ran.stderr.strip().splitlines()[-1]}"
+
+
+class CheckpointWriter:
+    """A running client."""
+
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+        self._process, self._log = process, log
+
+    def upload(self, endpoint: str, key: str) -> float:
+        """The seconds until a checkpoint was acknowledged."""
+        return float(self._answer(json.dumps({"endpoint": endpoint, "key": key})))
+
+    def store(self, directory: Path) -> float:
+        """The seconds until the same bytes were synced in files of a directory."""
+        return float(self._answer(json.dumps({"directory": str(directory)})))
+
+    def ready(self) -> None:
+        self._answer("")
+
+    def _answer(self, line: str) -> str:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        if line:
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise UnexpectedResponse(f"{_WRITER.name} ended: {self._log.read_text()[-2000:]}")
+        return answer
+
+
+@contextmanager
+def running_writer(way: CheckpointWay, log: Path) -> Iterator[CheckpointWriter]:
+    """Ready to write."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    python = str(PYTHON) if way.way in _TORCH else sys.executable
+    parameters = json.dumps({"bucket": BUCKET, "way": way.way, "size": way.size, "ranks": way.ranks})
+    command = [python, str(_WRITER), parameters]
+    with (
+        log.open("a") as errors,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=clean
+        ) as process,
+    ):
+        try:
+            writer = CheckpointWriter(process, log)
+            writer.ready()
+            yield writer
+        finally:
+            process.terminate()

@@ -1,0 +1,67 @@
+"""Reads beside a drain: what a reader feels of a backlog that is carried to the origin at full speed."""
+
+from typing import Final
+
+from benchmarks.bench_context import BenchContext
+from benchmarks.checkpoint_writers import CheckpointWay, running_writer
+from benchmarks.cold import BANDWIDTH, ROUND_TRIP
+from benchmarks.http_client import UnexpectedResponse
+from benchmarks.link import Link
+from benchmarks.load import percentile
+from benchmarks.neighbours import PACE, latencies
+from benchmarks.origin import Objects, running_origin
+from benchmarks.run_sizes import MIB
+from benchmarks.tables import Section, Table, time_text
+from benchmarks.write_back import BACK, WriteBackForebay, running_write_back
+
+_BURST: Final = 50
+"""Reads between two looks at the backlog."""
+_TEXT: Final = f"""\
+One client asks for 4 KiB from memory every {PACE * 1000:g} ms, alone and while {{number}} checkpoints of {{size}} MiB,
+acknowledged before, are carried to an origin {ROUND_TRIP * 1000:g} ms away over connections of
+{BANDWIDTH / 1e6:g} MB/s. The origin stands still while they are written, so that the drain then has all of them. In
+{{rounds}} turns; the ratio is of the 99th percentiles of all reads. Forebay, the origin, which hashes in Python, and
+the reader share this machine's cores."""
+
+
+def run(bench: BenchContext) -> list[Section]:
+    number, size = bench.sizes.backlog
+    alone: list[float] = []
+    beside: list[float] = []
+    link = [Link(ROUND_TRIP, BANDWIDTH)]
+    with running_origin(bench.directory, {"first": Objects(4096, 1)}, link, pinned=False) as origin:
+        target = origin.targets("first")[0]
+        way = CheckpointWay("put", size)
+        with (
+            running_write_back(bench.directory / "forebay", origin.far[0], target) as forebay,
+            running_writer(way, bench.directory / "writer.log") as writer,
+        ):
+            writer.upload(forebay.endpoint, f"{BACK}/first")
+            for turn in range(bench.sizes.checkpoint_rounds):
+                with origin.standing_still():
+                    for each in range(number):
+                        writer.upload(forebay.endpoint, f"{BACK}/{turn}-{each}")
+                beside += _while_draining(forebay, target)
+                forebay.wait_drained()
+                alone += latencies(forebay.port, target, bench.sizes.neighbour_requests)
+    rows = [
+        (name, f"{len(times):,}", time_text(percentile(sorted(times), 0.5)), time_text(percentile(sorted(times), 0.99)))
+        for name, times in (("nobody", alone), ("the drain", beside))
+    ]
+    ratio = percentile(sorted(beside), 0.99) / percentile(sorted(alone), 0.99)
+    table = Table(("beside", "reads", "p50", "p99", "ratio"), [(*rows[0], "1"), (*rows[1], f"**{ratio:.2f}**")])
+    text = _TEXT.format(size=size // MIB, number=number, rounds=bench.sizes.checkpoint_rounds)
+    return [Section("Reads beside a drain", text, table)]
+
+
+def _while_draining(forebay: WriteBackForebay, target: str) -> list[float]:
+    """The times of reads all of which were answered while there was a backlog."""
+    times: list[float] = []
+    while True:
+        burst = latencies(forebay.port, target, _BURST)
+        if not forebay.backlog().pending:
+            break
+        times += burst
+    if not times:
+        raise UnexpectedResponse("the backlog was gone before it could be read beside it")
+    return times

@@ -1,0 +1,184 @@
+"""What writes checkpoints, unmodified, and how long it is before the last byte is acknowledged: run by
+benchmarks/checkpoint_writers.py.
+
+    python checkpoint_writer.py '{"bucket": ..., "way": ..., "size": ..., "ranks": ...}'
+
+Reads lines of JSON, `{"endpoint": ..., "key": ...}` or `{"directory": ...}`, writes one checkpoint of the same bytes
+there, and prints the seconds that it took. Ways:
+
+    put            boto3 put_object, from memory
+    upload         boto3 upload_file: several parts, several threads, from a file in the page cache
+    ranks          so many processes with upload_file, each its part of the size; then one object that says all is there
+    torch          torch.save into s3torchconnector's writer
+    dcp            torch.distributed.checkpoint with s3torchconnector's storage writer, one process
+
+In a directory each way writes files, synced: put, upload and ranks with write and fsync, torch with torch.save and
+fsync, dcp with PyTorch's own FileSystemWriter, which syncs.
+
+Nothing of Forebay is imported here: these are the unchanged clients.
+"""
+
+import json
+import multiprocessing
+import os
+import random
+import sys
+import tempfile
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+REGION = "us-east-1"
+CREDENTIALS = {"aws_access_key_id": "writer", "aws_secret_access_key": "writer-secret", "region_name": REGION}
+PIECE = 8 << 20
+
+
+def client_of(endpoint: str) -> Any:
+    return boto3.client("s3", endpoint_url=endpoint, config=Config(s3={"addressing_style": "path"}), **CREDENTIALS)
+
+
+class Writer:
+    """One way to write, with clients that stay connected."""
+
+    def __init__(self, asked: dict[str, Any], source: Path) -> None:
+        self.bucket, self.source = asked["bucket"], source
+        self.body = source.read_bytes()
+        self.clients: dict[str, Any] = {}
+
+    def client(self, endpoint: str) -> Any:
+        if endpoint not in self.clients:
+            self.clients[endpoint] = client_of(endpoint)
+        return self.clients[endpoint]
+
+    def write(self, endpoint: str, key: str) -> None:
+        raise NotImplementedError
+
+    def store(self, directory: Path) -> None:
+        synced(directory / "checkpoint", self.body)
+
+
+def synced(path: Path, body: bytes) -> None:
+    """Pieces as large as a part, then one fsync: whole, a body of a gigabyte would be one system call."""
+    view = memoryview(body)
+    with path.open("wb", buffering=0) as file:
+        for start in range(0, len(view), PIECE):
+            file.write(view[start : start + PIECE])
+        os.fsync(file.fileno())
+
+
+class Put(Writer):
+    def write(self, endpoint: str, key: str) -> None:
+        self.client(endpoint).put_object(Bucket=self.bucket, Key=key, Body=self.body)
+
+
+class Upload(Writer):
+    def write(self, endpoint: str, key: str) -> None:
+        self.client(endpoint).upload_file(str(self.source), self.bucket, key)
+
+
+class Ranks(Writer):
+    """Processes that live as long as this one."""
+
+    def __init__(self, asked: dict[str, Any], source: Path) -> None:
+        super().__init__(asked, source)
+        self.ranks: int = asked["ranks"]
+        self.pool = multiprocessing.Pool(self.ranks, initializer=become_rank, initargs=(self.bucket, source))
+
+    def write(self, endpoint: str, key: str) -> None:
+        self.pool.map(upload_rank, [(endpoint, f"{key}/__{rank}_0.distcp") for rank in range(self.ranks)], chunksize=1)
+        self.client(endpoint).put_object(Bucket=self.bucket, Key=f"{key}/.metadata", Body=bytes(10_000))
+
+    def store(self, directory: Path) -> None:
+        self.pool.map(store_rank, [directory / f"__{rank}_0.distcp" for rank in range(self.ranks)], chunksize=1)
+        synced(directory / ".metadata", bytes(10_000))
+
+
+RANK: dict[str, Any] = {}
+"""Of a process of the pool: its bucket, its source, its body, its clients."""
+
+
+def become_rank(bucket: str, source: Path) -> None:
+    RANK.update(bucket=bucket, source=source, body=source.read_bytes())
+
+
+def upload_rank(where: tuple[str, str]) -> None:
+    endpoint, key = where
+    if endpoint not in RANK:
+        RANK[endpoint] = client_of(endpoint)
+    RANK[endpoint].upload_file(str(RANK["source"]), RANK["bucket"], key)
+
+
+def store_rank(path: Path) -> None:
+    synced(path, RANK["body"])
+
+
+class Torch(Writer):
+    """With what is installed in an environment of its own (make clients-torch)."""
+
+    def __init__(self, asked: dict[str, Any], source: Path) -> None:
+        super().__init__(asked, source)
+        self.torch: Any = import_module("torch")
+        self.connector: Any = import_module("s3torchconnector")
+        self.state = {"weights": self.torch.frombuffer(bytearray(self.body), dtype=self.torch.float32)}
+        os.environ.update(AWS_ACCESS_KEY_ID="writer", AWS_SECRET_ACCESS_KEY="writer-secret")
+
+    def write(self, endpoint: str, key: str) -> None:
+        if endpoint not in self.clients:
+            config = self.connector.S3ClientConfig(force_path_style=True)
+            self.clients[endpoint] = self.connector.S3Checkpoint(
+                region=REGION, endpoint=endpoint, s3client_config=config
+            )
+        with self.clients[endpoint].writer(f"s3://{self.bucket}/{key}") as file:
+            self.torch.save(self.state, file)
+
+    def store(self, directory: Path) -> None:
+        with (directory / "checkpoint").open("wb") as file:
+            self.torch.save(self.state, file)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+class Dcp(Torch):
+    def __init__(self, asked: dict[str, Any], source: Path) -> None:
+        super().__init__(asked, source)
+        self.dcp: Any = import_module("torch.distributed.checkpoint")
+        self.storage: Any = import_module("s3torchconnector.dcp")
+
+    def write(self, endpoint: str, key: str) -> None:
+        os.environ["AWS_ENDPOINT_URL"] = endpoint
+        config = self.connector.S3ClientConfig(force_path_style=True)
+        path = f"s3://{self.bucket}/{key}/"
+        writer = self.storage.S3StorageWriter(region=REGION, path=path, s3client_config=config)
+        self.dcp.save(self.state, storage_writer=writer, no_dist=True)
+
+    def store(self, directory: Path) -> None:
+        writer = self.dcp.FileSystemWriter(directory, sync_files=True)
+        self.dcp.save(self.state, storage_writer=writer, no_dist=True)
+
+
+WAYS = {"put": Put, "upload": Upload, "ranks": Ranks, "torch": Torch, "dcp": Dcp}
+
+
+def main(asked: dict[str, Any]) -> None:
+    size = asked["size"] // asked["ranks"]
+    with tempfile.TemporaryDirectory() as scratch:
+        source = Path(scratch, "source")
+        source.write_bytes(random.Random(size).randbytes(1 << 20) * (size >> 20))
+        writer = WAYS[asked["way"]](asked, source)
+        print("ready", flush=True)
+        for line in sys.stdin:
+            where = json.loads(line)
+            started = time.perf_counter()
+            if "directory" in where:
+                writer.store(Path(where["directory"]))
+            else:
+                writer.write(where["endpoint"], where["key"])
+            print(time.perf_counter() - started, flush=True)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

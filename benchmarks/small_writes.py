@@ -1,0 +1,88 @@
+"""Small writes: how long 10 KB take to be acknowledged, beside one sync of the same disk."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from benchmarks.bench_context import BenchContext
+from benchmarks.cold import BANDWIDTH, ROUND_TRIP
+from benchmarks.http_client import KeepAliveConnection, UnexpectedResponse
+from benchmarks.link import Link
+from benchmarks.load import percentile
+from benchmarks.origin import BUCKET, Objects, running_origin
+from benchmarks.tables import Section, Table, time_text
+from benchmarks.write_back import BACK, THROUGH, running_write_back
+from harness.clients import RawClient
+from harness.reference_sigv4 import Secret
+
+SIZE: Final = 10_000
+_WRITER: Final = Secret("writer", "writer-secret")
+_TEXT: Final = f"""\
+{SIZE:,} bytes at a time, {{writes:,}} times, in turns: appended to a file on the disk on which the journal is, with one
+fdatasync; by PUT over one warm connection under `write = "back"`, acknowledged by the journal; under `through`, and
+straight to the origin, which is {ROUND_TRIP * 1000:g} ms away. The time is until the answer."""
+
+
+def run(bench: BenchContext) -> list[Section]:
+    writes = bench.sizes.small_writes
+    with running_origin(
+        bench.directory, {"first": Objects(4096, 1)}, [Link(ROUND_TRIP, BANDWIDTH)], pinned=False
+    ) as origin:
+        target = origin.targets("first")[0]
+        with running_write_back(bench.directory / "forebay", origin.far[0], target) as forebay:
+            before = forebay.backlog()
+            taken = _taken(bench.directory / "synced", forebay.port, origin.far[0], writes)
+            accepted = forebay.backlog().accepted - before.accepted
+            forebay.wait_drained()
+    if accepted < writes:
+        raise UnexpectedResponse(f"{accepted} of {writes} writes were acknowledged from the journal")
+    sync = percentile(taken["one fdatasync"], 0.5)
+    rows = [
+        (
+            name,
+            time_text(percentile(times, 0.5)),
+            time_text(percentile(times, 0.99)),
+            f"**{percentile(times, 0.5) / sync:.2f}**",
+        )
+        for name, times in taken.items()
+    ]
+    headings = ("10 KB", "p50", "p99", "p50 by that of one fdatasync")
+    return [Section("Small writes, acknowledged", _TEXT.format(writes=writes), Table(headings, rows))]
+
+
+def _taken(path: Path, port: int, origin: int, writes: int) -> dict[str, list[float]]:
+    """The times of each way, ascending."""
+    body = os.urandom(SIZE)
+    file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    with KeepAliveConnection(port) as ours, KeepAliveConnection(origin) as theirs:
+        ways: dict[str, Callable[[int], float]] = {
+            "one fdatasync": lambda _: _synced(file, body),
+            'PUT, write = "back"': lambda number: _put(ours, port, f"{BACK}/{number}", body),
+            "PUT, through": lambda number: _put(ours, port, f"{THROUGH}/{number}", body),
+            "PUT, direct": lambda number: _put(theirs, origin, f"written/direct/{number}", body),
+        }
+        _put(ours, port, f"{BACK}/first", body)  # it goes through, and proves that others may follow
+        taken: dict[str, list[float]] = {name: [] for name in ways}
+        for number in range(writes):
+            for name, way in ways.items():
+                taken[name].append(way(number))
+    os.close(file)
+    return {name: sorted(times) for name, times in taken.items()}
+
+
+def _synced(file: int, body: bytes) -> float:
+    started = time.perf_counter()
+    os.write(file, body)
+    os.fdatasync(file)
+    return time.perf_counter() - started
+
+
+def _put(connection: KeepAliveConnection, port: int, key: str, body: bytes) -> float:
+    client = RawClient(f"http://127.0.0.1:{port}", _WRITER, clock=time.time)
+    head = client.sign("PUT", f"/{BUCKET}/{key}", body=body).wire
+    answer = connection.get(head)
+    if answer.status != 200:
+        raise UnexpectedResponse(f"status {answer.status} to a PUT of {len(body)} bytes at port {port}")
+    return answer.total
