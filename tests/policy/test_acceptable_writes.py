@@ -3,7 +3,7 @@
 import pytest
 from multidict import CIMultiDict
 
-from forebay.policy.acceptable_writes import obstacle
+from forebay.policy.acceptable_writes import has_opaque_etags, obstacle
 
 PLAIN = {
     "Content-Type": "text/plain",
@@ -51,3 +51,18 @@ def test_other_operations_and_versions_go_through() -> None:
     assert obstacle("DeleteObject", ["versionId"], CIMultiDict()) == "its parameter versionId"
     for operation in ("PutObjectAcl", "PutObjectTagging", "RestoreObject", "UnknownPut"):
         assert obstacle(operation, [], CIMultiDict()) is not None
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "opaque"),
+    [
+        ("x-amz-server-side-encryption", "aws:kms", True),
+        ("x-amz-server-side-encryption", "aws:kms:dsse", True),
+        ("x-amz-server-side-encryption", "AES256", False),
+        ("x-oss-server-side-encryption", "KMS", True),
+        ("x-oss-server-side-encryption", "AES256", False),
+        ("ETag", '"aws:kms"', False),
+    ],
+)
+def test_kms_hides_the_md5(header: str, value: str, opaque: bool) -> None:
+    assert has_opaque_etags(CIMultiDict({header: value})) is opaque

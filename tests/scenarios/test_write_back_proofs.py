@@ -17,7 +17,7 @@ async def test_after_a_restart_no_writer_waits_for_the_backlog(tmp_path: Path) -
         refusal = origin.faults.add(Respond(503, "SlowDown"), method="PUT")
         await rig.put("a/one", b"1")
         await rig.restart()
-        origin.log.requests.clear()
+        origin.log.reset()
         for key in ("a/two", "a/three"):
             await rig.put(key, b"2")
         deleted = await rig.client().request("DELETE", path_of("ckpt", "a/two"))
@@ -40,6 +40,41 @@ async def test_writes_of_a_versioned_bucket_go_through(tmp_path: Path) -> None:
             assert answer.headers["x-amz-version-id"]
         assert len(origin.store.bucket("ckpt").versions["a/object"]) == 3
         assert origin.log.count(operation="CreateMultipartUpload") == 0
+
+
+async def test_writes_of_a_bucket_with_kms_go_through(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        origin.store.create_bucket("ckpt").encryption = "aws:kms"
+        for _ in range(3):
+            sent = await rig.client().request("PUT", path_of("ckpt", "a/object"), (), b"x")
+            assert (sent.status, sent.headers["x-forebay-durable"]) == (200, "origin")
+            assert sent.headers["ETag"] == origin.store.get("ckpt", "a/object").etag
+
+
+async def test_a_bucket_may_begin_to_encrypt_while_writes_are_pending(tmp_path: Path) -> None:
+    """They get the ETags that the origin gives them; what comes later goes through."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        refusal = origin.faults.add(Respond(503, "SlowDown"), method="PUT")
+        acknowledged = await rig.put("a/object", b"x")
+        path = path_of("ckpt", "a/upload")
+        created = await rig.client().request("POST", path + "?uploads")
+        upload = created.body.partition(b"<UploadId>")[2].partition(b"<")[0].decode()
+        part = await rig.client().request("PUT", f"{path}?partNumber=1&uploadId={upload}", (), b"part")
+        listed = f"<Part><PartNumber>1</PartNumber><ETag>{part.headers['ETag']}</ETag></Part>"
+        document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
+        assert (await rig.client().request("POST", f"{path}?uploadId={upload}", (), document)).status == 200
+        origin.store.bucket("ckpt").encryption = "aws:kms"
+        origin.faults.remove(refusal)
+        await rig.settled()
+        assert (at_origin(origin, "a/object"), at_origin(origin, "a/upload")) == (b"x", b"part")
+        read = await rig.client().request("GET", path_of("ckpt", "a/object"))
+        assert (read.body, read.headers["ETag"]) == (b"x", origin.store.get("ckpt", "a/object").etag)
+        assert read.headers["ETag"] != acknowledged
+        sent = await rig.client().request("PUT", path_of("ckpt", "a/later"), (("x-forebay-durability", "origin"),), b"")
+        assert sent.status == 200
+        sent = await rig.client().request("PUT", path_of("ckpt", "a/later"), (), b"y")
+        assert (sent.status, sent.headers["x-forebay-durable"]) == (200, "origin")
 
 
 @pytest.mark.parametrize("operation", ["CreateMultipartUpload", "GetBucketVersioning"])

@@ -9,6 +9,8 @@ pending writes of its object.
     DeleteObject                x-amz-acl, x-amz-grant-*, x-amz-tagging, object lock: they need rights of their own
     multipart uploads           SSE-C: the key must not be written down; SSE-KMS: the ETag is not known beforehand
                                 an expected owner, a version, an append: only the origin knows
+
+A bucket that encrypts with KMS by default shows that in its answers (`has_opaque_etags`): its writes go through too.
 """
 
 from collections.abc import Iterable
@@ -35,7 +37,17 @@ _HEADERS: Final = frozenset(
     }
 )
 _PREFIXES: Final = ("x-amz-meta-", "x-amz-checksum-")
+_ENCRYPTION: Final = "x-amz-server-side-encryption"
 _CONDITIONS: Final = frozenset({"if-match", "if-none-match", "if-modified-since", "if-unmodified-since"})
+
+
+def has_opaque_etags(headers: Headers) -> bool:
+    """Whether an origin's answer to a write says that the ETag is no MD5, since the object is encrypted with KMS.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/API/API_Object.html
+    """
+    s3, oss = headers.get(_ENCRYPTION, ""), headers.get("x-oss-server-side-encryption", "")
+    return s3.lower().startswith("aws:kms") or oss.upper() == "KMS"
 
 
 def obstacle(operation: str, query: Iterable[str], headers: Headers) -> str | None:

@@ -50,10 +50,7 @@ class Tiers:
         if head is not None:
             return head
         if self.pending is not None and (pending := self.pending.head(name)) is not None:
-            if isinstance(pending, Deleted):
-                return None
-            self.memory.put_head(name, pending)
-            return pending
+            return None if isinstance(pending, Deleted) else pending  # in no tier: it ends when the write is settled
         if self.ssd is not None:
             head = self.ssd.head(name)
             if head is not None:

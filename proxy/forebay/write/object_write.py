@@ -168,7 +168,7 @@ class ObjectWriter:
             await self._invalidator.invalidate(affected, tracked.generation)
             settled = True
             if self._write_back is not None:
-                self._write_back.learn(context, status, versioned="x-amz-version-id" in answer.headers)
+                self._write_back.learn(context, status, answer.headers)
             if status in {200, 204} and not failed:
                 is_back = context.decision is not None and context.decision.write == "back"
                 durable = (DURABLE_ORIGIN,) if self._write_back is not None and is_back and affected else ()

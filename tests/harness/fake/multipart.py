@@ -41,15 +41,16 @@ def create(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer
     home, name = store.bucket(bucket), uuid.uuid4().hex
     home.uploads[name] = Upload(key, kept_headers(s3_request.headers.items()), header_tags(s3_request), store.clock())
     said = [("Bucket", bucket), ("Key", key), ("UploadId", name)]
-    return document(documents.xml("InitiateMultipartUploadResult", said))
+    return document(documents.xml("InitiateMultipartUploadResult", said), headers=home.encryption_headers)
 
 
 def upload_part(store: Store, s3_request: S3Request, bucket: str, key: str, payload: Payload) -> Answer:
     (_, upload), number = _upload(store, s3_request, bucket, key), _number(s3_request)
-    etag = md5_etag(payload.body)
+    home = store.bucket(bucket)
+    etag = home.etag_of(payload.body)
     upload.parts[number] = StoredObject(key, Stored(payload.body), etag, store.clock(), checksums=payload.checksums)
     told = tuple((f"x-amz-checksum-{name}", value) for name, value in payload.checksums)
-    return Answer(200, (("ETag", etag), *told))
+    return Answer(200, (("ETag", etag), *told, *home.encryption_headers))
 
 
 def upload_part_copy(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:
@@ -116,7 +117,8 @@ def complete(store: Store, s3_request: S3Request, bucket: str, key: str, payload
     )
     del home.uploads[name]
     said = [("Location", f"/{bucket}/{key}"), ("Bucket", bucket), ("Key", key), ("ETag", etag)]
-    return document(documents.xml("CompleteMultipartUploadResult", said), headers=named(home, version))
+    headers = (*named(home, version), *home.encryption_headers)
+    return document(documents.xml("CompleteMultipartUploadResult", said), headers=headers)
 
 
 def abort(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:

@@ -129,7 +129,7 @@ def put(store: Store, s3_request: S3Request, bucket: str, key: str, payload: Pay
         StoredObject(
             key,
             Stored(payload.body),
-            md5_etag(payload.body),
+            home.etag_of(payload.body),
             store.clock(),
             kept_headers(s3_request.headers.items()),
             checksums=checksums,
@@ -137,7 +137,7 @@ def put(store: Store, s3_request: S3Request, bucket: str, key: str, payload: Pay
         ),
     )
     told = tuple((f"x-amz-checksum-{name}", value) for name, value in checksums)
-    return Answer(200, (("ETag", version.etag), *named(home, version), *told))
+    return Answer(200, (("ETag", version.etag), *named(home, version), *told, *home.encryption_headers))
 
 
 def copy_source(store: Store, s3_request: S3Request) -> StoredObject:

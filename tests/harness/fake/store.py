@@ -62,6 +62,8 @@ class Bucket:
     versions: dict[str, list[StoredObject]] = field(default_factory=dict)
     uploads: dict[str, Upload] = field(default_factory=dict)
     tags: Pairs = ()
+    encryption: str = ""
+    """"" or "aws:kms": no ETag is the MD5 of the content then."""
     cors: bytes = b""
     """The document of PutBucketCors; empty: there is none."""
     ordered: list[str] | None = None
@@ -72,6 +74,15 @@ class Bucket:
         if self.ordered is None:
             self.ordered = sorted(self.versions)
         return self.ordered[bisect_left(self.ordered, first) :]
+
+    def etag_of(self, body: bytes | memoryview) -> str:
+        """The ETag of an object or a part that is put at once."""
+        return md5_etag(self.encryption.encode() + bytes(body)) if self.encryption else md5_etag(body)
+
+    @property
+    def encryption_headers(self) -> Pairs:
+        """What the answers to writes say of the encryption."""
+        return (("x-amz-server-side-encryption", self.encryption),) if self.encryption else ()
 
 
 def md5_etag(body: bytes | memoryview) -> str:

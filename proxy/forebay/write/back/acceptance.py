@@ -95,6 +95,8 @@ class Acceptance:
         await asyncio.gather(*(self._probe.prove(proof, name) for proof, name in unproven.items() if proof is not None))
         if self._proofs.is_versioned(forward.target.bucket or ""):
             return "the bucket keeps versions"
+        if self._proofs.has_opaque_etags(forward.target.bucket or ""):
+            return "the bucket's ETags are not known beforehand"
         if not all(proof is not None and self._proofs.covers(proof) for proof in needed):
             return "the first of its kind"
         length = forward.length

@@ -24,6 +24,7 @@ from forebay.core.names import ObjectName
 from forebay.origin.origin_request import EMPTY_SHA256, UNSIGNED_PAYLOAD, OriginRequest
 from forebay.origin.origins import Origins
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
+from forebay.policy.acceptable_writes import has_opaque_etags
 from forebay.protocol.conditions import same_etag
 from forebay.protocol.xml.s3_documents import (
     UploadedPart,
@@ -171,7 +172,8 @@ class Persister:
             document, etag = await answer.read(_DOCUMENT), answer.headers.get("ETag", "")
             if answer.status != 200:
                 raise _Refused(_judge_status(answer.status, document))
-        if _MD5_ETAG.fullmatch(etag) and not same_etag(etag, part.part.etag):
+            is_opaque = has_opaque_etags(answer.headers)
+        if not is_opaque and _MD5_ETAG.fullmatch(etag) and not same_etag(etag, part.part.etag):
             raise OriginBroken(f"a part has the ETag {etag} in place of {part.part.etag}")
         return etag
 
@@ -201,6 +203,7 @@ class Persister:
 
             async with await self._origins.send(self._request(write, version, prepared, begin)) as answer:
                 document, status, etag = await answer.read(_DOCUMENT), answer.status, answer.headers.get("ETag", "")
+                is_opaque = has_opaque_etags(answer.headers)
             await self._invalidator.invalidate(affected, keep)
         finally:
             self._invalidator.end_write(number)
@@ -208,7 +211,7 @@ class Persister:
             if (code := embedded_error(document)) is not None:
                 return PersistOutcome("failed", f"the origin answered {code}")
             etag = result_etag(document) or ""
-        return _judge(write, status, etag, document)
+        return _judge(write, status, etag, document, is_opaque=is_opaque)
 
     def _request(
         self,
@@ -268,10 +271,10 @@ def _judge_status(status: int, document: bytes) -> PersistOutcome:
     return PersistOutcome(result, f"the origin answered {code}")
 
 
-def _judge(write: AcceptedWrite, status: int, etag: str, document: bytes) -> PersistOutcome:
+def _judge(write: AcceptedWrite, status: int, etag: str, document: bytes, *, is_opaque: bool) -> PersistOutcome:
     if status in {200, 204}:
         expected = _etag_of(write)
-        if expected and _MD5_ETAG.fullmatch(etag) and not same_etag(etag, expected):
+        if expected and not is_opaque and _MD5_ETAG.fullmatch(etag) and not same_etag(etag, expected):
             return PersistOutcome("failed", f"the origin has {etag} in place of {expected}")
         return PersistOutcome("done", etag=etag)
     if status == 404 and write.facts is None:

@@ -23,8 +23,10 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.origins import Origins
 from forebay.peers.owners import Peers
+from forebay.policy.acceptable_writes import has_opaque_etags
 from forebay.policy.rules import Rules
 from forebay.protocol.copy_source import parse_copy_source
+from forebay.protocol.header_map import Headers
 from forebay.protocol.operations import Effect
 from forebay.protocol.target import Target
 from forebay.protocol.xml.s3_documents import ListedKey
@@ -245,14 +247,16 @@ class WriteBack:
             self._on_write("through", context.forward.length or 0)
             _log.info("%s: the write goes through: %s", context.record.request_id, reason)
 
-    def learn(self, context: WriteContext, status: int, *, versioned: bool) -> None:
+    def learn(self, context: WriteContext, status: int, headers: Headers) -> None:
         """Notes how the origin has answered a write that went through."""
         if context.forward.target.key is None:
             return
         name = context.forward.target.name
         proof = proof_of(context.forward.operation.name, name)
         if 200 <= status < 300:
-            if versioned:
+            if has_opaque_etags(headers):
+                self.proofs.set_opaque_etags(name.bucket)
+            if "x-amz-version-id" in headers:
                 self.proofs.set_versioned(name.bucket, versioned=True)
             if proof is not None and context.forward.identity is None:
                 self.proofs.add(proof)

@@ -3,6 +3,7 @@
     put      an upload of the object is created, and aborted again
     delete   an object that nobody has made is deleted, in a bucket that keeps no versions (there it leaves no trace)
     both     whether the bucket keeps versions: its writes go through then, as their answers name them
+    put      whether the bucket encrypts with KMS: its writes go through then, as nobody knows their ETags beforehand
 
 A probe that the origin refuses proves nothing, also not that the write would be refused: that write goes through, and
 gets the origin's own answer. Probes of one kind and folder are shared, and pause after a refusal.
@@ -22,6 +23,7 @@ from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origins import Origins
+from forebay.policy.acceptable_writes import has_opaque_etags
 from forebay.protocol.xml.s3_documents import upload_id, versioning_status
 from forebay.write.back.write_proofs import MAX_PROOFS, WriteProof, WriteProofs
 
@@ -84,6 +86,8 @@ class WriteProbe:
         created = OriginRequest("POST", *name, query=(("uploads", ""),), operation="CreateMultipartUpload")
         async with await self._origins.send(created) as answer:
             found = upload_id(await answer.read(_DOCUMENT)) if answer.status == 200 else None
+            if has_opaque_etags(answer.headers):
+                self._proofs.set_opaque_etags(name.bucket)
         if not found:
             return False
         self._tasks.spawn(self._abort(name, found), f"abort a probe of {name.path}")

@@ -47,6 +47,7 @@ class WriteProofs:
     def __init__(self, lease: float, clock: Callable[[], float], peers: Peers | None = None) -> None:
         self._proofs: TTLCache[WriteProof, bool] = TTLCache(MAX_PROOFS, lease, clock)
         self._versioned: TTLCache[str, bool] = TTLCache(MAX_PROOFS, lease, clock)
+        self._opaque: TTLCache[str, bool] = TTLCache(MAX_PROOFS, lease, clock)
         self._peers = peers or Peers()
 
     def covers(self, proof: WriteProof) -> bool:
@@ -76,10 +77,24 @@ class WriteProofs:
             self._peers.notify({"kind": "write_proof", "bucket": bucket, "versioned": versioned})
         self._versioned[bucket] = versioned
 
+    def has_opaque_etags(self, bucket: str) -> bool:
+        """Returns whether the bucket's ETags were seen to be no MD5s, so that none can be given beforehand."""
+        return bucket in self._opaque
+
+    def set_opaque_etags(self, bucket: str) -> None:
+        """The origin has shown that the bucket's ETags are no MD5s."""
+        if bucket not in self._opaque:
+            self._peers.notify({"kind": "write_proof", "bucket": bucket, "opaque": True})
+        self._opaque[bucket] = True
+
     def receive(self, message: Document) -> None:
         """Adopts what another worker has learnt. Raises PeerUnavailable for a malformed message."""
         if "bucket" in message:
-            self._versioned[decode(lambda: str(message["bucket"]))] = message.get("versioned") is True
+            bucket = decode(lambda: str(message["bucket"]))
+            if "opaque" in message:
+                self._opaque[bucket] = True
+            else:
+                self._versioned[bucket] = message.get("versioned") is True
             return
         proof = decode(lambda: WriteProof(str(message["write"]), str(message["folder"])))
         self._set(proof, is_proven=message.get("proven") is True)
