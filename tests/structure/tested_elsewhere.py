@@ -92,6 +92,7 @@ scenarios/test_write_back.py             write/back/acceptance write/back/body_s
 scenarios/test_write_back.py             write/back/persister write/back/record_writer server/write_back_parts
 scenarios/test_write_back_uploads.py     write/back/upload_acceptance
 scenarios/test_write_back_listings.py    namespace/listing_answer namespace/pending_entries namespace/pending_pages
+scenarios/test_write_back_conflicts.py   write/back/origin_versions
 scenarios/test_write_back_proofs.py      write/back/write_probe
 scenarios/test_write_back_crashes.py     write/back/write_back write/back/record_exchange write/back/settlement
 storage/journal/test_recovery_scan_power_loss.py    storage/journal/journal_reclaim

@@ -21,7 +21,7 @@ from forebay.policy.listing_scopes import ListingScopes
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.pools import Pool
 from forebay.settings.freshness_values import Listing, ListingOff
-from forebay.settings.rule_settings import Eviction, Rule, Write
+from forebay.settings.rule_settings import Conflict, Eviction, Rule, Write
 
 __all__ = ["DEFAULTS", "MAX_REMEMBERED_DECISIONS", "Decision", "Rule", "Rules", "Write"]
 
@@ -44,6 +44,7 @@ class Decision:
     read_ahead: int
     """Bytes that are fetched ahead of a sequential reader, over separate requests; 0: none."""
     write: Write
+    conflict: Conflict
     fence: tuple[Pattern, ...]
     """Those of the objects whose writes are acknowledged once the origin has them."""
     listing: Listing
@@ -74,6 +75,7 @@ DEFAULTS: Final = Decision(
     warm_on_head=False,
     read_ahead=0,
     write="through",
+    conflict="keep",
     fence=(),
     listing=ListingOff(),
     plan_horizon=256 << 20,

@@ -301,6 +301,7 @@ def compose(
         forwarder,
         invalidator,
         tiers,
+        heads,
         staged,
         tasks,
         peers,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from forebay.core.task_registry import TaskRegistry
+from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.origins import Origins
 from forebay.peers.owners import Peers
@@ -22,6 +23,7 @@ from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.pending_objects import PendingObjects
 from forebay.storage.journal.record_origins import RecordOrigins
 from forebay.storage.tiers import Tiers
+from forebay.write.back.origin_versions import OriginVersions
 from forebay.write.back.pending_uploads import PendingUploads
 from forebay.write.back.persister import Persister
 from forebay.write.back.write_back import WriteBack
@@ -58,6 +60,7 @@ def compose_write_back(
     forwarder: Forwarder,
     invalidator: Invalidator,
     tiers: Tiers,
+    heads: ObjectHeads,
     staged: StagedObjects,
     tasks: TaskRegistry,
     peers: Peers,
@@ -73,7 +76,7 @@ def compose_write_back(
         metrics.count("forebay_journal_writes_total", result)
         metrics.count("forebay_journal_bytes_total", result, by=size)
 
-    uploads = PendingUploads()
+    uploads, versions = PendingUploads(), OriginVersions(pending, tiers, heads, rules)
     configured = CacheOrigins(cache_origins(settings), routes.position_of)
     return WriteBack(
         journal,
@@ -81,7 +84,8 @@ def compose_write_back(
         pending,
         uploads,
         origins,
-        Persister(origins, pending, uploads, invalidator),
+        Persister(origins, pending, uploads, invalidator, versions),
+        versions,
         forwarder,
         invalidator,
         tiers,

@@ -12,6 +12,9 @@ Write: TypeAlias = Literal["through", "around", "back"]
 """`through`: the origin has the object before it is acknowledged, and `warm_on_write` may cache the bytes. `around`:
 the same, but the bytes are never cached; the next read fetches them."""
 
+Conflict: TypeAlias = Literal["keep", "overwrite"]
+"""What becomes of a pending write of an object that somebody else wrote meanwhile. `keep`: it waits for a person."""
+
 Eviction: TypeAlias = Literal["lru", "epoch"]
 """`lru`: what was read last stays. `epoch`: a stable share of the blocks stays (forebay.policy.stable_share)."""
 
@@ -32,6 +35,7 @@ class Rule:
     read_ahead: int | None = None
     """Bytes."""
     write: Write | None = None
+    conflict: Conflict | None = None
     fence: tuple[str, ...] | None = None
     """Patterns of the keys among them whose writes are acknowledged once the bucket has them."""
     listing: Listing | None = None

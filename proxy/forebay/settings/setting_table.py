@@ -503,6 +503,14 @@ TABLE: Final[tuple[Setting, ...]] = (
         live=True,
     ),
     Setting(
+        "rules[].conflict",
+        choice("keep", "overwrite"),
+        UNSET,
+        'What becomes of a pending write (`write = "back"`) of an object that was written around Forebay meanwhile: '
+        '"keep", it waits for a person, or "overwrite"; "keep" if no rule sets it.',
+        live=True,
+    ),
+    Setting(
         "rules[].fence",
         PATTERNS,
         UNSET,

@@ -31,6 +31,7 @@ from forebay.protocol.xml.s3_documents import (
     UploadedPart,
     embedded_error,
     read_parts_cooperatively,
+    result_etag,
 )
 from forebay.write.answer_relay import AnswerRelay
 from forebay.write.back.accepted_write import DURABLE_ORIGIN
@@ -168,7 +169,8 @@ class ObjectWriter:
             await self._invalidator.invalidate(affected, tracked.generation)
             settled = True
             if self._write_back is not None:
-                self._write_back.learn(context, status, answer.headers)
+                etag = result_etag(result) or answer.headers.get("ETag", "")
+                self._write_back.learn(context, 500 if failed else status, answer.headers, etag or "")
             if status in {200, 204} and not failed:
                 is_back = context.decision is not None and context.decision.write == "back"
                 durable = (DURABLE_ORIGIN,) if self._write_back is not None and is_back and affected else ()

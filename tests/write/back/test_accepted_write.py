@@ -26,7 +26,7 @@ BODY = BodyRef("f" * 32, 7, 9)
 FACTS = ObjectFacts(Version('"e"'), 7, "Mon, 01 Jan 2024 00:00:00 GMT", HEADERS, checksums_known=True)
 ENTRIES: list[JournalEntry] = [
     AcceptedWrite("put", NAME, WriteInterval(1 << 70, 2 << 70), HEADERS, FACTS, 65536, 1.5, "ab", (BODY,)),
-    AcceptedWrite("delete", NAME, WriteInterval(3, 4), accepted_at=2.5),
+    AcceptedWrite("delete", NAME, WriteInterval(3, 4), accepted_at=2.5, replaces=""),
     AcceptedWrite(
         "complete",
         NAME,

@@ -342,6 +342,10 @@ class PeerService:
         if self._write_back is not None:
             self._write_back.proofs.receive(request)
 
+    def _written_through(self, request: Document, _: OpenWrites) -> None:
+        if self._write_back is not None:
+            self._write_back.receive_made(request)
+
     # Unary
 
     async def _fetch_ahead(self, request: Document) -> Document:
@@ -417,6 +421,7 @@ class PeerService:
         "pending": _pending,
         "settled": _settled,
         "write_proof": _write_proof,
+        "written_through": _written_through,
     }
     """None of these waits, so that calls take effect in the order in which they arrive."""
     UNARY: ClassVar[Mapping[str, "_Unary"]] = {

@@ -31,9 +31,9 @@ class JournalScan:
     pending: list[PendingRecord] = field(default_factory=list)
     damages: dict[str, list[LogDamage]] = field(default_factory=dict)
     """By log: what was durable once and can't be read."""
-    settled: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    """By bucket, key and origin (as JSON), when the last settled write was written, of those whose log is still
-    there."""
+    settled: dict[tuple[str, str, str], tuple[int, str]] = field(default_factory=dict)
+    """By bucket, key and origin (as JSON), when the last settled write was written, of those whose log is still there,
+    and the ETag that it made; empty: it was a deletion."""
     finished_logs: list[str] = field(default_factory=list)
     """Logs that say nothing any more: no pending record, no damage, nothing void in another log that is still there.
     The last one of a running process is among them."""
@@ -74,10 +74,11 @@ def scan_journal(files: JournalFiles, layout: JournalLayout) -> JournalScan:
     return scan
 
 
-def _note_settled(settled: dict[tuple[str, str, str], int], document: Document) -> None:
+def _note_settled(settled: dict[tuple[str, str, str], tuple[int, str]], document: Document) -> None:
     if "written" in document:
         name = str(document["bucket"]), str(document["key"]), json.dumps(document.get("origin"))
-        settled[name] = max(settled.get(name, 0), int(document["written"]))
+        written = int(document["written"]), str(document.get("etag", ""))
+        settled[name] = max(settled.get(name, written), written)
 
 
 def _content(files: JournalFiles, layout: JournalLayout, log: str) -> bytes:

@@ -57,6 +57,8 @@ class AcceptedWrite:
     """Of a completion."""
     parts: tuple[CompletedPart, ...] = ()
     """Of a completion. Its payload is the document that the client sent."""
+    replaces: str | None = None
+    """What readers saw when it was accepted (write.back.origin_versions)."""
 
     @property
     def size(self) -> int:
@@ -84,6 +86,8 @@ class AcceptedWrite:
             "accepted_at": self.accepted_at,
             "headers": self.headers,
         }
+        if self.replaces is not None:
+            document["replaces"] = self.replaces
         if self.facts is not None:
             document |= {
                 "etag": self.facts.version.etag,
@@ -230,6 +234,7 @@ def _write(kind: WriteKind, name: ObjectName, document: Document) -> AcceptedWri
             CompletedPart(int(number), str(etag), RecordId(str(log), int(record)))
             for number, etag, log, record in document.get("parts", ())
         ),
+        document.get("replaces"),
     )
 
 

@@ -47,6 +47,8 @@ class DrainEntry:
     reason: str = ""
     """Why the last attempt failed."""
     is_stuck: bool = False
+    is_conflict: bool = False
+    """Whether that is as somebody else wrote the object meanwhile."""
     is_kept: bool = False
     """Whether it was accepted for another origin: it has no place in the order, and no attempt is made."""
     prepared: PreparedUpload | None = None
@@ -123,12 +125,13 @@ class Drainer:
             async with self._turns:
                 outcome = await self._attempt(entry)
             entry.attempts += 1
-            entry.reason, entry.may_be_done = outcome.reason, True
+            entry.reason, entry.may_be_done, entry.is_conflict = outcome.reason, True, outcome.is_conflict
             if outcome.result == "done":
                 break
             if outcome.result == "stuck":
                 entry.is_stuck = True
-                self._refused(entry.write)
+                if not outcome.is_conflict:
+                    self._refused(entry.write)
                 _log.error("a write of %s is stuck: %s", entry.write.name.path, outcome.reason)
                 return
             _log.info("a write of %s has to be tried again: %s", entry.write.name.path, outcome.reason)

@@ -64,7 +64,8 @@ class ObjectAcceptance:
     async def _delete(self, context: WriteContext, name: ObjectName) -> None:
         began = self._writer.stamp()
         interval = WriteInterval(began, self._writer.stamp())
-        write = AcceptedWrite("delete", name, interval, accepted_at=self._writer.clock())
+        seen, now = self._writer.seen(name), self._writer.clock()
+        write = AcceptedWrite("delete", name, interval, accepted_at=now, replaces=seen)
         await self._writer.write(context, write)
 
     # Copies
@@ -113,6 +114,7 @@ class ObjectAcceptance:
             now,
             sha256,
             stored.bodies,
+            replaces=self._writer.seen(context.forward.target.name),
         )
 
 

@@ -4,6 +4,7 @@
     commit      the step that everybody sees: a PUT, a completion, a deletion
 
     look first, where it may have been done ──> done
+    or where readers had seen another version ──> conflict: stuck
     send ──> 2xx, and its ETag ──> done
          ├─> 403, 404, other 4xx ──> stuck: only a person can help
          └─> 5xx, no answer      ──> failed: once more, later
@@ -36,6 +37,7 @@ from forebay.protocol.xml.s3_documents import (
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.storage.journal.pending_objects import BodyPart, PendingObjects, PendingVersion
 from forebay.write.back.accepted_write import AcceptedWrite
+from forebay.write.back.origin_versions import ABSENT, OriginVersions
 from forebay.write.back.pending_uploads import PendingPart, PendingUploads
 from forebay.write.invalidation import Invalidator
 
@@ -59,6 +61,8 @@ class PersistOutcome:
     """The object's at the origin."""
     is_upload_gone: bool = False
     """Whether the upload has to be prepared anew."""
+    is_conflict: bool = False
+    """Whether it is stuck as the origin has a version that somebody else wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ class _Refused(Exception):
 
 
 class Persister:
-    """Carries out writes. Keeps no state."""
+    """Carries out writes."""
 
     def __init__(
         self,
@@ -83,11 +87,13 @@ class Persister:
         pending: PendingObjects,
         uploads: PendingUploads,
         invalidator: Invalidator,
+        versions: OriginVersions,
     ) -> None:
         self._origins = origins
         self._pending = pending
         self._uploads = uploads
         self._invalidator = invalidator
+        self._versions = versions
 
     async def prepare(self, write: AcceptedWrite) -> PreparedUpload | PersistOutcome | None:
         """Does what needs no order; None: there is nothing of the kind. Never raises."""
@@ -101,9 +107,10 @@ class Persister:
             return _failure(error)
 
     async def look(self, write: AcceptedWrite) -> PersistOutcome | None:
-        """Returns an outcome if the write is done, or that can't be found out; None: it is not done. Never raises."""
+        """Returns an outcome if the write is done, is in conflict, or that can't be found out; None: it may be sent.
+        Never raises."""
         try:
-            return PersistOutcome("done", etag=_etag_of(write)) if await self._is_done(write) else None
+            return await self._look(write, may_be_done=True)
         except ForebayError as error:
             return _failure(error)
 
@@ -112,25 +119,39 @@ class Persister:
     ) -> PersistOutcome:
         """Takes the step that everybody sees. Never raises."""
         try:
-            if may_be_done and await self._is_done(write):
-                return PersistOutcome("done", etag=_etag_of(write))
-            return await self._commit(write, version, prepared)
+            found = await self._look(write, may_be_done=may_be_done)
+            outcome = found if found is not None else await self._commit(write, version, prepared)
+            if outcome.result == "done":
+                self._versions.made(write.name, outcome.etag or _etag_of(write))
+            return outcome
         except (ForebayError, BodyDamaged, OSError) as error:
             return _failure(error)
 
-    async def _is_done(self, write: AcceptedWrite) -> bool:
-        """Returns whether the origin has what the write makes, as far as can be seen."""
+    async def _look(self, write: AcceptedWrite, *, may_be_done: bool) -> PersistOutcome | None:
+        """Looks at what the origin has, if it may be what the write makes, or must be what it replaces."""
+        is_guarded = write.replaces is not None and not self._versions.overwrites(write.name)
+        if not (may_be_done or is_guarded):
+            return None
         answer = await self._origins.open_read(write.name, None, method="HEAD")
-        if isinstance(answer, ErrorResponse):
-            return answer.status == 404 and write.facts is None
-        if not isinstance(answer, ObjectOpened):
-            return False
-        answer.body.close()
-        return (
-            write.facts is not None
-            and answer.facts.size == write.facts.size
-            and same_etag(answer.facts.version.etag, write.facts.version.etag)
-        )
+        if isinstance(answer, ObjectOpened):
+            answer.body.close()
+            etag, size = answer.facts.version.etag, answer.facts.size
+        elif isinstance(answer, ErrorResponse) and answer.status == 404:
+            etag, size = ABSENT, 0
+        else:
+            return None  # what can't be read can't be compared
+        if write.facts is None:
+            is_done = etag == ABSENT
+        else:
+            is_done = etag != ABSENT and size == write.facts.size and same_etag(etag, write.facts.version.etag)
+        if is_done and may_be_done:
+            return PersistOutcome("done", etag=_etag_of(write))
+        expected = write.replaces if is_guarded else None
+        if is_done or expected is None or self._versions.is_ours(write.name, etag, expected):
+            return None
+        named = etag or "no object"
+        reason = f"conflict: the origin has {named} in place of {expected or 'no object'}, somebody else wrote it"
+        return PersistOutcome("stuck", reason, is_conflict=True)
 
     async def _prepare(self, write: AcceptedWrite) -> PreparedUpload:
         created = OriginRequest(

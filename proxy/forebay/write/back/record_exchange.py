@@ -11,9 +11,10 @@ acted upon, or the worker has ended. One that begins reads the journal.
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 
+from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
-from forebay.peers.peer_codec import decode
+from forebay.peers.peer_codec import decode, encode_name
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.recovery_scan import PendingRecord
 from forebay.write.back.accepted_write import JournalEntry, decode_record
@@ -57,6 +58,10 @@ class RecordExchange:
             operation = "DeleteObject" if write is not None and write.kind == "delete" else "PutObject"
             if write is not None and is_persisted and (proof := proof_of(operation, write.name)) is not None:
                 self._proofs.renew(proof)
+
+    def tell_made(self, name: ObjectName, etag: str) -> None:
+        """Tells the others that a write of the object went through here."""
+        self._peers.notify({"kind": "written_through", "name": encode_name(name), "etag": etag})
 
     def tell_scanned(self) -> None:
         """Tells the others that this worker has begun, and read the journal."""

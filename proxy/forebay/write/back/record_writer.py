@@ -14,7 +14,7 @@ from typing import Final
 
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs, ObjectFacts
-from forebay.core.names import Version
+from forebay.core.names import ObjectName, Version
 from forebay.protocol.forwarded_headers import forwarded_headers
 from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.log_writer import JournalFailed, RecordId
@@ -50,9 +50,12 @@ class RecordWriter:
         forwarder: Forwarder,
         publish: Publish,
         clock: Callable[[], float],
+        seen: Callable[[ObjectName], str | None],
     ) -> None:
+        """`seen`: what readers see of an object now (write.back.origin_versions)."""
         self.stamp = journal.stamp
         self.clock = clock
+        self.seen = seen
         self.bodies = BodyStore(journal)
         self._journal = journal
         self._origins = origins

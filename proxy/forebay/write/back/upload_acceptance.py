@@ -101,6 +101,7 @@ class UploadAcceptance:
             now,
             upload_id=upload.upload.upload_id,
             parts=tuple(CompletedPart(part.part.number, part.part.etag, part.record) for part in parts),
+            replaces=self._writer.seen(forward.target.name),
         )
         await self._writer.write(context, write, document)
         answer = completed_document(forward.target.name, etag, forward.request.url)

@@ -22,7 +22,9 @@ from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.origins import Origins
+from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
+from forebay.peers.peer_codec import decode, decode_name
 from forebay.policy.acceptable_writes import has_opaque_etags
 from forebay.policy.rules import Rules
 from forebay.protocol.copy_source import parse_copy_source
@@ -47,6 +49,7 @@ from forebay.write.back.accepted_write import (
 from forebay.write.back.drainer import Drainer
 from forebay.write.back.journal_room import JournalRoom
 from forebay.write.back.object_acceptance import ObjectAcceptance
+from forebay.write.back.origin_versions import OriginVersions
 from forebay.write.back.pending_uploads import PendingUploads
 from forebay.write.back.persister import Persister
 from forebay.write.back.record_exchange import RecordExchange
@@ -96,6 +99,7 @@ class WriteBack:
         uploads: PendingUploads,
         origins: Origins,
         persister: Persister,
+        versions: OriginVersions,
         forwarder: Forwarder,
         invalidator: Invalidator,
         tiers: Tiers,
@@ -132,7 +136,7 @@ class WriteBack:
         self.exchange = RecordExchange(peers, self.shown, self.proofs)
         self.settlement = Settlement(journal, pending, self.shown, self.exchange, tiers, staged, self._persisted)
         self.drainer = Drainer(persister, self.settlement.persisted, tasks, sleep, self._refused)
-        writer = RecordWriter(journal, record_origins, forwarder, self.exchange.publish, clock)
+        writer = RecordWriter(journal, record_origins, forwarder, self.exchange.publish, clock, versions.seen)
         self.acceptance = Acceptance(
             writer,
             ObjectAcceptance(writer, pending),
@@ -141,6 +145,7 @@ class WriteBack:
             WriteProbe(origins, self.proofs, tasks, monotonic),
             self.room.has_room,
         )
+        self._versions = versions
         self.is_draining = False
         """Whether this worker carries them out."""
 
@@ -149,7 +154,9 @@ class WriteBack:
     async def start(self) -> None:
         """Shows what is pending to readers, and has it carried out. Before anything is served. Raises OSError."""
         self.is_draining = self.journal.try_become_drainer()
-        self._load(await (self.journal.reclaim() if self.is_draining else self.journal.scan()))
+        scan = await (self.journal.reclaim() if self.is_draining else self.journal.scan())
+        self._learn_versions(scan)
+        self._load(scan)
         if self.shown.writes and self.is_draining:
             _log.info("%d writes are in the journal and not yet at the origin", len(self.shown.writes))
         self.exchange.tell_scanned()
@@ -172,17 +179,25 @@ class WriteBack:
 
     async def _take_over(self) -> None:
         _log.info("this worker carries out the journal's writes from now on")
+        scan = await self.journal.scan()
+        self._learn_versions(scan)
         for record, write in sorted(self.shown.writes.items(), key=lambda pair: pair[1].interval.written):
             version = self.pending.find(write.name, record)
             if version is not None:
                 self.drainer.add(write, version, is_recovered=True)
-        self._load(await self.journal.scan())
+        self._load(scan)
+
+    def _learn_versions(self, scan: JournalScan) -> None:
+        """Learns what earlier runs, and the drainer before this one, have made of objects."""
+        for (bucket, key, origin), (_, etag) in scan.settled.items():
+            if self.record_origins.is_current(bucket, origin):
+                self._versions.made(ObjectName(bucket, key), etag)
 
     def _load(self, scan: JournalScan) -> None:
         for log, damages in scan.damages.items():
             for damage in damages:
                 _log.error("the journal's log %s is damaged from byte %d to %d", log, damage.start, damage.stop)
-        for (bucket, key, origin), written in scan.settled.items():
+        for (bucket, key, origin), (written, _) in scan.settled.items():
             if self.record_origins.is_current(bucket, origin):
                 self.shown.last_settled.add(ObjectName(bucket, key), written)
         found: list[tuple[tuple[int, float], JournalEntry, PendingRecord, str | None]] = []
@@ -247,13 +262,16 @@ class WriteBack:
             self._on_write("through", context.forward.length or 0)
             _log.info("%s: the write goes through: %s", context.record.request_id, reason)
 
-    def learn(self, context: WriteContext, status: int, headers: Headers) -> None:
-        """Notes how the origin has answered a write that went through."""
+    def learn(self, context: WriteContext, status: int, headers: Headers, etag: str) -> None:
+        """Notes how the origin has answered a write that went through. `etag`: of the object, if it made one."""
         if context.forward.target.key is None:
             return
         name = context.forward.target.name
         proof = proof_of(context.forward.operation.name, name)
         if 200 <= status < 300:
+            if name in self.pending:  # accepted meanwhile, and so carried out after this one
+                self._versions.made(name, etag)
+                self.exchange.tell_made(name, etag)
             if has_opaque_etags(headers):
                 self.proofs.set_opaque_etags(name.bucket)
             if "x-amz-version-id" in headers:
@@ -322,6 +340,11 @@ class WriteBack:
 
     def _persisted(self, write: AcceptedWrite) -> None:
         self._on_write("persisted", write.size)
+
+    def receive_made(self, message: Document) -> None:
+        """Another worker had a write go through. Raises PeerUnavailable for a malformed message."""
+        name, etag = decode(lambda: (decode_name(message["name"]), str(message["etag"])))
+        self._versions.made(name, etag)
 
     # Of the records that are shown
 

@@ -1,0 +1,63 @@
+"""Origin versions: what is known of an object at the origin, so that a write around Forebay is noticed.
+
+    accepted   the record names what readers here saw then: an ETag, that there was no object, or nothing was known
+    sent       the origin has that, or the version that Forebay itself has made since: the write is carried out
+               it has another one: somebody else wrote it meanwhile, a conflict
+
+`seen` knows what needs no request: the pending write of the object, else a head that is fresh under its rule.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from forebay.core.names import ObjectName
+from forebay.metadata.object_heads import ObjectHeads
+from forebay.policy.rules import Rules
+from forebay.protocol.conditions import same_etag
+from forebay.storage.journal.pending_objects import Deleted, PendingObjects
+from forebay.storage.tiers import Tiers
+
+ABSENT: Final = ""
+"""In place of an ETag: there is no object."""
+MOST_OBJECTS: Final = 65_536
+
+
+class OriginVersions:
+    """The versions of one worker. `made` is by the drainer only, which is one of them."""
+
+    def __init__(self, pending: PendingObjects, tiers: Tiers, heads: ObjectHeads, rules: Callable[[], Rules]) -> None:
+        self._pending = pending
+        self._tiers = tiers
+        self._heads = heads
+        self._rules = rules
+        self._made: OrderedDict[ObjectName, str] = OrderedDict()
+
+    def seen(self, name: ObjectName) -> str | None:
+        """Returns the ETag that readers see now, or ABSENT; None: it is not known."""
+        pending = self._pending.head(name)
+        if pending is not None:
+            return ABSENT if isinstance(pending, Deleted) else pending.version.etag
+        head = self._tiers.head(name)
+        if head is None or not self._heads.is_fresh(name, head, self._rules().decide(name), no_cache=False):
+            return None
+        return head.version.etag or None
+
+    def made(self, name: ObjectName, etag: str) -> None:
+        """Forebay has written the object at the origin. `etag`: what it has there; ABSENT: it was deleted."""
+        self._made[name] = etag
+        self._made.move_to_end(name)
+        if len(self._made) > MOST_OBJECTS:
+            self._made.popitem(last=False)
+
+    def is_ours(self, name: ObjectName, found: str, expected: str) -> bool:
+        """Returns whether what was found at the origin is what was expected, or what Forebay has made since."""
+        return any(_same(found, each) for each in (expected, self._made.get(name)) if each is not None)
+
+    def overwrites(self, name: ObjectName) -> bool:
+        """Returns whether the rules have a version that somebody else wrote replaced."""
+        return self._rules().decide(name).conflict == "overwrite"
+
+
+def _same(first: str, second: str) -> bool:
+    return first == second or (ABSENT not in {first, second} and same_etag(first, second))

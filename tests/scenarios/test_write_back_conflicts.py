@@ -1,0 +1,115 @@
+"""What somebody else writes between the acknowledgement and the arrival is noticed, and not overwritten."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from forebay.core.task_registry import TaskRegistry
+from harness.clients import path_of
+from harness.fake.actions import HoldRequest, Respond
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.write_back_rig import WriteBackRig, at_origin
+
+
+async def _seen(rig: WriteBackRig, origin: FakeOrigin, key: str = "a/object") -> None:
+    """An object that readers here know."""
+    await rig.prove()
+    origin.store.put("ckpt", key, b"known")
+    assert (await rig.client().request("GET", path_of("ckpt", key))).body == b"known"
+
+
+def _stuck(rig: WriteBackRig) -> list[tuple[str, bool]]:
+    return [(entry.write.name.key, entry.is_conflict) for entry in rig.write_back.drainer.entries.values()]
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+@pytest.mark.parametrize("restarted", [False, True], ids=["running", "restarted"])
+async def test_what_somebody_else_wrote_stays(tmp_path: Path, method: str, restarted: bool) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await _seen(rig, origin)
+        refusal = origin.faults.add(Respond(503, "SlowDown"), method="HEAD")
+        path, body = path_of("ckpt", "a/object"), b"ours" if method == "PUT" else b""
+        assert (await rig.client().request(method, path, (), body)).headers["x-forebay-durable"] == "local"
+        origin.store.put("ckpt", "a/object", b"theirs")
+        origin.faults.remove(refusal)
+        if restarted:
+            await rig.restart()
+        await rig.wait_idle()
+        assert _stuck(rig) == [("a/object", True)]
+        [entry] = rig.write_back.drainer.entries.values()
+        assert entry.reason.startswith("conflict: the origin has ")
+        assert at_origin(origin, "a/object") == b"theirs"
+        read = await rig.client().request("GET", path)
+        assert (read.status, read.body if method == "PUT" else b"") == (200 if method == "PUT" else 404, body)
+        # Once the origin has what was expected again, a person may have it tried again.
+        origin.store.put("ckpt", "a/object", b"known")
+        rig.write_back.drainer.retry(entry.version.record)
+        await rig.settled()
+        assert at_origin(origin, "a/object") == (b"ours" if method == "PUT" else None)
+
+
+async def test_a_rule_has_it_overwritten(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, rule='conflict = "overwrite"\n') as rig:
+        await _seen(rig, origin)
+        gate = Gate()
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/first")
+        await rig.put("a/first", b"")
+        await rig.put("a/object", b"ours")
+        origin.store.put("ckpt", "a/object", b"theirs")
+        gate.open()
+        await rig.settled()
+        assert at_origin(origin, "a/object") == b"ours"
+
+
+async def test_what_nobody_had_seen_is_overwritten(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        gate = Gate()
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/first")
+        await rig.put("a/first", b"")
+        await rig.put("a/object", b"ours")
+        origin.store.put("ckpt", "a/object", b"theirs")
+        gate.open()
+        await rig.settled()
+        assert at_origin(origin, "a/object") == b"ours"
+        assert origin.log.count("HEAD", key="a/object") == 1, "of the installation: nothing was to be compared"
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["running", "restarted"])
+async def test_our_own_writes_are_no_conflict(tmp_path: Path, restarted: bool) -> None:
+    """One after the other, and at once: a tracker that is rewritten all the time."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await _seen(rig, origin, "a/latest")
+        refusal = origin.faults.add(Respond(503, "SlowDown"), where=lambda each: each.method in {"PUT", "DELETE"})
+        for step in range(3):
+            await rig.put("a/latest", b"%d" % step)
+        await asyncio.gather(*(rig.put("a/latest", b"at once %d" % nth) for nth in range(5)))
+        assert (await rig.client().request("DELETE", path_of("ckpt", "a/latest"))).status == 204
+        await rig.put("a/latest", b"last")
+        if restarted:
+            await rig.restart()
+        origin.faults.remove(refusal)
+        await rig.settled()
+        assert at_origin(origin, "a/latest") == b"last"
+        await rig.put("a/latest", b"later")
+        await rig.settled()
+        assert at_origin(origin, "a/latest") == b"later"
+
+
+async def test_a_write_that_goes_through_meanwhile_is_no_conflict(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await _seen(rig, origin)
+        gate = Gate()
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/object")
+        tags = ("x-amz-tagging", "a=b")
+        through = TaskRegistry().spawn(
+            rig.client().request("PUT", path_of("ckpt", "a/object"), (tags,), b"through"), "write"
+        )
+        await gate.reached()
+        await rig.put("a/object", b"accepted meanwhile")
+        gate.open()
+        assert (await through).status == 200
+        await rig.settled()
+        assert at_origin(origin, "a/object") == b"accepted meanwhile"
