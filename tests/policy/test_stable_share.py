@@ -1,14 +1,18 @@
 """Which blocks a stable share has: evenly chosen, by a hash that nobody can foresee, and for each object alike."""
 
+from bisect import bisect_right
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.policy.stable_share import OCTAVES, band_of, block_priority
+from forebay.policy.stable_share import OCTAVES, band_of, block_priority, risen_band
 
 PRIORITIES = st.integers(0, (1 << 64) - 1)
+EVEN_BANDS = sorted(band_of((2 * number + 1) << 51, 3) for number in range(1 << 12))
+BELOW = [len(EVEN_BANDS) - bisect_right(EVEN_BANDS, band) for band in range((OCTAVES << 3) + 1)]
+"""How many of 4,096 even priorities are below each band."""
 
 
 @given(PRIORITIES, PRIORITIES, st.integers(1, 8))
@@ -49,3 +53,19 @@ def test_any_run_of_blocks_of_one_object_is_spread_evenly(seed: int) -> None:
 
 def test_the_first_block_has_the_priority_of_its_object() -> None:
     assert block_priority(12345, 0) == 12345
+
+
+@given(st.integers(1, 60), st.integers(1, 1_000_000), st.floats(0, 10))
+def test_a_risen_share_is_the_largest_that_fits(band: int, used: int, more: float) -> None:
+    room = int(more * used)
+    risen = risen_band(band, 3, used, room)
+    assert 0 <= risen < band
+    if risen < band - 1:
+        assert BELOW[risen] * used <= BELOW[band] * (used + room)
+    if risen > 0:
+        assert BELOW[risen - 1] * used > BELOW[band] * (used + room)
+
+
+def test_a_share_without_room_rises_by_one_band() -> None:
+    assert [risen_band(band, 3, 1000, 0) for band in (1, 2, 10, OCTAVES << 3)] == [0, 1, 9, (OCTAVES << 3) - 1]
+    assert risen_band(10, 3, 0, 1000) == 0

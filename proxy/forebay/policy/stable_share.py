@@ -12,7 +12,7 @@ Priorities are cut into bands, 2^fineness for each halving. The band just below 
     below it     admitted always; if there is no space, the marginal band gives way, and the threshold falls by it
     marginal     admitted while there is space, and is what makes the share fill the tier exactly
     above        not admitted. After some refusals in a row all that is below must be there: if there still is space,
-                 the threshold rises by a band
+                 the threshold rises, by as many bands as fit there, one at least
 
 So the share needs no knowledge of the set's size: it falls as more of the set is seen, each time by dropping what a
 smaller share would not have. After the set was seen once, nothing is admitted or dropped any more.
@@ -47,3 +47,21 @@ def band_of(priority: int, fineness: int) -> int:
         return OCTAVES << fineness
     within = priority >> (_BITS - 1 - octave - fineness) & ((1 << fineness) - 1)
     return (octave + 1 << fineness) - 1 - within
+
+
+def risen_band(band: int, fineness: int, used: int, room: int) -> int:
+    """Returns the marginal band after a rise from `band`, where all that is below it is there.
+
+    `used`: bytes of the share. `room`: bytes beside them. What is below the new one fits, as far as the hash is even;
+    of the band itself comes what fits. At least one band; 0 if everything fits."""
+    below = _share_below(band, fineness)
+    found = max(0, band - 1)
+    while found > 0 and below > 0 and _share_below(found - 1, fineness) * used <= below * (used + room):
+        found -= 1
+    return found
+
+
+def _share_below(band: int, fineness: int) -> float:
+    """Returns the share of all priorities that are below a band."""
+    octave, within = divmod(band, 1 << fineness)
+    return 0.0 if octave >= OCTAVES else 2.0**-octave * (1 - (within + 1) / (2 << fineness))

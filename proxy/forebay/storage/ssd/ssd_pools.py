@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from forebay.core.names import BlockId
 from forebay.policy.pools import Pool, Population, giving_way, is_idle, may_take
-from forebay.policy.stable_share import REFUSALS, band_of, block_priority
+from forebay.policy.stable_share import REFUSALS, band_of, block_priority, risen_band
 from forebay.storage.ssd.index import Index
 from forebay.storage.ssd.index_updates import IndexUpdates
 from forebay.storage.ssd.segment_label import (
@@ -219,14 +219,20 @@ class SsdPools:
                 self._record(pool)
 
     def raise_thresholds(self) -> bool:
-        """Raises the threshold of each pool that has room for more by a band. Returns whether there was one."""
+        """Raises the threshold of each pool that has room for more. Returns whether there was one.
+
+        All of the space is offered to a share that is alone: it is full an epoch after the tier has grown. Of several
+        each gets a part, as the others may be about to rise as well."""
         risen = False
+        shares = sum(pool.is_epoch and pool.used > 0 for pool in self._all())
         for pool in self._all():
             if pool.band > 0 and pool.refusals >= REFUSALS:
                 enough = max(self._space.segment_size, pool.used // ROOM_SHARE)
-                if self._room(pool, enough) >= enough:
-                    pool.band, pool.refusals, risen = pool.band - 1, 0, True
+                room = self._room(pool, enough)
+                if room >= enough:
+                    pool.band, pool.refusals = risen_band(pool.band, FINENESS, pool.used, room // max(1, shares)), 0
                     self._record(pool)
+                    risen = True
         return risen
 
     def _record(self, pool: SsdPool) -> None:
