@@ -75,6 +75,11 @@ promtool:  ## install promtool, with which tests/docs/test_alerts.py tries the a
 soak: $(VENV)/.dev  ## many clients at once against a failing origin and a damaged cache; SECONDS=600, WORKERS=4, SEED=7, ORIGIN=oss
 	@PYTHONPATH=tests $(BIN)/python -m soak $(or $(SECONDS),60) $(or $(SEED),0) $(or $(WORKERS),1) $(or $(ORIGIN),s3)
 
+.PHONY: crash
+crash: $(VENV)/.dev  ## kills, power cuts and failing disks against the journal, at large: hours; SCALE=100 (10,000 random kills)
+	FOREBAY_CRASH_SCALE=$(or $(SCALE),100) $(BIN)/python -m pytest --numprocesses auto --dist worksteal -m 'long or not long' \
+		tests/storage/journal tests/write/back/test_journal_check.py $(wildcard tests/scenarios/test_write_back_*.py)
+
 .PHONY: faults
 faults: $(VENV)/.dev  ## every fault of an origin under every operation, in every setting, into docs/faults.md; ROUNDS=3, SEED=7, WORKERS=4, FAMILIES=heads,bodies
 	@PYTHONPATH=proxy:client:tests $(BIN)/python -m faults $(or $(ROUNDS),1) $(or $(SEED),0) $(or $(WORKERS),0) $(FAMILIES)

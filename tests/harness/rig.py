@@ -16,6 +16,7 @@ from forebay.core.timers import Timers
 from forebay.server.composition import Parts
 from forebay.server.config_source import ConfigSource
 from forebay.server.worker import CHECK_INTERVAL, Worker
+from forebay.storage.journal.journal_files import JournalFiles
 from harness.clients import RawClient, boto_client
 from harness.reference_sigv4 import Secret
 
@@ -112,6 +113,8 @@ class Rig:
         self.check_interval = CHECK_INTERVAL
         """Of the worker; to be changed before it starts."""
         self.configuration = configuration_of(endpoint, secret, directory, **settings)
+        self.journal_files: JournalFiles | None = None
+        """The system calls of the journal, None for the real ones; likewise."""
         self._timers = timers
         self._ahead = 0.0
         self._worker: Worker | None = None
@@ -131,7 +134,12 @@ class Rig:
             file.chmod(0o600)
         source = ConfigSource(file, {}, {})
         self._worker = Worker(
-            source.load().settings, source, clock=self.now, check_interval=self.check_interval, timers=self._timers
+            source.load().settings,
+            source,
+            clock=self.now,
+            check_interval=self.check_interval,
+            timers=self._timers,
+            journal_files=self.journal_files,
         )
         await self._worker.start()
 

@@ -96,6 +96,7 @@ from forebay.server.telemetry.metrics import Metrics
 from forebay.server.write_back_parts import compose_write_back, open_journal
 from forebay.settings.model import LimitSettings, Settings
 from forebay.storage.cache_origin import CacheOrigins, all_ids, cache_origins, origin_fingerprint, routes_fingerprint
+from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.pin_file import PinFile
 from forebay.storage.run_record import NodeRun, begin_run
@@ -195,13 +196,15 @@ def compose(
     group: WorkerGroup | None = None,
     timers: Timers | None = None,
     run: NodeRun | None = None,
+    journal_files: JournalFiles | None = None,
 ) -> Parts:
     """Make the parts, inside the loop that will serve. Raises SettingsError for an impossible endpoint.
 
     `clock`: seconds since the epoch; freshness is judged by it. `buffer_wait`: see BUFFER_WAIT. `group`: the other
     workers of the node, None if there are none; `settings` are then this worker's share (settings.worker_share).
     `timers`: of late responses of the origin, of slow clients and of batches of reads; None: the loop. `run`: of the
-    node; None: nothing is known of earlier ones.
+    node; None: nothing is known of earlier ones. `journal_files`: the system calls of the journal, None for the real
+    ones.
     """
     observe = metrics.observe
     tasks = TaskRegistry()
@@ -217,7 +220,7 @@ def compose(
     def pool_of(name: ObjectName) -> Pool | None:
         return gateway.policy.rules.pool(name)
 
-    journal, pending = open_journal(settings, group.name if group is not None else None, metrics)
+    journal, pending = open_journal(settings, group.name if group is not None else None, metrics, journal_files)
     tiers = Tiers(MemoryTier(settings.memory.size, observe), None, peers.owns, pool_of, pending)
     tiers.memory.ahead.budget.resize(settings.memory.ahead)
     pins = PinRegistry(

@@ -38,6 +38,7 @@ from forebay.server.telemetry.metrics import Metrics, Sample
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.model import Settings
 from forebay.storage.cache_origin import cache_origins
+from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.run_record import NodeRun, begin_run, remove_stale_record
 
 _log = logging.getLogger(__name__)
@@ -74,10 +75,12 @@ class Worker:
         check_interval: float = CHECK_INTERVAL,
         timers: Timers | None = None,
         membership: Membership | None = None,
+        journal_files: JournalFiles | None = None,
     ) -> None:
         """`clock`: seconds since the epoch, for freshness. `check_interval`: see CHECK_INTERVAL. `timers`: of the
         listener's time limits, None for the loop's. `membership`: None for the only worker of a node; otherwise
-        `settings` are this worker's share (settings.worker_share)."""
+        `settings` are this worker's share (settings.worker_share). `journal_files`: see `compose`."""
+        self._journal_files = journal_files
         self._membership = membership
         self._settings = settings
         self.source = source
@@ -120,6 +123,7 @@ class Worker:
                 group=member.group if member else None,
                 timers=self._timers,
                 run=run,
+                journal_files=self._journal_files,
             )
             if member is not None:
                 await self._join(member)

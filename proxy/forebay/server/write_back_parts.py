@@ -35,7 +35,7 @@ PROOF_LEASE: Final = 900.0
 
 
 def open_journal(
-    settings: Settings, family: str | None, metrics: Metrics
+    settings: Settings, family: str | None, metrics: Metrics, files: JournalFiles | None = None
 ) -> tuple[Journal, PendingObjects] | tuple[None, None]:
     """The journal, and the objects that it has pending; None, None: no journal is configured. `family`: the name that
     all workers of the node share; None: there is one worker. Raises OSError."""
@@ -46,7 +46,7 @@ def open_journal(
     def on_sync(seconds: float) -> None:  # in a thread of the journal
         loop.call_soon_threadsafe(metrics.time, "forebay_journal_sync_seconds", seconds)
 
-    path, files = Path(settings.journal.path), JournalFiles(on_sync)
+    path, files = Path(settings.journal.path), files or JournalFiles(on_sync)
     journal = Journal.open(path, family if family is not None else secrets.token_hex(8), files)
     return journal, PendingObjects(journal.read)
 

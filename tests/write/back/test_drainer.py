@@ -119,4 +119,4 @@ async def test_settling_is_tried_again() -> None:
     rig.fail_settling = lambda: failures.pop(0)
     rig.add("a", 1, 2)
     await rig.tasks.wait_idle()
-    assert (rig.settled, rig.pauses) == (["a"], [LONGEST_PAUSE, LONGEST_PAUSE])
+    assert (rig.settled, rig.pauses) == (["a"], [FIRST_PAUSE, 2 * FIRST_PAUSE])

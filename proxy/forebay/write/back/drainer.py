@@ -137,13 +137,15 @@ class Drainer:
             _log.info("a write of %s has to be tried again: %s", entry.write.name.path, outcome.reason)
             await self._sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+        pause = FIRST_PAUSE
         while True:
             try:
                 await self._settled(entry.write, record, outcome)
                 break
             except OSError as error:
                 _log.error("a write of %s can't be settled in the journal: %s", entry.write.name.path, error.strerror)
-                await self._sleep(LONGEST_PAUSE)
+                await self._sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
         self._remove(record)
 
     async def _prepare(self, entry: DrainEntry) -> None:

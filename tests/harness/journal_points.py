@@ -1,0 +1,143 @@
+"""The system calls of a journal, each a point with a name: `before sync log`, `within write body`, `after unlink log`.
+
+PointedFiles ──name──> a function, which may kill the process, or fail the call
+"""
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+from threading import Lock
+from typing import Final
+
+from forebay.core.buffers import Buffer
+from forebay.storage.journal.journal_files import JournalFiles
+
+_KINDS: Final = {".log": "log", ".settled": "settled", ".body": "body"}
+
+
+class PointedFiles(JournalFiles):
+    """Calls `at(name)` at each point: before, after, and within a write, when half of it is in the file."""
+
+    def __init__(self, at: Callable[[str], None]) -> None:
+        super().__init__()
+        self._at = at
+        self._files: dict[int, str] = {}
+
+    def create(self, path: str) -> int:
+        return self._opened(path, "create", lambda: super(PointedFiles, self).create(path))
+
+    def open(self, path: str, *, writable: bool = False) -> int:
+        return self._opened(path, "open", lambda: super(PointedFiles, self).open(path, writable=writable))
+
+    def _opened(self, path: str, verb: str, call: Callable[[], int]) -> int:
+        kind = _kind(path)
+        self._at(f"before {verb} {kind}")
+        fd = call()
+        self._files[fd] = kind
+        self._at(f"after {verb} {kind}")
+        return fd
+
+    def write(self, fd: int, pieces: Sequence[Buffer | bytes], offset: int) -> None:
+        kind, content = self._files[fd], b"".join(map(bytes, pieces))
+        half = len(content) // 2
+        self._at(f"before write {kind}")
+        super().write(fd, [content[:half]], offset)
+        self._at(f"within write {kind}")
+        super().write(fd, [content[half:]], offset + half)
+        self._at(f"after write {kind}")
+
+    def sync(self, fd: int) -> None:
+        self._at(f"before sync {self._files[fd]}")
+        super().sync(fd)
+        self._at(f"after sync {self._files[fd]}")
+
+    def sync_directory(self, path: str) -> None:
+        self._at(f"before sync {PurePath(path).name}")
+        super().sync_directory(path)
+        self._at(f"after sync {PurePath(path).name}")
+
+    def lock(self, fd: int) -> bool:
+        self._at(f"before lock {self._files[fd]}")
+        is_locked = super().lock(fd)
+        self._at(f"after lock {self._files[fd]}")
+        return is_locked
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        self._at(f"before read {self._files[fd]}")
+        content = super().read(fd, size, offset)
+        self._at(f"after read {self._files[fd]}")
+        return content
+
+    def names(self, path: str) -> list[str]:
+        self._at(f"before list {PurePath(path).name}")
+        names = super().names(path)
+        self._at(f"after list {PurePath(path).name}")
+        return names
+
+    def unlink(self, path: str) -> None:
+        self._at(f"before unlink {_kind(path)}")
+        super().unlink(path)
+        self._at(f"after unlink {_kind(path)}")
+
+    def close(self, fd: int) -> None:
+        kind = self._files.pop(fd)
+        self._at(f"before close {kind}")
+        super().close(fd)
+        self._at(f"after close {kind}")
+
+
+class KillAt:
+    """Kills the process at the n-th time, from 0, that a point is reached; a name of None counts all of them. `trace`:
+    a file that gets the name of each point; None: nothing is killed, and nothing traced without it."""
+
+    def __init__(self, name: str | None, nth: int | None, trace: int | None = None) -> None:
+        self._name = name
+        self._nth = nth
+        self._trace = trace
+        self._counts: Counter[str] = Counter()
+        self._lock = Lock()
+
+    def __call__(self, name: str) -> None:
+        with self._lock:
+            counted = name if self._name is not None else ""
+            count = self._counts[counted]
+            self._counts[counted] += 1
+            if self._trace is not None:
+                os.write(self._trace, f"{name}\n".encode())
+            if self._nth is not None and count == self._nth and self._name in {None, name}:
+                os.kill(os.getpid(), signal.SIGKILL)
+                signal.pause()  # this thread goes no further
+
+
+def _kind(path: str) -> str:
+    return _KINDS[PurePath(path).suffix]
+
+
+class FailAt:
+    """Fails the n-th call of a test, from 0, once it is armed. Calls that close a file don't fail."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        """Since it was armed."""
+        self.failed: str | None = None
+        """The point that has failed."""
+        self._nth: int | None = None
+        self._errno = 0
+        self._lock = Lock()
+
+    def arm(self, nth: int | None, error: int = 0) -> None:
+        """From here on the n-th call fails with this errno; None: none does."""
+        self.calls, self._nth, self._errno, self.failed = 0, nth, error, None
+
+    def __call__(self, name: str) -> None:
+        verb, _, call = name.partition(" ")
+        if verb == "after" or call.startswith("close"):
+            return
+        with self._lock:
+            nth, self.calls = self.calls, self.calls + 1
+            if nth != self._nth:
+                return
+            self.failed = name
+        raise OSError(self._errno, os.strerror(self._errno))

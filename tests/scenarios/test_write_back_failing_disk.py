@@ -1,0 +1,114 @@
+"""The disk of the journal fails at any one call: reads are right, writes go through or are refused, and nothing that
+was acknowledged is lost. `make crash` fails every call; here is a sample.
+"""
+
+import errno
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from harness.clients import RawClient, path_of
+from harness.fake_origin import FakeOrigin
+from harness.journal_points import FailAt, PointedFiles
+from harness.raw_connection import RawAnswer
+from harness.rig import Rig
+
+RULES = '[journal]\npath = "{path}"\nsize = "64MiB"\n\n[[rules]]\npath = "ckpt/**"\nwrite = "back"\n'
+LARGE: Final = 300_000
+STEP: Final = 1 if os.environ.get("FOREBAY_CRASH_SCALE") else 6
+"""Every how many-th call fails."""
+
+
+class FailingDisk:
+    """Writers of a worker whose journal is on a disk that fails."""
+
+    def __init__(self, rig: Rig, disk: FailAt) -> None:
+        self.rig, self.disk = rig, disk
+        self.acknowledged: dict[str, bytes | None] = {}
+        self.refused = 0
+        self._number = 0
+
+    def _check(self, answer: RawAnswer) -> bool:
+        """Whether a write is acknowledged; else it is refused, and may be tried again."""
+        if answer.status in {200, 204}:
+            return True
+        assert (answer.status, b"<Code>SlowDown</Code>" in answer.body) == (503, True), answer
+        assert answer.headers["Retry-After"] == "1"
+        self.refused += 1
+        return False
+
+    async def dialogue(self) -> None:
+        """One of each sort of write, each with a key of its own, and reads of what was acknowledged."""
+        self._number += 1
+        client, keys = self.rig.client(), [f"a/{self._number}-{kind}" for kind in ("small", "large", "upload", "gone")]
+        for key, size in zip(keys, (100, LARGE, LARGE, 100), strict=True):
+            content = key.encode() * (size // len(key))
+            write = self._upload if key.endswith("upload") else self._put
+            if await write(client, key, content):
+                self.acknowledged[key] = content
+        if keys[3] in self.acknowledged and self._check(await client.request("DELETE", path_of("ckpt", keys[3]))):
+            self.acknowledged[keys[3]] = None
+        for key in keys:
+            await self._read(client, key)
+
+    async def _put(self, client: RawClient, key: str, content: bytes) -> bool:
+        return self._check(await client.request("PUT", path_of("ckpt", key), (), content))
+
+    async def _upload(self, client: RawClient, key: str, content: bytes) -> bool:
+        path = path_of("ckpt", key)
+        created = await client.request("POST", f"{path}?uploads")
+        if not self._check(created):
+            return False
+        found = re.search(rb"<UploadId>(.+)</UploadId>", created.body)
+        assert found is not None
+        upload = f"uploadId={found[1].decode()}"
+        part = await client.request("PUT", f"{path}?partNumber=1&{upload}", (), content)
+        if not self._check(part):
+            return False
+        listed = f"<Part><PartNumber>1</PartNumber><ETag>{part.headers['ETag']}</ETag></Part>"
+        document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
+        return self._check(await client.request("POST", f"{path}?{upload}", (), document))
+
+    async def _read(self, client: RawClient, key: str) -> None:
+        """What is acknowledged is read whole, or refused while the disk fails; nobody is shown anything else."""
+        answer = await client.request("GET", path_of("ckpt", key))
+        if self.disk.failed is not None and (answer.aborted or answer.status in {500, 503}):
+            answer = await client.request("GET", path_of("ckpt", key))
+        content = self.acknowledged.get(key)
+        if content is not None:
+            assert (answer.status, answer.body) == (200, content), (key, self.disk.failed)
+        elif key in self.acknowledged:
+            assert answer.status == 404, (key, self.disk.failed)
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=errno.errorcode.get)
+async def test_any_one_call_may_fail(tmp_path: Path, error: int) -> None:
+    disk = FailAt()
+    async with FakeOrigin() as origin:
+        rules = RULES.format(path=tmp_path / "journal")
+        rig = Rig(origin.endpoint, origin.secret, tmp_path / "rig", rest=rules)
+        rig.journal_files = PointedFiles(disk)
+        async with rig:
+            origin.store.create_bucket("ckpt")
+            failing = FailingDisk(rig, disk)
+            await failing.dialogue()
+            disk.arm(None)
+            await failing.dialogue()
+            calls, failed = disk.calls, set()
+            for nth in range(error % STEP, calls, STEP):
+                disk.arm(nth, error)
+                await failing.dialogue()
+                failed.add(disk.failed)
+                disk.arm(None)
+                rig.advance_clock(11)  # the journal is trusted again
+            assert len(failed) > (calls // STEP) // 4
+            assert failing.refused, "some writes have to wait"
+            await rig.restart()
+            assert rig.parts.write_back is not None
+            await rig.parts.write_back.pending.wait_settled(lambda _: True)
+            for key, content in failing.acknowledged.items():
+                found = origin.store.current("ckpt", key)
+                assert (None if found is None else b"".join(found.content.views(0, found.content.size))) == content, key
