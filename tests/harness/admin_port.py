@@ -11,6 +11,7 @@ from aiohttp import web
 from forebay.server.admin.admin_gate import AdminGate
 from forebay.server.admin.admin_server import admin_application
 from forebay.server.admin.control import Control
+from harness.scripted_origin import abort_all, close_listener
 
 
 @contextmanager
@@ -22,18 +23,23 @@ def admin_port(control: Control, gate: AdminGate | None = None, port: int = 0) -
 
     async def serve() -> None:
         runner = web.AppRunner(admin_application(control, gate or AdminGate()), access_log=None)
+        transports: list[asyncio.Transport | None] = []
         try:
             await runner.setup()
-            await web.TCPSite(runner, "127.0.0.1", port).start()
-            host, bound = runner.addresses[0][:2]
+            assert runner.server is not None
+            listener = await loop.create_server(runner.server, "127.0.0.1", port)
+            host, bound = listener.sockets[0].getsockname()
             address.set_result(f"{host}:{bound}")
             await stop.wait()
+            await close_listener(listener)
+            transports += [connection.transport for connection in runner.server.connections]
         except BaseException as error:
             if not address.done():
                 address.set_exception(error)
             raise
         finally:
             await runner.cleanup()
+            await abort_all(transports)
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
     thread.start()

@@ -48,6 +48,7 @@ from harness.fake.responses import Answer, document, error_response
 from harness.fake.s3_request import S3Request, parse
 from harness.fake.store import Store
 from harness.reference_sigv4 import Secret
+from harness.scripted_origin import abort_all, close_listener
 
 DEFAULT_SECRET = Secret("fakeaccess", "fakesecret")
 _MOST_LINE = 64 << 10
@@ -139,8 +140,10 @@ class FakeOrigin:
     ) -> None:
         await self.refuse()
         if self._server is not None:
+            transports = [connection.transport for connection in self._server.connections]
             # Requests that hang at a gate get no grace; aiohttp takes 0 for "for ever".
             await self._server.shutdown(timeout=0.001)
+            await abort_all(transports)
 
     async def listen(self) -> None:
         """Accepts connections, on the same port as before."""
@@ -159,10 +162,8 @@ class FakeOrigin:
     async def refuse(self) -> None:
         """New connections are refused until `listen()`. Those that are open live on: see `disconnect`."""
         if self._listener is not None:
-            self._listener.close()
+            await close_listener(self._listener)
             self._listener = None
-            for _ in range(3):  # a connection that was just accepted gets its protocol in the next turns of the loop
-                await asyncio.sleep(0)
 
     def disconnect(self, *, idle_only: bool = True) -> int:
         """Closes the keep-alive connections that have no request under way, or all. Returns how many."""

@@ -5,7 +5,7 @@ Nothing is parsed beyond heads and lengths, nothing is normalised. For an origin
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -86,15 +86,37 @@ class ScriptedOrigin:
             await self.changed.wait_for(lambda: self.ended >= count)
 
 
+async def close_listener(listener: asyncio.Server) -> None:
+    """Ends a listener, and no connection. asyncio makes the transport of a connection a turn after it has accepted it,
+    and leaves the socket open if the listener was closed in between: so that is closed a few turns later."""
+    loop = asyncio.get_running_loop()
+    for sock in listener.sockets:
+        loop.remove_reader(sock.fileno())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    listener.close()
+
+
+async def abort_all(transports: Iterable[asyncio.WriteTransport | None]) -> None:
+    """Ends connections that wait for a client to read, which `close` alone leaves open, and lets the loop notice."""
+    for transport in transports:
+        if transport is not None:
+            transport.abort()
+    for _ in range(2):
+        await asyncio.sleep(0)
+
+
 @asynccontextmanager
 async def scripted_origin(*scripts: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedOrigin]:
     """An origin whose nth connection follows the nth script, all later ones the last. An end of script hangs up."""
     origin: ScriptedOrigin
     failures: list[BaseException] = []
+    transports: list[asyncio.WriteTransport] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         script = scripts[min(origin.connections, len(scripts) - 1)]
         origin.connections += 1
+        transports.append(writer.transport)
         try:
             await script(ScriptedConnection(reader, writer, origin.requests))
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -112,8 +134,10 @@ async def scripted_origin(*scripts: Script, tls: ssl.SSLContext | None = None) -
     origin = ScriptedOrigin(f"{'http' if tls is None else 'https'}://127.0.0.1:{port}")
     async with server:
         yield origin
-        async with asyncio.timeout(5):
+        await close_listener(server)
+        async with asyncio.timeout(60):
             await origin.all_ended(origin.connections)
+    await abort_all(transports)
     if failures:
         raise failures[0]
 

@@ -1,8 +1,11 @@
 """The fake itself: what the conformance suite can't ask of a real store. Log, listener, foreign writer, switches."""
 
 import asyncio
+import gc
+import socket
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -54,6 +57,22 @@ async def test_the_high_water_mark_of_concurrency(fake: FakeOrigin, client: RawC
         gate.open()
     await fake.log.wait_idle()
     assert (fake.log.concurrent, fake.log.high_water) == (0, 5)
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_connection_that_comes_as_it_ends_is_closed(turns: int) -> None:
+    """asyncio leaves a socket open whose listener is closed before it has a transport; the collector finds it."""
+    with warnings.catch_warnings(record=True) as unclosed:
+        warnings.simplefilter("always", ResourceWarning)
+        async with FakeOrigin() as origin:
+            with socket.create_connection(("127.0.0.1", origin.port)):
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                await origin.refuse()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        gc.collect()
+    assert [str(each.message) for each in unclosed] == []
 
 
 async def test_a_test_waits_for_a_request(fake: FakeOrigin, client: RawClient) -> None:
