@@ -70,6 +70,30 @@ async def test_a_completed_upload_survives_a_restart(tmp_path: Path) -> None:
         assert list((rig.journal / "bodies").iterdir()) == []
 
 
+async def test_the_parts_of_an_upload_are_listed(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        client, names = rig.boto3(), {"Bucket": "ckpt", "Key": "a/file"}
+
+        def dialogue() -> None:
+            upload = client.create_multipart_upload(**names)["UploadId"]
+            sent = {}
+            for number in (3, 1, 7, 2):
+                part = client.upload_part(**names, UploadId=upload, PartNumber=number, Body=b"x" * number)
+                sent[number] = part["ETag"]
+            pages = client.get_paginator("list_parts").paginate(
+                **names, UploadId=upload, PaginationConfig={"PageSize": 3}
+            )
+            listed = [(each["PartNumber"], each["ETag"], each["Size"]) for page in pages for each in page["Parts"]]
+            assert listed == [(number, sent[number], number) for number in (1, 2, 3, 7)]
+            with pytest.raises(ClientError, match="NoSuchUpload"):
+                client.list_parts(Bucket="ckpt", Key="a/other", UploadId=upload)
+
+        await asyncio.to_thread(dialogue)
+        client.close()
+        assert origin.log.count(operation="ListParts") == 0
+
+
 async def test_parts_are_judged_as_the_origin_would(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
         await rig.prove()

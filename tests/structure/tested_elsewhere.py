@@ -90,7 +90,7 @@ server/admin/test_pending_verbs.py       core/pending_write write/back/node_back
 server/admin/test_pending_verbs.py       server/admin/pending_schema
 scenarios/test_write_back.py             write/back/acceptance write/back/body_store write/back/object_acceptance
 scenarios/test_write_back.py             write/back/persister write/back/record_writer server/write_back_parts
-scenarios/test_write_back_uploads.py     write/back/upload_acceptance
+scenarios/test_write_back_uploads.py     write/back/upload_acceptance write/back/part_listing
 scenarios/test_write_back_listings.py    namespace/listing_answer namespace/pending_entries namespace/pending_pages
 scenarios/test_write_back_conflicts.py   write/back/origin_versions
 scenarios/test_write_back_proofs.py      write/back/write_probe

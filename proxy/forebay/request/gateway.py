@@ -174,6 +174,13 @@ class Gateway:
                 return
             _log.info("%s: bypassed to the origin: %s", record.request_id, bypass.reason)
         target = admission.target
+        if (
+            self._write_back is not None
+            and admission.operation.name == "ListParts"
+            and (document := self._write_back.listed_parts(target)) is not None
+        ):
+            await _answer_document(document, reply, record)
+            return
         is_read, is_listing = request.method in _READ_METHODS, admission.operation.access is Access.LIST
         if self._write_back is not None and is_read and (admission.identity is not None or not is_listing):
             await self._write_back.wait_before_read(target)
@@ -248,3 +255,11 @@ class Gateway:
         except ConnectionError:
             record.aborted = True
             reply.abort()
+
+
+async def _answer_document(document: bytes, reply: ObjectReply, record: RequestRecord) -> None:
+    record.cache, record.step = "bypass", "reply"
+    own = (("Content-Type", "application/xml"), ("x-amz-request-id", record.request_id))
+    await reply.start(200, own, len(document))
+    await reply.write(document)
+    await reply.finish()

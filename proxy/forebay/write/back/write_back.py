@@ -50,7 +50,8 @@ from forebay.write.back.drainer import Drainer
 from forebay.write.back.journal_room import JournalRoom
 from forebay.write.back.object_acceptance import ObjectAcceptance
 from forebay.write.back.origin_versions import OriginVersions
-from forebay.write.back.pending_uploads import PendingUploads
+from forebay.write.back.part_listing import parts_document
+from forebay.write.back.pending_uploads import PendingUploads, is_local
 from forebay.write.back.persister import Persister
 from forebay.write.back.record_exchange import RecordExchange
 from forebay.write.back.record_writer import RecordWriter
@@ -280,6 +281,10 @@ class WriteBack:
                 self.proofs.add(proof)
         elif proof is not None and status in _REFUSALS:
             self.proofs.revoke(proof)
+
+    def listed_parts(self, target: Target) -> bytes | None:
+        """Returns the answer to a ListParts; None: the upload is the origin's. Raises S3Error."""
+        return parts_document(self.uploads, target) if is_local(target.param("uploadId") or "") else None
 
     async def wait_before_write(self, context: WriteContext, affected: AffectedKeys) -> None:
         """Waits until a write that goes through may: until what is pending of its objects and of the source of a copy
