@@ -413,7 +413,7 @@ async def test_two_workers_share_a_port_and_a_pipe(tmp_path: Path) -> None:
             assert os.stat(directory).st_mode & 0o777 == 0o700  # noqa: PTH116 # not a path's blocking method
             os.kill(process.pid, signal.SIGKILL)
             await process.wait_exit()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while left_behind(directory):  # noqa: ASYNC110 # they tell nobody
                     await asyncio.sleep(0.02)
         make_socket_directory(1).remove()  # as the next supervisor does

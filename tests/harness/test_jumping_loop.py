@@ -73,7 +73,7 @@ def test_what_comes_over_a_socket_is_not_overtaken_by_a_timeout() -> None:
 def test_a_thread_is_waited_for() -> None:
     async def work() -> int:
         with loop().jumping():
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 return await asyncio.to_thread(lambda: threading.Event().wait(QUIET * 20) or 7)
 
     assert run(work()) == 7

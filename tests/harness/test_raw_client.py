@@ -59,7 +59,7 @@ async def test_the_answer_may_come_before_the_body_is_sent(fake: FakeOrigin, cli
         await connection.send(request.wire[:-500])
         await connection.half_close()
         assert (await connection.answer("PUT")).aborted
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await fake.log.wait_idle()
 
 

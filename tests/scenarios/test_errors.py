@@ -48,7 +48,7 @@ MALFORMED = {
 @pytest.mark.parametrize("name", MALFORMED)
 async def test_malformed_request_ends_the_connection(tmp_path: Path, name: str) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
-        async with await rig.client().open() as connection, asyncio.timeout(10):
+        async with await rig.client().open() as connection, asyncio.timeout(60):
             await connection.send(MALFORMED[name])
             answer = await connection.answer()
             assert 400 <= answer.status < 500
@@ -62,7 +62,7 @@ async def test_malformed_request_ends_the_connection(tmp_path: Path, name: str) 
 @pytest.mark.parametrize("method", ["GETPUT", "get", "Delete", "UPDATE"])
 async def test_a_method_that_nobody_knows_is_not_allowed(tmp_path: Path, method: str) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
-        async with await rig.client().open() as connection, asyncio.timeout(10):
+        async with await rig.client().open() as connection, asyncio.timeout(60):
             await connection.send(f"{method} /bucket/key HTTP/1.1\r\nHost: x\r\n\r\n".encode() + SMUGGLED)
             answer = await connection.answer()
             assert (answer.status, error_code(answer)) == (405, "MethodNotAllowed")

@@ -181,5 +181,5 @@ async def test_a_job_ends_with_the_worker(tmp_path: Path) -> None:
         origin.faults.add(actions.HoldHead(gate), operation="GetObject")
         await start(rig, keys=["key"])
         await gate.reached()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await rig.stop()

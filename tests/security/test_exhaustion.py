@@ -115,7 +115,7 @@ async def test_many_may_come_at_once(tmp_path: Path) -> None:
     """While the loop does something else, connections wait in the kernel, and none is turned away."""
     async with serving(tmp_path) as (rig, _):
         # Blocking, on purpose: nobody accepts meanwhile.
-        waiting = [socket.create_connection(rig.worker.address, timeout=5) for _ in range(400)]
+        waiting = [socket.create_connection(rig.worker.address, timeout=60) for _ in range(400)]
         for each in waiting:
             each.close()
         await _others_are_answered(rig)

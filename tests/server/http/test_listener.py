@@ -59,7 +59,7 @@ async def test_a_refused_body_is_not_read_as_the_next_request(tmp_path: Path) ->
         client = rig.client(READER)
         inner = client.sign("GET", "/bucket/open/key").wire
         request = client.sign("PUT", TARGET, (), inner * 1000)
-        async with await client.open() as connection, asyncio.timeout(10):
+        async with await client.open() as connection, asyncio.timeout(60):
             await connection.send(head_bytes("PUT", TARGET, request.pairs) + inner)
             answer = await connection.answer()
             assert (answer.status, answer.headers["Connection"]) == (403, "close")
@@ -82,7 +82,7 @@ async def test_refused_connections_have_an_id_and_a_log_line(
     async with (
         FakeOrigin() as origin,
         Rig(origin.endpoint, origin.secret, tmp_path, rest=limits) as rig,
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         await rig.client().open() as first,
     ):
         await rig.client().request("GET", TARGET, connection=first)
@@ -101,7 +101,7 @@ async def test_connection_close_ends_the_connection(tmp_path: Path) -> None:
         origin.store.put("bucket", "key", b"x")
         client = rig.client()
         for _ in ("cold", "warm"):
-            async with await client.open() as connection, asyncio.timeout(10):
+            async with await client.open() as connection, asyncio.timeout(60):
                 answer = await client.request("GET", TARGET, (("Connection", "close"),), connection=connection)
                 assert answer.body == b"x"
                 assert await connection.ended()
@@ -115,7 +115,7 @@ async def test_a_stop_finishes_requests_and_closes_their_connections(tmp_path: P
         origin.store.put("bucket", "key", b"x")
         gate, client = Gate(), rig.client()
         origin.faults.add(actions.HoldHead(gate), key="key")
-        async with await client.open() as busy, await client.open() as idle, asyncio.timeout(10):
+        async with await client.open() as busy, await client.open() as idle, asyncio.timeout(60):
             assert (await client.request("GET", "/bucket/nothing", connection=idle)).status == 404
             await busy.send(client.sign("GET", TARGET).wire)
             await gate.reached()
@@ -136,7 +136,7 @@ async def test_a_stop_ends_with_its_timeout(tmp_path: Path, method: str) -> None
             origin.store.put("bucket", "key", b"x")
             gate, client = Gate(), rig.client()
             origin.faults.add(actions.HoldHead(gate), key="key")
-            async with await client.open() as connection, asyncio.timeout(10):
+            async with await client.open() as connection, asyncio.timeout(60):
                 await connection.send(client.sign(method, TARGET, (), b"x" if method == "PUT" else b"").wire)
                 await gate.reached()
                 async with asyncio.TaskGroup() as group:
