@@ -155,7 +155,8 @@ def write_parts(
                 failed.append(part)
                 continue
         seconds = time.monotonic() - began
-        text = part_text(sections, machine, seconds / 60, (load, os.getloadavg()[0]), others.share(seconds))
+        whole = f"make bench-{name} PARTS={part}" if sizes is REDUCED else ""
+        text = part_text(sections, machine, seconds / 60, (load, os.getloadavg()[0]), others.share(seconds), whole)
         print(text, flush=True)
         if output is not None:
             before = output.read_text() if output.exists() else ""

@@ -53,15 +53,22 @@ def _own_seconds() -> float:
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
-def part_text(sections: Sequence[Section], facts: Table, minutes: float, load: Sequence[float], others: float) -> str:
+def part_text(
+    sections: Sequence[Section], facts: Table, minutes: float, load: Sequence[float], others: float, whole: str = ""
+) -> str:
     """A part as it stands on the page. `load`: the load averages of the last minute before it and at its end;
-    `others`: the share of all cores that others had meanwhile."""
+    `others`: the share of all cores that others had meanwhile; `whole`: the command that measures it at its whole
+    size, if this was a smaller one."""
     known = {row[0]: row[1] for row in facts.rows}
     where = ", ".join(f"{name} {known[name]}" if name in {"cores", "memory"} else known[name] for name in _FACTS[1:])
     measured = (
         f"*Measured {known['date']} in {minutes:.0f} minutes: {where}. Load average {load[0]:.1f} before it and "
         f"{load[1]:.1f} at its end; other programs had {others:.0%} of the cores meanwhile.*"
     )
+    if whole:
+        measured += (
+            f"\n\nOpen: the part at its whole size, which `{whole}` measures, on a machine that has nothing else to do."
+        )
     return "\n\n".join([*(section.markdown() for section in sections), measured])
 
 

@@ -79,7 +79,7 @@ TINY = RunSizes(
     checkpoints=(("ranks", 2 << 20, 2),),
     checkpoint_rounds=1,
     small_writes=3,
-    backlog=(6, 8 << 20),
+    backlog=(2, 2 << 20),
     plots=None,
 )
 
@@ -236,6 +236,8 @@ def test_a_part_is_replaced_and_the_others_stay() -> None:
     text = part_text([Section("Title", "Text.", None)], facts, 2.0, (1.0, 3.0), 0.25)
     assert text.startswith("## Title\n\nText.\n\n*Measured date in 2 minutes: CPU, cores cores")
     assert text.endswith("1.0 before it and 3.0 at its end; other programs had 25% of the cores meanwhile.*")
+    reduced = part_text([], facts, 2.0, (1.0, 3.0), 0.25, "make bench-epochs PARTS=plans")
+    assert "Open: the part at its whole size, which `make bench-epochs PARTS=plans` measures" in reduced
     page_of_old = parted_page("epochs", list(epochs.PARTS), "", {"shares": "old", "plans": text})
     assert "`make bench-epochs PARTS=listings` measures it" in page_of_old
     new = parted_page("epochs", list(epochs.PARTS), page_of_old, {"shares": "new"})
