@@ -277,13 +277,16 @@ def test_top_takes_the_whole_terminal(control: FakeControl) -> None:
     assert typed.out.endswith("\x1b[?25h\x1b[?1049l")  # the cursor is back, and what was on the screen before
 
 
+DATA_SETS = """\
+  OBJECTS     SIZE   MEMORY     SSD   PINNED    QUOTA  KEEP   READS/S    AHEAD  EPOCH   HITS  BEFORE  DATA SET
+1,281,167  148 GiB  3.0 GiB  71 GiB  8.0 GiB  200 GiB  epoch    5,120  256 MiB      3  49.9%   50.1%  imagenet
+       12  3.0 GiB        -       -        -        -  lru          0      0 B      1   0.0%       -  ckpts/**
+"""
+
+
 def test_datasets(forebay: Typist, control: FakeControl) -> None:
     control.sets = (replace(control.sets[0], pinned=8 * GIB), *control.sets[1:])
-    assert forebay.type("datasets").out.splitlines() == [
-        "  OBJECTS     SIZE   MEMORY     SSD   PINNED    QUOTA  KEEP   READS/S  EPOCH   HITS  BEFORE  DATA SET",
-        "1,281,167  148 GiB  3.0 GiB  71 GiB  8.0 GiB  200 GiB  epoch    5,120      3  49.9%   50.1%  imagenet",
-        "       12  3.0 GiB        -       -        -        -  lru          0      1   0.0%       -  ckpts/**",
-    ]
+    assert forebay.type("datasets").out == DATA_SETS
     assert [row["name"] for row in rows(forebay.type("datasets", "--json"))] == ["imagenet", "ckpts/**"]
     control.sets = ()
     typed = forebay.type("datasets")

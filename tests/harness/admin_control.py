@@ -84,6 +84,7 @@ def sample_plan(plan_id: str = "5d1c2f") -> PlanProgress:
         lead_entries=430,
         lead_bytes=256 * MIB,
         lead_seconds=4.125,
+        data_set="imagenet",
     )
 
 
@@ -145,6 +146,7 @@ def sample_data_sets() -> tuple[DataSetStats, ...]:
             sent=400 * GIB,
             hit_share=0.31,
             reads_per_second=5120.4,
+            plan_lead=256 * MIB,
             epoch=EpochStats(3, 900_000, 104 * GIB, 0.499, 104 * GIB),
             last_epoch=EpochStats(2, 1_281_000, 148 * GIB, 0.5012, 148 * GIB),
         ),
@@ -160,6 +162,7 @@ def sample_data_sets() -> tuple[DataSetStats, ...]:
             sent=3 * GIB,
             hit_share=0.0,
             reads_per_second=0.0,
+            plan_lead=0,
             epoch=EpochStats(1, 12, 3 * GIB, 0.0, 3 * GIB),
             last_epoch=None,
         ),

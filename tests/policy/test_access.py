@@ -21,6 +21,7 @@ from forebay.policy.access import (
     anonymous_principal,
     authorise,
     authorise_keys,
+    may_read_all_matched,
     principal_of,
 )
 from forebay.policy.path_patterns import Pattern
@@ -370,3 +371,11 @@ def test_everything_a_permit_covers_is_granted(
         assert permit.covers(ObjectName(bucket, key + "/1"))
     elif operation.level == "service":
         assert any(operation.access in grant.allow and grant.pattern.text == "**" for grant in who.grants)
+
+
+def test_all_that_a_rule_matches_is_read_by_one_grant() -> None:
+    reader = Principal("p", (Grant(Pattern("data/train/**"), frozenset({Access.READ})),))
+    covered = {"data/train/**": True, "data/train/a/*": True, "data/**": False, "**": False, "data/*/x": False}
+    assert {path: may_read_all_matched(reader, Pattern(path)) for path in covered} == covered
+    writer = Principal("p", (Grant(Pattern("**"), frozenset({Access.WRITE})),))
+    assert not may_read_all_matched(writer, Pattern("data/train/**"))

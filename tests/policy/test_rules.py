@@ -152,3 +152,9 @@ def test_a_rule_below_never_overrides(rules: list[Rule], last: Rule) -> None:
         assert after.freshness == before.freshness
     if any(one.accelerate is not None for one in decided):
         assert (after.accelerate, after.rule) == (before.accelerate, before.rule)
+
+
+def test_the_paths_of_a_data_set_are_those_of_its_rules() -> None:
+    rules = Rules([Rule("a/**", name="x"), Rule("b/**"), Rule("c/**", name="x")])
+    found = {name: [pattern.text for pattern in rules.patterns_of(name)] for name in ("x", "b/**", "none")}
+    assert found == {"x": ["a/**", "c/**"], "b/**": ["b/**"], "none": []}

@@ -29,6 +29,7 @@ scenarios/test_advice.py                 server/admin/advice_rows
 scenarios/test_data_sets.py              server/admin/data_set_rows server/admin/data_set_schema
 scenarios/test_pins.py                   server/admin/pin_schema server/admin/pin_verbs
 storage/ssd/test_ssd_pins.py             storage/ssd/pin_gatherer storage/ssd/record_copy
+scenarios/test_data_set_objects.py       server/data_set_resource
 request/test_gateway.py                  protocol/exchange
 scenarios/test_cors.py                   request/cors_reply
 jobs/plans/test_plan_store.py            jobs/plans/plan_entries

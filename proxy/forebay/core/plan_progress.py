@@ -47,6 +47,8 @@ class PlanProgress:
     lead_bytes: int
     lead_seconds: float | None
     """How long the lead lasts at the reader's pace; None: nothing was read yet."""
+    data_set: str
+    """The data set, as rules name it, of the entry that was begun last; empty: none was yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from typing import Final, NoReturn
 from forebay.core.cooperative import CooperativeWork
 from forebay.core.errors import S3Error, access_denied
 from forebay.core.names import RESERVED_PREFIX, ObjectName, is_reserved
-from forebay.policy.path_patterns import Pattern
+from forebay.policy.path_patterns import Pattern, literal_prefix
 from forebay.protocol.operations import Access, Effect, Operation
 from forebay.protocol.target import Target
 from forebay.settings.model import ANONYMOUS_ID, AnonymousClients, GrantSettings, KeySettings
@@ -196,6 +196,11 @@ def may_read_all_below(principal: Principal, bucket: str, prefix: str) -> bool:
     if RESERVED_PREFIX.startswith(prefix) or is_reserved(prefix):
         return False
     return _is_prefix_granted(principal, Access.READ, f"{bucket}/{prefix}")
+
+
+def may_read_all_matched(principal: Principal, pattern: Pattern) -> bool:
+    """Whether one grant covers reads of every object that the path of a rule can match. Conservative."""
+    return _is_prefix_granted(principal, Access.READ, literal_prefix(pattern.text))
 
 
 def _object_scope(

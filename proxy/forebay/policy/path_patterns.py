@@ -52,8 +52,8 @@ class Pattern:
         self._accepts: dict[str, int] = {}
         self._steps: dict[tuple[int, str], int] = {}
         self._compile(text)
-        self._prefix = _literal_prefix(text)
-        self._suffix = _literal_prefix(text[::-1])[::-1] if self._prefix != text else ""
+        self._prefix = literal_prefix(text)
+        self._suffix = literal_prefix(text[::-1])[::-1] if self._prefix != text else ""
         # `/**/` may stand for one slash, so the slash before it is no part of what must come last.
         if text.removesuffix(self._suffix).endswith("**") and self._suffix.startswith("/"):
             self._suffix = self._suffix[1:]
@@ -141,7 +141,7 @@ class Pattern:
         self._final = 1 << tokens
 
 
-def _literal_prefix(text: str) -> str:
+def literal_prefix(text: str) -> str:
     """The text before the first wildcard."""
     ends = [text.index(wildcard) for wildcard in _WILDCARDS if wildcard in text]
     return text[: min(ends)] if ends else text

@@ -116,6 +116,11 @@ class Rules:
             named | {rule.path for rule in self._rules if rule.eviction is not None or rule.quota is not None}
         )
 
+    def patterns_of(self, data_set: str) -> list[Pattern]:
+        """The paths of the rules that make a data set: those with its name, or the one that it is named after."""
+        numbered = enumerate(self._rules)
+        return [self._patterns[number][1] for number, rule in numbered if data_set in {rule.name, rule.path}]
+
     @property
     def has_tracks(self) -> bool:
         """Whether a rule has reads recorded, or recordings followed."""

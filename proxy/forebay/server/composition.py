@@ -80,6 +80,8 @@ from forebay.request.reader_policy import PolicyInForce
 from forebay.request.resource_router import ResourceRouter
 from forebay.request.resource_uploads import ResourceUploads
 from forebay.request.write_resource import WriteResource
+from forebay.server.admin.data_set_rows import data_set_rows
+from forebay.server.data_set_resource import DataSetResource
 from forebay.server.fastpath.fast_lane import FastLane, HitSources, HitTelemetry
 from forebay.server.gateway_policy import gateway_policy
 from forebay.server.http.client_connection import ConnectionServices
@@ -167,6 +169,7 @@ class Parts:
     read_ahead: ReadAhead
     data_sets: DataSets
     read_counts: ReadCounts
+    data_set_resource: DataSetResource
     plans: NodePlans
     pins: PinRegistry
     recordings: RecordingAccess
@@ -391,6 +394,13 @@ def compose(
     )
     plans = NodePlans(plan_store, plan_coordinator, peers)
     resources.by_kind["plans"] = PlanResource(plans, clock, count_entries)
+    data_set_resource = DataSetResource(
+        lambda: data_set_rows(data_sets.states(), gateway.policy.rules, tiers, pins.states(), plan_coordinator.plans()),
+        peers,
+        lambda: gateway.policy.rules,
+        clock,
+    )
+    resources.by_kind["datasets"] = data_set_resource
     kept_recordings, recordings = compose_recordings(
         settings,
         node_reads,
@@ -423,6 +433,7 @@ def compose(
         node_reads,
         prefetcher,
         data_sets,
+        data_set_resource,
         plans,
         kept_recordings.local if kept_recordings is not None else None,
         lambda: gateway.policy,
@@ -455,6 +466,7 @@ def compose(
         read_ahead=read_ahead,
         data_sets=data_sets,
         read_counts=read_counts,
+        data_set_resource=data_set_resource,
         plans=plans,
         pins=pins,
         recordings=recordings,

@@ -66,6 +66,7 @@ def peer_service() -> tuple[PeerService, Recorder, InDoubtWrites]:
         node_reads=nothing,
         prefetcher=nothing,
         data_sets=nothing,
+        data_set_resource=nothing,
         plans=nothing,
         recordings=None,
         policy=lambda: policy,

@@ -229,6 +229,7 @@ class PlanCoordinator:
             lambda name: permit_read(principal, name) is not None,
             keyring.origin_identities.get(principal_id),
             horizon,
+            lambda name: policy.rules.decide(name).rule,
         )
 
 

@@ -79,6 +79,8 @@ class Allowance:
     """Whose credential its requests to the origin carry."""
     horizon: Callable[[ObjectName], int]
     """Bytes that may be ahead, by the rule of an object and what other plans have."""
+    data_set: Callable[[ObjectName], str]
+    """The data set of an object."""
 
 
 class PlanRunner:
@@ -117,6 +119,7 @@ class PlanRunner:
         self._is_locating = False
         self._in_flight = 0
         self._full_until = 0.0
+        self._data_set = ""
         self._expected = 0.0
         """Mean bytes of an entry; 0: none was fetched yet."""
         self._fetch_seconds = 0.1
@@ -157,6 +160,7 @@ class PlanRunner:
             lead_entries=window.lead_entries,
             lead_bytes=window.lead,
             lead_seconds=round(window.lead / rate, 3) if rate else None,
+            data_set=self._data_set,
         )
 
     # The reader
@@ -289,9 +293,11 @@ class PlanRunner:
             if entry is None:
                 return
             window.begin(entry, expected)
-            if not allowance.permits(ObjectName(self.record.bucket, entry.key)):
+            name = ObjectName(self.record.bucket, entry.key)
+            if not allowance.permits(name):
                 self._fail(entry)
                 continue
+            self._data_set = allowance.data_set(name)
             self._in_flight += 1
             self._spawn(self._fetch(entry, allowance.identity), f"fetch {entry.key} ahead")
 

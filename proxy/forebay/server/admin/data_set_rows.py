@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from forebay.core.names import ObjectName
+from forebay.core.plan_progress import PlanProgress
 from forebay.datasets.data_set import DataSetState
 from forebay.datasets.read_report import ReadTotals
 from forebay.jobs.pin_registry import PinState
@@ -17,19 +18,28 @@ from forebay.storage.tiers import Tiers
 
 
 def data_set_rows(
-    states: Iterable[DataSetState], rules: Rules, tiers: Tiers, pins: Iterable[PinState] = ()
+    states: Iterable[DataSetState],
+    rules: Rules,
+    tiers: Tiers,
+    pins: Iterable[PinState] = (),
+    plans: Iterable[PlanProgress] = (),
 ) -> tuple[DataSetStats, ...]:
-    """The rows of one worker: the data sets whose reads it knows, and those that its tiers keep a pool of."""
+    """The rows of one worker: the data sets whose reads it knows, those that its tiers keep a pool of, and those that
+    its plans fetch."""
     rows = {state.name: _read_row(state) for state in states}
     pinned: Counter[str] = Counter()
     for state in pins:
         pinned[_data_set_of(state.pin, rules)] += state.used
+    leads: Counter[str] = Counter()
+    for plan in plans:
+        if plan.lead_bytes and plan.data_set in rules.data_sets:
+            leads[plan.data_set] += plan.lead_bytes
     pools = {each.pool.name for each in tiers.memory.pooled.pools()}
     if tiers.ssd is not None:
         pools |= {each.name for each in tiers.ssd.pools() if each.name}  # an empty one: all objects without a pool
-    for name in rows.keys() | {rules.data_set_of(pool) for pool in pools}:
+    for name in rows.keys() | leads.keys() | {rules.data_set_of(pool) for pool in pools}:
         pool = rules.pool_of(name)
-        row = replace(rows.get(name) or _unread_row(name), pinned=pinned[name])
+        row = replace(rows.get(name) or _unread_row(name), pinned=pinned[name], plan_lead=leads[name])
         rows[name] = _with_tiers(row, pool, tiers)
     return tuple(rows[name] for name in sorted(rows))
 
@@ -81,6 +91,7 @@ def _unread_row(name: str) -> DataSetStats:
         sent=0,
         hit_share=None,
         reads_per_second=0.0,
+        plan_lead=0,
         epoch=_epoch(1, ReadTotals(), Coverage(0, 0)),
         last_epoch=None,
     )

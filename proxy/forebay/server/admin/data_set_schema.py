@@ -47,6 +47,8 @@ class DataSetStats:
     hit_share: float | None
     reads_per_second: float
     """Of the latest 10 to 20 seconds."""
+    plan_lead: int
+    """Bytes that plans have fetched, or are fetching, and that were not read yet."""
     epoch: EpochStats
     """The current one."""
     last_epoch: EpochStats | None
@@ -75,8 +77,12 @@ def merged_rows(workers: Iterable[Iterable[DataSetStats]]) -> tuple[DataSetStats
 def _merge(left: DataSetStats, right: DataSetStats) -> DataSetStats:
     collected = left if left.reads >= right.reads else right
     memory = [each.memory for each in (left, right) if each.memory is not None]
-    pinned = max(left.pinned, right.pinned)
-    return replace(collected, memory=sum(memory) if memory else None, pinned=pinned)
+    return replace(
+        collected,
+        memory=sum(memory) if memory else None,
+        pinned=max(left.pinned, right.pinned),
+        plan_lead=left.plan_lead + right.plan_lead,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,6 @@ from forebay.server.admin.admin_schema import (
 from forebay.server.admin.advice_rows import advice_rows
 from forebay.server.admin.cached_objects import LocalCacheView, list_cached_objects
 from forebay.server.admin.control import SharedControl
-from forebay.server.admin.data_set_rows import data_set_rows
 from forebay.server.admin.data_set_schema import AdviceList, DataSetList
 from forebay.server.admin.job_view import job_view, warm_up_order
 from forebay.server.admin.key_list import KeyList, KeyListEntry
@@ -365,10 +364,7 @@ class WorkerControl(SharedControl):
 
     async def data_sets(self) -> DataSetList:
         """This worker's view: with others, the reads are known to the collector alone."""
-        parts = self._parts
-        return DataSetList(
-            data_set_rows(parts.data_sets.states(), parts.gateway.policy.rules, parts.tiers, parts.pins.states())
-        )
+        return DataSetList(self._parts.data_set_resource.local())
 
     async def advice(self) -> AdviceList:
         """By the reads of all workers, in the collector; elsewhere nothing."""

@@ -11,6 +11,7 @@ and metadata.peer_hints.
     unary, in any order             forget, flush, residency, fetch_ahead, listed, drop_listings
                                     plan_added, plan_list, plan_cancelled   of the node's coordinator
                                     recordings             of the node's collector
+                                    data_set_rows          what this worker knows of data sets
 
 The calling worker has authenticated and authorised the request; who may call at all is the socket's concern
 (forebay.server.rpc.rpc_server). A document that does not fit raises PeerUnavailable, which ends the connection.
@@ -59,6 +60,7 @@ from forebay.peers.peer_codec import (
 from forebay.policy.coalescing import BlockState
 from forebay.policy.rules import Decision
 from forebay.request.admission import GatewayPolicy
+from forebay.server.data_set_resource import DataSetResource
 from forebay.write.back.node_backlog import NodeBacklog
 from forebay.write.back.write_back import WriteBack
 from forebay.write.invalidation import AffectedKeys, Invalidator, decode_affected
@@ -120,6 +122,7 @@ class PeerService:
         node_reads: NodeReads,
         prefetcher: Prefetcher,
         data_sets: DataSets,
+        data_set_resource: DataSetResource,
         plans: NodePlans,
         recordings: LocalRecordings | None,
         policy: Callable[[], GatewayPolicy],
@@ -139,6 +142,7 @@ class PeerService:
         self._node_reads = node_reads
         self._prefetcher = prefetcher
         self._data_sets = data_sets
+        self._data_set_resource = data_set_resource
         self._plans = plans
         self._recordings = recordings
         self._policy = policy
@@ -391,6 +395,9 @@ class PeerService:
         self._listings.drop(bucket, prefix)
         return {}
 
+    async def _data_set_rows(self, _: Document) -> Document:
+        return self._data_set_resource.answer()
+
     async def _recordings_call(self, request: Document) -> Document:
         if self._recordings is None:
             raise PeerUnavailable("recordings are kept by another worker")
@@ -435,6 +442,7 @@ class PeerService:
         "plan_list": _list_plans,
         "plan_cancelled": _cancel_plan,
         "recordings_call": _recordings_call,
+        "data_set_rows": _data_set_rows,
         "journal_scanned": _journal_scanned,
         "backlog": _call_backlog,
     }

@@ -1,0 +1,102 @@
+"""Data sets as objects, `/<bucket>/.forebay/datasets/<name>`: their rows of `forebay datasets`, for who reads them.
+
+    GET, HEAD     the row, as JSON
+    listing       the data sets that may have objects in the bucket
+    PUT, DELETE   refused: rules make data sets
+
+A row tells how many objects there are and what is read of them, so it is shown only to a principal one of whose grants
+covers every key that a rule of the data set can match. A principal with its own origin credential is shown none: what
+the origin lets it read is known object by object.
+
+The reads are known to the collector, and each worker has memory of its own: a row is put together from all of them. A
+worker that is not there is left out.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from forebay.core.errors import ForebayError, S3Error
+from forebay.core.heads import HeaderPairs
+from forebay.peers.frames import Document
+from forebay.peers.owners import Peers
+from forebay.peers.peer_codec import decode
+from forebay.policy.access import may_read_all_matched
+from forebay.policy.path_patterns import Pattern
+from forebay.policy.rules import Rules
+from forebay.protocol.body.checksums import Piece
+from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
+from forebay.server.admin.data_set_schema import DataSetList, DataSetStats, merged_rows
+from forebay.server.admin.json_codec import from_json, to_json
+
+KIND: Final = "data_set_rows"
+
+
+class DataSetResource:
+    """Implements forebay.request.resource.Resource. `local`: the rows of this worker; `clock`: seconds since the
+    epoch."""
+
+    largest_body: int = 0
+
+    def __init__(
+        self,
+        local: Callable[[], tuple[DataSetStats, ...]],
+        peers: Peers,
+        rules: Callable[[], Rules],
+        clock: Callable[[], float],
+    ) -> None:
+        self.local = local
+        self._peers = peers
+        self._rules = rules
+        self._clock = clock
+
+    async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:
+        """The data sets that the owner may read."""
+        now = self._clock()
+        return [ResourceEntry(row.name, len(_document(row)), now) for row in await self._rows(owner)]
+
+    async def read(self, owner: ResourceOwner, name: str) -> ResourceDocument | None:
+        """The row of a data set."""
+        found = next((row for row in await self._rows(owner) if row.name == name), None)
+        return ResourceDocument(_document(found), self._clock()) if found is not None else None
+
+    async def write(self, owner: ResourceOwner, name: str, body: AsyncIterator[Piece]) -> HeaderPairs:
+        """Refused."""
+        raise _read_only()
+
+    async def remove(self, owner: ResourceOwner, name: str) -> None:
+        """Refused."""
+        raise _read_only()
+
+    def answer(self) -> Document:
+        """This worker's rows, for another one."""
+        return {"rows": to_json(DataSetList(self.local()))}
+
+    async def _rows(self, owner: ResourceOwner) -> list[DataSetStats]:
+        rules = self._rules()
+        visible = [name for name in rules.data_sets if _is_visible(rules.patterns_of(name), owner)]
+        if not visible:
+            return []
+        workers = [self.local()]
+        for peer in self._peers.others.values():
+            with suppress(ForebayError):
+                response = await peer.call({"kind": KIND})
+                workers.append(decode(lambda: from_json(DataSetList, response["rows"])).data_sets)  # noqa: B023 # called here
+        return [row for row in merged_rows(workers) if row.name in visible]
+
+
+def _is_visible(patterns: Sequence[Pattern], owner: ResourceOwner) -> bool:
+    return (
+        owner.identity is None
+        and any(pattern.reaches_into(f"{owner.bucket}/") for pattern in patterns)
+        and all(may_read_all_matched(owner.principal, pattern) for pattern in patterns)
+    )
+
+
+def _document(row: DataSetStats) -> bytes:
+    return json.dumps(to_json(row), indent=1).encode() + b"\n"
+
+
+def _read_only() -> S3Error:
+    return S3Error("MethodNotAllowed", "Data sets are made by rules of the configuration.")
