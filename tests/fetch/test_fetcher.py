@@ -1,5 +1,7 @@
 """The fetcher: one ranged GET feeds its flights, is resumed, and ends without followers."""
 
+from typing import Literal
+
 import pytest
 
 from forebay.core.byte_ranges import Span
@@ -76,21 +78,23 @@ async def test_one_get_feeds_all_its_flights() -> None:
         assert all(rig.tiers.has(rig.block(head, number)) for number in range(4))
 
 
-async def test_an_object_that_came_whole_with_its_head_lands_at_once() -> None:
+@pytest.mark.parametrize("source", ["origin", "worker"])
+async def test_an_object_that_came_whole_with_its_head_lands_at_once(source: Literal["origin", "worker"]) -> None:
     async with fetch_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, BLOCK - 5)
         head = await rig.head()
         whole = content.expected(Span(0, BLOCK - 5))
-        opened = ObjectOpened(head.facts, Span(0, head.size), ReadBody(AllAtOnce(whole), head.size, never))
+        opened = ObjectOpened(head.facts, Span(0, head.size), ReadBody(AllAtOnce(whole), head.size, never), source)
         fetch = rig.fetch(head, 0)
         rig.budget.release(fetch.buffer_bytes)  # adopt acquires it
         await rig.tasks.wait_idle()
         flights = follow(rig.fetcher.adopt(fetch, opened))
         assert flights[0].has_landed
+        assert flights[0].source == ("flight" if source == "origin" else "worker")
         assert len(rig.tasks) == 0
         assert rig.budget.in_use == BLOCK - 5
         assert rig.tiers.has(rig.block(head, 0))
-        assert sum(event.size for event in rig.heard.of(OriginBytesRead)) == BLOCK - 5
+        assert sum(event.size for event in rig.heard.of(OriginBytesRead)) == (BLOCK - 5 if source == "origin" else 0)
         assert (await landed(flights))[0] == whole
         assert rig.budget.in_use == len(rig.fetcher.registry) == 0
 

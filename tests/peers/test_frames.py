@@ -21,15 +21,23 @@ def frame(kind: int, payload: bytes) -> bytes:
     return struct.pack(">IB", len(payload), kind) + payload
 
 
+def whole(document: bytes, payload: bytes) -> bytes:
+    return frame(4, struct.pack(">I", len(document)) + document + payload)
+
+
 @pytest.mark.parametrize("step", [1, 3, 1000])
 async def test_frames_arrive_whole_however_they_are_split(step: int) -> None:
     incoming = Incoming()
-    sent = frame(1, b'{"a": 1}') + frame(2, b"bytes") + frame(3, b"") + frame(1, b'{"b": 2}')
+    sent = (
+        frame(1, b'{"a": 1}') + frame(2, b"bytes") + frame(3, b"") + whole(b'{"w": 3}', b"all") + frame(1, b'{"b": 2}')
+    )
     for start in range(0, len(sent), step):
         incoming.reader.feed_data(sent[start : start + step])
     assert await incoming.channel.receive_document() == {"a": 1}
     assert (await incoming.channel.receive()).payload == b"bytes"
     assert (await incoming.channel.receive()).kind == "end"
+    received = await incoming.channel.receive()
+    assert (received.kind, received.document, bytes(received.payload)) == ("whole", {"w": 3}, b"all")
     assert await incoming.channel.receive_document() == {"b": 2}
 
 
@@ -40,6 +48,11 @@ async def test_frames_arrive_whole_however_they_are_split(step: int) -> None:
         struct.pack(">IB", MAX_PAYLOAD + 1, 2),
         struct.pack(">IB", 1, 3) + b"x",
         struct.pack(">IB", 0, 4),
+        struct.pack(">IB", 0, 5),
+        struct.pack(">IB", MAX_PAYLOAD + 1, 4),
+        frame(4, struct.pack(">I", 3) + b"{}"),
+        frame(4, struct.pack(">I", 2) + b"[]rest"),
+        whole(b"{}", b"where a document alone belongs"),
         frame(1, b"[1]"),
         frame(1, b"{"),
         frame(1, b"\xff"),
@@ -48,7 +61,7 @@ async def test_frames_arrive_whole_however_they_are_split(step: int) -> None:
         b"GET / HTTP/1.1\r\n\r\n",
         b"",
     ],
-    ids=range(11),
+    ids=range(16),
 )
 async def test_an_invalid_frame_ends_the_connection(sent: bytes) -> None:
     incoming = Incoming()

@@ -125,11 +125,14 @@ class Fetcher:
         """Lands an object of one block that came whole with its head; returns whether it did. Such a fetch needs no
         task. The caller of `adopt` follows the flight before anything else runs."""
         head, flight = view.head, started.get(0)
-        if flight is None or head.size > head.block_size or opened.source != "origin" or self._object_crc.has_crc(head):
+        if flight is None or head.size > head.block_size or self._object_crc.has_crc(head):
             return False
         if not opened.body.read_if_buffered(flight.unfilled()):
             return False
-        self._observe(OriginBytesRead(flight.length, view.rule))
+        if opened.source == "origin":
+            self._observe(OriginBytesRead(flight.length, view.rule))
+        else:  # the owner has counted what came through it
+            flight.source = opened.source
         flight.advance(flight.length)
         self._tiers.admit(flight.block, flight.buffer)
         return True

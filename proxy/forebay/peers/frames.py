@@ -2,8 +2,9 @@
 
     offset  size  field                 big-endian
          0     4  length of the payload
-         4     1  kind: 1 document, 2 bytes, 3 end
-         5     n  payload: a document is a JSON object, an end is empty
+         4     1  kind: 1 document, 2 bytes, 3 end, 4 whole
+         5     n  payload: a document is a JSON object, an end is empty, a whole response is the length of a document
+                  (4 bytes), the document, and all bytes that follow it
 
 A length beyond the kind's limit, an unknown kind or a payload that is no JSON object ends the connection: nothing is
 skipped or guessed, and nothing that arrives is ever executed.
@@ -31,16 +32,18 @@ SEND_PAYLOAD: Final = 256 << 10
 """Bytes of one bytes frame that is sent: the first of a block leaves before the last has arrived."""
 
 _HEAD: Final = struct.Struct(">IB")
-_DOCUMENT, _BYTES, _END = 1, 2, 3
-_LIMITS: Final = {_DOCUMENT: MAX_DOCUMENT, _BYTES: MAX_PAYLOAD, _END: 0}
+_WHOLE_HEAD: Final = struct.Struct(">IBI")
+_LENGTH: Final = struct.Struct(">I")
+_DOCUMENT, _BYTES, _END, _WHOLE = 1, 2, 3, 4
+_LIMITS: Final = {_DOCUMENT: MAX_DOCUMENT, _BYTES: MAX_PAYLOAD, _END: 0, _WHOLE: MAX_PAYLOAD}
 
 
 class Frame(NamedTuple):
     """One frame received."""
 
-    kind: Literal["document", "bytes", "end"]
+    kind: Literal["document", "bytes", "end", "whole"]
     document: Document
-    payload: bytes
+    payload: bytes | memoryview
 
 
 _END_FRAME: Final = Frame("end", {}, b"")
@@ -72,13 +75,12 @@ class Channel:
             return Frame("bytes", {}, payload)
         if kind == _END:
             return _END_FRAME
-        try:
-            document = json.loads(payload)
-        except ValueError:
-            document = None
-        if not isinstance(document, dict):
-            raise PeerUnavailable("a document that is no JSON object")
-        return Frame("document", document, b"")
+        if kind == _DOCUMENT:
+            return Frame("document", _document(payload), b"")
+        stop = _LENGTH.size + _LENGTH.unpack_from(payload)[0] if length >= _LENGTH.size else length + 1
+        if stop > length:
+            raise PeerUnavailable("a whole response whose document does not fit")
+        return Frame("whole", _document(payload[_LENGTH.size : stop]), memoryview(payload)[stop:])
 
     async def receive_document(self) -> Document:
         """Returns the next frame, which must be a document. Raises PeerUnavailable."""
@@ -104,6 +106,14 @@ class Channel:
             self._write_bytes(_HEAD.pack(len(piece), _BYTES))
             self._write_bytes(piece)
             await self._drain()
+
+    async def send_whole(self, document: Document, buffer: Buffer) -> None:
+        """Sends a whole response: a document, and at most SEND_PAYLOAD bytes. Raises PeerUnavailable."""
+        payload = json.dumps(document).encode()
+        size = _LENGTH.size + len(payload) + len(buffer)
+        self._write_bytes(_WHOLE_HEAD.pack(size, _WHOLE, len(payload)) + payload)
+        self._write_bytes(buffer)
+        await self._drain()
 
     async def send_end(self) -> None:
         """Sends an end frame. Raises PeerUnavailable."""
@@ -141,3 +151,14 @@ class Channel:
             await self._writer.drain()
         except OSError as error:
             raise PeerUnavailable(f"the connection ended: {error}") from None
+
+
+def _document(payload: bytes) -> Document:
+    """Returns a document. Raises PeerUnavailable if the bytes are none."""
+    try:
+        document = json.loads(payload)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise PeerUnavailable("a document that is no JSON object")
+    return document

@@ -24,7 +24,7 @@ from forebay.core.names import ObjectName
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Uncacheable
 from forebay.peers.frames import Document
-from forebay.peers.peer_client import FENCE_TIMEOUT, Peer, ResponseStream
+from forebay.peers.peer_client import FENCE_TIMEOUT, Peer
 from forebay.peers.peer_codec import (
     decode,
     decode_error_response,
@@ -34,6 +34,7 @@ from forebay.peers.peer_codec import (
     encode_name,
     encode_span,
 )
+from forebay.peers.response_stream import ResponseStream
 from forebay.policy.ownership import owner_of
 
 LookupStatus: TypeAlias = Literal["fresh", "revalidated", "fetched"]

@@ -16,15 +16,14 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from forebay.core.errors import OriginBroken, OriginError, PeerNotListening, PeerUnavailable, Throttled
-from forebay.origin.read_outcomes import ReadBody
+from forebay.core.errors import PeerNotListening, PeerUnavailable
 from forebay.peers.frames import Channel, Document, Spawn
 from forebay.peers.liveness import Heartbeat
-from forebay.peers.peer_codec import decode_failure
+from forebay.peers.response_stream import IdleChannel, ResponseStream, raise_for_failure
 from forebay.peers.unix_socket import ProcessHandle, connect
 
 FENCE_TIMEOUT: Final = 5.0
@@ -53,7 +52,7 @@ class Peer:
         self._spawn = spawn
         self._link: _Link | None = None
         self._link_lock = asyncio.Lock()
-        self._idle: list[_IdleChannel] = []
+        self._idle: list[IdleChannel] = []
         self._heartbeat = Heartbeat(self.ping, spawn, f"worker {worker}")
 
     def __repr__(self) -> str:
@@ -125,7 +124,7 @@ class Peer:
                 self._link.kill(f"worker {self.worker} has not answered for {deadline:g} s")
             raise PeerUnavailable(f"worker {self.worker} did not answer") from None
 
-    async def stream(self, request: Document) -> tuple[Document, "ResponseStream"]:
+    async def stream(self, request: Document) -> tuple[Document, ResponseStream]:
         """Calls a streaming method. Returns its first document, and the stream. Raises PeerUnavailable, and what the
         method failed with."""
         if self._heartbeat.is_silent:
@@ -139,23 +138,29 @@ class Peer:
                 return await self._stream_over(idle, request)
             if self._heartbeat.is_silent:
                 raise PeerUnavailable(f"worker {self.worker} does not answer")
-        return await self._stream_over(_IdleChannel(await connect(self._path)), request)
+        return await self._stream_over(IdleChannel(await connect(self._path)), request)
 
-    async def _stream_over(self, idle: "_IdleChannel", request: Document) -> tuple[Document, "ResponseStream"]:
+    async def _stream_over(self, idle: IdleChannel, request: Document) -> tuple[Document, ResponseStream]:
         channel = idle.channel
         self._heartbeat.watch(channel)
         try:
             await channel.send(request)
             if idle.awaits_end and (await channel.receive()).kind != "end":
                 raise PeerUnavailable("a response that does not end")
-            response = raise_for_failure(await channel.receive_document())
+            frame = await channel.receive()
+            if frame.kind not in {"document", "whole"}:
+                raise PeerUnavailable(f"{frame.kind} in place of a document")
+            response = raise_for_failure(frame.document)
         except BaseException:
             self._heartbeat.unwatch(channel)
             channel.abort()
             raise
-        return response, ResponseStream(channel, self._heartbeat, self._keep)
+        stream = ResponseStream(channel, self._heartbeat, self._keep)
+        if frame.kind == "whole":
+            stream.complete(frame.payload)
+        return response, stream
 
-    def _keep(self, idle: "_IdleChannel") -> None:
+    def _keep(self, idle: IdleChannel) -> None:
         if len(self._idle) < MAX_IDLE and not idle.channel.is_closed:
             self._idle.append(idle)
         else:
@@ -237,95 +242,3 @@ class _Link:
             for waiting in list(self._waiting.values()):
                 if not waiting.done():
                     waiting.set_exception(PeerUnavailable("the connection ended"))
-
-
-class _IdleChannel(NamedTuple):
-    """A connection that carries no call."""
-
-    channel: Channel
-    awaits_end: bool = False
-    """Whether the end of the last response is still to be received: its bytes were."""
-
-
-class ResponseStream:
-    """The frames that follow the first document of a response. Implements forebay.origin.read_outcomes.BodySource."""
-
-    def __init__(self, channel: Channel, heartbeat: Heartbeat, keep: Callable[[_IdleChannel], None]) -> None:
-        """`keep`: takes the connection of a response that was read to its last byte."""
-        self._channel = channel
-        self._heartbeat = heartbeat
-        self._keep = keep
-        self._rest = memoryview(b"")
-        """What is left of a frame that was larger than the target."""
-        self._left = -1
-        """Bytes of the body that are still to come; -1: not known."""
-        self._is_open = True
-
-    def read_if_buffered(self, target: memoryview) -> bool:
-        """Returns False: frames are waited for."""
-        return False
-
-    async def read_into(self, target: memoryview) -> int:
-        """Reads bytes into the front of `target` and returns how many; 0 at the end. Raises what the method failed
-        with, OriginBroken if the worker went away."""
-        data = self._rest or memoryview(await self._next())
-        count = min(len(data), len(target))
-        target[:count] = data[:count]
-        self._rest = data[count:]
-        self._left -= count
-        return count
-
-    async def _next(self) -> bytes:
-        try:
-            frame = await self._channel.receive()
-        except PeerUnavailable as gone:
-            raise OriginBroken(f"the owner went away: {gone}") from None
-        if frame.kind == "bytes":
-            return frame.payload
-        if frame.kind == "document":
-            failure = decode_failure(frame.document)
-            if isinstance(failure, Throttled):  # the fetch is resumed without the owner
-                raise OriginBroken("the owner has no buffers")
-            raise failure or OriginBroken("a document among bytes")
-        self._end(awaits_end=False)
-        return b""
-
-    async def receive_document(self) -> Document | None:
-        """Returns the next document; None at the end. Raises PeerUnavailable, and what the method failed with."""
-        frame = await self._channel.receive()
-        if frame.kind == "end":
-            self._end(awaits_end=False)
-            return None
-        return raise_for_failure(frame.document)
-
-    def close(self) -> None:
-        """Ends the call. The connection is closed unless all bytes of the body were read. May be called again."""
-        if self._left == 0:
-            self._end(awaits_end=True)
-        elif self._is_open:
-            self._is_open = False
-            self._heartbeat.unwatch(self._channel)
-            self._channel.close()
-
-    def _end(self, *, awaits_end: bool) -> None:
-        if self._is_open:
-            self._is_open = False
-            self._heartbeat.unwatch(self._channel)
-            self._keep(_IdleChannel(self._channel, awaits_end))
-
-    def body(self, length: int) -> ReadBody:
-        """Returns the bytes as a body of `length` bytes, which is not resumed."""
-        self._left = length
-        return ReadBody(self, length, _no_resumption)
-
-
-def raise_for_failure(response: Document) -> Document:
-    """Returns a response; raises the failure that it is."""
-    failure = decode_failure(response)
-    if failure is not None:
-        raise failure
-    return response
-
-
-async def _no_resumption(failure: OriginError) -> ResponseStream:
-    raise failure

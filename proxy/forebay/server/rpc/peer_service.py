@@ -45,7 +45,7 @@ from forebay.namespace.listings import Listings
 from forebay.namespace.namespace_owners import decode_query, encode_entry
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
-from forebay.peers.frames import Document
+from forebay.peers.frames import SEND_PAYLOAD, Document
 from forebay.peers.node_reads import NodeReads
 from forebay.peers.peer_codec import (
     decode,
@@ -78,6 +78,9 @@ class ResponseWriter(Protocol):
 
     async def send_bytes(self, buffer: Buffer) -> None:
         """Sends bytes. Raises PeerUnavailable."""
+
+    async def send_whole(self, document: Document, buffer: Buffer) -> None:
+        """Sends a whole response, of one document and at most SEND_PAYLOAD bytes. Raises PeerUnavailable."""
 
     async def send_end(self) -> None:
         """Ends the response. Raises PeerUnavailable."""
@@ -257,20 +260,27 @@ class PeerService:
     ) -> None:
         """Sends a body. `fetched`: its first bytes are on their way already, for this response."""
         try:
-            try:
-                await body.plan()
-            except Throttled:
-                if not response:
-                    raise
-                await out.send(response)  # the head by itself
-                return
+            whole = body.single_buffer()
+            if whole is None or len(whole[1]) > SEND_PAYLOAD:
+                whole = None
+                try:
+                    await body.plan()
+                except Throttled:
+                    if not response:
+                        raise
+                    await out.send(response)  # the head by itself
+                    return
             locations = set(body.locations)
             source = "worker"
             if fetched or BlockState.MISSING in locations:
                 source = "flight"
             elif BlockState.IN_FLIGHT in locations:
                 source = "joined"
-            await out.send(response | {"span": encode_span(span), "source": source})
+            response |= {"span": encode_span(span), "source": source}
+            if whole is not None:
+                await out.send_whole(response, whole[1])
+                return
+            await out.send(response)
             async with aclosing(body.pieces()) as pieces:
                 async for _, buffer in pieces:
                     await out.send_bytes(buffer)

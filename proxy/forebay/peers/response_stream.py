@@ -1,0 +1,122 @@
+"""The response of a streaming method, as its caller reads it: a document, and then bytes or documents.
+
+document ──> bytes, bytes, ... ──> end         over the connection, which carries another call afterwards
+whole                                          a small response: one frame, with all bytes; the connection is free
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from forebay.core.errors import OriginBroken, OriginError, PeerUnavailable, Throttled
+from forebay.origin.read_outcomes import ReadBody
+from forebay.peers.frames import Channel, Document
+from forebay.peers.liveness import Heartbeat
+from forebay.peers.peer_codec import decode_failure
+
+
+class IdleChannel(NamedTuple):
+    """A connection that carries no call."""
+
+    channel: Channel
+    awaits_end: bool = False
+    """Whether the end of the last response is still to be received: its bytes were."""
+
+
+class ResponseStream:
+    """What follows the first document of a response: frames, or bytes that have come with it. Implements
+    forebay.origin.read_outcomes.BodySource."""
+
+    def __init__(self, channel: Channel, heartbeat: Heartbeat, keep: Callable[[IdleChannel], None]) -> None:
+        """`keep`: takes the connection of a response that was read to its last byte."""
+        self._channel = channel
+        self._heartbeat = heartbeat
+        self._keep = keep
+        self._rest = memoryview(b"")
+        """What is left of a frame that was larger than the target."""
+        self._left = -1
+        """Bytes of the body that are still to come; -1: not known."""
+        self._is_open = True
+        self._is_whole = False
+        """Whether nothing more is to be received."""
+
+    def complete(self, payload: bytes | memoryview) -> None:
+        """All that follows the document are these bytes, which came with it."""
+        self._rest, self._is_whole = memoryview(payload), True
+        self._end(awaits_end=False)
+
+    def read_if_buffered(self, target: memoryview) -> bool:
+        """Read the whole body into `target` if it came with its document and fills it. Returns whether it did."""
+        if not self._is_whole or len(self._rest) != len(target):
+            return False
+        target[:] = self._rest
+        self._rest = self._rest[:0]
+        return True
+
+    async def read_into(self, target: memoryview) -> int:
+        """Reads bytes into the front of `target` and returns how many; 0 at the end. Raises what the method failed
+        with, OriginBroken if the worker went away."""
+        data = self._rest or memoryview(await self._next())
+        count = min(len(data), len(target))
+        target[:count] = data[:count]
+        self._rest = data[count:]
+        self._left -= count
+        return count
+
+    async def _next(self) -> bytes | memoryview:
+        if self._is_whole:
+            return b""
+        try:
+            frame = await self._channel.receive()
+        except PeerUnavailable as gone:
+            raise OriginBroken(f"the owner went away: {gone}") from None
+        if frame.kind == "bytes":
+            return frame.payload
+        if frame.kind == "document":
+            failure = decode_failure(frame.document)
+            if isinstance(failure, Throttled):  # the fetch is resumed without the owner
+                raise OriginBroken("the owner has no buffers")
+            raise failure or OriginBroken("a document among bytes")
+        self._end(awaits_end=False)
+        return b""
+
+    async def receive_document(self) -> Document | None:
+        """Returns the next document; None at the end. Raises PeerUnavailable, and what the method failed with."""
+        if self._is_whole:
+            return None
+        frame = await self._channel.receive()
+        if frame.kind == "end":
+            self._end(awaits_end=False)
+            return None
+        return raise_for_failure(frame.document)
+
+    def close(self) -> None:
+        """Ends the call. The connection is closed unless all bytes of the body were read. May be called again."""
+        if self._left == 0:
+            self._end(awaits_end=True)
+        elif self._is_open:
+            self._is_open = False
+            self._heartbeat.unwatch(self._channel)
+            self._channel.close()
+
+    def _end(self, *, awaits_end: bool) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._heartbeat.unwatch(self._channel)
+            self._keep(IdleChannel(self._channel, awaits_end))
+
+    def body(self, length: int) -> ReadBody:
+        """Returns the bytes as a body of `length` bytes, which is not resumed."""
+        self._left = length
+        return ReadBody(self, length, _no_resumption)
+
+
+def raise_for_failure(response: Document) -> Document:
+    """Returns a response; raises the failure that it is."""
+    failure = decode_failure(response)
+    if failure is not None:
+        raise failure
+    return response
+
+
+async def _no_resumption(failure: OriginError) -> ResponseStream:
+    raise failure

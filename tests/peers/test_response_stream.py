@@ -1,0 +1,67 @@
+"""A whole response: one frame, whose bytes are there at once, over a connection that is free again."""
+
+from pathlib import Path
+
+import pytest
+
+from forebay.core.errors import OriginBroken
+from forebay.core.task_registry import TaskRegistry
+from forebay.origin.read_outcomes import ReadBody
+from forebay.peers.frames import SEND_PAYLOAD, Channel, Document
+from forebay.peers.peer_client import Peer
+from forebay.server.rpc.rpc_server import RpcServer
+
+
+class Streaming:
+    """Answers with as many bytes as the request says."""
+
+    def __init__(self) -> None:
+        self.channels = list[Channel]()
+
+    async def stream(self, _kind: str, request: Document, out: Channel) -> None:
+        self.channels.append(out)
+        await out.send_whole({"size": request["size"]}, memoryview(bytes(range(256)) * (request["size"] // 256)))
+
+    async def caller_died(self, _: object) -> None: ...
+
+
+async def read_to_end(body: ReadBody, target: memoryview) -> None:
+    while await body.read_into(target):
+        pass
+
+
+async def test_a_whole_response_needs_no_further_frame(tmp_path: Path) -> None:
+    service, tasks = Streaming(), TaskRegistry()
+    server = RpcServer(tmp_path / "socket", {})
+    server.service = service  # type: ignore[assignment] # only what the test calls
+    await server.start()
+    peer = Peer(1, tmp_path / "socket", 0, tasks.spawn)
+    try:
+        for size in (0, 256, 20_480, SEND_PAYLOAD):
+            sent = bytes(range(256)) * (size // 256)
+            for read_size in (size, size + 1):
+                document, stream = await peer.stream({"kind": "read", "size": size})
+                body, target = stream.body(size), memoryview(bytearray(read_size))
+                assert document == {"size": size}
+                if size:
+                    assert body.read_if_buffered(target) is (read_size == size)
+                if read_size > size:
+                    assert await body.read_into(target) == size
+                assert target[:size] == sent
+                assert await body.read_into(target) == 0
+                body.close()
+            _, stream = await peer.stream({"kind": "read", "size": size})
+            assert await stream.receive_document() is None
+            stream.close()  # unread
+        assert all(channel is service.channels[0] for channel in service.channels)
+        for length in (255, 257):
+            _, stream = await peer.stream({"kind": "read", "size": 256})
+            body, target = stream.body(length), memoryview(bytearray(length))
+            assert not body.read_if_buffered(target)
+            with pytest.raises(OriginBroken):
+                await read_to_end(body, target)
+            body.close()
+    finally:
+        peer.close()
+        await server.close()
+        await tasks.close()
