@@ -99,7 +99,7 @@ class Endpoint:
             if self.oss or (self.virtual and self._fits_in_host(bucket)):
                 host = f"{bucket}.{host}"
             else:
-                path = f"/{encode_key(bucket).replace('/', '%2F')}"  # a bucket never reaches into the key
+                path = _bucket_path(bucket)
                 if key is not None:
                     path += "/"
             if key is not None:
@@ -133,6 +133,11 @@ def parse_endpoint(url: URL | str, dialect: Dialect) -> Endpoint:
     if oss and _is_ip(parsed.host):
         raise SettingsError("origin.endpoint", str(parsed), "a host name, since buckets stand before it")
     return Endpoint(parsed.scheme, authority, virtual or oss, oss)
+
+
+@lru_cache(maxsize=256)
+def _bucket_path(bucket: str) -> str:
+    return f"/{encode_key(bucket).replace('/', '%2F')}"  # a bucket never reaches into the key
 
 
 @lru_cache(maxsize=256)  # with buckets in the host there may be many

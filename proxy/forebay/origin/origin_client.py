@@ -236,14 +236,15 @@ class OriginClient:
         region = self._elsewhere(request.bucket)
         url = self.endpoint.url_of(request.bucket, request.key, request.query, region)
         while True:
-            headers = await self._signer.headers(request, url, region)
-            started = self.monotonic()
             response: TransportResponse
             try:
                 if body is None:
-                    before = request.before_completion
-                    response = await self._pool.send(request.method, url, headers, fresh=fresh, before=before)
+                    head, before = await self._signer.head(request, url, region), request.before_completion
+                    started = self.monotonic()
+                    response = await self._pool.send(request.method, url.server, head, fresh=fresh, before=before)
                 else:
+                    headers = await self._signer.headers(request, url, region)
+                    started = self.monotonic()
                     response = await self._session.send(request.method, url.yarl, headers, body)
             except ConnectionFault as fault:
                 if body is not None and body.failure is not None:
@@ -308,7 +309,7 @@ class OriginClient:
         like the other probe. Raises ConnectionFault, OriginError."""
         request = OriginRequest("GET", operation="ListBuckets", credential=key)
         url = self.endpoint.url_of(None, None, ())
-        response = await self._pool.send("GET", url, await self._probe_signer.headers(request, url), fresh=True)
+        response = await self._pool.send("GET", url.server, await self._probe_signer.head(request, url), fresh=True)
         if (date := date_of(response.headers)) is not None:
             self.clock_difference = self._clock() - date.timestamp()
         try:

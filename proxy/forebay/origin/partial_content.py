@@ -36,12 +36,15 @@ def partial_length(requested: str | None, headers: Headers, *, is_part: bool = F
     """
     if _MULTIPART.match(headers.get("Content-Type", "")):
         return None
-    values = headers.getall("Content-Range", ())
+    length = headers.get("Content-Length")
+    return _judged(requested, tuple(headers.getall("Content-Range", ())), length, is_part=is_part)
+
+
+@lru_cache(maxsize=256)  # objects of one size have the same ranges
+def _judged(requested: str | None, values: tuple[str, ...], declared: str | None, *, is_part: bool) -> int:
     parsed = parse_content_range(values[0]) if len(values) == 1 else None
     received, total = parsed if parsed is not None else _without_total(values)
-    length = str(received.length)
-    declared = headers.get("Content-Length", length)
-    if declared != length and declared.strip() != length:
+    if declared is not None and declared.strip() != str(received.length):
         raise OriginBroken("206 whose Content-Range and Content-Length disagree")
     if not is_part and not _matches(requested, received, total):
         raise OriginBroken("206 with another range than the requested one")

@@ -2,12 +2,14 @@
 
 S3's origins get SigV4, an OSS origin OSS's version 4. Host, and what frames a body, are the transport's.
 
+Reads of many objects differ in their paths alone. For SigV4, all else of their heads is made once a second (`head`).
+
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from email.utils import formatdate
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiohttp import hdrs
 from multidict import CIMultiDict
@@ -16,10 +18,11 @@ from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.origin.credentials import Credentials
 from forebay.origin.endpoint import RequestUrl
+from forebay.origin.http.outgoing_head import encoded_head, header_lines, outgoing_head
 from forebay.origin.origin_request import OriginRequest
 from forebay.protocol.oss.oss_signing import sign_oss_request
 from forebay.protocol.signatures.signing_key import SecretKey
-from forebay.protocol.signatures.sigv4_signing import sign_request
+from forebay.protocol.signatures.sigv4_signing import SigningTemplate, sign_request
 
 # Set here, or by the transport. From a caller they would be sent twice, or contradict the request.
 _OURS: Final = frozenset(
@@ -42,6 +45,21 @@ _OURS: Final = frozenset(
     }
 )
 _SIGNED: Final = frozenset({"content-type", "content-md5", "range"})
+_MAX_TEMPLATES: Final = 64
+"""Heads with other headers, other hosts or other credentials, in one second, that are kept for the next path."""
+
+
+class _HeadTemplate(NamedTuple):
+    """The head of a request but for its path."""
+
+    lines: str
+    """All header fields but `authorization`."""
+    signing: SigningTemplate
+
+    def head(self, method: str, url: RequestUrl) -> bytes:
+        """Raises ValueError for a target that can't be sent."""
+        authorization = self.signing.authorization(url.raw_path)  # canonical, as encode_key has made it
+        return encoded_head(f"{method} {url.target} HTTP/1.1\r\n", f"{self.lines}authorization: {authorization}\r\n")
 
 
 class RequestSigner:
@@ -54,8 +72,40 @@ class RequestSigner:
         self.credentials = credentials
         self._region = region
         self._clock = clock
-        self._speaks_oss = speaks_oss
+        self.speaks_oss = speaks_oss
+        self._second = 0
+        self._templates: dict[Hashable, _HeadTemplate] = {}
+        """Those of `_second`."""
         self._fixed = ((hdrs.USER_AGENT, user_agent), (hdrs.ACCEPT, "*/*"), (hdrs.ACCEPT_ENCODING, "identity"))
+
+    async def head(self, request: OriginRequest, url: RequestUrl, region: str | None = None) -> bytes:
+        """Returns the head of a request without a body. `region`: as in `headers`. Raises OriginCredentialFault,
+        S3Error, and ValueError for a header that can't be sent."""
+        secret = await self.credentials.current() if request.credential is None else request.credential
+        if self.speaks_oss or not isinstance(secret, SecretKey):
+            return outgoing_head(request.method, url, await self.headers(request, url, region))
+        now = self._clock()
+        if int(now) != self._second:
+            self._second = int(now)
+            self._templates.clear()
+        key = (request.method, url.host, request.query, request.headers, request.payload_hash, secret, region)
+        template = self._templates.get(key)
+        if template is None:
+            template = self._template(request, url, secret, region or self._region, now)
+            if len(self._templates) < _MAX_TEMPLATES:
+                self._templates[key] = template
+        return template.head(request.method, url)
+
+    def _template(
+        self, request: OriginRequest, url: RequestUrl, secret: SecretKey, region: str, now: float
+    ) -> _HeadTemplate:
+        sent = _caller_headers(request.headers)
+        signing = SigningTemplate(
+            request.method, url.host, request.query, _signed_headers(sent), request.payload_hash, secret, region, now
+        )
+        return _HeadTemplate(
+            header_lines(request.method, url.host, (*self._fixed, *sent, *signing.added.items())), signing
+        )
 
     async def headers(
         self, request: OriginRequest, url: RequestUrl, region: str | None = None
@@ -70,7 +120,7 @@ class RequestSigner:
             # Says how the body is framed, also where nothing is signed.
             framed = request.payload_hash.startswith("STREAMING-")
             added = {"x-amz-content-sha256": request.payload_hash} if framed else {}
-        if self._speaks_oss:
+        if self.speaks_oss:
             merged = CIMultiDict(sent)
             merged.update(added)
             merged[hdrs.DATE] = formatdate(self._clock(), usegmt=True)  # as OSS documents it
@@ -81,7 +131,7 @@ class RequestSigner:
         self, request: OriginRequest, url: RequestUrl, sent: list[tuple[str, str]], secret: SecretKey, region: str
     ) -> dict[str, str]:
         method, query, now = request.method, request.query, self._clock()
-        if self._speaks_oss:
+        if self.speaks_oss:
             lower = {name.lower(): value for name, value in sent}
             return sign_oss_request(method, url.host, request.bucket, request.key, query, lower, secret, region, now)
         covered = _signed_headers(sent)

@@ -20,7 +20,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html, RFC 9110 sec
 
 import re
 from functools import lru_cache
-from typing import Final
+from typing import Final, Literal
 
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import HeaderPairs, ObjectFacts
@@ -153,19 +153,20 @@ def facts_from(status: int, headers: Headers) -> ObjectFacts | None:
     etag = _single_value(headers, "ETag")
     if size is None or etag is None or not _STRONG_ETAG.fullmatch(etag):
         return None
-    lower = [name.lower() for name in headers]
-    if not _NOT_CACHEABLE.isdisjoint(lower) or headers.get("x-amz-storage-class") in _ARCHIVED:
+    if headers.get("x-amz-storage-class") in _ARCHIVED:
         return None
     if headers.get("x-oss-object-type", "Normal") not in _IMMUTABLE_TYPES:
         return None
-    version = Version(etag, headers.get("x-amz-version-id"))
     checksums_known = status == 200 or (headers.get("Content-Length") == str(size) and "-" not in etag)
-    kept = tuple(
-        (name, value)
-        for (name, value), lowered in zip(headers.items(), lower, strict=True)
-        if _is_object_header(lowered) and (checksums_known or not lowered.startswith(_CHECKSUM))
-    )
-    return ObjectFacts(version, size, headers.get("Last-Modified", ""), kept, checksums_known)
+    kept = []
+    for name, value in headers.items():
+        role = _role(name)
+        if role == "uncacheable":
+            return None
+        if role == "kept" or (role == "checksum" and checksums_known):
+            kept.append((name, value))
+    version = Version(etag, headers.get("x-amz-version-id"))
+    return ObjectFacts(version, size, headers.get("Last-Modified", ""), tuple(kept), checksums_known)
 
 
 def repeated_facts(headers: Headers) -> HeaderPairs:
@@ -231,10 +232,17 @@ def _without_prefixes(facts: ObjectFacts, hidden: tuple[str, ...]) -> HeaderPair
     return tuple([pair for pair in facts.headers if not pair[0].lower().startswith(hidden)])
 
 
-def _is_object_header(name: str) -> bool:
-    if name.startswith("x-amz-"):
-        return name not in _NOT_KEPT
-    return name in _KEPT
+@lru_cache(maxsize=1024)  # an origin's responses have the same ones each time
+def _role(name: str) -> Literal["kept", "checksum", "uncacheable", "dropped"]:
+    """What a header is to the facts of an object: an object's own, a checksum, or a reason not to cache it."""
+    lower = name.lower()
+    if lower in _NOT_CACHEABLE:
+        return "uncacheable"
+    if lower.startswith(_CHECKSUM):
+        return "checksum"
+    if lower.startswith("x-amz-"):
+        return "dropped" if lower in _NOT_KEPT else "kept"
+    return "kept" if lower in _KEPT else "dropped"
 
 
 def _single_value(headers: Headers, name: str) -> str | None:

@@ -16,16 +16,13 @@ from aiohappyeyeballs import start_connection
 from forebay.origin.endpoint import RequestUrl, ServerAddress
 from forebay.origin.http.http_connection import HttpConnection, ReceiveBuffer, tls_context
 from forebay.origin.http.loopback_resolver import system_name
+from forebay.origin.http.outgoing_head import outgoing_head
 from forebay.origin.http.transport_errors import connect_failed
 from forebay.origin.http.transport_response import PooledResponse
 from forebay.origin.origin_limits import OriginLimits
 
 _NEXT_ADDRESS_AFTER: Final = 0.25
 """Seconds; what RFC 8305, 8 recommends."""
-
-
-_WITHOUT_CONTENT: Final = frozenset({"GET", "HEAD"})
-"""Of all other methods the length is sent even if it is 0 (RFC 9110, 8.6)."""
 
 
 class ConnectionPool:
@@ -47,19 +44,19 @@ class ConnectionPool:
     async def send(
         self,
         method: str,
-        url: RequestUrl,
-        headers: list[tuple[str, str]],
+        server: ServerAddress,
+        request: bytes,
         *,
         fresh: bool = False,
         before: Callable[[], Awaitable[None]] | None = None,
     ) -> PooledResponse:
-        """Send a request; returns with the head of its response.
+        """Send a request, which is a head (forebay.origin.http.outgoing_head); returns with the head of its response.
 
         `fresh`: on a new connection. `before`: awaited between connecting and the first byte of the request. Raises
-        ConnectionFault, and ValueError for a header that can't be sent.
+        ConnectionFault.
         """
-        request = _request_head(method, url, headers)
-        connection = await self.acquire(url.server, fresh=fresh)
+        idle = self._idle.get(server)
+        connection = idle.pop() if idle and not fresh else await self._connect(server)
         try:
             if before is not None:
                 await before()
@@ -74,7 +71,7 @@ class ConnectionPool:
         connection, since an old one says nothing of the next. Raises ConnectionFault."""
         connection = await self.acquire(url.server, fresh=True)
         try:
-            request = _request_head("HEAD", url, [("User-Agent", user_agent)])
+            request = outgoing_head("HEAD", url, [("User-Agent", user_agent)])
             await connection.send_request(request, "HEAD", self._limits.connect_timeout)
         finally:
             connection.close()
@@ -148,15 +145,3 @@ class ConnectionPool:
         for connection in list(self._all):
             connection.close()
         await asyncio.sleep(0)  # the transports close their sockets in the loop's next turn
-
-
-def _request_head(method: str, url: RequestUrl, headers: list[tuple[str, str]]) -> bytes:
-    """The head of a request without a body. ValueError for what would not be one header."""
-    lines = [f"{method} {url.target} HTTP/1.1", f"Host: {url.host}"]
-    lines += [f"{name}: {value}" for name, value in headers]
-    if method not in _WITHOUT_CONTENT:
-        lines.append("Content-Length: 0")
-    text = "\r\n".join((*lines, "\r\n"))
-    if not text.count("\r") == text.count("\n") == len(lines) + 1 or "\0" in text:
-        raise ValueError("a control character in a header")
-    return text.encode()

@@ -81,20 +81,20 @@ def _is_name(name: str) -> bool:
 
 
 def _body_length(headers: CIMultiDictProxy[str], status: int, method: str) -> BodyLength:
-    lengths = set(headers.getall("Content-Length", ()))
+    lengths = headers.getall("Content-Length", ())
     codings = headers.getall("Transfer-Encoding", ())
-    if len(lengths) > 1 or (lengths and codings) or len(codings) > 1:
+    if len(set(lengths)) > 1 or (lengths and codings) or len(codings) > 1:
         raise MalformedHttp
-    for length in lengths:
-        if not (length.isascii() and length.isdecimal() and len(length) <= 19):
-            raise MalformedHttp
+    length = lengths[0] if lengths else ""
+    if lengths and not (length.isascii() and length.isdecimal() and len(length) <= 19):
+        raise MalformedHttp
     if method == "HEAD" or status < 200 or status in {204, 304}:
         return 0
     if codings:
         if codings[0].strip().lower() != "chunked":
             raise MalformedHttp  # no other was offered
         return "chunked"
-    return int(lengths.pop()) if lengths else "close"
+    return int(length) if lengths else "close"
 
 
 def _is_persistent(headers: CIMultiDictProxy[str], persistent: bool) -> bool:

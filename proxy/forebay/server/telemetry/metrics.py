@@ -219,61 +219,58 @@ class Metrics:
     def observe(self, event: events.Event) -> None:
         """Count an event. From any thread."""
         with self._lock:
-            self._observe(event)
-
-    def _observe(self, event: events.Event) -> None:
-        counters = self._counters
-        match event:  # the events of every miss first
-            case events.OriginBytesRead(size, rule):
-                counters["forebay_origin_read_bytes_total"][(rule,)] += size
-                self._rules[rule].fetched += size
-            case events.FlightStarted(blocks):
-                counters["forebay_flights_started_total"][()] += blocks
-            case events.BlockAdmitted(tier, size):
-                counters["forebay_tier_admitted_blocks_total"][(tier,)] += 1
-                counters["forebay_tier_admitted_bytes_total"][(tier,)] += size
-            case events.OriginAnswered(operation, status, seconds, origin):
-                counters["forebay_origin_requests_total"][operation, str(status), origin] += 1
-                self._histograms["forebay_origin_seconds"][(operation,)].add(seconds)
-            case events.BytesWarmed(size, rule):
-                self._rules[rule].warmed += size
-            case events.FlightJoined():
-                self.count("forebay_flights_joined_total")
-            case events.BlocksEvicted(tier, count, size, reason):
-                self.count("forebay_tier_evicted_blocks_total", tier, reason, by=count)
-                self.count("forebay_tier_evicted_bytes_total", tier, reason, by=size)
-            case events.OwnerMissed():
-                self.count("forebay_owner_missed_total")
-            case events.OriginFailed(operation, _, origin):
-                self.count("forebay_origin_failures_total", operation, origin)
-            case events.HeadContradicted():
-                self.count("forebay_heads_contradicted_total")
-            case events.OriginRefusedCredential(code):
-                self.count("forebay_origin_credential_refusals_total", code)
-            case events.OriginRetried(operation, origin):
-                self.count("forebay_origin_retries_total", operation, origin)
-            case events.HedgeEnded(result):
-                self.count("forebay_origin_hedges_total", result)
-            case events.SlowResponse(action):
-                self.count("forebay_origin_slow_responses_total", action)
-            case events.AdmissionThrottled(tier, _):
-                self.count("forebay_tier_throttled_total", tier)
-            case events.AdmissionRefused(tier, size):
-                self.count("forebay_tier_refused_blocks_total", tier)
-                self.count("forebay_tier_refused_bytes_total", tier, by=size)
-            case events.CorruptionFound(tier, _):
-                self.count("forebay_tier_corrupt_total", tier)
-            case events.ListingAnswered(source):
-                self.count("forebay_listings_total", source)
-            case events.SnapshotEnded(result):
-                self.count("forebay_listing_snapshots_total", result)
-            case events.HeadsCompared(dropped):
-                self.count("forebay_listing_dropped_heads_total", by=dropped)
-            case events.HeadVouched():
-                self.count("forebay_listing_vouched_heads_total")
-            case events.TierFailed(tier, operation, _):
-                self.count("forebay_tier_failures_total", tier, operation)
-                self.tier_failures.record(event)
+            counters = self._counters
+            match event:  # the events of every miss first
+                case events.OriginBytesRead(size, rule):
+                    counters["forebay_origin_read_bytes_total"][(rule,)] += size
+                    self._rules[rule].fetched += size
+                case events.FlightStarted(blocks):
+                    counters["forebay_flights_started_total"][()] += blocks
+                case events.BlockAdmitted(tier, size):
+                    counters["forebay_tier_admitted_blocks_total"][(tier,)] += 1
+                    counters["forebay_tier_admitted_bytes_total"][(tier,)] += size
+                case events.OriginAnswered(operation, status, seconds, origin):
+                    counters["forebay_origin_requests_total"][operation, str(status), origin] += 1
+                    self._histograms["forebay_origin_seconds"][(operation,)].add(seconds)
+                case events.BytesWarmed(size, rule):
+                    self._rules[rule].warmed += size
+                case events.FlightJoined():
+                    self.count("forebay_flights_joined_total")
+                case events.BlocksEvicted(tier, count, size, reason):
+                    self.count("forebay_tier_evicted_blocks_total", tier, reason, by=count)
+                    self.count("forebay_tier_evicted_bytes_total", tier, reason, by=size)
+                case events.OwnerMissed():
+                    self.count("forebay_owner_missed_total")
+                case events.OriginFailed(operation, _, origin):
+                    self.count("forebay_origin_failures_total", operation, origin)
+                case events.HeadContradicted():
+                    self.count("forebay_heads_contradicted_total")
+                case events.OriginRefusedCredential(code):
+                    self.count("forebay_origin_credential_refusals_total", code)
+                case events.OriginRetried(operation, origin):
+                    self.count("forebay_origin_retries_total", operation, origin)
+                case events.HedgeEnded(result):
+                    self.count("forebay_origin_hedges_total", result)
+                case events.SlowResponse(action):
+                    self.count("forebay_origin_slow_responses_total", action)
+                case events.AdmissionThrottled(tier, _):
+                    self.count("forebay_tier_throttled_total", tier)
+                case events.AdmissionRefused(tier, size):
+                    self.count("forebay_tier_refused_blocks_total", tier)
+                    self.count("forebay_tier_refused_bytes_total", tier, by=size)
+                case events.CorruptionFound(tier, _):
+                    self.count("forebay_tier_corrupt_total", tier)
+                case events.ListingAnswered(source):
+                    self.count("forebay_listings_total", source)
+                case events.SnapshotEnded(result):
+                    self.count("forebay_listing_snapshots_total", result)
+                case events.HeadsCompared(dropped):
+                    self.count("forebay_listing_dropped_heads_total", by=dropped)
+                case events.HeadVouched():
+                    self.count("forebay_listing_vouched_heads_total")
+                case events.TierFailed(tier, operation, _):
+                    self.count("forebay_tier_failures_total", tier, operation)
+                    self.tier_failures.record(event)
 
     def amplification_samples(self) -> Iterator[Sample]:
         """The samples of forebay_read_amplification_ratio."""
