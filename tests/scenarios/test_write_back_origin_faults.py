@@ -1,0 +1,106 @@
+"""Faults of the origin while writes are carried out: what passes is tried again, what is refused for good waits for a
+person, and each write arrives once it can, whole, and before what comes after it."""
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from harness.clients import RawClient, path_of
+from harness.fake.actions import Action, ChangeHeaders, Drop, LateError, LoseAnswer, Respond
+from harness.fake_origin import FakeOrigin
+from harness.origin_history import RecordingStore
+from harness.rig import Rig
+
+RULES: Final = '[journal]\npath = "{path}"\nsize = "64MiB"\n\n[[rules]]\npath = "ckpt/**"\nwrite = "back"\n'
+WRONG: Final = (("ETag", f'"{"0" * 32}"'),)
+PASSING: Final[tuple[tuple[str, Action], ...]] = (
+    ("PutObject", Drop(reset=True)),
+    ("PutObject", LoseAnswer(reset=True)),
+    ("PutObject", ChangeHeaders(set=WRONG)),
+    ("CompleteMultipartUpload", LoseAnswer()),
+    ("CompleteMultipartUpload", LateError()),
+    ("UploadPart", Respond(500, "InternalError")),
+    ("UploadPart", Respond(404, "NoSuchBucket")),  # sent ahead: once more in its turn
+    ("DeleteObject", LoseAnswer(reset=True)),
+)
+REFUSED: Final = (
+    ("PutObject", Respond(403, "AccessDenied")),
+    ("PutObject", Respond(404, "NoSuchBucket")),
+    ("CompleteMultipartUpload", Respond(400, "InvalidRequest")),
+    ("DeleteObject", Respond(403, "AccessDenied")),
+)
+
+
+class Writer:
+    """Writes one object in the way that ends with an operation at the origin, and one after it."""
+
+    def __init__(self, rig: Rig, store: RecordingStore, number: int, operation: str) -> None:
+        self.key, self.marker = f"a/{number}", f"a/{number}-marker"
+        self.content: bytes | None = b"%d " % number * 100 if operation != "DeleteObject" else None
+        self._client: RawClient = rig.client()
+        self._store = store
+
+    async def write(self, *, upload: bool) -> None:
+        path = path_of("ckpt", self.key)
+        if self.content is None:
+            self._store.put("ckpt", self.key, b"to be deleted")
+            assert (await self._client.request("DELETE", path)).status == 204
+        elif not upload:
+            assert (await self._client.request("PUT", path, (), self.content)).status == 200
+        else:
+            created = await self._client.request("POST", f"{path}?uploads")
+            found = re.search(rb"<UploadId>(.+)</UploadId>", created.body)
+            assert found is not None
+            query = f"uploadId={found[1].decode()}"
+            assert (await self._client.request("PUT", f"{path}?partNumber=1&{query}", (), self.content)).status == 200
+            etag = hashlib.md5(self.content, usedforsecurity=False).hexdigest()
+            listed = f"<Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>"
+            document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
+            assert (await self._client.request("POST", f"{path}?{query}", (), document)).status == 200
+        marked = await self._client.request("PUT", path_of("ckpt", self.marker), (), b"marker")
+        assert marked.headers["x-forebay-durable"] == "local"
+
+    def check(self) -> None:
+        """Both are at the origin, in their order."""
+        effects = [effect for effect in self._store.history if effect[0] in {self.key, self.marker}]
+        assert (self.key, self.content) in effects
+        assert effects[-1] == (self.marker, b"marker")
+        assert effects.count(effects[-1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "action", "is_final"),
+    [
+        *((operation, action, False) for operation, action in PASSING),
+        *((operation, action, True) for operation, action in REFUSED),
+    ],
+)
+async def test_a_write_arrives_whatever_happens_to_the_first_attempt(
+    tmp_path: Path, operation: str, action: Action, is_final: bool
+) -> None:
+    store = RecordingStore()
+    async with FakeOrigin() as origin:
+        origin.store = store
+        store.create_bucket("ckpt")
+        rules = RULES.format(path=tmp_path / "journal")
+        async with Rig(origin.endpoint, origin.secret, tmp_path / "rig", rest=rules) as rig:
+            write_back = rig.parts.write_back
+            assert write_back is not None
+            first = Writer(rig, store, 0, "PutObject")
+            await first.write(upload=False)  # the origin is known to take such writes
+            await write_back.pending.wait_settled(lambda _: True)
+            writer = Writer(rig, store, 1, operation)
+            rule = origin.faults.add(action, operation=operation, key=writer.key, times=1)
+            await writer.write(upload=operation not in {"PutObject", "DeleteObject"})
+            if is_final:
+                await rig.wait_idle()
+                assert write_back.backlog.stuck == 1
+                assert (writer.marker, b"marker") not in store.history, "nothing overtakes what is stuck"
+                [stuck] = [record for record, entry in write_back.drainer.entries.items() if entry.is_stuck]
+                write_back.drainer.retry(stuck)
+            await write_back.pending.wait_settled(lambda _: True)
+            assert rule.applied == 1
+            writer.check()
