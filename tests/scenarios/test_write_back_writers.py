@@ -65,7 +65,11 @@ async def test_the_bucket_shows_what_a_writer_did_in_order(tmp_path: Path, write
                 began = time.monotonic()
                 method = "DELETE" if action == "DELETE" else "PUT"
                 answer = await rig.client().request(method, path_of("ckpt", key), headers, body)
-                assert (answer.status, answer.headers.get("x-forebay-durable")) in {(200, "local"), (204, "local")}
+                while action == "COPY" and answer.status == 503:  # it goes through if its source has arrived already
+                    answer = await rig.client().request(method, path_of("ckpt", key), headers, body)
+                durable = {"local", "origin"} if action == "COPY" else {"local"}
+                assert answer.status in {200, 204}, answer
+                assert answer.headers.get("x-forebay-durable") in durable, answer
                 acknowledged.append(AcknowledgedWrite(effect, began, time.monotonic()))
                 contents[key] = effect[1] or b""
             await rig.settled()
