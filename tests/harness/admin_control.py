@@ -12,6 +12,7 @@ from forebay.core.errors import PinRefused, SettingsError
 from forebay.core.events import TierName
 from forebay.core.pending_write import PendingPage, PendingWrite
 from forebay.core.plan_progress import PlanList, PlanProgress
+from forebay.core.recording_info import RecordingInfo
 from forebay.server.admin.admin_schema import (
     CacheEntry,
     CachePage,
@@ -44,7 +45,6 @@ from forebay.server.admin.recording_schema import (
     RecordingPart,
     RecordingRemoved,
     RecordingStored,
-    RecordingView,
     ReplayOrder,
 )
 from forebay.server.admin.stats_schema import (
@@ -217,7 +217,7 @@ class FakeControl:
     """Raised by every method, if set."""
     calls: list[tuple[object, ...]] = field(default_factory=list)
     running: dict[str, Job] = field(default_factory=dict)
-    recorded: dict[tuple[str, str], tuple[RecordingView, bytes]] = field(default_factory=dict)
+    recorded: dict[tuple[str, str], tuple[RecordingInfo, bytes]] = field(default_factory=dict)
     """Recordings, by bucket and name."""
     pinned: dict[tuple[str, str], PinView] = field(default_factory=dict)
     """Pins, by bucket and prefix."""
@@ -526,10 +526,10 @@ class FakeControl:
         )
 
 
-def sample_recording(bucket: str, name: str, state: str = "saved", principal: str = "") -> RecordingView:
+def sample_recording(bucket: str, name: str, state: str = "saved", principal: str = "") -> RecordingInfo:
     """A recording of 1.28 million reads."""
     size = 140 * GIB
-    return RecordingView(
+    return RecordingInfo(
         bucket,
         name,
         state,

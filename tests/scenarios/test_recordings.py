@@ -10,9 +10,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from forebay.core.events import RecordedRead
+from forebay.jobs.plans.plan_runner import END_SECONDS
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
-from harness.loader_orders import shuffled
+from harness.loader_orders import alternating, shuffled
 from harness.manual_timers import ManualTimers
 from harness.oss_client import OssClient
 from harness.recording_content import keys_in, recording_of
@@ -47,7 +48,21 @@ class Node:
                     assert answer.body == key.encode() * 10
                 self.timers.advance(0.05)
                 if settle:
-                    await self.rig.wait_idle()
+                    await self.settle()
+
+    async def settle(self) -> None:
+        """Until everything that may be fetched ahead is here."""
+        plans, tasks = self.rig.parts.plans.coordinator, self.rig.parts.tasks
+
+        def is_settled() -> bool:
+            running = [plan for plan in plans.plans() if plan.state == "running"]
+            return len(tasks) <= len(running) and all(
+                plan.lead_entries >= plan.entries - plan.position for plan in running
+            )
+
+        while not is_settled():
+            self.timers.advance(0.001)
+            await asyncio.sleep(0)
 
     @property
     def gets(self) -> int:
@@ -137,6 +152,8 @@ async def test_a_second_run_on_another_node_is_served_from_the_cache(tmp_path: P
         assert served_ahead > BATCH + 100
         await second.read(order[BATCH:], settle=True)
         assert second.gets == 400, "each object came once"
+        second.timers.advance(END_SECONDS + 1)
+        await second.rig.wait_idle()
         assert await second.metric("forebay_recordings_following") == 0
     hits = [line for line in second.rig.access_lines() if '"cache":"hit-memory"' in line]
     assert len(hits) >= 400 - BATCH
@@ -151,6 +168,19 @@ async def test_a_reader_that_parts_costs_no_more(tmp_path: Path) -> None:
         assert await running.metric("forebay_recording_parted_total") == 1
         assert await running.metric("forebay_recordings_following") == 0
         assert running.rig.parts.tiers.memory.ahead.budget.in_use == 0
+
+
+async def test_a_job_is_followed_beside_another_under_one_key(tmp_path: Path) -> None:
+    others = [f"open/other/{number:03}" for number in range(200)]
+    async with node(tmp_path, rule(follow=True), KEYS + others) as running:
+        await running.upload("nightly", recording_of(shuffled(KEYS, 1)))
+        mixed = alternating(shuffled(KEYS, 1)[:120], others[:120])
+        await running.read(mixed[:160], settle=True)
+        assert await running.metric("forebay_recording_followed_total") == 1
+        assert running.gets == 400 + 80, "all of its own, and what the other one has read"
+        await running.read(mixed[160:], settle=True)
+        assert running.gets == 400 + 120
+        assert await running.metric("forebay_recording_parted_total") == 0
 
 
 async def test_nothing_is_followed_without_the_rule(tmp_path: Path) -> None:
@@ -242,6 +272,16 @@ async def test_an_upload_loses_keys_that_its_sender_may_not_read(tmp_path: Path)
         assert "this one 0" in message
 
 
+async def test_an_upload_counts_in_the_spool(tmp_path: Path) -> None:
+    async with node(tmp_path, '[limits]\nheld = "1MiB"\n' + rule(), ()) as running:
+        spool = running.rig.parts.spool
+        put = await running.rig.client().request("PUT", path_of("bucket", f"{PREFIX}large"), (), bytes(2 << 20))
+        assert put.status == 503, put.body
+        assert (spool.in_use, len(spool)) == (0, 0)
+        await running.upload("nightly", recording_of(KEYS))
+        assert (spool.in_use, len(spool)) == (0, 0)
+
+
 async def test_a_recording_belongs_to_its_principal(tmp_path: Path) -> None:
     async with node(tmp_path, rule(record=True)) as running:
         await running.upload("nightly", recording_of(KEYS))
@@ -298,7 +338,7 @@ async def test_ranges_are_fetched_ahead_as_ranges(tmp_path: Path) -> None:
             answer = await client.request("GET", path_of("bucket", read.key), headers)
             assert answer.status == 206
         running.timers.advance(0.05)
-        await running.rig.wait_idle()
+        await running.settle()
         assert running.gets == 60
         delivered = await running.metric('forebay_ahead_bytes_total{result="fetched"}')
         assert delivered == 40 << 16

@@ -34,6 +34,7 @@ request/test_gateway.py                  protocol/exchange
 scenarios/test_cors.py                   request/cors_reply
 jobs/plans/test_plan_store.py            jobs/plans/plan_entries
 scenarios/test_plans.py                  jobs/plans/plan_coordinator jobs/plans/plan_resource
+scenarios/test_recordings.py             core/recording_info
 scenarios/test_plans.py                  jobs/plans/plan_runner core/plan_progress
 scenarios/test_plans_of_a_node.py        jobs/plans/node_plans
 scenarios/test_recordings.py             jobs/recordings/kept_recordings jobs/recordings/recording_resource

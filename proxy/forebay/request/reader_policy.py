@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 
-from forebay.core.names import ObjectName
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.policy import access
 from forebay.policy.rules import Rules
 from forebay.request.admission import GatewayPolicy
 
@@ -22,12 +20,3 @@ class PolicyInForce:
     def identity(self, principal: str) -> OriginIdentity | None:
         """Whose credential is sent to the origin for the principal; None: Forebay's own."""
         return self._policy().keyring.origin_identities.get(principal)
-
-    def may_read(self, principal: str, name: ObjectName) -> bool:
-        """Whether a grant lets the principal, by its id, read an object. An unknown one may read nothing."""
-        keyring = self._policy().keyring
-        if keyring.open_principal is not None:
-            return True
-        known = keyring.anonymous if keyring.anonymous and keyring.anonymous.id == principal else None
-        known = keyring.principals.get(principal, known)
-        return known is not None and access.may_read(known, name)

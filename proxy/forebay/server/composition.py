@@ -406,13 +406,12 @@ def compose(
         node_reads,
         peers,
         PolicyInForce(lambda: gateway.policy),
-        ahead,
-        lambda: tiers.memory.ahead.budget.capacity * peers.workers,
+        plan_coordinator,
         tasks,
         clock,
         metrics,
     )
-    resources.by_kind["recordings"] = RecordingResource(recordings)
+    resources.by_kind["recordings"] = RecordingResource(recordings, spool)
     backlog = NodeBacklog(write_back, peers) if write_back is not None else None
     if backlog is not None:
         resources.by_kind["writes"] = WriteResource(backlog)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from forebay.core.task_registry import TaskRegistry
-from forebay.jobs.recordings.follower import TicketedFetches
+from forebay.jobs.recordings.follower import FollowedPlans
 from forebay.jobs.recordings.kept_recordings import KeptRecordings, ReaderPolicy
 from forebay.jobs.recordings.recording_access import RecordingAccess, RemoteRecordings
 from forebay.peers.node_reads import COLLECTOR, NodeReads
@@ -21,14 +21,12 @@ def compose_recordings(
     node_reads: NodeReads,
     peers: Peers,
     policy: ReaderPolicy,
-    ahead: TicketedFetches,
-    horizon: Callable[[], int],
+    plans: FollowedPlans,
     tasks: TaskRegistry,
     clock: Callable[[], float],
     metrics: Metrics,
 ) -> tuple[KeptRecordings | None, RecordingAccess]:
-    """The recordings, if this worker keeps them, and how its parts reach them. `horizon`: bytes that may be ahead of a
-    reader."""
+    """The recordings, if this worker keeps them, and how its parts reach them."""
     if not node_reads.is_collector:
         return None, RemoteRecordings(peers.others[COLLECTOR].call)
     kept = KeptRecordings(
@@ -36,8 +34,7 @@ def compose_recordings(
         settings.limits.recordings,
         node_reads.subscribe,
         policy,
-        ahead,
-        horizon,
+        plans,
         tasks,
         clock,
         lambda event, count: metrics.count(f"forebay_recording_{event}_total", by=count),

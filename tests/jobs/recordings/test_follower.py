@@ -1,221 +1,190 @@
-"""The follower: fetches ahead of a reader, never further than its horizon, and gives everything back."""
+"""The follower: the rest of a recording becomes a plan, from where its reader is, and ends when the reader parts."""
 
 import asyncio
-from collections.abc import Iterable
-from itertools import count
 
-import pytest
-
-from forebay.core.events import ReaderKey, RecordedRead
-from forebay.core.names import ObjectName
+from forebay.core.events import ReaderKey
 from forebay.core.task_registry import TaskRegistry
-from forebay.jobs.prefetcher import PIECE, AheadOutcome, AheadRequest
-from forebay.jobs.recordings.follower import CONCURRENCY, HORIZON_READS, MAX_FOLLOWED, FollowedRecording, Follower
+from forebay.jobs.plans.plan_entries import OrderedEntries
+from forebay.jobs.plans.plan_runner import Allowance, PlanRunner
+from forebay.jobs.plans.plan_store import PlanRecord
+from forebay.jobs.prefetcher import AheadOutcome, AheadRequest
+from forebay.jobs.recordings.follower import MAX_FOLLOWED, Follower
 from forebay.jobs.recordings.recording import Recording
 from harness.loader_orders import sample_keys
+from harness.manual_timers import ManualTimers
 from harness.recording_content import recording_of
 
 READER = ReaderKey("bucket", "set", "user")
 KEYS = sample_keys(300)
 FILE = recording_of(KEYS)
-SETTLED = 200
-"""Turns of the loop in which everything that can go on has done so."""
 
 
-class ScriptedAhead:
-    """Fetches nothing, at once. `room`: bytes that may wait for their reader."""
-
-    def __init__(self, room: int = 1 << 40, size: int = 1000) -> None:
-        self.room = room
-        self.size = size
-        self.requests: list[AheadRequest] = []
-        self.tickets: dict[int, int] = {}
-        self.finished = 0
-        self.dropped = 0
-        self._numbers = count(1)
+class NothingAhead:
+    """Fetches nothing."""
 
     async def fetch(self, request: AheadRequest) -> AheadOutcome:
-        await asyncio.sleep(0)
-        stop = min(request.start + PIECE, self.size if request.stop is None else request.stop)
-        claimed = stop - request.start
-        if sum(self.tickets.values()) + claimed > self.room:
-            return AheadOutcome("full")
-        self.requests.append(request)
-        ticket = next(self._numbers)
-        self.tickets[ticket] = claimed
-        return AheadOutcome("fetched", self.size, stop, claimed, ticket)
+        return AheadOutcome("fetched", 1000, 1000)
 
-    def finish(self, tickets: Iterable[int]) -> None:
-        for ticket in tickets:
-            del self.tickets[ticket]
-            self.finished += 1
+    def finish(self, tickets: object, *, late: bool = False) -> None:
+        pass
 
-    def drop(self, tickets: Iterable[int]) -> None:
-        for ticket in tickets:
-            del self.tickets[ticket]
-            self.dropped += 1
-
-    @property
-    def keys(self) -> list[str]:
-        return [request.name.key for request in self.requests]
+    def drop(self, tickets: object) -> None:
+        pass
 
 
-async def settle() -> None:
-    for _ in range(SETTLED):
-        await asyncio.sleep(0)
+class NotedPlans:
+    """Makes the runners of plans, and does not run them. `limit`: how many there may be."""
+
+    def __init__(self, limit: int = 64) -> None:
+        self.limit = limit
+        self.runners: dict[str, PlanRunner] = {}
+        self.begun: list[tuple[str, str, int, int]] = []
+        self.stopped: list[str] = []
+
+    def follow(self, record: PlanRecord, entries: OrderedEntries, position: int) -> PlanRunner | None:
+        if len(self.runners) >= self.limit:
+            return None
+        self.begun.append((record.name, record.principal, position, len(entries.read(position, 1000))))
+        allowance = Allowance(lambda _: True, None, lambda _: 1 << 20, lambda _: "set")
+        runner = self.runners[record.id] = PlanRunner(
+            record, entries, position, NothingAhead(), lambda: allowance, ManualTimers(), lambda work, _: work, float
+        )
+        return runner
+
+    def stop(self, plan: str) -> bool:
+        if plan not in self.runners:
+            return False
+        self.runners.pop(plan).close("cancelled")
+        self.stopped.append(plan)
+        return True
 
 
 class FollowRig:
-    def __init__(self, ahead: ScriptedAhead, horizon: int = 1 << 40, content: bytes = FILE) -> None:
-        self.ahead = ahead
+    def __init__(self, limit: int = 64) -> None:
+        self.plans = NotedPlans(limit)
         self.tasks = TaskRegistry()
         self.counts: list[str] = []
-        self.recording = Recording("0" * 16, "bucket", "name", "user", "set", "automatic", 1.0, "run", 1)
-        self.denied: set[str] = set()
-
-        async def read(_: Recording) -> bytes:
-            return content
-
-        def may_read(principal: str, name: ObjectName) -> bool:
-            return principal == "user" and name.key not in self.denied
-
+        self.file_read = asyncio.Event()
+        self.file_read.set()
+        self.is_there = True
         self.follower = Follower(
-            read,
-            lambda _reader, _recording: True,
-            may_read,
-            lambda _: None,
-            ahead,
-            lambda: horizon,
-            self.tasks,
-            self.counts.append,
+            self._read, lambda _reader, _recording: True, self.plans, self.tasks, lambda: 1.0, self.counts.append
         )
 
+    async def _read(self, _: Recording) -> bytes:
+        await self.file_read.wait()
+        if not self.is_there:
+            raise FileNotFoundError
+        return FILE
 
-async def test_the_rest_of_a_recording_is_fetched_in_order() -> None:
-    rig = FollowRig(ScriptedAhead())
-    rig.follower.followed(READER, rig.recording, 120)
+    async def follow(self, name: str = "name", position: int = 0, reader: ReaderKey = READER) -> None:
+        self.follower.followed(reader, recording(name), position, missed=True)
+        await self.tasks.wait_idle()
+
+
+def recording(name: str = "name") -> Recording:
+    return Recording("0" * 16, "bucket", name, "user", "set", "automatic", 1.0, "run", 1, reads=len(KEYS))
+
+
+async def test_the_rest_of_a_recording_becomes_a_plan() -> None:
+    rig = FollowRig()
+    await rig.follow(position=120)
+    assert rig.plans.begun == [("recording:name", "user", 120, 180)]
+    assert (rig.follower.running, rig.counts) == (1, ["followed"])
+
+
+async def test_a_plan_begins_where_the_reader_is_by_then() -> None:
+    rig = FollowRig()
+    rig.file_read.clear()
+    rig.follower.followed(READER, recording(), 10, missed=True)
+    rig.follower.advanced(READER, 40, missed=True)
+    rig.file_read.set()
     await rig.tasks.wait_idle()
-    assert rig.ahead.keys == KEYS[120:]
-    rig.follower.advanced(READER, 200)
-    assert (rig.ahead.finished, len(rig.ahead.tickets), rig.follower.running) == (80, 100, 1), "it waits for its reader"
-    rig.follower.ended(READER, parted=False)
-    assert rig.ahead.tickets == {}
-    assert (rig.ahead.finished, rig.ahead.dropped, rig.follower.running) == (180, 0, 0)
-    assert rig.counts == ["followed"]
+    assert rig.plans.begun == [("recording:name", "user", 40, 260)]
 
 
-async def test_nothing_is_fetched_beyond_the_horizon() -> None:
-    rig = FollowRig(ScriptedAhead(), horizon=50_000)
-    rig.follower.followed(READER, rig.recording, 0)
-    await settle()
-    assert rig.ahead.keys == KEYS[:50]
-    rig.follower.advanced(READER, 30)
-    await settle()
-    assert rig.ahead.keys == KEYS[:80]
-    assert len(rig.ahead.tickets) == 50
-    rig.follower.ended(READER, parted=False)
+async def test_a_reader_of_cached_objects_has_no_plan_until_it_misses() -> None:
+    rig = FollowRig()
+    rig.follower.followed(READER, recording(), 0, missed=False)
+    rig.follower.advanced(READER, 50, missed=False)
     await rig.tasks.wait_idle()
-    assert rig.ahead.keys == KEYS
-    assert rig.ahead.tickets == {}
+    assert (rig.plans.begun, rig.follower.running) == ([], 0)
+    for position in (60, 80):
+        rig.follower.advanced(READER, position, missed=True)
+        await rig.tasks.wait_idle()
+        assert rig.plans.begun == [("recording:name", "user", 60, 240)]
 
 
-async def test_a_reader_that_parts_leaves_nothing_behind() -> None:
-    rig = FollowRig(ScriptedAhead(), horizon=50_000)
-    rig.follower.followed(READER, rig.recording, 0)
-    await settle()
-    rig.follower.advanced(READER, 10)
+async def test_a_plan_that_ended_begins_again_with_the_next_miss() -> None:
+    rig = FollowRig()
+    await rig.follow()
+    [runner] = rig.plans.runners.values()
+    runner.close("done")
+    rig.follower.advanced(READER, 90, missed=False)
+    rig.follower.advanced(READER, 100, missed=True)
+    await rig.tasks.wait_idle()
+    assert [position for _, _, position, _ in rig.plans.begun] == [0, 100]
+
+
+async def test_a_reader_that_parts_ends_its_plan() -> None:
+    rig = FollowRig()
+    await rig.follow()
     rig.follower.ended(READER, parted=True)
+    assert (len(rig.plans.stopped), rig.follower.running, rig.counts) == (1, 0, ["followed", "parted"])
+    rig.follower.advanced(READER, 40, missed=True)
     await rig.tasks.wait_idle()
-    assert rig.ahead.tickets == {}
-    assert (rig.ahead.finished, rig.follower.running) == (10, 0)
-    assert rig.ahead.dropped == len(rig.ahead.requests) - 10
-    assert rig.counts == ["followed", "parted"]
+    assert len(rig.plans.begun) == 1
 
 
-async def test_a_reader_that_parts_when_all_is_fetched_leaves_nothing() -> None:
-    rig = FollowRig(ScriptedAhead())
-    rig.follower.followed(READER, rig.recording, 0)
-    await rig.tasks.wait_idle()
-    rig.follower.ended(READER, parted=True)
-    assert (rig.ahead.tickets, rig.ahead.dropped, rig.follower.running) == ({}, 300, 0)
-
-
-async def test_a_budget_that_is_full_is_waited_for() -> None:
-    rig = FollowRig(ScriptedAhead(room=20_000))
-    rig.follower.followed(READER, rig.recording, 0)
-    await settle()
-    assert len(rig.ahead.requests) == 20
-    rig.follower.advanced(READER, 15)
-    await settle()
-    assert set(KEYS[15:35]) >= set(rig.ahead.keys[20:])
-    assert len(rig.ahead.tickets) == 20
+async def test_a_reader_at_its_end_leaves_the_plan_to_its_own() -> None:
+    rig = FollowRig()
+    await rig.follow()
     rig.follower.ended(READER, parted=False)
-    await rig.tasks.wait_idle()
-    assert rig.ahead.tickets == {}
+    await rig.follow("next")
+    assert [name for name, *_ in rig.plans.begun] == ["recording:name", "recording:next"]
+    assert (rig.plans.stopped, rig.follower.running) == ([], 2)
+    assert [runner.is_near_end for runner in rig.plans.runners.values()] == [True, False]
+    for runner in rig.plans.runners.values():
+        runner.close("done")
+    assert rig.follower.running == 0
 
 
-async def test_what_the_reader_has_passed_is_not_fetched() -> None:
-    rig = FollowRig(ScriptedAhead(), horizon=10_000)
-    rig.follower.followed(READER, rig.recording, 0)
-    await settle()
-    rig.follower.advanced(READER, 250)
-    rig.follower.ended(READER, parted=False)
-    await rig.tasks.wait_idle()
-    assert rig.ahead.keys == KEYS[:10] + KEYS[250:]
+async def test_a_reader_that_parts_while_the_file_is_read_has_no_plan() -> None:
+    rig = FollowRig()
+    for parted in (True, False):
+        rig.file_read.clear()
+        rig.follower.followed(READER, recording(), 0, missed=True)
+        rig.follower.ended(READER, parted=parted)
+        rig.file_read.set()
+        await rig.tasks.wait_idle()
+    assert (rig.plans.begun, rig.follower.running) == ([], 0)
 
 
-async def test_keys_that_the_reader_may_not_read_are_left_out() -> None:
-    rig = FollowRig(ScriptedAhead())
-    rig.denied = set(KEYS[::2])
-    rig.follower.followed(READER, rig.recording, 0)
-    await rig.tasks.wait_idle()
-    assert rig.ahead.keys == KEYS[1::2]
-
-
-async def test_ranges_are_fetched_as_they_were_read_in_pieces() -> None:
-    reads = [RecordedRead("table", start, PIECE + 5, False) for start in range(0, 1 << 30, 1 << 26)]
-    rig = FollowRig(ScriptedAhead(size=1 << 31), content=recording_of([*reads, RecordedRead("small", 0, 1, True)]))
-    rig.follower.followed(READER, rig.recording, 0)
-    await rig.tasks.wait_idle()
-    spans = sorted((each.start, each.stop) for each in rig.ahead.requests if each.name.key == "table")
-    assert spans[:2] == [(0, PIECE + 5), (PIECE, PIECE + 5)]
-    assert len(spans) == 2 * len(reads)
-    assert {each.stop for each in rig.ahead.requests if each.name.key == "small"} == {None}
+async def test_a_recording_that_was_dropped_is_no_plan() -> None:
+    rig = FollowRig()
+    rig.is_there = False
+    await rig.follow()
+    assert rig.plans.begun == []
 
 
 async def test_so_many_recordings_are_followed_at_once() -> None:
-    rig = FollowRig(ScriptedAhead(), horizon=1)
+    rig = FollowRig()
     for number in range(MAX_FOLLOWED + 2):
-        rig.follower.followed(ReaderKey("bucket", "set", f"user-{number}"), rig.recording, 0)
-    await settle()
-    assert rig.follower.running == MAX_FOLLOWED
+        await rig.follow(reader=ReaderKey("bucket", "set", f"user-{number}"))
+    assert rig.follower.running == len(rig.plans.begun) == MAX_FOLLOWED
     rig.follower.close()
-    await rig.tasks.close()
-    assert (rig.ahead.tickets, rig.follower.running) == ({}, 0)
+    assert (rig.plans.runners, rig.follower.running) == ({}, 0)
+
+
+async def test_too_many_plans_are_no_error() -> None:
+    rig = FollowRig(limit=0)
+    await rig.follow()
+    rig.follower.ended(READER, parted=True)
+    assert (rig.plans.begun, rig.follower.running) == ([], 0)
 
 
 async def test_one_reader_follows_one_recording() -> None:
-    rig = FollowRig(ScriptedAhead(), horizon=1)
-    rig.follower.followed(READER, rig.recording, 0)
-    await settle()
-    rig.follower.followed(READER, rig.recording, 100)
-    await settle()
-    assert rig.follower.running == 1
-    await rig.tasks.close()
-    assert rig.ahead.tickets == {}
-
-
-@pytest.mark.parametrize("position", [0, HORIZON_READS, 20_000])
-async def test_a_long_recording_is_begun_where_its_reader_is(position: int) -> None:
-    keys = sample_keys(30_000)
-    ahead = ScriptedAhead()
-    followed = FollowedRecording(READER, None, position, 1 << 40, ahead)
-    task = asyncio.create_task(followed.run(recording_of(keys, 2000), lambda _: True))  # noqa: TID251 # the test's own
-    for _ in range(2 * HORIZON_READS):
-        await asyncio.sleep(0)
-    assert ahead.keys == keys[position : position + HORIZON_READS]
-    task.cancel()
-    await asyncio.wait([task])
-    followed.release(is_read=False)
-    assert (ahead.tickets, ahead.dropped) == ({}, HORIZON_READS)
-    assert CONCURRENCY < HORIZON_READS
+    rig = FollowRig()
+    for name in ("first", "second"):
+        await rig.follow(name)
+    assert (rig.follower.running, len(rig.plans.stopped)) == (1, 1)

@@ -27,11 +27,11 @@ class TrackListener:
     def may_follow(self, reader: ReaderKey, recording: Recording) -> bool:
         return recording.principal != "secretive" or reader.principal == "secretive"
 
-    def followed(self, reader: ReaderKey, recording: Recording, position: int) -> None:
+    def followed(self, reader: ReaderKey, recording: Recording, position: int, *, missed: bool) -> None:
         self.calls.append(("followed", recording.name))
         self.position = position
 
-    def advanced(self, reader: ReaderKey, position: int) -> None:
+    def advanced(self, reader: ReaderKey, position: int, *, missed: bool) -> None:
         self.position = position
 
     def ended(self, reader: ReaderKey, *, parted: bool) -> None:

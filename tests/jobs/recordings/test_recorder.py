@@ -36,10 +36,10 @@ class SilentListener:
     def may_follow(self, reader: ReaderKey, recording: Recording) -> bool:
         return False
 
-    def followed(self, reader: ReaderKey, recording: Recording, position: int) -> None:
+    def followed(self, reader: ReaderKey, recording: Recording, position: int, *, missed: bool) -> None:
         raise AssertionError
 
-    def advanced(self, reader: ReaderKey, position: int) -> None:
+    def advanced(self, reader: ReaderKey, position: int, *, missed: bool) -> None:
         raise AssertionError
 
     def ended(self, reader: ReaderKey, *, parted: bool) -> None:

@@ -6,6 +6,8 @@ Plans whose names agree up to their last slash are a series (`train/epoch-1`, `t
 another in the order in which they were sent, each as soon as the one before has fetched its last entry. Others run side
 by side and share `memory.ahead` equally.
 
+The rest of a recording that a reader goes along is a plan, too (jobs.recordings.follower): it is in no store.
+
 A read belongs to the plans of its principal in its bucket, whichever rank it comes from: the ranks of a node share what
 was fetched, and the same block for two plans is fetched once.
 """
@@ -22,8 +24,9 @@ from forebay.core.read_stream import ReadBatch
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
 from forebay.jobs.node_prefetcher import NodePrefetcher
+from forebay.jobs.plans.plan_entries import OrderedEntries
 from forebay.jobs.plans.plan_runner import Allowance, PlanRunner
-from forebay.jobs.plans.plan_store import PlanStore
+from forebay.jobs.plans.plan_store import PlanRecord, PlanStore
 from forebay.peers.node_reads import NodeReads
 from forebay.policy.access import permit_read
 from forebay.request.admission import GatewayPolicy
@@ -100,8 +103,17 @@ class PlanCoordinator:
         if self.is_closed or plan in self._runners:
             loaded[1].close()
             return
-        record, entries, position = loaded
-        self._runners[plan] = PlanRunner(
+        self._queue(*loaded)
+
+    def follow(self, record: PlanRecord, entries: OrderedEntries, position: int) -> PlanRunner | None:
+        """Runs a plan that nobody has sent: the rest of a recording, from `position` on. None: there are too many."""
+        if self.is_closed or len(self._runners) >= MAX_PLANS:
+            return None
+        self.stop(record.id)
+        return self._queue(record, entries, position)
+
+    def _queue(self, record: PlanRecord, entries: OrderedEntries, position: int) -> PlanRunner:
+        runner = self._runners[record.id] = PlanRunner(
             record,
             entries,
             position,
@@ -113,6 +125,7 @@ class PlanCoordinator:
             self._count,
         )
         self._begin_some()
+        return runner
 
     def plans(self) -> list[PlanProgress]:
         """The plans that run or wait, and the latest that have ended."""
@@ -122,12 +135,18 @@ class PlanCoordinator:
 
     async def cancel(self, plan: str) -> bool:
         """Ends a plan. Returns whether it was running or queued."""
+        if not self.stop(plan):
+            return False
+        await self._store.remove(plan)
+        return True
+
+    def stop(self, plan: str) -> bool:
+        """Ends a plan, which stays in the store if it is there. Returns whether it was running or queued."""
         runner = self._runners.pop(plan, None)
         if runner is None:
             return False
         runner.close("cancelled")
         self._ended.append(runner.progress())
-        await self._store.remove(plan)
         self._begin_some()
         return True
 
@@ -168,7 +187,8 @@ class PlanCoordinator:
                 del self._runners[plan]
                 self._ended.append(runner.progress())
                 _log.info("plan %s/%s is %s", runner.record.bucket, runner.record.name, runner.state)
-                await self._store.remove(plan)
+                if not runner.record.recording:
+                    await self._store.remove(plan)
                 self._begin_some()
 
     def _listen(self) -> None:
@@ -198,7 +218,7 @@ class PlanCoordinator:
         self._begin_some()
         if self._ticks % RECORD_TICKS == 0:
             for plan, runner in self._runners.items():
-                if self._recorded.get(plan) != runner.window.base:
+                if self._recorded.get(plan) != runner.window.base and not runner.record.recording:
                     self._recorded[plan] = runner.window.base
                     self._tasks.spawn(self._store.record_position(plan, runner.window.base), "record a plan's position")
 
@@ -217,7 +237,7 @@ class PlanCoordinator:
 
     def _allowance(self, policy: GatewayPolicy, principal_id: str) -> Allowance | None:
         keyring = policy.keyring
-        principal = keyring.open_principal or keyring.principals.get(principal_id)
+        principal = keyring.open_principal or keyring.principals.get(principal_id, keyring.anonymous)
         if principal is None or principal.id != principal_id:
             return None
 

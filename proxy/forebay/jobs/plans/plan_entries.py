@@ -15,7 +15,7 @@ import os
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 WHOLE: Final = (1 << 64) - 1
 """The last byte of an entry that is a whole object."""
@@ -29,6 +29,24 @@ class PlanEntry(NamedTuple):
     start: int = 0
     stop: int | None = None
     """None: to the end of the object."""
+
+
+class OrderedEntries(Protocol):
+    """The entries of a plan in order. Methods block, and raise OSError and ValueError."""
+
+    count: int
+
+    def read(self, start: int, stop: int) -> list[PlanEntry]:
+        """The entries from `start` up to `stop`, clipped."""
+        ...
+
+    def find(self, key: str, after: int = 0) -> int | None:
+        """The position of the first entry of `key` from `after` on; None: there is none."""
+        ...
+
+    def close(self) -> None:
+        """No entry is wanted any more."""
+        ...
 
 
 class KeyTable:

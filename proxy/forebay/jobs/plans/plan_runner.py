@@ -22,7 +22,7 @@ from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
 from forebay.core.plan_progress import PlanProgress, PlanState
 from forebay.core.timers import Timers
-from forebay.jobs.plans.plan_entries import PlanEntries
+from forebay.jobs.plans.plan_entries import OrderedEntries
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import SPREAD, PlanWindow, WindowEntry, tickets_of
 from forebay.jobs.prefetcher import PIECE, AheadOutcome, AheadRequest
@@ -45,6 +45,8 @@ IDLE_SECONDS: Final = 600.0
 END_SECONDS: Final = 60.0
 """Seconds without a read after which a plan whose last entry was read has ended, whatever was left out."""
 EXPIRE_SECONDS: Final = 86400.0
+MAX_UNNEEDED: Final = 512
+"""Entries of a recording that were all cached already, after which its plan ends: nobody has asked for it."""
 STRAYS: Final = 32
 """Reads in a row that are not in the window, after which they are looked for in the rest of the plan."""
 _FIRST_EXPECTED: Final = 1 << 20
@@ -89,7 +91,7 @@ class PlanRunner:
     def __init__(
         self,
         record: PlanRecord,
-        entries: PlanEntries,
+        entries: OrderedEntries,
         position: int,
         ahead: AheadFetcher,
         allowance: Callable[[], Allowance | None],
@@ -104,6 +106,8 @@ class PlanRunner:
         self.window = PlanWindow(record.entries, position)
         self.state: PlanState = "queued"
         self.is_closed = asyncio.Event()
+        self.is_near_end = False
+        """Whether whoever follows the reader has seen it near the end: its last entries may never be read."""
         self._entries = entries
         self._ahead = ahead
         self._allowance = allowance
@@ -118,6 +122,8 @@ class PlanRunner:
         self._stray_count = 0
         self._is_locating = False
         self._in_flight = 0
+        self._unneeded = 0
+        """Entries in a row that were cached already."""
         self._full_until = 0.0
         self._data_set = ""
         self._expected = 0.0
@@ -246,10 +252,12 @@ class PlanRunner:
         since = now - self._last_read
         if self._allowance() is None:
             self._end("revoked")
-        elif window.is_read or (window.front >= window.count and since > END_SECONDS):
+        elif window.is_read or ((self.is_near_end or window.front >= window.count) and since > END_SECONDS):
             self._end("done")
         elif since > EXPIRE_SECONDS:
             self._end("expired")
+        elif self.record.recording and self._unneeded > MAX_UNNEEDED:
+            self._end("done")
         if self._ended_at is not None:
             return True
         self._give_up(window.give_up_stragglers(self._horizon() // 2))
@@ -336,6 +344,7 @@ class PlanRunner:
                 outcome = await self._ahead.fetch(request)
                 if outcome.ticket:
                     entry.tickets.append(outcome.ticket)
+                    self._unneeded = 0
                 if outcome.status == "full":
                     self._full_until = self._timers.time() + FULL_PAUSE
                     if not is_known:
@@ -357,6 +366,8 @@ class PlanRunner:
             if is_known:
                 self._expected += (entry.size - self._expected) * (_SMOOTHING if self._expected else 1.0)
             window.settle(entry)
+            if is_known and not entry.tickets:
+                self._unneeded += 1
         finally:
             self._in_flight -= 1
             if entry.is_read:

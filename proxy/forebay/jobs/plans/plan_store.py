@@ -54,6 +54,8 @@ class PlanRecord:
     """The directory of the key list that its indices are of."""
     checksums: bool = False
     """Whether its readers are expected to want checksums."""
+    recording: str = ""
+    """The recording whose rest it is; such a plan is in no store."""
 
 
 def plan_id(bucket: str, principal: str, name: str) -> str:

@@ -1,152 +1,60 @@
-"""The follower: fetches the rest of a recording that a reader goes along, a bounded horizon ahead of it.
+"""The follower: the rest of a recording that a reader goes along becomes a plan.
 
-    reader at 812 ──────────> recording:  ... 811 812 813 ───────────── 1068 ...
-                                              read    fetched, or on the     not before the reader gets nearer
-                                                      way (prefetcher)
+    track ──followed, advanced──> a miss ──> the file is read ──> plan coordinator ──> plan runner (jobs.plans)
+          ──parted──> the plan is cancelled
+          ──at its end──> the plan ends by itself, with its last entries
 
-It ends when the reader parts from the recording or is at its end; a reader that stops costs one horizon. Keys that the
-reader may not read are left out: whose reads a recording was made of tells nothing of who follows it.
+As long as everything that the reader wants is cached there is no plan: a plan costs as much as some hits. One that
+finds everything cached ends, and begins again with the next miss.
+
+The plan has everything else: where its reader is, the horizon, the grants and the credential of whoever reads. Whose
+reads a recording was made of tells nothing of who follows it.
 """
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
-from forebay.core.events import ReaderKey, RecordedRead
-from forebay.core.names import ObjectName
+from forebay.core.events import ReaderKey
 from forebay.core.task_registry import TaskRegistry
-from forebay.jobs.prefetcher import AheadOutcome, AheadRequest
+from forebay.jobs.plans.plan_entries import OrderedEntries
+from forebay.jobs.plans.plan_runner import PlanRunner
+from forebay.jobs.plans.plan_store import PlanRecord, plan_id
 from forebay.jobs.recordings.recording import Recording
-from forebay.origin.origin_identity import OriginIdentity
-from forebay.protocol.recordings.recording_file import RecordingDecoder
+from forebay.jobs.recordings.recording_entries import RecordingEntries
 
 MAX_FOLLOWED: Final = 8
 """Recordings that are followed at once; each has its file in memory."""
-CONCURRENCY: Final = 32
-"""Reads of one recording that are fetched at once."""
-HORIZON_READS: Final = 4096
-HORIZON_BYTES: Final = 256 << 20
-"""How far ahead of the reader: whichever is nearer."""
-_LEAST_AHEAD: Final = 8
-"""Reads ahead, whatever their size."""
 
 
-class TicketedFetches(Protocol):
-    """Fetches ahead (jobs.node_prefetcher)."""
+class FollowedPlans(Protocol):
+    """What the follower needs of forebay.jobs.plans.plan_coordinator."""
 
-    async def fetch(self, request: AheadRequest) -> AheadOutcome:
-        """Fetches a piece. Never raises ForebayError."""
+    def follow(self, record: PlanRecord, entries: OrderedEntries, position: int) -> PlanRunner | None:
+        """Runs the rest of a recording; None: there are too many plans."""
         ...
 
-    def finish(self, tickets: Iterable[int]) -> None:
-        """The bytes of these tickets were read."""
-        ...
-
-    def drop(self, tickets: Iterable[int]) -> None:
-        """The bytes of these tickets won't be read."""
+    def stop(self, plan: str) -> bool:
+        """Ends a plan."""
         ...
 
 
-class FollowedRecording:
-    """One recording that is followed by one reader."""
+class _Followed:
+    """A recording that one reader goes along."""
 
-    def __init__(
-        self, reader: ReaderKey, identity: OriginIdentity | None, position: int, horizon: int, ahead: TicketedFetches
-    ) -> None:
-        """`identity`: whose credential is sent to the origin. `horizon`: bytes."""
-        self.reader = reader
+    __slots__ = ("is_beginning", "plan", "position", "recording", "runner")
+
+    def __init__(self, plan: str, recording: Recording, position: int) -> None:
+        self.plan = plan
+        self.recording = recording
         self.position = position
-        """Of the reader."""
-        self._identity = identity
-        self._start = position
-        self._horizon = horizon
-        self._ahead = ahead
-        self.is_finishing = False
-        """Whether the reader is near the end."""
-        self._moved = asyncio.Event()
-        self._tickets: dict[int, list[int]] = {}
-        """Of the reads that were fetched, by their positions."""
+        """Of its reader."""
+        self.runner: PlanRunner | None = None
+        self.is_beginning = False
 
-    def advance(self, position: int) -> None:
-        """The reader is at `position`."""
-        if position > self.position:
-            self.position = position
-            behind = [each for each in self._tickets if each < position]
-            self._ahead.finish(ticket for each in behind for ticket in self._tickets.pop(each))
-            self._moved.set()
-
-    def finish(self) -> None:
-        """The reader is near the end: nothing is too far ahead any more."""
-        self.is_finishing = True
-        self._moved.set()
-
-    async def run(self, content: bytes, may_read: Callable[[ObjectName], bool]) -> None:
-        """Fetches what comes, until the recording ends."""
-        slots = asyncio.Semaphore(CONCURRENCY)
-        async with asyncio.TaskGroup() as group:
-            async for position, read in self._due(content):
-                name = ObjectName(self.reader.bucket, read.key)
-                if may_read(name):
-                    await slots.acquire()
-                    task = group.create_task(self._fetch(position, name, read))
-                    task.add_done_callback(lambda _: slots.release())
-
-    def release(self, *, is_read: bool) -> None:
-        """Gives back what was fetched. `is_read`: the reader has it, or will have soon."""
-        tickets = [ticket for each in self._tickets.values() for ticket in each]
-        self._tickets.clear()
-        if is_read:
-            self._ahead.finish(tickets)
-        else:
-            self._ahead.drop(tickets)
-
-    async def _fetch(self, position: int, name: ObjectName, read: RecordedRead) -> None:
-        start, stop = read.start, None if read.is_whole else read.start + read.length
-        group = f"recording {self.reader.principal} {self.reader.bucket}/{self.reader.track}"
-        while position >= self.position:
-            expected = max(1, read.start + read.length - start)
-            outcome = await self._ahead.fetch(AheadRequest(name, start, stop, group, self._identity, expected))
-            if outcome.status == "full" and not self.is_finishing:
-                self._moved.clear()
-                await self._moved.wait()
-                continue
-            if outcome.ticket:
-                if position >= self.position:
-                    self._tickets.setdefault(position, []).append(outcome.ticket)
-                else:
-                    self._ahead.finish((outcome.ticket,))
-            end = outcome.size if stop is None else min(stop, outcome.size)
-            if outcome.status != "fetched" or not start < outcome.stop < end:
-                return
-            start = outcome.stop
-
-    async def _due(self, content: bytes) -> AsyncGenerator[tuple[int, RecordedRead]]:
-        """Yields the reads from the start on and their positions, each once it is within the horizon."""
-        position = 0
-        sizes: dict[int, int] = {}
-        """Of the reads ahead of the reader, by position."""
-        ahead, counted = 0, self._start
-        for page in RecordingDecoder(content).pages():
-            if position + len(page.reads) <= self._start:
-                position += len(page.reads)
-                continue
-            await asyncio.sleep(0)
-            for read in page.reads:
-                while position >= self._start:
-                    while counted < min(self.position, position):
-                        ahead -= sizes.pop(counted, 0)
-                        counted += 1
-                    distance = position - self.position
-                    is_near = distance < HORIZON_READS and ahead < self._horizon
-                    if is_near or distance < _LEAST_AHEAD or self.is_finishing:
-                        break
-                    self._moved.clear()
-                    await self._moved.wait()
-                if position >= max(self._start, self.position):
-                    sizes[position] = read.length
-                    ahead += read.length
-                    yield position, read
-                position += 1
+    @property
+    def wants_plan(self) -> bool:
+        """Whether no plan runs or begins."""
+        return not self.is_beginning and (self.runner is None or self.runner.is_closed.is_set())
 
 
 class Follower:
@@ -156,87 +64,95 @@ class Follower:
         self,
         read: Callable[[Recording], Awaitable[bytes]],
         may_follow: Callable[[ReaderKey, Recording], bool],
-        may_read: Callable[[str, ObjectName], bool],
-        identity: Callable[[str], OriginIdentity | None],
-        ahead: TicketedFetches,
-        horizon: Callable[[], int],
+        plans: FollowedPlans,
         tasks: TaskRegistry,
+        clock: Callable[[], float],
         count: Callable[[str], None],
     ) -> None:
-        """`read` returns the file of a recording. `may_read(principal, name)` judges by the grants in force. `horizon`:
-        bytes that may be ahead of a reader. `count("followed" or "parted")` is called for each."""
+        """`read` returns the file of a recording. `count("followed" or "parted")` is called for each. `clock`: seconds
+        since 1970."""
         self._read = read
         self._may_follow = may_follow
-        self._may_read = may_read
-        self._identity = identity
-        self._ahead = ahead
-        self._horizon = horizon
+        self._plans = plans
         self._tasks = tasks
+        self._clock = clock
         self._count = count
-        self._running: dict[ReaderKey, tuple[FollowedRecording, asyncio.Task[None]]] = {}
+        self._current: dict[ReaderKey, _Followed] = {}
+        """What each reader goes along."""
+        self._runners: list[PlanRunner] = []
 
     @property
     def running(self) -> int:
-        """How many recordings are followed."""
-        return len(self._running)
+        """How many recordings are followed, or have not been read to their end yet."""
+        self._runners = [runner for runner in self._runners if not runner.is_closed.is_set()]
+        return len(self._runners)
 
     def may_follow(self, reader: ReaderKey, recording: Recording) -> bool:
         """As the policy in force has it."""
         return self._may_follow(reader, recording)
 
-    def followed(self, reader: ReaderKey, recording: Recording, position: int) -> None:
-        """Begins to fetch ahead of the reader."""
-        self._cancel(reader)
-        if len(self._running) >= MAX_FOLLOWED:
-            return
+    def followed(self, reader: ReaderKey, recording: Recording, position: int, *, missed: bool) -> None:
+        """Begins to fetch ahead of the reader, once it misses anything."""
+        self._stop(reader)
         self._count("followed")
-        horizon, identity = min(HORIZON_BYTES, self._horizon()), self._identity(reader.principal)
-        followed = FollowedRecording(reader, identity, position, horizon, self._ahead)
-        task = self._tasks.spawn(self._run(followed, recording), f"follow {recording.bucket}/{recording.name}")
-        self._running[reader] = followed, task
-        task.add_done_callback(lambda done: self._settle(followed, done))
+        plan = plan_id(reader.bucket, reader.principal, _plan_name(recording))
+        self._current[reader] = _Followed(plan, recording, position)
+        self.advanced(reader, position, missed=missed)
 
-    def advanced(self, reader: ReaderKey, position: int) -> None:
-        """Fetches further."""
-        if (running := self._running.get(reader)) is not None:
-            running[0].advance(position)
+    def advanced(self, reader: ReaderKey, position: int, *, missed: bool) -> None:
+        """Has a plan begin if the reader has missed something and there is none. A plan that runs sees the reads
+        itself."""
+        current = self._current.get(reader)
+        if current is None:
+            return
+        current.position = position
+        if missed and current.wants_plan and self.running < MAX_FOLLOWED:
+            current.is_beginning = True
+            self._tasks.spawn(self._begin(reader, current), f"follow {reader.bucket}/{current.recording.name}")
 
-    def ended(self, reader: ReaderKey, *, parted: bool) -> None:
-        """Fetches what is left, or nothing any more."""
-        if parted:
-            self._count("parted")
-            self._cancel(reader)
-        elif (running := self._running.get(reader)) is not None:
-            followed, task = running
-            followed.finish()
-            if task.done():
-                self._settle(followed, task)
-
-    def close(self) -> None:
-        """Follows nothing any more."""
-        for reader in tuple(self._running):
-            self._cancel(reader)
-
-    def _cancel(self, reader: ReaderKey) -> None:
-        if (running := self._running.pop(reader, None)) is not None:
-            followed, task = running
-            if task.done():
-                followed.release(is_read=False)
-            task.cancel()
-
-    def _settle(self, followed: FollowedRecording, task: asyncio.Task[None]) -> None:
-        """Called when everything is fetched, or nothing more will be. Then what was fetched waits for the reader."""
-        is_current = self._running.get(followed.reader, (None,))[0] is followed
-        has_failed = task.cancelled() or task.exception() is not None
-        if has_failed or not is_current or followed.is_finishing:
-            followed.release(is_read=not has_failed and is_current)
-            if is_current:
-                del self._running[followed.reader]
-
-    async def _run(self, followed: FollowedRecording, recording: Recording) -> None:
+    async def _begin(self, reader: ReaderKey, current: _Followed) -> None:
+        recording = current.recording
         try:
             content = await self._read(recording)
         except FileNotFoundError:  # it was dropped meanwhile
             return
-        principal = followed.reader.principal
-        await followed.run(content, lambda name: self._may_read(principal, name))
+        if self._current.get(reader) is not current:  # it has parted, or was at its end, meanwhile
+            return
+        entries = RecordingEntries(content, recording.reads)
+        record = PlanRecord(
+            current.plan,
+            reader.bucket,
+            reader.principal,
+            _plan_name(recording),
+            self._clock(),
+            entries.count,
+            0,
+            recording=recording.name,
+        )
+        current.runner = self._plans.follow(record, entries, current.position)
+        if current.runner is not None:
+            self._runners.append(current.runner)
+            current.is_beginning = False
+
+    def ended(self, reader: ReaderKey, *, parted: bool) -> None:
+        """Leaves the plan to its end, or ends it."""
+        if parted:
+            self._count("parted")
+            self._stop(reader)
+        elif (current := self._current.pop(reader, None)) is not None and current.runner is not None:
+            current.runner.is_near_end = True
+
+    def close(self) -> None:
+        """Follows nothing any more."""
+        for reader in tuple(self._current):
+            self._stop(reader)
+        for runner in self._runners:
+            self._plans.stop(runner.record.id)
+
+    def _stop(self, reader: ReaderKey) -> None:
+        if (current := self._current.pop(reader, None)) is not None:
+            self._plans.stop(current.plan)
+
+
+def _plan_name(recording: Recording) -> str:
+    return f"recording:{recording.name}"

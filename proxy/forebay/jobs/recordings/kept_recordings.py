@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Protocol
 
 from forebay.core.events import ReaderKey
-from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadSubscriber
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
-from forebay.jobs.recordings.follower import Follower, TicketedFetches
+from forebay.jobs.recordings.follower import FollowedPlans, Follower
 from forebay.jobs.recordings.recorder import Recorder
 from forebay.jobs.recordings.recording import Recording
 from forebay.jobs.recordings.recording_access import LocalRecordings
@@ -34,10 +33,6 @@ class ReaderPolicy(Protocol):
         """Whose credential is sent to the origin for the principal; None: Forebay's own."""
         ...
 
-    def may_read(self, principal: str, name: ObjectName) -> bool:
-        """Whether a grant lets the principal read an object."""
-        ...
-
 
 class KeptRecordings:
     """The recordings in the worker that collects the reads of the node."""
@@ -48,14 +43,13 @@ class KeptRecordings:
         limit: int,
         subscribe: Callable[[ReadSubscriber], Callable[[], None]],
         policy: ReaderPolicy,
-        ahead: TicketedFetches,
-        horizon: Callable[[], int],
+        plans: FollowedPlans,
         tasks: TaskRegistry,
         clock: Callable[[], float],
         count: CountRecordings,
     ) -> None:
-        """`directory`, `limit`: see RecordingCatalogue. `ahead`, `horizon`: see Follower. `subscribe`: to the reads of
-        the node."""
+        """`directory`, `limit`: see RecordingCatalogue. `plans`: where the rest of a recording runs. `subscribe`: to
+        the reads of the node."""
         self._subscribe = subscribe
         self._unsubscribe: Callable[[], None] | None = None
         self._policy = policy
@@ -63,11 +57,9 @@ class KeptRecordings:
         self.follower = Follower(
             self.catalogue.read,
             self._may_follow,
-            policy.may_read,
-            policy.identity,
-            ahead,
-            horizon,
+            plans,
             tasks,
+            clock,
             lambda event: count(event, 1),
         )
         self.recorder = Recorder(self.catalogue, self.follower, policy.rules, clock, count)

@@ -59,11 +59,12 @@ class FollowListener(Protocol):
         """Whether the reader may profit from `recording`."""
         ...
 
-    def followed(self, reader: ReaderKey, recording: Recording, position: int) -> None:
-        """The reader goes along `recording`, from about `position` on."""
+    def followed(self, reader: ReaderKey, recording: Recording, position: int, *, missed: bool) -> None:
+        """The reader goes along `recording`, from about `position` on. `missed`: whether something that it has read
+        just now was not cached."""
         ...
 
-    def advanced(self, reader: ReaderKey, position: int) -> None:
+    def advanced(self, reader: ReaderKey, position: int, *, missed: bool) -> None:
         """The reader is at about `position` of the recording that it goes along."""
         ...
 
@@ -89,7 +90,7 @@ class ReaderTrack:
         self._clock = clock
         self.latest_read = clock()
         self._recorder = EpochRecorder(self.latest_read)
-        self._records = self._follows = False
+        self._records = self._follows = self._missed = False
         self._saved = 0
         """Reads of the epoch when its tail was saved last."""
         self._recording: Recording | None = None
@@ -124,15 +125,24 @@ class ReaderTrack:
         """The recording that the reader goes along."""
         return self._followed[0] if self._followed is not None else None
 
-    def observe(self, reads: Sequence[RecordedRead], hashes: Sequence[int], *, records: bool, follows: bool) -> None:
-        """Adds reads. `records`: whether they are recorded. `follows`: whether a recording is followed."""
+    def observe(
+        self,
+        reads: Sequence[RecordedRead],
+        hashes: Sequence[int],
+        *,
+        records: bool,
+        follows: bool,
+        missed: bool = True,
+    ) -> None:
+        """Adds reads. `records`: whether they are recorded. `follows`: whether a recording is followed. `missed`:
+        whether some of them were not cached."""
         now = self._clock()
         if now - self.latest_read > NEW_RUN_AFTER:
             self.end()
             self._begin_run()
         if now - self.latest_read > ATTENTIVE_AFTER:
             self._compared = 0
-        self.latest_read, self._records = now, records
+        self.latest_read, self._records, self._missed = now, records, missed
         if follows != self._follows:
             self.cease()
             self._follows = follows
@@ -300,7 +310,7 @@ class ReaderTrack:
             if match.position <= first and self._recorder.count <= first:
                 self._begin_to_repeat(recording)
             if self._follows:
-                self._listener.followed(self.key, recording, max(0, match.position - match.spread))
+                self._listener.followed(self.key, recording, match.position + match.spread, missed=self._missed)
 
     def _go_along(self, recording: Recording, reader: FollowedReader, hashes: Sequence[int]) -> bool:
         """Moves the reader's position. Returns whether it goes along still."""
@@ -314,7 +324,7 @@ class ReaderTrack:
             self._reach_end(recording, reader)
             return False
         if self._follows:
-            self._listener.advanced(self.key, reader.position)
+            self._listener.advanced(self.key, reader.position, missed=self._missed)
         return True
 
     def _reach_end(self, recording: Recording, reader: FollowedReader) -> None:

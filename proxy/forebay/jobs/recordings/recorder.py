@@ -21,6 +21,7 @@ MAX_TRACKS: Final = 64
 IDLE_AFTER: Final = 600.0
 """Seconds. A job pauses between epochs, to validate or to write a checkpoint, but hardly for so long."""
 _TRACKED: Final = itemgetter(ObjectRead._fields.index("tracked"))
+_CACHED: Final = itemgetter(ObjectRead._fields.index("cached"))
 _READER: Final = itemgetter(TrackedRead._fields.index("reader"))
 MAX_PENDING: Final = 256
 """Batches that wait until the recordings of an earlier process are loaded."""
@@ -72,16 +73,17 @@ class Recorder:
         readers = list(map(_READER, tracked))
         if not tracked:
             return
+        missed = min(map(_CACHED, batch.reads)) < 1.0
         if readers.count(readers[0]) == len(readers):  # as nearly always
-            self._add(readers[0], tracked)
+            self._add(readers[0], tracked, missed=missed)
             return
         by_reader: dict[ReaderKey, list[TrackedRead]] = {}
         for read in tracked:
             by_reader.setdefault(read.reader, []).append(read)
         for reader, own in by_reader.items():
-            self._add(reader, own)
+            self._add(reader, own, missed=missed)
 
-    def _add(self, key: ReaderKey, tracked: list[TrackedRead]) -> None:
+    def _add(self, key: ReaderKey, tracked: list[TrackedRead], *, missed: bool) -> None:
         track = self._tracks.get(key)
         if track is None:
             if len(self._tracks) >= MAX_TRACKS:
@@ -89,7 +91,7 @@ class Recorder:
             track = self._tracks[key] = ReaderTrack(key, self._catalogue, self._listener, self._clock)
         _, reads, hashes = zip(*tracked, strict=True)
         decision = self._rules().decide(ObjectName(key.bucket, reads[0].key))
-        track.observe(reads, hashes, records=decision.record, follows=decision.follow)
+        track.observe(reads, hashes, records=decision.record, follows=decision.follow, missed=missed)
         if decision.record:
             self._count("recorded", len(reads))
 

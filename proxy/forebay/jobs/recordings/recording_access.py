@@ -8,41 +8,16 @@ Nothing here decides who may see a recording; `recording_resource` does, and the
 
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final, Protocol
 
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import PeerUnavailable, Throttled
+from forebay.core.recording_info import RecordingInfo
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
-from forebay.jobs.recordings.recording import SHARED, Recording, RecordingState
+from forebay.jobs.recordings.recording import SHARED, Recording
 from forebay.jobs.recordings.recording_filter import filter_recording
 from forebay.peers.frames import Document
-
-
-@dataclass(frozen=True, slots=True)
-class RecordingInfo:
-    """What is known of a recording. Times in seconds since 1970, sizes in bytes."""
-
-    bucket: str
-    name: str
-    state: RecordingState
-    principal: str
-    """Whose reads these were, or who uploaded them; empty: it belongs to nobody."""
-    track: str
-    """The data set that was read, as a rule names it; empty: it was uploaded."""
-    began: float
-    ended: float | None
-    used: float | None
-    """When it was recognised last."""
-    run: str
-    epoch: int
-    """Recordings of one run follow one another."""
-    reads: int
-    size: int
-    """Bytes that were read."""
-    file_size: int
-    anchors: int
-    """Positions in memory, by which it is recognised."""
 
 
 def recording_info(recording: Recording) -> RecordingInfo:

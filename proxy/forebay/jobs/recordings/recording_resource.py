@@ -14,15 +14,17 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from forebay.core.cooperative import run_cooperatively
-from forebay.core.errors import MalformedRecording, S3Error, Throttled, access_denied
+from forebay.core.errors import MalformedRecording, S3Error, SpoolFailed, Throttled, access_denied
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
+from forebay.core.recording_info import RecordingInfo
 from forebay.jobs.recordings.recording import MAX_FILE_SIZE, MIN_READS, SHARED, is_recording_name
-from forebay.jobs.recordings.recording_access import RecordingAccess, RecordingInfo
+from forebay.jobs.recordings.recording_access import RecordingAccess
 from forebay.jobs.recordings.recording_filter import FilteredRecording, filter_recording
 from forebay.policy.access import may_read
 from forebay.protocol.body.checksums import Piece
 from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
+from forebay.storage.spool import Spool
 
 CONTENT_TYPE: Final = "application/vnd.forebay.recording"
 DROPPED_HEADER: Final = "x-forebay-dropped"
@@ -35,8 +37,10 @@ class RecordingResource:
 
     largest_body = MAX_FILE_SIZE
 
-    def __init__(self, recordings: RecordingAccess) -> None:
+    def __init__(self, recordings: RecordingAccess, spool: Spool) -> None:
+        """`spool`: where uploads are until they are whole; their bytes count there."""
         self._recordings = recordings
+        self._spool = spool
         self._passing_through = 0
 
     async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:
@@ -52,7 +56,7 @@ class RecordingResource:
         content = await self._recordings.content(owner.bucket, name, info.principal)
         if content is None:
             return None
-        found = await self._filter(content, owner)
+        found = await self._filter(_whole(content), owner)
         if not found.reads and found.dropped:
             return None
         return ResourceDocument(found.content, info.ended or info.began, CONTENT_TYPE)
@@ -66,10 +70,17 @@ class RecordingResource:
                 ArgumentName="name",
                 ArgumentValue=name,
             )
-        received = bytearray()
-        async for piece in body:
-            received += piece
-        found = await self._filter(bytes(received), owner)
+        spooled = self._spool.create()
+        try:
+            async for piece in body:
+                await spooled.reserve(len(piece))
+                spooled.append(piece)
+                await spooled.spill()
+            found = await self._filter(spooled.pieces(), owner)
+        except SpoolFailed as failed:
+            raise Throttled(f"the upload can't be kept: {failed}") from None
+        finally:
+            spooled.release()
         if found.reads < MIN_READS:
             raise S3Error(
                 "InvalidArgument",
@@ -91,12 +102,13 @@ class RecordingResource:
         infos = [each for each in await self._recordings.infos(owner.bucket) if each.name == name]
         return next(iter(_unique([each for each in infos if _is_visible(each, owner)], owner)), None)
 
-    async def _filter(self, content: bytes, owner: ResourceOwner) -> FilteredRecording:
+    async def _filter(self, pieces: AsyncIterator[bytes], owner: ResourceOwner) -> FilteredRecording:
         if self._passing_through >= MAX_AT_ONCE:
             raise Throttled("other recordings are being read")
         self._passing_through += 1
         reason = ""
         try:
+            content = b"".join([piece async for piece in pieces])
             return await run_cooperatively(filter_recording(content, _reader(owner)))
         except MalformedRecording as malformed:
             reason = str(malformed)
@@ -120,3 +132,7 @@ def _unique(infos: list[RecordingInfo], owner: ResourceOwner) -> list[RecordingI
 def _reader(owner: ResourceOwner) -> Callable[[str], bool]:
     principal, bucket = owner.principal, owner.bucket
     return lambda key: may_read(principal, ObjectName(bucket, key))
+
+
+async def _whole(content: bytes) -> AsyncIterator[bytes]:
+    yield content

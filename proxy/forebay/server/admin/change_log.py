@@ -1,10 +1,11 @@
 """The log's sentences about what was changed while Forebay serves: by the admin port, or by a reload."""
 
+from forebay.core.recording_info import RecordingInfo
 from forebay.core.units import format_size
 from forebay.server.admin.admin_schema import ConfigChanged, Job, Purged, Resized
 from forebay.server.admin.pending_schema import PendingDiscarded, PendingRetried
 from forebay.server.admin.pin_schema import PinRemoved, PinView
-from forebay.server.admin.recording_schema import RecordingRemoved, RecordingStored, RecordingView
+from forebay.server.admin.recording_schema import RecordingRemoved, RecordingStored
 
 
 def change_sentence(answer: object) -> str | None:
@@ -18,9 +19,9 @@ def change_sentence(answer: object) -> str | None:
             return f"{_counted(objects)} purged from the cache, {format_size(size)}"
         case Resized(tier, before, after):
             return f"the {tier} tier was resized from {format_size(before)} to {format_size(after)}"
-        case RecordingStored(RecordingView(bucket=bucket, name=name)):
+        case RecordingStored(RecordingInfo(bucket=bucket, name=name)):
             return f"the recording {name} of {bucket} was saved"
-        case RecordingRemoved(RecordingView(bucket=bucket, name=name)):
+        case RecordingRemoved(RecordingInfo(bucket=bucket, name=name)):
             return f"the recording {name} of {bucket} was removed"
         case PendingRetried(write):
             return f"the write {write.id} of {write.bucket}/{write.key} is tried again"

@@ -8,6 +8,7 @@ from base64 import b64decode
 from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
+from forebay.core.recording_info import RecordingInfo
 from forebay.server.admin.admin_schema import check_concurrency
 from forebay.server.admin.warm_order import check_rate
 
@@ -41,38 +42,10 @@ Content: TypeAlias = Annotated[str, check_content]
 
 
 @dataclass(frozen=True, slots=True)
-class RecordingView:
-    """A recording. Times in seconds since 1970, sizes in bytes."""
-
-    bucket: str
-    name: str
-    state: str
-    """Recording: it is being made. Automatic: it gives way to others. Saved."""
-    principal: str
-    """The access key whose reads it is, or that uploaded it; empty: it belongs to nobody, and all keys see of it what
-    they may read."""
-    track: str
-    """The data set that was read; empty: it was uploaded."""
-    began: float
-    ended: float | None
-    used: float | None
-    """When a reader was recognised by it last."""
-    run: str
-    epoch: int
-    """Recordings of one run follow one another."""
-    reads: int
-    size: int
-    """Bytes that were read."""
-    file_size: int
-    anchors: int
-    """Positions in memory, by which it is recognised."""
-
-
-@dataclass(frozen=True, slots=True)
 class RecordingList:
     """GET /v1/recordings."""
 
-    recordings: tuple[RecordingView, ...]
+    recordings: tuple[RecordingInfo, ...]
     """The oldest first."""
 
 
@@ -80,7 +53,7 @@ class RecordingList:
 class RecordingPart:
     """GET /v1/recordings/{bucket}/{name}: a part of the file."""
 
-    recording: RecordingView
+    recording: RecordingInfo
     offset: int
     content: str
     """PART_SIZE bytes at most, in base64."""
@@ -92,7 +65,7 @@ class RecordingPart:
 class RecordingStored:
     """PUT /v1/recordings/{bucket}/{name}. An answer with a problem is sent as a refusal."""
 
-    recording: RecordingView | None
+    recording: RecordingInfo | None
     problem: str = ""
     """Why it is refused, and where."""
 
@@ -111,4 +84,4 @@ class ReplayOrder:
 class RecordingRemoved:
     """DELETE /v1/recordings/{bucket}/{name}."""
 
-    recording: RecordingView
+    recording: RecordingInfo

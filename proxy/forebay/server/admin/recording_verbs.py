@@ -2,13 +2,13 @@
 
 import asyncio
 from base64 import b64decode, b64encode
-from dataclasses import asdict
 from typing import Final
 
 from forebay.core.errors import MalformedRecording
+from forebay.core.recording_info import RecordingInfo
 from forebay.jobs.inventory import Inventory, InventoryEntry
 from forebay.jobs.recordings.recording import MAX_FILE_SIZE, SHARED, is_recording_name
-from forebay.jobs.recordings.recording_access import RecordingAccess, RecordingInfo, admin_choice
+from forebay.jobs.recordings.recording_access import RecordingAccess, admin_choice
 from forebay.jobs.warm_up import WarmUps
 from forebay.jobs.warm_up_job import WarmUpJob
 from forebay.jobs.warm_up_order import DEFAULT_CONCURRENCY, WarmUpOrder
@@ -19,7 +19,6 @@ from forebay.server.admin.recording_schema import (
     RecordingPart,
     RecordingRemoved,
     RecordingStored,
-    RecordingView,
     ReplayOrder,
 )
 
@@ -36,7 +35,7 @@ class RecordingVerbs:
     async def list_all(self, bucket: str) -> RecordingList:
         """All recordings, or those of a bucket."""
         infos = await self._recordings.infos(bucket or None)
-        return RecordingList(tuple(map(_view, infos)))
+        return RecordingList(tuple(infos))
 
     async def part(self, bucket: str, name: str, offset: int) -> RecordingPart | None:
         """A part of the file; None: there is no such recording that has ended."""
@@ -46,7 +45,7 @@ class RecordingVerbs:
         info, content = found
         stop = offset + PART_SIZE
         encoded = b64encode(content[offset:stop]).decode()
-        return RecordingPart(_view(info), offset, encoded, stop if stop < len(content) else None)
+        return RecordingPart(info, offset, encoded, stop if stop < len(content) else None)
 
     async def store(self, bucket: str, name: str, content: str) -> RecordingStored:
         """Keeps an upload."""
@@ -56,7 +55,7 @@ class RecordingVerbs:
         if len(decoded) > MAX_FILE_SIZE:
             return RecordingStored(None, f"it has more than {MAX_FILE_SIZE} bytes")
         try:
-            return RecordingStored(_view(await self._recordings.store(bucket, name, SHARED, decoded)))
+            return RecordingStored(await self._recordings.store(bucket, name, SHARED, decoded))
         except MalformedRecording as malformed:
             return RecordingStored(None, str(malformed))
 
@@ -67,14 +66,14 @@ class RecordingVerbs:
         info = admin_choice(await self._recordings.infos(bucket), source) if source else None
         principal = info.principal if info is not None else ""
         saved = await self._recordings.save(bucket, source, name, principal, SHARED if is_shared else None)
-        return RecordingStored(_view(saved)) if saved is not None else None
+        return RecordingStored(saved) if saved is not None else None
 
     async def remove(self, bucket: str, name: str) -> RecordingRemoved | None:
         """Removes a recording; None: there is none."""
         info = admin_choice(await self._recordings.infos(bucket), name)
         if info is None or not await self._recordings.remove(bucket, name, info.principal):
             return None
-        return RecordingRemoved(_view(info))
+        return RecordingRemoved(info)
 
     async def replay(self, bucket: str, name: str, order: ReplayOrder) -> WarmUpJob | None:
         """Starts a job that warms what was read, in the recorded order; None: there is no such recording."""
@@ -98,7 +97,3 @@ class RecordingVerbs:
             return None
         content = await self._recordings.content(bucket, name, info.principal)
         return (info, content) if content is not None else None
-
-
-def _view(info: RecordingInfo) -> RecordingView:
-    return RecordingView(**asdict(info))

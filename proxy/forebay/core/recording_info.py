@@ -1,0 +1,31 @@
+"""What is known of a recording, as the admin port shows it. Imports nothing: the supervisor reads it too."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingInfo:
+    """A recording. Times in seconds since 1970, sizes in bytes."""
+
+    bucket: str
+    name: str
+    state: str
+    """Recording: it is being made. Automatic: it gives way to others. Saved."""
+    principal: str
+    """The access key whose reads it is, or that uploaded it; empty: it belongs to nobody, and all keys see of it what
+    they may read."""
+    track: str
+    """The data set that was read; empty: it was uploaded."""
+    began: float
+    ended: float | None
+    used: float | None
+    """When a reader was recognised by it last."""
+    run: str
+    epoch: int
+    """Recordings of one run follow one another."""
+    reads: int
+    size: int
+    """Bytes that were read."""
+    file_size: int
+    anchors: int
+    """Positions in memory, by which it is recognised."""

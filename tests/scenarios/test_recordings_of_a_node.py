@@ -1,0 +1,79 @@
+"""Recordings with four workers: recorded from the reads of all, carried to another node, followed for all."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from harness.clients import path_of
+from harness.fake_origin import FakeOrigin
+from harness.loader_orders import shuffled
+from harness.recording_content import keys_in
+from harness.worker_node import Node
+
+SIZE = 2_000
+KEYS = [f"key/{number:03}" for number in range(80)]
+RULE = '[[rules]]\nname = "set"\npath = "**"\nfreshness = "immutable"\nrecord = true\nfollow = true\n'
+RECORDING = path_of("bucket", ".forebay/recordings/nightly")
+STEP = 20
+
+
+async def metric(node: Node, name: str) -> float:
+    _, text = await node.request_admin("GET", "/metrics")
+    return sum(float(value) for value in re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", str(text), re.MULTILINE))
+
+
+async def wait_until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Until something is so that other processes change, which tells nobody."""
+    async with asyncio.timeout(60):
+        while True:
+            if await condition():
+                return
+            await asyncio.sleep(0.02)
+
+
+async def wait_metric(node: Node, name: str, wanted: float) -> None:
+    async def is_so() -> bool:
+        return await metric(node, name) == wanted
+
+    await wait_until(is_so)
+
+
+async def read(node: Node, keys: Sequence[str], before: int = 0) -> None:
+    """Reads keys, STEP from each worker in turn. Then the collector knows of them, so that the order is certain.
+    `before`: keys read before."""
+    for start in range(0, len(keys), STEP):
+        client = node.client((before + start) // STEP % 4)
+        for key in keys[start : start + STEP]:
+            answer = await client.request("GET", path_of("bucket", key))
+            assert (answer.status, len(answer.body)) == (200, SIZE)
+        await wait_metric(node, "forebay_recording_recorded_total", before + start + STEP)
+
+
+async def test_an_order_goes_from_node_to_node(tmp_path: Path) -> None:
+    order = shuffled(KEYS, 1)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    async with FakeOrigin() as origin:
+        for key in KEYS:
+            origin.store.put_synthetic("bucket", key, SIZE)
+        async with Node(origin, tmp_path / "a", 4, rest=RULE) as first:
+            await read(first, order)
+            status, saved = await first.request_admin("POST", "/v1/recordings/bucket/nightly/save")
+            assert (status, saved["recording"]["reads"]) == (200, 80)
+            exported = await first.client(3).request("GET", RECORDING)
+            assert (exported.status, set(keys_in(exported.body))) == (200, set(KEYS))
+        async with Node(origin, tmp_path / "b", 4, rest=RULE) as second:
+            assert (await second.client(2).request("PUT", RECORDING, (), exported.body)).status == 200
+            asked = origin.log.count("GET", operation="GetObject")
+            await read(second, order[:40])
+            await wait_metric(second, "forebay_recording_followed_total", 1)
+
+            async def is_here() -> bool:
+                return origin.log.count("GET", operation="GetObject") >= asked + 80
+
+            await wait_until(is_here)
+            plans = (await second.request_admin("GET", "/v1/plans"))[1]["plans"]
+            assert [plan["name"] for plan in plans] == ["recording:nightly"]
+            await read(second, order[40:], 40)
+            assert origin.log.count("GET", operation="GetObject") == asked + 80, "each object came once"
