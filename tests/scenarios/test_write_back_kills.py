@@ -52,7 +52,9 @@ def test_there_are_enough_points() -> None:
 async def test_every_call_of_the_journal(tmp_path: Path, first: int) -> None:
     names = JOURNAL_POINTS[first : first + 20]
     reached = await kill(tmp_path, first, [KillPoint(name, nth) for nth in (0, 1, 4) for name in names])
-    assert not set(names) - {str(point.name) for point in reached}, "not reached"
+    unreached = set(names) - {str(point.name) for point in reached}
+    # A log goes once nothing of it is pending, and the parts of an upload that a kill left unfinished stay.
+    assert all("unlink log" in name or "unlink settled" in name for name in unreached), unreached
 
 
 @pytest.mark.long
