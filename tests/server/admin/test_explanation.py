@@ -27,6 +27,7 @@ accelerate = false
 [[rules]]
 path = "data/**"
 freshness = "immutable"
+fence = ["**/.metadata", "**/latest*"]
 [[rules]]
 path = "**"
 freshness = "60s"
@@ -56,6 +57,8 @@ def test_the_rule_that_decides_each_field() -> None:
         DecidedField("warm_on_head", "false", None, None),
         DecidedField("read_ahead", "0B", None, None),
         DecidedField("write", "through", None, None),
+        DecidedField("conflict", "keep", None, None),
+        DecidedField("fence", "**/.metadata, **/latest*", 1, "data/**"),
         DecidedField("listing", "off", None, None),
         DecidedField("plan_horizon", "256MiB", None, None),
         DecidedField("record", "false", None, None),

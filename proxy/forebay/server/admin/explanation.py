@@ -78,8 +78,10 @@ def _text(value: object) -> str:
             return str(value).lower()
         case int():
             return format_size(value)
-        case None:
+        case None | ():
             return "none"
+        case tuple():
+            return ", ".join(pattern.text for pattern in value)
         case Immutable() | MaxAge() | AlwaysRevalidate() | ListingOff():
             return format_freshness(value)
         case _:
