@@ -101,6 +101,7 @@ def servers(bench: BenchContext, *, memory: bool = False) -> list[str]:
     return ["Forebay", *(name for name, there in peers.items() if there)]
 
 
+@pytest.mark.long
 def test_warm(bench: BenchContext) -> None:
     hits, paced, forms, log = warm.run(bench)
     for section in (hits, paced):
@@ -125,6 +126,7 @@ def test_a_peer_that_is_not_installed_is_left_out_and_that_is_said(tmp_path: Pat
     assert "wrk is not installed" in hits.remarks
 
 
+@pytest.mark.long
 def test_ssd(bench: BenchContext) -> None:
     hits, cold = ssd.run(bench)
     assert [row[2] for row in figures(hits)] == servers(bench)
@@ -151,6 +153,7 @@ def test_writes(bench: BenchContext) -> None:
     ]
 
 
+@pytest.mark.long
 def test_cold(bench: BenchContext) -> None:
     reads, large = cold.run(bench)
     origins = ("loopback", "20 ms", "20 ms, 80 MB/s")
@@ -181,6 +184,7 @@ def test_neighbours(bench: BenchContext) -> None:
     assert [row[0] for row in figures(beside)] == ["nobody", *noisy_clients.KINDS]
 
 
+@pytest.mark.long
 def test_shares_of_epochs(bench: BenchContext) -> None:
     both, ssd_alone, *nginx = epoch_shares.run(bench)
     for section in (both, ssd_alone):
@@ -188,23 +192,27 @@ def test_shares_of_epochs(bench: BenchContext) -> None:
     assert [section.title.rpartition(" ")[2] for section in nginx] == ["nginx"] * (bench.nginx is not None)
 
 
+@pytest.mark.long
 def test_plans_of_epochs(bench: BenchContext) -> None:
     first, faster = epoch_plans.run(bench)
     assert [row[:3] for row in figures(first)] == [("602,112 B", "20", "2")]
     assert [row[0] for row in figures(faster)] == ["0 ms"]
 
 
+@pytest.mark.long
 def test_recordings_of_epochs(bench: BenchContext) -> None:
     [section] = epoch_recordings.run(bench)
     assert [row[:3] for row in figures(section)] == [("602,112 B", "20", "2")]
 
 
+@pytest.mark.long
 def test_listings(bench: BenchContext) -> None:
     [section] = listings.run(bench)
     assert [row[0].partition(",")[0] for row in figures(section)] == ["direct"] * 2 + ["Forebay"] * 4
     assert ". 110 objects whose freshness had ended" in section.remarks
 
 
+@pytest.mark.long
 def test_checkpoints(bench: BenchContext) -> None:
     [section] = checkpoint_saves.run(bench)
     titles = ["2 ranks, upload_file, 2 MiB in all"]

@@ -48,7 +48,7 @@ BATCHES_LEFT: Final = 2
 Complete: TypeAlias = Callable[[int, CompletedEntry], Awaitable[None]]
 
 
-class NothingComes(Exception):
+class NothingComes(ForebayError):
     """An object could not be had for OUTAGE_PATIENCE."""
 
 

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
+from forebay.core.errors import StorageError
 from forebay.protocol.body.crc64 import crc64
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import JournalLayout, new_id
@@ -96,7 +97,7 @@ class BodyWriter:
                 self._sum = 0
 
 
-class BodyDamaged(Exception):
+class BodyDamaged(StorageError):
     """Bytes of a body don't match their checksum, or the file is missing or too short."""
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from forebay.core.byte_ranges import Span
+from forebay.core.errors import StorageError
 from forebay.storage.journal.body_file import SLICE, BodyDamaged, BodyReader
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import BODY, VERSION, JournalLayout
@@ -30,7 +31,7 @@ from forebay.write.back.accepted_write import AcceptedPart, AcceptedWrite, Journ
 MANIFEST: Final = "manifest.jsonl"
 
 
-class NoJournal(Exception):
+class NoJournal(StorageError):
     """A directory can't be checked; the message is a sentence."""
 
 

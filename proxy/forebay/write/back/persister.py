@@ -103,7 +103,7 @@ class Persister:
             return await self._prepare(write)
         except _Refused as refused:
             return refused.outcome
-        except (ForebayError, BodyDamaged, OSError) as error:
+        except (ForebayError, OSError) as error:
             return _failure(error)
 
     async def look(self, write: AcceptedWrite) -> PersistOutcome | None:
@@ -124,7 +124,7 @@ class Persister:
             if outcome.result == "done":
                 self._versions.made(write.name, outcome.etag or _etag_of(write))
             return outcome
-        except (ForebayError, BodyDamaged, OSError) as error:
+        except (ForebayError, OSError) as error:
             return _failure(error)
 
     async def _look(self, write: AcceptedWrite, *, may_be_done: bool) -> PersistOutcome | None:
@@ -276,7 +276,7 @@ def _etag_of(write: AcceptedWrite) -> str:
     return write.facts.version.etag if write.facts is not None else ""
 
 
-def _failure(error: ForebayError | BodyDamaged | OSError) -> PersistOutcome:
+def _failure(error: ForebayError | OSError) -> PersistOutcome:
     match error:
         case BodyDamaged():
             return PersistOutcome("stuck", f"its bytes in the journal are damaged: {error}")
