@@ -90,7 +90,7 @@ class Restarting:
             pass
 
 
-@pytest.fixture(params=[1, 2], ids=["one worker", "two workers"])
+@pytest.fixture(params=[pytest.param(1, marks=pytest.mark.long), 2], ids=["one worker", "two workers"])
 async def restarting(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Restarting]:
     async with FakeOrigin() as origin:
         yield Restarting(origin, tmp_path, request.param)
