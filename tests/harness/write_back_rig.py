@@ -47,6 +47,11 @@ class WriteBackRig(Rig):
         await self.write_back.pending.wait_settled(lambda _: True)
         await self.parts.tasks.wait_idle()
 
+    async def flush(self, bucket: str, prefix: str = "", seconds: float = 60.0) -> int:
+        """Flushes a prefix, as an operator does. Returns how many writes are not at the origin."""
+        assert self.parts.backlog is not None
+        return (await self.parts.backlog.flush(bucket, prefix, seconds, ""))[0]
+
     async def put(self, key: str, content: bytes, *headers: tuple[str, str]) -> str:
         """Writes an object, which has to be acknowledged from the journal. Returns its ETag."""
         answer = await self.client().request("PUT", path_of("ckpt", key), headers, content)

@@ -18,9 +18,9 @@ async def test_a_flush_waits_for_what_is_under_its_prefix(tmp_path: Path) -> Non
         origin.faults.add(HoldRequest(gate), method="PUT")
         await rig.put("a/one", b"1")
         await gate.reached()
-        assert await rig.write_back.flush("ckpt", "b/", 0.0) == 0
-        assert await rig.write_back.flush("other") == 0
-        flush = TaskRegistry().spawn(rig.write_back.flush("ckpt", "a/"), "flush")
+        assert await rig.flush("ckpt", "b/", 0.0) == 0
+        assert await rig.flush("other") == 0
+        flush = TaskRegistry().spawn(rig.flush("ckpt", "a/"), "flush")
         await rig.put("a/later", b"2")
         assert not flush.done()
         gate.open()
@@ -34,5 +34,5 @@ async def test_a_flush_says_how_much_is_left(tmp_path: Path) -> None:
         origin.faults.add(Respond(503, "SlowDown"))
         await asyncio.gather(*(rig.put(f"a/{nth}", b"") for nth in range(3)))
         assert (await rig.client().request("DELETE", path_of("ckpt", "a/0"))).status == 204
-        assert await rig.write_back.flush("ckpt", "a/", 0.0) == 4
-        assert await rig.write_back.flush("ckpt", "a/0", 0.0) == 2
+        assert await rig.flush("ckpt", "a/", 0.0) == 4
+        assert await rig.flush("ckpt", "a/0", 0.0) == 2

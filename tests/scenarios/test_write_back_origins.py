@@ -30,7 +30,7 @@ async def _is_untouched(rig: WriteBackRig, origin: FakeOrigin, reason: str) -> N
     for record in list(rig.write_back.drainer.entries):
         rig.write_back.drainer.retry(record)
     assert (rig.write_back.backlog.writes, rig.write_back.backlog.stuck) == (3, 3)
-    assert await rig.write_back.flush("ckpt", "a/") == 3
+    assert await rig.flush("ckpt", "a/") == 3
     await rig.wait_idle()
     assert {request.method for request in origin.log.requests} <= {"GET", "HEAD"}
 

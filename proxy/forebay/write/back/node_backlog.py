@@ -80,19 +80,16 @@ class NodeBacklog:
 
     async def find(self, number: str) -> PendingWrite | None:
         """The write of this id; None: it is not pending."""
-        found = (await self._ask("find", {"id": number}))["write"]
-        return decode(lambda: _decode_write(found)) if found is not None else None
+        return await self._ask_write("find", {"id": number})
 
     async def retry(self, number: str) -> PendingWrite | None:
         """Has a write tried again now, if it is stuck. None: it is not pending."""
-        found = (await self._ask("retry", {"id": number}))["write"]
-        return decode(lambda: _decode_write(found)) if found is not None else None
+        return await self._ask_write("retry", {"id": number})
 
     async def discard(self, number: str, name: ObjectName) -> PendingWrite | None:
         """Gives a write of this object up, if it is stuck: the state that is returned is the one before. None: no such
         write is pending."""
-        found = (await self._ask("discard", {"id": number, "bucket": name.bucket, "key": name.key}))["write"]
-        return decode(lambda: _decode_write(found)) if found is not None else None
+        return await self._ask_write("discard", {"id": number, "bucket": name.bucket, "key": name.key})
 
     async def content(self, number: str, offset: int) -> bytes | DamagedContent | None:
         """PART_SIZE bytes of the object that a write makes, fewer at its end. None: there is none."""
@@ -107,6 +104,10 @@ class NodeBacklog:
         if not self._write_back.is_draining:
             return {"is_drainer": False}
         return {"is_drainer": True, **await self._carry_out(str(request["verb"]), request["fields"])}
+
+    async def _ask_write(self, verb: str, fields: Mapping[str, Any]) -> PendingWrite | None:
+        found = (await self._ask(verb, fields))["write"]
+        return decode(lambda: _decode_write(found)) if found is not None else None
 
     async def _ask(self, verb: str, fields: Mapping[str, Any]) -> Document:
         if self._write_back.is_draining:

@@ -3,7 +3,6 @@
     start        what earlier runs left pending is seen by readers again, and carried out
     accepts      a write under a `back` rule: accepted, or not
     wait_before  barriers: until what is pending of these objects is at the origin
-    flush        the same for a prefix, by a person's order
     stop         new writes go through; pending ones have some time; what is left stays in the journal
 
 Every worker knows what is pending (record_exchange). One of them drains, whoever has the journal's lock; another one
@@ -14,7 +13,6 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from typing import Final, NamedTuple
 
 from forebay.core.errors import Throttled
@@ -319,20 +317,6 @@ class WriteBack:
                 await self.pending.wait_settled(covers)
         except TimeoutError:
             raise Throttled("writes that it has to come after are not at the origin yet") from None
-
-    async def flush(self, bucket: str, prefix: str = "", seconds: float | None = None) -> int:
-        """Waits until what is acknowledged now under a prefix is at the origin, `seconds` at most; None: as long
-        as it takes. Returns how many of these writes are not. In any worker: each knows all of them."""
-
-        def covers(name: ObjectName) -> bool:
-            return name.bucket == bucket and name.key.startswith(prefix)
-
-        records = [record for record, write in self.shown.writes.items() if covers(write.name)]
-        kept = [record for record, (write, _, _) in self.shown.kept.items() if covers(write.name)]
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self.pending.wait_settled(covers)
-        return sum(record in self.shown.writes for record in records) + sum(each in self.shown.kept for each in kept)
 
     @property
     def backlog(self) -> Backlog:
