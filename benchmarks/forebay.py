@@ -67,7 +67,7 @@ class Forebay:
 
     def start(self) -> ChildProcess:
         """Returns at once."""
-        return module("forebay_client.main", "serve", "--config", str(self._config), log=self.log, announces=False)
+        return module("forebay_client.cli.main", "serve", "--config", str(self._config), log=self.log, announces=False)
 
     def first_answer(self, child: ChildProcess, target: str) -> TimedResponse:
         """The first answer it gives, however often it must be asked until it listens."""

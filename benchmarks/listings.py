@@ -208,7 +208,7 @@ def _forebay(directory: Path, origin: int, fresh: float) -> Iterator[tuple[Child
     config = directory / "forebay.toml"
     config.write_text(_CONFIGURATION.format(port=port, admin=admin, directory=directory, origin=origin, fresh=fresh))
     arguments = ("serve", "--config", str(config))
-    with module("forebay_client.main", *arguments, log=directory / "forebay.log", announces=False) as child:
+    with module("forebay_client.cli.main", *arguments, log=directory / "forebay.log", announces=False) as child:
         wait_listening(port, child)
         yield child, port, admin
 

@@ -340,7 +340,7 @@ async def test_without_uvloop_asyncios_own_loop_serves(tmp_path: Path) -> None:
     async with FakeOrigin() as origin:
         origin.store.put("bucket", "key", b"content")
         configured = Configured(tmp_path, origin)
-        without = ("harness.without_module", "uvloop", "forebay_client.main")
+        without = ("harness.without_module", "uvloop", "forebay_client.cli.main")
         arguments = ("serve", "--config", str(configured.file))
         async with forebay_process(*arguments, directory=tmp_path, before=without) as process:
             await process.wait_for_output("serving")

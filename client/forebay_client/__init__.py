@@ -1,3 +1,3 @@
-"""The command `forebay` and the client of the admin port. Imports the standard library and rich, nothing else."""
+"""The client library and, in `cli`, the command `forebay`. A plain import of it imports nothing else."""
 
 __version__ = "0.1.0"

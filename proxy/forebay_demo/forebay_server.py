@@ -55,7 +55,7 @@ class ForebayServer:
         file = self.directory / "forebay.toml"
         write_private(file, self.configuration())
         child = ChildProcess(
-            "forebay_client.main",
+            "forebay_client.cli.main",
             "serve",
             "--config",
             str(file),

@@ -9,7 +9,7 @@ import pytest
 
 from forebay.server.admin.admin_gate import AdminGate
 from forebay.server.admin.admin_server import admin_application
-from forebay_client.argument_parser import make_parser
+from forebay_client.cli.argument_parser import make_parser
 from harness.admin_control import FakeControl
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")

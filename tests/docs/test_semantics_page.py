@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from forebay_client.command_context import Screen, process_context
-from forebay_client.main import main
+from forebay_client.cli.command_context import Screen, process_context
+from forebay_client.cli.main import main
 from harness.background_work import wait_settled
 from harness.clients import boto_client
 from harness.fake.actions import FORBIDDEN, CloseAfter

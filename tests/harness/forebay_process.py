@@ -91,7 +91,7 @@ async def forebay_process(
         sys.executable,
         "-m",
         "forebay.workers.parent_watch",
-        *(before or ("forebay_client.main",)),
+        *(before or ("forebay_client.cli.main",)),
         *arguments,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

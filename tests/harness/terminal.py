@@ -4,8 +4,8 @@ import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from forebay_client.command_context import CommandContext, Screen
-from forebay_client.main import main
+from forebay_client.cli.command_context import CommandContext, Screen
+from forebay_client.cli.main import main
 
 
 class _Stream(io.StringIO):

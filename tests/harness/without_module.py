@@ -1,6 +1,6 @@
 """Runs a module with another one hidden from the import system.
 
-python -m harness.without_module uvloop forebay_client.main serve
+python -m harness.without_module uvloop forebay_client.cli.main serve
 """
 
 import runpy

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Final
 
 _TESTS: Final = """
-client/test_commands.py                  client/argument_types client/command_context client/stats_screen
-client/test_commands.py                  client/text_tables client/top_command client/jobs_command client/ls_command
-client/test_commands.py                  client/datasets_command client/advise_command
-client/test_main_process.py              client/deferred_interrupts client/proxy_commands main
-client/test_warm_command.py              client/job_report client/key_files client/progress_display
-docs/test_cli_page.py                    client/argument_parser
-client/test_commands.py                  client/plans_command
+client/cli/test_commands.py                  client/cli/argument_types client/cli/command_context client/cli/stats_screen
+client/cli/test_commands.py                  client/cli/text_tables client/cli/top_command client/cli/jobs_command
+client/cli/test_commands.py                  client/cli/ls_command
+client/cli/test_commands.py                  client/cli/datasets_command client/cli/advise_command
+client/cli/test_main_process.py              client/cli/deferred_interrupts client/cli/proxy_commands main
+client/cli/test_warm_command.py              client/cli/job_report client/cli/key_files client/cli/progress_display
+docs/test_cli_page.py                    client/cli/argument_parser
+client/cli/test_commands.py                  client/cli/plans_command
 
 core/test_fences.py                      core/names
 namespace/test_page_builder.py           namespace/entry_lookup

@@ -147,7 +147,7 @@ def _forebay(origin: str, directory: Path, port: int) -> Iterator[int]:
     file = directory / "forebay.toml"
     write_private(file, text)
     log = directory / "forebay.log"
-    with ChildProcess("forebay_client.main", "serve", "--config", str(file), log=log, announces=False) as child:
+    with ChildProcess("forebay_client.cli.main", "serve", "--config", str(file), log=log, announces=False) as child:
         _await(admin, "/readyz", lambda: child.ended_within(_LOOK_EVERY))
         yield listen
 

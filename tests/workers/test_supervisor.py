@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from forebay.peers.unix_socket import socket_path
-from forebay_client.throughput import Rates, rates_between
+from forebay_client.cli.throughput import Rates, rates_between
 from harness.clients import RawRequest, path_of
 from harness.fake.actions import FORBIDDEN, HoldAfter, HoldRequest
 from harness.fake.gate import Gate

@@ -38,7 +38,7 @@ from forebay.server.resource_limits import capacity_warnings, raise_file_limit
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.model import OriginSettings, Settings
 from forebay.settings.own_credential import needs_own_credential, shared_key_warning
-from forebay_client.human_format import format_size
+from forebay_client.cli.human_format import format_size
 
 State: TypeAlias = Literal["ok", "warning", "failed"]
 

@@ -1,0 +1,50 @@
+"""`forebay advise`: what other tiers and the other eviction would give each data set, and what to set."""
+
+from collections.abc import Iterator
+
+from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
+from forebay_client.cli.command_context import CommandContext, ScreenLine
+from forebay_client.cli.human_format import escape_unprintable, format_share, format_size
+from forebay_client.cli.text_tables import HEADING, Column, table
+
+OUTLOOKS = (
+    Column("TIERS", right=True),
+    Column("LRU KEEPS", right=True),
+    Column("HITS", right=True),
+    Column("EPOCH KEEPS", right=True),
+    Column("HITS", right=True),
+)
+
+
+def run_advise(admin: AdminClient, context: CommandContext, data_set: str | None, *, as_json: bool) -> int:
+    """Print the advice for all data sets, or one; the exit code, 1 if there is no such data set."""
+    rows: list[JsonObject] = admin.get(api_path("advice"))["data_sets"]
+    if data_set is not None:
+        rows = [row for row in rows if row["name"] == data_set]
+    if as_json:
+        for row in rows:
+            context.screen.write_json(row)
+    elif rows:
+        context.screen.write_lines(line for row in rows for line in _lines(row))
+    if not rows:
+        unknown = "No object was read under a rule since Forebay was started."
+        context.screen.write_error(unknown if data_set is None else f"No object of {data_set} was read.")
+    return 1 if not rows and data_set is not None else 0
+
+
+def _lines(row: JsonObject) -> Iterator[ScreenLine]:
+    yield ScreenLine(escape_unprintable(row["name"]), HEADING)
+    if row["outlooks"]:
+        yield from table(OUTLOOKS, [_cells(outlook) for outlook in row["outlooks"]])
+    for reason in row["reasons"]:
+        yield ScreenLine(reason)
+
+
+def _cells(outlook: JsonObject) -> tuple[str, ...]:
+    return (
+        f"{outlook['factor']:g}x",
+        format_size(outlook["lru_size"]),
+        format_share(outlook["lru"]),
+        format_size(outlook["epoch_size"]),
+        format_share(outlook["epoch"]),
+    )

@@ -1,0 +1,83 @@
+"""The parser of the command line: the proxy's own commands, and those of the table in `commands`.
+
+A test compares docs/cli.md with it.
+"""
+
+import argparse
+from typing import Final
+
+from forebay_client import __version__
+from forebay_client.cli.argument_types import admin_address, worker_count
+from forebay_client.cli.commands import COMMANDS
+
+PROXY_COMMANDS: Final = frozenset({"serve", "check-config", "check-journal", "doctor", "demo"})
+"""The commands that run the proxy itself, instead of calling a running one."""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="forebay",
+        description="A caching proxy for object storage that runs beside the compute.",
+        epilog="Exit codes: 0 done, 1 failed, 2 used wrongly.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"forebay {__version__}", help="show the version")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    def add(name: str, text: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=text, description=text, parents=parents, allow_abbrev=False)
+
+    _add_serve(add("serve", "Run the proxy."))
+    check = add("check-config", "Say whether a configuration file would be accepted.")
+    check.add_argument("file", metavar="FILE", help="the TOML file")
+    check.add_argument("--strict", action="store_true", help="fail upon warnings")
+    purpose = check.add_mutually_exclusive_group()
+    purpose.add_argument(
+        "--without-secrets",
+        action="store_true",
+        help="accept missing variables and files of secrets, as where a file is only checked",
+    )
+    purpose.add_argument(
+        "--try", dest="try_out", action="store_true", help="try the origin, its credential, and the directories"
+    )
+    journal = add("check-journal", "Verify a journal without a running Forebay, and export what is pending.")
+    journal.add_argument("directory", metavar="DIR", help="the journal's directory, `journal.path`")
+    journal.add_argument("--export", metavar="DIR", help="write each pending object to a file of this directory")
+    _add_serve(add("doctor", "Check the configuration, the origin and the machine, as `serve` would use them."))
+    add("demo", "Show what Forebay does, with an object store of its own in temporary files.")
+    shared = _shared_options()
+    for name, command in COMMANDS.items():
+        added = add(name, command.help, shared)
+        for argument, settings in command.arguments:
+            added.add_argument(argument, **settings)
+    return parser
+
+
+def _add_serve(serve: argparse.ArgumentParser) -> None:
+    # No defaults here: what is absent comes from the file, the environment or the settings' own defaults.
+    serve.add_argument("--config", metavar="FILE", help="the configuration, a TOML file")
+    serve.add_argument("--origin", metavar="URL", help="the object store behind Forebay")
+    serve.add_argument("--region", metavar="R", help="the origin's region")
+    serve.add_argument("--listen", metavar="HOST:PORT", help="where clients connect (default: 127.0.0.1:9000)")
+    serve.add_argument("--admin", metavar="HOST:PORT", help="where the admin port is (default: 127.0.0.1:9001)")
+    serve.add_argument("--memory", metavar="SIZE", help="size of the memory tier, e.g. 4GiB")
+    serve.add_argument("--ssd", metavar="DIR", help="directory of the SSD tier")
+    serve.add_argument("--ssd-size", metavar="SIZE", help="size of the SSD tier, e.g. 500GiB")
+    serve.add_argument(
+        "--workers", type=worker_count, metavar="N", help='worker processes; "auto": one for each core, at most 8'
+    )
+    serve.add_argument("--open", action="store_true", help="check no signatures; on loopback only")
+
+
+def _shared_options() -> argparse.ArgumentParser:
+    """The options of every command that calls the admin port."""
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument(
+        "--admin",
+        type=admin_address,
+        metavar="HOST:PORT",
+        help="the address of the admin port (default: FOREBAY_ADMIN, else 127.0.0.1:9001)",
+    )
+    shared.add_argument("--json", action="store_true", help="print JSON, one object a line")
+    return shared

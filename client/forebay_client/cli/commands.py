@@ -1,0 +1,399 @@
+"""The commands that call the admin port and print its response, and the table of them.
+
+A row of `COMMANDS` is a whole command: its function, which returns the exit code, its help, and its arguments beside
+--admin and --json. With --json a command prints one JSON object a line: the response, or a row of a table a line.
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from forebay_client import __version__
+from forebay_client.cli import writes_command
+from forebay_client.cli.admin_client import AdminClient, AdminError, api_path
+from forebay_client.cli.advise_command import run_advise
+from forebay_client.cli.argument_types import interval, location, positive
+from forebay_client.cli.command_context import CommandContext
+from forebay_client.cli.datasets_command import run_datasets
+from forebay_client.cli.explanation_lines import explanation_lines
+from forebay_client.cli.flush_command import run_flush
+from forebay_client.cli.human_format import escape_unprintable, format_plural, format_size
+from forebay_client.cli.job_report import UnwritableReport
+from forebay_client.cli.jobs_command import run_jobs
+from forebay_client.cli.key_files import FORMATS, KeyFile, UnreadableFile, key_file
+from forebay_client.cli.ls_command import run_ls
+from forebay_client.cli.pins_command import run_pin, run_pins, run_unpin
+from forebay_client.cli.plans_command import run_plans
+from forebay_client.cli.recordings_command import ACTIONS, UnusableFile, problem_with, run_recordings
+from forebay_client.cli.stats_screen import stats_lines
+from forebay_client.cli.top_command import run_top
+from forebay_client.cli.warm_command import WarmRequest, is_glob, run_warm
+
+Argument: TypeAlias = tuple[str, dict[str, Any]]
+"""The name, and the settings of argparse's `add_argument`."""
+
+VERSION_TIMEOUT: Final = 2.0
+"""Seconds. `forebay version` has printed its own version; the server's is not worth a long wait."""
+
+
+class ClientCommand(NamedTuple):
+    """A row of the table."""
+
+    run: Callable[[AdminClient, CommandContext, argparse.Namespace], int]
+    help: str
+    arguments: tuple[Argument, ...] = ()
+
+
+class UsageError(Exception):
+    """The command line is contradictory; the message is a sentence. Exit code 2."""
+
+
+def _version(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    quick = AdminClient(admin.address, admin.token, VERSION_TIMEOUT)
+    if not args.json:
+        context.screen.write_line(f"forebay {__version__}")
+        context.screen.out.flush()
+    server: str | None = None
+    trouble = ""
+    try:
+        server = str(quick.get(api_path("stats"))["version"])
+    except AdminError as error:
+        trouble = str(error)
+    if args.json:
+        context.screen.write_json({"client": __version__, "server": server})
+    else:
+        known = f"Forebay {escape_unprintable(server)} runs at {admin.address}." if server is not None else trouble
+        context.screen.write_line(known)
+    return 0
+
+
+def _stats(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    stats = admin.get(api_path("stats"))
+    if args.json:
+        context.screen.write_json(stats)
+    else:
+        context.screen.write_lines(stats_lines(stats, str(admin.address)))
+    return 0
+
+
+def _top(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    return run_top(admin, context, args.interval, as_json=args.json)
+
+
+def _warm(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    files = [key_file(args.keys, "keys")] if args.keys is not None else []
+    files += [key_file(args.manifest, args.format)] if args.manifest is not None else []
+    _check_warm(args, files)
+    bounds = {
+        "concurrency": args.concurrency,
+        "check": args.check or None,
+        "if_fits": args.if_fits or None,
+        "rate": args.rate,
+        "until": args.until,
+        "newer_than": args.newer_than,
+        "pin": args.pin or None,
+    }
+    request = WarmRequest(
+        args.location,
+        files,
+        args.columns,
+        args.literal,
+        {name: value for name, value in bounds.items() if value is not None},
+    )
+    is_followed = args.wait or args.check
+    try:
+        return run_warm(admin, context, request, wait=is_followed, report=args.report, as_json=args.json)
+    except (UnreadableFile, UnwritableReport) as error:
+        raise UsageError(str(error)) from error
+
+
+def _check_warm(args: argparse.Namespace, files: list[KeyFile]) -> None:
+    if not args.location and not files:
+        raise UsageError("Say what to warm: s3://bucket/prefix, --keys FILE or --manifest FILE.")
+    if files and (len(args.location) > 1 or any(each.prefix for each in args.location)):
+        raise UsageError("With a list the location is a bucket alone, of the keys that name none: s3://bucket.")
+    if args.if_fits and files:
+        raise UsageError("--if-fits needs a prefix: the sizes of a list of keys are not known before.")
+    if args.pin and (files or args.check or (not args.literal and any(map(is_glob, args.location)))):
+        raise UsageError("--pin is for prefixes: not for a list, a glob or a check.")
+    if args.newer_than is not None and files:
+        raise UsageError("--newer-than needs a prefix or a glob: a list of keys has no dates.")
+    fetching = (args.concurrency, args.rate, args.until, args.if_fits or None, args.report)
+    if args.check and any(each is not None for each in fetching):
+        raise UsageError(
+            "--check fetches nothing; it has no --concurrency, --rate, --until, --if-fits and no --report."
+        )
+    if args.report is not None and not args.wait:
+        raise UsageError("--report is written at the job's end: it needs --wait, or `forebay jobs show ID --report`.")
+    if args.manifest is None and (args.format is not None or args.columns is not None):
+        raise UsageError("--format and --columns describe a manifest: --manifest FILE.")
+    if args.columns is not None and args.format != "s3-inventory":
+        raise UsageError("--columns are those of an inventory: --format s3-inventory.")
+
+
+def _jobs(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    if (args.action == "ls") != (args.id is None):
+        raise UsageError("Say `forebay jobs`, or `forebay jobs` with show, wait or cancel, and an ID.")
+    if args.report is not None and args.action not in {"show", "wait"}:
+        raise UsageError("--report is of one job: `forebay jobs show ID --report FILE`.")
+    try:
+        return run_jobs(admin, context, args.action, args.id, report=args.report, as_json=args.json)
+    except UnwritableReport as error:
+        raise UsageError(str(error)) from error
+
+
+def _recordings(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    if (problem := problem_with(args)) is not None:
+        raise UsageError(problem)
+    try:
+        return run_recordings(admin, context, args)
+    except UnusableFile as error:
+        raise UsageError(str(error)) from error
+
+
+def _plans(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    if (args.action == "ls") != (args.id is None):
+        raise UsageError("Say `forebay plans`, or `forebay plans` with show or cancel, and an ID.")
+    return run_plans(admin, context, args.action, args.id, as_json=args.json)
+
+
+def _ls(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    return run_ls(admin, context, args.location, args.sort, args.limit, as_json=args.json)
+
+
+def _pin(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    return run_pin(admin, context, args.location, as_json=args.json)
+
+
+def _unpin(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    return run_unpin(admin, context, args.location, as_json=args.json)
+
+
+def _pins(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    return run_pins(admin, context, as_json=args.json)
+
+
+def _datasets(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    return run_datasets(admin, context, as_json=args.json)
+
+
+def _advise(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    return run_advise(admin, context, args.data_set, as_json=args.json)
+
+
+def _explain(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    if not args.location.prefix:
+        raise UsageError("Name an object: s3://bucket/key.")
+    query = {"bucket": args.location.bucket, "key": args.location.prefix, "access_key": args.key or ""}
+    explanation = admin.get(api_path("explain"), query)
+    if args.json:
+        context.screen.write_json(explanation)
+    else:
+        for line in explanation_lines(explanation):
+            context.screen.write_line(line)
+    return 0
+
+
+def _purge(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    purged = admin.delete(api_path("cache"), {"bucket": args.location.bucket, "prefix": args.location.prefix})
+    if args.json:
+        context.screen.write_json(purged)
+    else:
+        objects, size = format_plural(purged["objects"], "object"), format_size(purged["size"])
+        context.screen.write_line(f"Purged {objects}, {size}.")
+    return 0
+
+
+def _resize(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    wanted = {tier: text for tier, text in (("memory", args.memory), ("ssd", args.ssd)) if text is not None}
+    if not wanted:
+        raise UsageError("Say what to resize: --memory SIZE, --ssd SIZE, or both.")
+    for tier, text in wanted.items():
+        resized = admin.put(api_path("tiers", tier), {"size": text})
+        if args.json:
+            context.screen.write_json(resized)
+        else:
+            context.screen.write_line(
+                f"The {tier} tier holds {format_size(resized['after'])} now, {format_size(resized['before'])} before."
+            )
+    return 0
+
+
+def _reload(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    if args.file is None:
+        answer = admin.post(api_path("config", "reload"), {})
+    else:
+        try:
+            toml = Path(args.file).read_bytes()
+        except OSError as error:
+            raise UsageError(f"{args.file} can't be read: {error.strerror}.") from error
+        answer = admin.put_toml(api_path("config"), toml)
+    if args.json:
+        context.screen.write_json(answer)
+        return 0
+    if not answer["changed"] and not answer["needs_restart"]:
+        context.screen.write_line("Nothing changed.")
+    if answer["changed"]:
+        context.screen.write_line(f"Changed: {', '.join(answer['changed'])}.")
+    if answer["needs_restart"]:
+        context.screen.write_line(f"Needs a restart: {', '.join(answer['needs_restart'])}.", "yellow")
+    return 0
+
+
+def _writes(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    if (problem := writes_command.problem_with(args)) is not None:
+        raise UsageError(problem)
+    try:
+        return writes_command.run_writes(admin, context, args)
+    except UnusableFile as error:
+        raise UsageError(str(error)) from error
+
+
+def _flush(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    return run_flush(admin, context, args.location, args.timeout, as_json=args.json)
+
+
+_LOCATION: Final[Argument] = (
+    "location",
+    {"type": location, "metavar": "s3://bucket/prefix", "help": "which objects"},
+)
+_LOCATIONS: Final = {"type": location, "nargs": "*", "metavar": "s3://bucket/prefix"}
+_INTERVAL: Final = {"type": interval, "default": 1.0, "metavar": "SECONDS"}
+_CONCURRENCY: Final = {"type": positive, "metavar": "N"}
+_FILE: Final = {"metavar": "FILE"}
+_SIZE: Final = {"metavar": "SIZE"}
+_ACTION: Final = {"nargs": "?", "choices": ("ls", "show", "wait", "cancel"), "default": "ls", "metavar": "ACTION"}
+_RECORDINGS_ACTION: Final = {"nargs": "?", "choices": ACTIONS, "default": "ls", "metavar": "ACTION"}
+_WRITES_ACTION: Final = {"nargs": "?", "choices": writes_command.ACTIONS, "default": "ls", "metavar": "ACTION"}
+_PLAN_ACTION: Final = {"nargs": "?", "choices": ("ls", "show", "cancel"), "default": "ls", "metavar": "ACTION"}
+_ORDER: Final = {"choices": ("key", "size", "cached"), "default": "key", "metavar": "ORDER"}
+
+COMMANDS: Final[dict[str, ClientCommand]] = {
+    "stats": ClientCommand(_stats, "Show what a running Forebay has done and how full it is."),
+    "top": ClientCommand(
+        _top,
+        "Show what a running Forebay does, live, until Ctrl-C.",
+        (("--interval", {**_INTERVAL, "help": "time between two looks (default: 1)"}),),
+    ),
+    "warm": ClientCommand(
+        _warm,
+        "Bring objects into the cache before they are read.",
+        (
+            ("location", {**_LOCATIONS, "help": "which objects; `*`, `**` and `?` are wildcards"}),
+            ("--wait", {"action": "store_true", "help": "stay and show progress; Ctrl-C cancels the job"}),
+            ("--concurrency", {**_CONCURRENCY, "help": "objects at once, up to 256 (default: the server's)"}),
+            ("--keys", {**_FILE, "help": "warm the keys in this file, one a line; '-' is standard input"}),
+            ("--manifest", {**_FILE, "help": "warm the objects of a CSV, JSONL or inventory file; '-' likewise"}),
+            (
+                "--format",
+                {
+                    "choices": FORMATS,
+                    "metavar": "FORMAT",
+                    "help": "keys, jsonl, csv, s3-inventory (default: by name)",
+                },
+            ),
+            ("--columns", {"metavar": "NAMES", "help": "of an inventory, as its fileSchema (default: Bucket,Key)"}),
+            ("--literal", {"action": "store_true", "help": "`*` and `?` stand for themselves"}),
+            ("--newer-than", {"metavar": "WHEN", "help": "leave out what was modified before: 7d, or 2026-11-01"}),
+            ("--rate", {**_SIZE, "help": "bytes a second to fetch at most, e.g. 200MiB"}),
+            ("--until", {"metavar": "SHARE", "help": "end when its objects have this share of the cache, or a size"}),
+            ("--report", {**_FILE, "help": "write what could not be warmed to this file, a JSON object a line"}),
+            ("--check", {"action": "store_true", "help": "fetch nothing, and say what is cached"}),
+            ("--if-fits", {"action": "store_true", "help": "fetch nothing unless all of it fits into the cache"}),
+            ("--pin", {"action": "store_true", "help": "pin the prefixes first, so that what is warmed stays"}),
+        ),
+    ),
+    "jobs": ClientCommand(
+        _jobs,
+        "List the warm-ups that run, and the latest that ended; show, follow or cancel one.",
+        (
+            ("action", {**_ACTION, "help": "ls (default), show, wait or cancel"}),
+            ("id", {"nargs": "?", "metavar": "ID", "help": "the job that is shown, followed or cancelled"}),
+            ("--report", {**_FILE, "help": "write what it could not warm to this file, a JSON object a line"}),
+        ),
+    ),
+    "plans": ClientCommand(
+        _plans,
+        "List the plans that clients have sent, and how far ahead of its reader each is; show or cancel one.",
+        (
+            ("action", {**_PLAN_ACTION, "help": "ls (default), show or cancel"}),
+            ("id", {"nargs": "?", "metavar": "ID", "help": "the plan that is shown or cancelled"}),
+        ),
+    ),
+    "ls": ClientCommand(
+        _ls,
+        "List what is cached: how much of each object, and in which tier.",
+        (
+            _LOCATION,
+            ("--sort", {**_ORDER, "help": "key (default), or the largest first: size, cached"}),
+            ("--limit", {"type": positive, "metavar": "N", "help": "show so many objects at most"}),
+        ),
+    ),
+    "recordings": ClientCommand(
+        _recordings,
+        "List the recordings of what was read; save, export, import, replay or remove one.",
+        (
+            ("action", {**_RECORDINGS_ACTION, "help": "ls (default), save, export, import, replay or rm"}),
+            ("location", {**_LOCATION[1], "nargs": "?", "metavar": "s3://bucket/name", "help": "the recording"}),
+            ("file", {**_FILE, "nargs": "?", "help": "of export and import"}),
+            ("--from", {"dest": "source", "metavar": "NAME", "help": "save this one (default: the latest)"}),
+            ("--shared", {"action": "store_true", "help": "save it for all keys, each with what it may read"}),
+            ("--rate", {**_SIZE, "help": "bytes a second to replay at most, e.g. 200MiB"}),
+            ("--concurrency", {**_CONCURRENCY, "help": "objects at once, up to 256 (default: the server's)"}),
+            ("--wait", {"action": "store_true", "help": "stay and show progress; Ctrl-C cancels the job"}),
+        ),
+    ),
+    "writes": ClientCommand(
+        _writes,
+        "List the writes that are acknowledged and not at the origin; show, retry, export or discard one.",
+        (
+            ("action", {**_WRITES_ACTION, "help": "ls (default), show, retry, export or discard"}),
+            ("write", {"nargs": "?", "metavar": "ID", "help": "the write; of ls s3://bucket/prefix"}),
+            ("file", {**_FILE, "nargs": "?", "help": "of export; of discard the object, s3://bucket/key"}),
+            ("--state", {"choices": writes_command.STATES, "metavar": "STATE", "help": "list those in this state"}),
+        ),
+    ),
+    "flush": ClientCommand(
+        _flush,
+        "Wait until the acknowledged writes under a prefix are at the origin.",
+        (
+            _LOCATION,
+            ("--timeout", {"type": positive, "metavar": "SECONDS", "help": "the longest wait (default: none)"}),
+        ),
+    ),
+    "datasets": ClientCommand(_datasets, "List the data sets: their size, what is cached of them, and their epochs."),
+    "advise": ClientCommand(
+        _advise,
+        "Say what other tiers and the other eviction would give each data set, and what to set.",
+        (("data_set", {"nargs": "?", "metavar": "DATA-SET", "help": "one of them, by its name"}),),
+    ),
+    "pin": ClientCommand(
+        _pin, "Keep what is or comes on the SSD under a prefix there, whatever else is read.", (_LOCATION,)
+    ),
+    "unpin": ClientCommand(_unpin, "Let objects under a pinned prefix give way to others again.", (_LOCATION,)),
+    "pins": ClientCommand(_pins, "List the pinned prefixes, and how much the SSD has of each."),
+    "explain": ClientCommand(
+        _explain,
+        "Say what the configuration decides for an object, what is cached of it, and what a read would do now.",
+        (
+            ("location", {"type": location, "metavar": "s3://bucket/key", "help": "the object"}),
+            ("--key", {"metavar": "ID", "help": "the access key that would read it"}),
+        ),
+    ),
+    "purge": ClientCommand(_purge, "Drop objects from the cache. The origin's are not touched.", (_LOCATION,)),
+    "resize": ClientCommand(
+        _resize,
+        "Give the tiers another size while Forebay serves.",
+        (
+            ("--memory", {**_SIZE, "help": "of the memory tier, e.g. 8GiB"}),
+            ("--ssd", {**_SIZE, "help": "of the SSD tier, e.g. 500GiB"}),
+        ),
+    ),
+    "reload": ClientCommand(
+        _reload,
+        "Have Forebay read its configuration again, or take another one.",
+        (("file", {**_FILE, "nargs": "?", "help": "a TOML file to take instead of the server's own"}),),
+    ),
+    "version": ClientCommand(_version, "Show the version of this command, and of the Forebay that runs."),
+}

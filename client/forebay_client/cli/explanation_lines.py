@@ -1,0 +1,32 @@
+"""An explanation of the admin port as lines of text: `forebay explain`."""
+
+from collections.abc import Iterator
+
+from forebay_client.cli.admin_client import JsonObject
+from forebay_client.cli.human_format import escape_unprintable, format_size
+
+
+def explanation_lines(explanation: JsonObject) -> Iterator[str]:
+    """The decided fields with their rules, the access of keys, what is cached, and what a read would do."""
+    yield f"{'origin':14} {escape_unprintable(explanation['origin'] or 'none has this bucket')}"
+    for field in explanation["decided"]:
+        source = (
+            "by default" if field["rule"] is None else f"rules[{field['rule']}] ({escape_unprintable(field['path'])})"
+        )
+        yield f"{field['name']:14} {field['value']:12} {source}"
+    for access in explanation["access"]:
+        allow = ", ".join(access["allow"]) or "nothing"
+        grants = ", ".join(f"grants[{number}]" for number in access["grants"]) or "no grant matches"
+        yield f"{'access':14} {escape_unprintable(access['key'])}: {allow} ({grants})"
+    cached = explanation["cached"]
+    if cached is None:
+        yield f"{'cached':14} nothing"
+    else:
+        yield (
+            f"{'cached':14} {format_size(cached['cached'])} of {format_size(cached['size'])} "
+            f"({format_size(cached['memory'])} in memory, {format_size(cached['ssd'])} on SSD), "
+            f"ETag {escape_unprintable(cached['etag'])}"
+        )
+        stale = f"stale: {explanation['stale_because']}"
+        yield f"{'freshness':14} {'fresh' if explanation['fresh'] else stale}"
+    yield f"{'a read now':14} {explanation['read']}"

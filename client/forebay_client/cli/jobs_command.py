@@ -1,0 +1,67 @@
+"""`forebay jobs`: lists the warm-up jobs, shows one, follows one to its end, or cancels one."""
+
+from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
+from forebay_client.cli.command_context import CommandContext
+from forebay_client.cli.human_format import escape_unprintable, format_plural
+from forebay_client.cli.job_report import exit_code, misfit, report_job, write_report
+from forebay_client.cli.text_tables import jobs_table
+from forebay_client.cli.warm_command import follow_job
+
+
+def run_jobs(
+    admin: AdminClient,
+    context: CommandContext,
+    action: str,
+    job_id: str | None,
+    *,
+    report: str | None = None,
+    as_json: bool,
+) -> int:
+    """Carry out "ls", or "show", "wait" or "cancel" of a job. The exit code: 1 if a job to cancel had ended before; of
+    "wait" that of `forebay warm --wait`."""
+    if job_id is None:
+        return _list_jobs(admin, context, as_json=as_json)
+    path = api_path("jobs", job_id)
+    job = admin.delete(path) if action == "cancel" else admin.get(path)
+    if action == "wait":
+        job = follow_job(admin, context, job, as_json=as_json)
+    if report is not None:
+        write_report(admin, job, report)
+    if as_json:
+        context.screen.write_json(job)
+    elif action == "show":
+        _show(context, job)
+    elif action == "wait":
+        report_job(context.screen, job)
+    elif job["state"] == "cancelled":
+        context.screen.write_line(f"Cancelled job {escape_unprintable(job['id'])}.")
+    else:
+        context.screen.write_error(f"Job {escape_unprintable(job['id'])} had ended before: {job['state']}.")
+    if action == "wait":
+        return exit_code(job)
+    return 1 if action == "cancel" and job["state"] != "cancelled" else 0
+
+
+def _list_jobs(admin: AdminClient, context: CommandContext, *, as_json: bool) -> int:
+    jobs: list[JsonObject] = admin.get(api_path("jobs"))["jobs"]
+    if as_json:
+        for job in jobs:
+            context.screen.write_json(job)
+    elif jobs:
+        context.screen.write_lines(jobs_table(jobs, context.wall_clock()))
+    else:
+        context.screen.write_error("There are no jobs.")
+    return 0
+
+
+def _show(context: CommandContext, job: JsonObject) -> None:
+    context.screen.write_lines(jobs_table([job], context.wall_clock()))
+    if job["state"] in {"done", "failed"}:
+        report_job(context.screen, job)
+        return
+    if job["waiting_for"] is not None:
+        context.screen.write_line(f"It waits: {escape_unprintable(job['waiting_for'])}.")
+    if job["resumed"]:
+        context.screen.write_line(f"It has gone on after {format_plural(job['resumed'], 'restart')}.")
+    if job["fits"] is False:
+        context.screen.write_line(f"{misfit(job)}.")

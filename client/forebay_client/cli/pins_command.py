@@ -1,0 +1,68 @@
+"""`forebay pin`, `forebay unpin` and `forebay pins`: the prefixes whose objects stay on the SSD."""
+
+from typing import Final
+
+from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
+from forebay_client.cli.command_context import CommandContext
+from forebay_client.cli.human_format import escape_unprintable, format_count, format_plural, format_size
+from forebay_client.cli.s3_location import Location
+from forebay_client.cli.text_tables import Column, table
+
+PINS: Final = (
+    Column("PINNED", right=True),
+    Column("SIZE", right=True),
+    Column("OBJECTS", right=True),
+    Column("STATE"),
+    Column("PREFIX"),
+)
+
+
+def run_pin(admin: AdminClient, context: CommandContext, where: Location, *, as_json: bool) -> int:
+    """Pin a prefix; the exit code."""
+    pin = admin.post(api_path("pins"), {"bucket": where.bucket, "prefix": where.prefix})
+    if as_json:
+        context.screen.write_json(pin)
+    elif pin["size"] is None:
+        context.screen.write_line(f"Pinned {_target(pin)}; its size is not known yet.")
+    else:
+        objects = format_plural(pin["objects"], "object")
+        context.screen.write_line(f"Pinned {_target(pin)}: {objects}, {format_size(pin['size'])}.")
+    return 0
+
+
+def run_unpin(admin: AdminClient, context: CommandContext, where: Location, *, as_json: bool) -> int:
+    """Unpin a prefix; the exit code."""
+    removed = admin.delete(api_path("pins"), {"bucket": where.bucket, "prefix": where.prefix})["removed"]
+    if as_json:
+        context.screen.write_json(removed)
+    else:
+        context.screen.write_line(f"Unpinned {_target(removed)}, {format_size(removed['pinned'])}.")
+    return 0
+
+
+def run_pins(admin: AdminClient, context: CommandContext, *, as_json: bool) -> int:
+    """List the pins; the exit code."""
+    screen, answer = context.screen, admin.get(api_path("pins"))
+    if as_json:
+        for pin in answer["pins"]:
+            screen.write_json(pin)
+    elif answer["pins"]:
+        screen.write_lines(table(PINS, [_row(pin) for pin in answer["pins"]]))
+        screen.write_line(f"{format_size(answer['pinned'])} of {format_size(answer['quota'])} are pinned.", "bold")
+    else:
+        screen.write_error("Nothing is pinned.")
+    return 0
+
+
+def _row(pin: JsonObject) -> tuple[str, ...]:
+    return (
+        format_size(pin["pinned"]),
+        "-" if pin["size"] is None else format_size(pin["size"]),
+        "-" if pin["objects"] is None else format_count(pin["objects"]),
+        "over quota" if pin["over_quota"] else "ok",
+        _target(pin),
+    )
+
+
+def _target(pin: JsonObject) -> str:
+    return escape_unprintable(str(Location(pin["bucket"], pin["prefix"])))

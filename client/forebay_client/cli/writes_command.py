@@ -1,0 +1,154 @@
+"""`forebay writes`: the writes that are acknowledged and not at the origin; retries, exports or discards one."""
+
+import argparse
+import os
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
+from forebay_client.cli.command_context import CommandContext
+from forebay_client.cli.human_format import escape_unprintable, format_age, format_count, format_plural, format_size
+from forebay_client.cli.recordings_command import UnusableFile
+from forebay_client.cli.text_tables import Column, table
+
+ACTIONS: Final = ("ls", "show", "retry", "export", "discard")
+STATES: Final = ("waiting", "sending", "failing", "stuck")
+WRITES: Final = (
+    Column("WRITE"),
+    Column("STATE"),
+    Column("KIND"),
+    Column("SIZE", right=True),
+    Column("AGE", right=True),
+    Column("TRIES", right=True),
+    Column("OBJECT"),
+)
+
+
+def problem_with(args: argparse.Namespace) -> str | None:
+    """What is contradictory in a command line, as a sentence; None: nothing."""
+    action = args.action
+    if action == "ls":
+        return "`forebay writes ls` has a location, but no file." if args.file is not None else None
+    if args.state is not None:
+        return "--state belongs to `forebay writes ls`."
+    if args.write is None or args.write.startswith("s3://"):
+        return f"Name a write by its id: `forebay writes {action} ID`."
+    if (action == "export") != (args.file is not None and not args.file.startswith("s3://")):
+        return "Name a file: `forebay writes export ID FILE`." if action == "export" else f"`{action}` has no file."
+    if (action == "discard") != (args.file is not None and args.file.startswith("s3://")):
+        return "Name the object too: `forebay writes discard ID s3://bucket/key`. Its bytes are lost by that."
+    return None
+
+
+def run_writes(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """Carry out an action. The exit code: 1 if the write was not stuck. Raises UnusableFile."""
+    return _RUN[args.action](admin, context, args)
+
+
+def _list(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    bucket, _, prefix = (args.write or "").removeprefix("s3://").partition("/")
+    found: list[JsonObject] = list(_pages(admin, {"bucket": bucket, "prefix": prefix, "state": args.state or ""}))
+    if args.json:
+        for write in found:
+            context.screen.write_json(write)
+    elif found:
+        context.screen.write_lines(table(WRITES, [_row(context, write) for write in found]))
+        size = format_size(sum(write["size"] for write in found))
+        context.screen.write_line(f"{format_plural(len(found), 'write')} of {size}.")
+    else:
+        context.screen.write_error("No writes are pending.")
+    return 0
+
+
+def _pages(admin: AdminClient, query: Mapping[str, str]) -> Iterator[JsonObject]:
+    after: str | None = ""
+    while after is not None:
+        page = admin.get(api_path("writes"), {**query, "after": after})
+        yield from page["writes"]
+        after = page["next"]
+
+
+def _row(context: CommandContext, write: JsonObject) -> Sequence[str]:
+    return (
+        write["id"],
+        write["state"],
+        write["kind"],
+        format_size(write["size"]),
+        format_age(context.wall_clock() - write["accepted_at"]),
+        format_count(write["attempts"]),
+        escape_unprintable(f"s3://{write['bucket']}/{write['key']}"),
+    )
+
+
+def _show(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    write = admin.get(api_path("writes", args.write))
+    if args.json:
+        context.screen.write_json(write)
+        return 0
+    context.screen.write_lines(table(WRITES, [_row(context, write)]))
+    if write["reason"]:
+        context.screen.write_line(f"The last attempt failed: {escape_unprintable(write['reason'])}.")
+    if write["waits_for"]:
+        context.screen.write_line(f"It waits for {write['waits_for']}, which was acknowledged before.")
+    if write["parts"]:
+        context.screen.write_line(f"It has {format_plural(write['parts'], 'part')}.")
+    if write["etag"]:
+        context.screen.write_line(f"ETag: {escape_unprintable(write['etag'])}")
+    for name, value in write["headers"]:
+        context.screen.write_line(escape_unprintable(f"{name}: {value}"))
+    return 0
+
+
+def _retry(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    answer = admin.post(api_path("writes", args.write, "retry"), {})
+    return _report(context, args, answer["write"], "Tried again")
+
+
+def _discard(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    bucket, _, key = args.file.removeprefix("s3://").partition("/")
+    answer = admin.delete(api_path("writes", args.write), {"bucket": bucket, "key": key})
+    return _report(context, args, answer["write"], "Discarded")
+
+
+def _export(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    write = admin.get(api_path("writes", args.write))
+    path = Path(args.file)
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        with new.open("wb") as file:
+            for content in _contents(admin, args.write):
+                file.write(content)
+        new.replace(path)
+    except OSError as error:
+        raise UnusableFile(f"{args.file} can't be written: {error.strerror}.") from error
+    finally:
+        new.unlink(missing_ok=True)
+    return _report(context, args, write, "Exported")
+
+
+def _contents(admin: AdminClient, write: str) -> Iterator[bytes]:
+    offset: int | None = 0
+    while offset is not None:
+        part = admin.get(api_path("writes", write, "content"), {"offset": str(offset)})
+        yield b64decode(part["content"])
+        offset = part["next"]
+
+
+def _report(context: CommandContext, args: argparse.Namespace, write: JsonObject, done: str) -> int:
+    if args.json:
+        context.screen.write_json(write)
+    else:
+        name = escape_unprintable(f"s3://{write['bucket']}/{write['key']}")
+        context.screen.write_line(f"{done}: {write['kind']} of {name}, {format_size(write['size'])}.")
+    return 0
+
+
+_RUN: Final[Mapping[str, Callable[[AdminClient, CommandContext, argparse.Namespace], int]]] = {
+    "ls": _list,
+    "show": _show,
+    "retry": _retry,
+    "export": _export,
+    "discard": _discard,
+}
