@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Final
 
 _TESTS: Final = """
-client/cli/test_commands.py                  client/cli/argument_types client/cli/command_context client/cli/stats_screen
-client/cli/test_commands.py                  client/cli/text_tables client/cli/top_command client/cli/jobs_command
-client/cli/test_commands.py                  client/cli/ls_command
-client/cli/test_commands.py                  client/cli/datasets_command client/cli/advise_command
+client/cli/test_commands.py              client/cli/argument_types client/cli/command_context client/cli/stats_screen
+client/cli/test_commands.py              client/cli/text_tables client/cli/top_command client/cli/jobs_command
+client/cli/test_commands.py              client/cli/ls_command
+client/cli/test_commands.py              client/cli/datasets_command client/cli/advise_command
 client/cli/test_main_process.py              client/cli/deferred_interrupts client/cli/proxy_commands main
 client/cli/test_warm_command.py              client/cli/job_report client/cli/key_files client/cli/progress_display
 docs/test_cli_page.py                    client/cli/argument_parser
