@@ -1,5 +1,6 @@
 """Fixtures that more than one folder uses. What they are made of lives in tests/harness."""
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -46,3 +47,10 @@ def boto3_client() -> Iterator[Callable[..., Any]]:
             return client
 
         yield make
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collected tests out of the garbage collector's way: they stay to the end, and each full collection went
+    through all of them."""
+    gc.collect()
+    gc.freeze()
