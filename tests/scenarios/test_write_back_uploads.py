@@ -11,7 +11,10 @@ from botocore.exceptions import ClientError
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest, Respond
 from harness.fake.gate import Gate
+from harness.fake.store import Upload
 from harness.fake_origin import FakeOrigin
+from harness.oss_client import OssClient, told
+from harness.rig import TRAINER
 from harness.write_back_rig import WriteBackRig
 
 MIB = 1 << 20
@@ -92,6 +95,35 @@ async def test_the_parts_of_an_upload_are_listed(tmp_path: Path) -> None:
         await asyncio.to_thread(dialogue)
         client.close()
         assert origin.log.count(operation="ListParts") == 0
+
+
+async def test_unfinished_uploads_are_listed_in_both_dialects(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        client, oss = rig.boto3(), OssClient(rig.endpoint, TRAINER)
+        origin.store.bucket("ckpt").uploads["1" * 32] = Upload("a/b", (), (), 0.0)
+        local = {key: await oss.initiate(path_of("ckpt", key)) for key in ("a/b", "a/c", "a/d/e")}
+
+        def dialogue() -> None:
+            pages = client.get_paginator("list_multipart_uploads").paginate(
+                Bucket="ckpt", Prefix="a/", Delimiter="/", PaginationConfig={"PageSize": 1}
+            )
+            found = [
+                [(each["Key"], each["UploadId"]) for each in page.get("Uploads", ())]
+                + [each["Prefix"] for each in page.get("CommonPrefixes", ())]
+                for page in pages
+            ]
+            assert found == [[("a/b", "1" * 32)], [("a/b", local["a/b"])], [("a/c", local["a/c"])], ["a/d/"]]
+
+        await asyncio.to_thread(dialogue)
+        listed = await oss.request("GET", "/ckpt?uploads&prefix=a/d/")
+        assert (told(listed, "Key"), told(listed, "UploadId")) == ("a/d/e", local["a/d/e"])
+        for key, upload in local.items():
+            await oss.request("DELETE", f"{path_of('ckpt', key)}?uploadId={upload}")
+        await rig.parts.tasks.wait_idle()
+        listed = await oss.request("GET", "/ckpt?uploads")
+        assert told(listed, "UploadId") == "1" * 32
+        client.close()
 
 
 async def test_parts_are_judged_as_the_origin_would(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ from forebay.write.object_write import ObjectWriter
 
 _log = logging.getLogger(__name__)
 
+_UPLOAD_LISTINGS: Final = frozenset({"ListParts", "ListMultipartUploads"})
 _READ_METHODS: Final = frozenset({"GET", "HEAD"})
 
 
@@ -174,13 +175,12 @@ class Gateway:
                 return
             _log.info("%s: bypassed to the origin: %s", record.request_id, bypass.reason)
         target = admission.target
-        if (
-            self._write_back is not None
-            and admission.operation.name == "ListParts"
-            and (document := self._write_back.listed_parts(target)) is not None
-        ):
-            await _answer_document(document, reply, record)
-            return
+        if self._write_back is not None and admission.operation.name in _UPLOAD_LISTINGS and request.method == "GET":
+            is_own = admission.identity is None
+            document = await self._write_back.answer_listing(admission.operation.name, target, is_own=is_own)
+            if document is not None:
+                await _answer_document(document, reply, record)
+                return
         is_read, is_listing = request.method in _READ_METHODS, admission.operation.access is Access.LIST
         if self._write_back is not None and is_read and (admission.identity is not None or not is_listing):
             await self._write_back.wait_before_read(target)

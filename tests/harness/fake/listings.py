@@ -13,7 +13,7 @@ from harness.fake import documents
 from harness.fake.errors import Refusal
 from harness.fake.responses import Answer, document, iso_date
 from harness.fake.s3_request import S3Request
-from harness.fake.store import Bucket, Store, StoredObject
+from harness.fake.store import Bucket, Store, StoredObject, Upload
 
 _OWNER = ("Owner", [("ID", "fake"), ("DisplayName", "fake")])
 
@@ -138,16 +138,34 @@ def versions(store: Store, s3_request: S3Request, name: str) -> Answer:
 
 
 def uploads(store: Store, s3_request: S3Request, name: str) -> Answer:
-    prefix = s3_request.query.get("prefix", "")
-    write = documents.encoder(s3_request.query.get("encoding-type"))
-    said: list[tuple[str, object]] = [
-        ("Bucket", name), ("Prefix", write(prefix)), ("KeyMarker", ""), ("UploadIdMarker", ""), ("NextKeyMarker", ""),
-        ("NextUploadIdMarker", ""), ("MaxUploads", _limit(s3_request, "max-uploads")), ("IsTruncated", False),
-    ]  # fmt: skip
+    """By key, and by upload id within a key; behind both markers, or behind the key alone."""
+    query, limit = s3_request.query, _limit(s3_request, "max-uploads")
+    prefix, delimiter, marker = query.get("prefix", ""), query.get("delimiter", ""), query.get("key-marker", "")
+    behind = query.get("upload-id-marker", "") if marker else ""
+    write = documents.encoder(query.get("encoding-type"))
+    rows: dict[tuple[str, str], Upload | None] = {}
     for upload_id, upload in sorted(store.bucket(name).uploads.items(), key=lambda each: (each[1].key, each[0])):
-        if upload.key.startswith(prefix):
-            identity = [("Key", write(upload.key)), ("UploadId", upload_id), ("Initiated", iso_date(upload.started))]
-            said.append(("Upload", [*identity, ("StorageClass", "STANDARD"), _OWNER]))
+        key = upload.key
+        is_behind = (key, upload_id) > (marker, behind) if behind else key > marker
+        if key.startswith(prefix) and is_behind:
+            head, found, _ = key[len(prefix) :].partition(delimiter) if delimiter else (key, "", "")
+            rolled = prefix + head + delimiter
+            rows[(rolled, "") if found else (key, upload_id)] = None if found else upload
+    shown = list(rows)[:limit]
+    is_truncated = len(shown) < len(rows)
+    last = shown[-1] if is_truncated and shown else ("", "")
+    said: list[tuple[str, object]] = [
+        ("Bucket", name), ("Prefix", write(prefix)), ("Delimiter", write(delimiter)), ("KeyMarker", write(marker)),
+        ("UploadIdMarker", behind), ("NextKeyMarker", write(last[0])), ("NextUploadIdMarker", last[1]),
+        ("MaxUploads", limit), ("IsTruncated", is_truncated), ("EncodingType", query.get("encoding-type", "")),
+    ]  # fmt: skip
+    for key, upload_id in shown:
+        found_upload = rows[key, upload_id]
+        if found_upload is None:
+            said.append(("CommonPrefixes", [("Prefix", write(key))]))
+            continue
+        identity = [("Key", write(key)), ("UploadId", upload_id), ("Initiated", iso_date(found_upload.started))]
+        said.append(("Upload", [*identity, ("StorageClass", "STANDARD"), _OWNER]))
     return document(documents.xml("ListMultipartUploadsResult", said))
 
 

@@ -56,6 +56,7 @@ from forebay.write.back.record_writer import RecordWriter
 from forebay.write.back.settlement import Settlement
 from forebay.write.back.shown_records import ShownRecords
 from forebay.write.back.upload_acceptance import UploadAcceptance
+from forebay.write.back.upload_listing import UploadListings
 from forebay.write.back.write_probe import WriteProbe
 from forebay.write.back.write_proofs import WriteProofs, proof_of
 from forebay.write.forward_request import WriteContext
@@ -145,6 +146,7 @@ class WriteBack:
             self.room.has_room,
         )
         self._versions = versions
+        self._upload_listings = UploadListings(uploads, origins)
         self.is_draining = False
         """Whether this worker carries them out."""
 
@@ -280,9 +282,15 @@ class WriteBack:
         elif proof is not None and status in _REFUSALS:
             self.proofs.revoke(proof)
 
-    def listed_parts(self, target: Target) -> bytes | None:
-        """Returns the answer to a ListParts; None: the upload is the origin's. Raises S3Error."""
-        return parts_document(self.uploads, target) if is_local(target.param("uploadId") or "") else None
+    async def answer_listing(self, operation: str, target: Target, *, is_own: bool) -> bytes | None:
+        """Returns the answer to a ListParts or ListMultipartUploads that shows uploads of the journal; None: the origin
+        answers. `is_own`: the principal has no credential of its own at the origin. Raises S3Error, OriginError,
+        Throttled."""
+        if operation == "ListParts":
+            return parts_document(self.uploads, target) if is_local(target.param("uploadId") or "") else None
+        if operation == "ListMultipartUploads" and is_own:
+            return await self._upload_listings.answer(target)
+        return None
 
     async def wait_before_write(self, context: WriteContext, affected: AffectedKeys) -> None:
         """Waits until a write that goes through may: until what is pending of its objects and of the source of a copy
