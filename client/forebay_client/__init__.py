@@ -1,3 +1,77 @@
-"""The client library and, in `cli`, the command `forebay`. A plain import of it imports nothing else."""
+"""The client library and, in `cli`, the command `forebay`.
+
+    from forebay_client import Client
+
+Names are imported when they are first used: an import of the package alone imports nothing else.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from forebay_client.client import Client
+    from forebay_client.client_errors import (
+        AccessDenied,
+        BodyCorrupt,
+        ClientConfigurationError,
+        ClientError,
+        ConditionNotMet,
+        InvalidRequest,
+        ObjectNotFound,
+        RangeNotSatisfiable,
+        ServiceUnavailable,
+    )
+    from forebay_client.client_stats import ClientCounts
+    from forebay_client.objects import BatchItem, BatchKey, CommonPrefix, ObjectInfo
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AccessDenied",
+    "BatchItem",
+    "BatchKey",
+    "BodyCorrupt",
+    "Client",
+    "ClientConfigurationError",
+    "ClientCounts",
+    "ClientError",
+    "CommonPrefix",
+    "ConditionNotMet",
+    "InvalidRequest",
+    "ObjectInfo",
+    "ObjectNotFound",
+    "RangeNotSatisfiable",
+    "ServiceUnavailable",
+]
+
+_HOMES = {
+    "client": ("Client",),
+    "client_stats": ("ClientCounts",),
+    "objects": ("BatchItem", "BatchKey", "CommonPrefix", "ObjectInfo"),
+    "client_errors": (
+        "AccessDenied",
+        "BodyCorrupt",
+        "ClientConfigurationError",
+        "ClientError",
+        "ConditionNotMet",
+        "InvalidRequest",
+        "ObjectNotFound",
+        "RangeNotSatisfiable",
+        "ServiceUnavailable",
+    ),
+}
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name when it is first used (PEP 562)."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 # an import of the package alone imports nothing
+
+    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from forebay.core.buffers import Piece
 from forebay.core.heads import HeaderPairs
-from forebay.protocol.body.checksums import Piece
 from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
 from harness.fake_origin import FakeOrigin
 from harness.rig import Rig

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from forebay.core.buffers import Piece
 from forebay.core.errors import S3Error
 from forebay.core.fair_semaphore import FairSemaphore
-from forebay.protocol.body.checksums import Piece
 from forebay.storage.spool import Spool
 from forebay.write.forward_request import ForwardRequest
 from forebay.write.forwarder import Forwarder

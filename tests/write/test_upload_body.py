@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from forebay.core.buffers import Piece
 from forebay.core.errors import S3Error
 from forebay.origin.dialects import DIALECTS
-from forebay.protocol.body.checksums import Piece
 from forebay.protocol.body.chunk_signatures import ChunkedMode
 from forebay.protocol.body.payload import AwsChunkedPayload, HashedPayload, PayloadForm, PayloadReader, UnsignedPayload
 from forebay.write.incoming_body import IncomingBody

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from forebay.core.buffers import Piece
 from forebay.core.heads import HeaderPairs
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Principal
-from forebay.protocol.body.checksums import Piece
 
 
 @dataclass(frozen=True, slots=True)

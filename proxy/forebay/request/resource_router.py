@@ -19,12 +19,12 @@ from hashlib import md5
 from pathlib import Path
 from typing import Final
 
+from forebay.core.buffers import Piece
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import RESERVED_PREFIX
 from forebay.core.request_record import RequestRecord
-from forebay.protocol.body.checksums import Piece
 from forebay.protocol.body.declared_checksums import Kind
 from forebay.protocol.body.payload import PayloadReader, payload_form
 from forebay.protocol.conditions import NotModified, PreconditionFailed, evaluate_conditions, range_applies

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from hashlib import md5
 from typing import Final
 
+from forebay.core.buffers import Piece
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import S3Error, SpoolFailed
 from forebay.core.names import ObjectName
-from forebay.protocol.body.checksums import Piece
 from forebay.protocol.xml.s3_documents import UploadedPart, read_parts_cooperatively
 from forebay.request.admission import Admission
 from forebay.storage.spool import SPILL_SIZE, Spool, spool_full

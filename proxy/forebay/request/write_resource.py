@@ -12,12 +12,12 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict
 
+from forebay.core.buffers import Piece
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.pending_write import PendingWrite
 from forebay.policy.access import may_read
-from forebay.protocol.body.checksums import Piece
 from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
 from forebay.write.back.node_backlog import NodeBacklog
 

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
+from forebay.core.buffers import Piece
 from forebay.core.errors import ForebayError, S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.peers.frames import Document
@@ -25,7 +26,6 @@ from forebay.peers.peer_codec import decode
 from forebay.policy.access import may_read_all_matched
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rules
-from forebay.protocol.body.checksums import Piece
 from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
 from forebay.server.admin.data_set_schema import DataSetList, DataSetStats, merged_rows
 from forebay.server.admin.json_codec import from_json, to_json

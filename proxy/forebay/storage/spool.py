@@ -29,9 +29,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from forebay.core.buffers import Piece
 from forebay.core.errors import SpoolFailed, SpoolFull
 from forebay.core.fair_semaphore import FairSemaphore
-from forebay.protocol.body.checksums import Piece
 from forebay.storage.private_directory import PrivateDirectory
 
 PIECE: Final = 256 << 10

@@ -11,13 +11,13 @@ from typing import Final
 
 from cachetools import FIFOCache
 
+from forebay.core.buffers import Piece
 from forebay.core.cooperative import CooperativeWork, run_to_completion
 from forebay.core.heads import HeaderPairs, ObjectFacts
 from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode, decode_name, encode_name
-from forebay.protocol.body.checksums import Piece
 from forebay.protocol.body.crc64 import combine, crc64
 from forebay.protocol.conditions import folded_etag
 from forebay.protocol.oss.oss_headers import CRC64

@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from hashlib import md5, sha256
 from typing import Final, Literal
 
+from forebay.core.buffers import Piece
 from forebay.core.errors import S3Error
 from forebay.origin.origin_identity import request_credential
 from forebay.origin.origin_request import EMPTY_SHA256, OriginRequest
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.origins import Origins
-from forebay.protocol.body.checksums import Piece
 from forebay.protocol.body.declared_checksums import Kind
 from forebay.protocol.body.payload import PayloadForm, PayloadReader, can_never_verify, payload_form
 from forebay.protocol.exchange import Body, BytesBody

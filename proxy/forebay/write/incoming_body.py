@@ -13,8 +13,8 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
+from forebay.core.buffers import Piece
 from forebay.core.errors import SpoolFailed
-from forebay.protocol.body.checksums import Piece
 from forebay.protocol.body.payload import PayloadForm, PayloadReader, join_small_pieces
 from forebay.protocol.exchange import Body
 from forebay.storage.spool import SPILL_SIZE, Spool, SpooledBody

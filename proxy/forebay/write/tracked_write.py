@@ -13,11 +13,11 @@ A write whose outcome is unknown records nothing; a part that it may have replac
 from collections.abc import Sequence
 from typing import Final
 
+from forebay.core.buffers import Piece
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import Generation
 from forebay.origin.origin_response import OriginResponse
 from forebay.policy.rules import Decision
-from forebay.protocol.body.checksums import Piece
 from forebay.protocol.xml.s3_documents import UploadedPart, result_etag
 from forebay.storage.spool import SPILL_SIZE, SpooledBody
 from forebay.write.body_digest import BodyDigest, WrittenDigests, crc_header

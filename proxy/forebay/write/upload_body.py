@@ -16,11 +16,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from forebay.core.buffers import Piece
 from forebay.core.heads import HeaderPairs
 from forebay.origin.dialects import Dialect
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD
 from forebay.protocol.body.aws_chunked_encoder import AwsChunkedEncoder, encoded_length
-from forebay.protocol.body.checksums import Piece
 from forebay.protocol.body.chunk_signatures import ChunkedMode
 from forebay.protocol.body.payload import AwsChunkedPayload, HashedPayload, PayloadForm
 from forebay.write.incoming_body import IncomingBody

@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Final
 
-from forebay.core.buffers import Buffer
+from forebay.core.buffers import Buffer, Piece
 from forebay.core.byte_ranges import Span, block_count, block_span
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.names import BlockId, Generation, ObjectName
@@ -24,7 +24,6 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.staged_objects import StagedBody, StagedObjects
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.rules import Decision
-from forebay.protocol.body.checksums import Piece
 from forebay.storage.slab_allocator import allocate_buffer
 from forebay.storage.tiers import Tiers
 from forebay.write.forward_request import ForwardRequest

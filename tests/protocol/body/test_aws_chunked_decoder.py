@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.core.buffers import Piece
 from forebay.core.errors import S3Error
 from forebay.protocol.body.aws_chunked_decoder import MAX_LINE, SMALLEST_CHUNK, AwsChunkedDecoder
 from forebay.protocol.body.aws_chunked_encoder import AwsChunkedEncoder
-from forebay.protocol.body.checksums import Piece, hasher
+from forebay.protocol.body.checksums import hasher
 from forebay.protocol.body.chunk_signatures import ChunkedMode, ChunkSignatureChain
 from forebay.protocol.signatures.signing_key import Scope, signing_key
 from harness.aws_chunked import Framing

@@ -15,13 +15,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict
 from typing import Final
 
+from forebay.core.buffers import Piece
 from forebay.core.errors import S3Error, Throttled
 from forebay.core.heads import HeaderPairs
 from forebay.core.plan_progress import PlanProgress
 from forebay.jobs.plans.node_plans import NodePlans
 from forebay.jobs.plans.plan_coordinator import plans_of
 from forebay.jobs.plans.plan_store import PlanRecord, key_list_id, plan_id
-from forebay.protocol.body.checksums import Piece
 from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
 
 KEY_LISTS: Final = "keys/"

@@ -22,12 +22,12 @@ from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from forebay.core.buffers import Piece
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import S3Error
 from forebay.jobs.plans.plan_body import HEADER_SIZE, MAGIC, CompactPlan, ReadableKeys, TextPlan, read_header
 from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries
 from forebay.policy.access import Principal
-from forebay.protocol.body.checksums import Piece
 
 _BUFFER_SIZE: Final = 1 << 20
 """Bytes that are kept before they are written, of all files of a plan together."""

@@ -13,6 +13,7 @@ read of an upload, whose answer says how many.
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
+from forebay.core.buffers import Piece
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import MalformedRecording, S3Error, SpoolFailed, Throttled, access_denied
 from forebay.core.heads import HeaderPairs
@@ -22,7 +23,6 @@ from forebay.jobs.recordings.recording import MAX_FILE_SIZE, MIN_READS, SHARED, 
 from forebay.jobs.recordings.recording_access import RecordingAccess
 from forebay.jobs.recordings.recording_filter import FilteredRecording, filter_recording
 from forebay.policy.access import may_read
-from forebay.protocol.body.checksums import Piece
 from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
 from forebay.storage.spool import Spool
 

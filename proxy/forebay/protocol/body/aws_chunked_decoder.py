@@ -31,8 +31,8 @@ from enum import Enum, auto
 from hashlib import sha256
 from typing import Final
 
+from forebay.core.buffers import Piece
 from forebay.core.errors import S3Error
-from forebay.protocol.body.checksums import Piece
 from forebay.protocol.body.chunk_signatures import TRAILER_SIGNATURE, ChunkedMode, ChunkSignatureChain
 from forebay.protocol.signatures.credential_checks import equals_in_constant_time
 

@@ -12,7 +12,8 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming-trailers.html
 
 from typing import Final
 
-from forebay.protocol.body.checksums import Piece, encoded_size
+from forebay.core.buffers import Piece
+from forebay.protocol.body.checksums import encoded_size
 
 CHUNK: Final = 65536  # bytes; the size in Amazon's own examples, and well above the smallest that S3 accepts
 

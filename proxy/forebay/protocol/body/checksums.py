@@ -16,14 +16,12 @@ from collections.abc import Callable, Mapping
 from hashlib import md5, sha1, sha256, sha512
 from hmac import compare_digest
 from types import MappingProxyType
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 from fastcrc import crc32
 
+from forebay.core.buffers import Piece
 from forebay.core.errors import S3Error
-
-Piece: TypeAlias = bytes | memoryview
-"""A run of body bytes, which nobody changes afterwards."""
 
 PREFIX: Final = "x-amz-checksum-"
 # Headers with the same prefix that are no checksums.

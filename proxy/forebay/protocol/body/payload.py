@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
+from forebay.core.buffers import Piece
 from forebay.core.errors import S3Error
 from forebay.protocol.body.aws_chunked_decoder import AwsChunkedDecoder, wrong_length
-from forebay.protocol.body.checksums import Piece
 from forebay.protocol.body.chunk_signatures import ChunkedMode, ChunkSignatureChain
 from forebay.protocol.body.declared_checksums import Kind, declared_checksums
 from forebay.protocol.header_map import Headers, single

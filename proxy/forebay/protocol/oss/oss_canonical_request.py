@@ -14,14 +14,29 @@ import hmac
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from hashlib import sha256
-from typing import Final
+from typing import Final, NamedTuple
 
-from forebay.protocol.oss.oss_claim import TERMINATOR, OssScope
 from forebay.protocol.signatures.canonical_request import encode_path, encode_text
 
 ALGORITHM: Final = "OSS4-HMAC-SHA256"
 UNSIGNED_PAYLOAD: Final = "UNSIGNED-PAYLOAD"
 """Always in place of a hash of the body."""
+TERMINATOR: Final = "aliyun_v4_request"
+
+
+class OssScope(NamedTuple):
+    """The scope of a version 4 signature."""
+
+    date: str
+    """YYYYMMDD, the day of the timestamp."""
+    region: str
+    """As in `cn-hangzhou`, without `oss-`."""
+    product: str
+
+    @property
+    def text(self) -> str:
+        """The scope as it is signed."""
+        return f"{self.date}/{self.region}/{self.product}/{TERMINATOR}"
 
 
 def resource_of(bucket: str | None, key: str | None) -> str:

@@ -25,13 +25,13 @@ from forebay.core.errors import S3Error
 from forebay.protocol.dates import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.header_map import Headers, single
 from forebay.protocol.oss.dialect_detection import MARK_V1, MARKS
+from forebay.protocol.oss.oss_canonical_request import TERMINATOR, OssScope
 from forebay.protocol.target import Target
 
 Form: TypeAlias = Literal["header", "query"]
 
 LONGEST_EXPIRES: Final = 604_800
 """Seconds: seven days, OSS's own bound of a version 4 URL."""
-TERMINATOR: Final = "aliyun_v4_request"
 QUERY_V1: Final = (MARK_V1, "Expires", "Signature")
 """The query names of a version 1 URL. Its token is a sub-resource as any other."""
 
@@ -46,21 +46,6 @@ SIGNATURE_QUERY: Final = frozenset(
 """The query names of any version's URL signature, in lower case."""
 _LONGEST_MOMENT: Final = 10  # digits: until the year 2286
 _LONGEST_REGION: Final = 64  # far above any real name; it keeps the cache of derived keys small
-
-
-class OssScope(NamedTuple):
-    """The scope of a version 4 signature."""
-
-    date: str
-    """YYYYMMDD, the day of the timestamp."""
-    region: str
-    """As in `cn-hangzhou`, without `oss-`."""
-    product: str
-
-    @property
-    def text(self) -> str:
-        """The scope as it is signed."""
-        return f"{self.date}/{self.region}/{self.product}/{TERMINATOR}"
 
 
 class ClaimOssV1(NamedTuple):

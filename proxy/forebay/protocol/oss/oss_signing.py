@@ -14,11 +14,11 @@ from forebay.protocol.dates import format_timestamp
 from forebay.protocol.oss.oss_canonical_request import (
     ALGORITHM,
     UNSIGNED_PAYLOAD,
+    OssScope,
     canonical_request,
     resource_of,
     signature,
 )
-from forebay.protocol.oss.oss_claim import OssScope
 from forebay.protocol.signatures.signing_key import SecretKey
 
 PRODUCT: Final = "oss"

@@ -12,8 +12,8 @@ Faster than a tree of forebay.protocol.xml.xml_tree: a record is one dictionary.
 from dataclasses import dataclass, field
 from typing import Final
 
+from forebay.core.buffers import Piece
 from forebay.core.errors import MalformedXml
-from forebay.protocol.body.checksums import Piece
 from forebay.protocol.xml.strict_parser import StrictParser, local_name
 
 MAX_TEXT: Final = 64 * 1024

@@ -17,10 +17,10 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from forebay.core.buffers import Piece
 from forebay.core.cooperative import CooperativeWork, run_to_completion
 from forebay.core.errors import MalformedXml, S3Error
 from forebay.core.names import ObjectName
-from forebay.protocol.body.checksums import Piece
 from forebay.protocol.target import check_key
 from forebay.protocol.xml.record_reader import RecordDocument, RecordReader, read_document
 from forebay.protocol.xml.xml_tree import DECLARATION, S3_NAMESPACE, Element, escape_text, write_tree

@@ -10,8 +10,8 @@ origins differ in whether they write them. The readers bound sizes, depths and n
 from typing import Final, NoReturn, Protocol
 from xml.parsers import expat
 
+from forebay.core.buffers import Piece
 from forebay.core.errors import MalformedXml
-from forebay.protocol.body.checksums import Piece
 
 _ENCODINGS: Final = frozenset({"utf-8", "us-ascii", "ascii"})
 

@@ -9,8 +9,7 @@ from contextlib import suppress
 from hashlib import md5
 from typing import Final, NamedTuple
 
-from forebay.core.buffers import Buffer
-from forebay.protocol.body.checksums import Piece
+from forebay.core.buffers import Buffer, Piece
 from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.journal import Journal, JournalBody
 from forebay.write.body_digest import BodyDigest

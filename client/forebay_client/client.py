@@ -1,0 +1,312 @@
+"""The client: objects of S3 or OSS, through Forebay or without it.
+
+    with Client("http://127.0.0.1:9000") as client:
+        content = client.get("datasets", "train/0001.jpg")          # a memoryview
+        for item in client.get_many("datasets", keys): ...
+
+What every call does works against any server of S3, or of OSS with dialect="oss"; Forebay makes it faster. The calls of
+the asyncio twin (forebay_client.async_client) are these.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from forebay_client.batch.parallel_gets import parallel_gets
+from forebay_client.client_errors import BodyCorrupt, ClientError, RangeNotSatisfiable
+from forebay_client.client_settings import ClientSettings, resolve_settings
+from forebay_client.client_stats import ClientCounts, ClientStats
+from forebay_client.listing_reader import list_objects
+from forebay_client.object_uploads import put_content, put_in_parts, upload_headers
+from forebay_client.objects import BatchItem, BatchKey, CommonPrefix, ObjectInfo
+from forebay_client.transport.body_checks import content_range
+from forebay_client.transport.fork_safety import renew_after_fork
+from forebay_client.transport.http_transport import HttpTransport
+from forebay_client.transport.object_request import FilePart, ObjectRequest, ObjectResponse, Transport
+from forebay_client.transport.request_sender import RequestSender
+from forebay_client.transport.signed_request import ObjectRequestSigner
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+DEFAULT_PART_SIZE: Final = 64 << 20
+_META: Final = ("x-amz-meta-", "x-oss-meta-")
+
+
+class Client:
+    """Reads and writes objects of S3 or OSS.
+
+    Threads may share a client, and it survives a fork: the child opens connections of its own. It pickles as its
+    arguments, secrets included where they were arguments. Close it, or use it as a context manager, to close its
+    connections.
+
+    Args:
+        endpoint: URL of the server, as `http://127.0.0.1:9000`. None: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the
+            profile, else Amazon's of the region.
+        access_key: With `secret_key`, and `session_token` for temporary ones, the credentials. None: the environment,
+            the profile, botocore's chain. Empty: requests are not signed.
+        region: As it is signed.
+        profile: Of the shared files of the AWS SDKs.
+        dialect: `s3`, or `oss` for Alibaba OSS.
+        addressing: `path`, or `virtual` for the bucket in the host name.
+        socket: Path of Forebay's Unix socket. None: FOREBAY_SOCKET, else what the endpoint hints at. Empty: never.
+        connections: At once, of all threads together; also the width of `get_many`.
+        timeout: Seconds without any progress after which an attempt has failed.
+        retries: Attempts after the first.
+
+    Raises:
+        ClientConfigurationError: An argument, an environment variable or a profile is unusable, or there are no
+            credentials. Nothing is sent before the first call.
+    """
+
+    def __init__(
+        self,
+        endpoint: str | None = None,
+        *,
+        access_key: str | None = None,
+        secret_key: str | None = None,
+        session_token: str | None = None,
+        region: str | None = None,
+        profile: str | None = None,
+        dialect: str = "s3",
+        addressing: str = "path",
+        socket: str | None = None,
+        connections: int = 32,
+        timeout: float = 60.0,
+        retries: int = 4,
+    ) -> None:
+        self._arguments: dict[str, Any] = {
+            "endpoint": endpoint,
+            "access_key": access_key,
+            "secret_key": secret_key,
+            "session_token": session_token,
+            "region": region,
+            "profile": profile,
+            "dialect": dialect,
+            "addressing": addressing,
+            "socket": socket,
+            "connections": connections,
+            "timeout": timeout,
+            "retries": retries,
+        }
+        self._settings: ClientSettings = resolve_settings(**self._arguments, environ=os.environ)
+        self._signer = ObjectRequestSigner(self._settings)
+        self._transports = self._make_transports()
+        self._pool: ThreadPoolExecutor | None = None
+        self._renew()
+        renew_after_fork(self._renew)
+
+    # Reading
+
+    def get(self, bucket: str, key: str, *, version_id: str | None = None) -> memoryview:
+        """The whole object.
+
+        A body that breaks off is continued, or read again: the bytes are always those of one version.
+
+        Raises:
+            ObjectNotFound, AccessDenied, ServiceUnavailable: And the other ClientErrors.
+        """
+        return self._send(ObjectRequest("GET", bucket, key, _version(version_id))).body
+
+    def get_range(self, bucket: str, key: str, start: int, end: int | None) -> memoryview:
+        """The bytes from `start` up to `end`, exclusive; None: to the end of the object.
+
+        As a slice has it, an `end` behind the object's is the object's.
+
+        Raises:
+            RangeNotSatisfiable: The object has no byte at `start`.
+        """
+        if start < 0 or (end is not None and end < start):
+            raise ValueError(f"no range: {start}-{end}")
+        if start == end:
+            return memoryview(b"")
+        return _of_range(self._send(ObjectRequest("GET", bucket, key, span=(start, end))), bucket, key, start, end)
+
+    def get_into(self, bucket: str, key: str, buffer: "WriteableBuffer", start: int = 0) -> int:
+        """Reads into a writable buffer, from byte `start` of the object on, until the buffer or the object ends.
+
+        Returns:
+            Bytes written: fewer than the buffer has only at the end of the object. After an error the buffer's content
+            is undefined.
+        """
+        view = memoryview(buffer).cast("B")
+        if view.readonly:
+            raise ValueError("the buffer is read-only")
+        if start < 0:
+            raise ValueError(f"no offset: {start}")
+        if not len(view):
+            return 0
+        end = start + len(view)
+        try:
+            response = self._send(ObjectRequest("GET", bucket, key, span=(start, end), buffer=view))
+        except RangeNotSatisfiable:
+            return 0
+        body = _of_range(response, bucket, key, start, end)
+        if body.obj is not view.obj:
+            view[: len(body)] = body
+        return len(body)
+
+    def get_many(self, bucket: str, keys: Iterable[str | BatchKey], *, ordered: bool = True) -> Iterator[BatchItem]:
+        """Reads many objects, or parts of them, as fast as the connection carries them.
+
+        Args:
+            keys: Keys, or BatchKeys for ranges; drawn as the items are consumed, so a generator will do.
+            ordered: Whether items come in the order of the keys. Otherwise as they arrive, and `BatchItem.index` is
+                the position of the key.
+
+        Returns:
+            An item a key. A key that can't be read is an item with an error, and ends nothing.
+        """
+
+        def read(key: BatchKey) -> memoryview:
+            if key.start == 0 and key.end is None:
+                return self.get(bucket, key.key)
+            return self.get_range(bucket, key.key, key.start, key.end)
+
+        return parallel_gets(read, keys, self._executor, self._settings.connections, ordered=ordered)
+
+    def head(self, bucket: str, key: str) -> ObjectInfo:
+        """Size, ETag, type and metadata of an object. Raises ObjectNotFound and the other ClientErrors."""
+        return _info_of_head(bucket, key, self._send(ObjectRequest("HEAD", bucket, key)))
+
+    def list(
+        self, bucket: str, prefix: str = "", *, delimiter: str = "", start_after: str = ""
+    ) -> Iterator[ObjectInfo | CommonPrefix]:
+        """The objects whose keys begin with `prefix`, in the order of the keys' UTF-8 bytes, page by page as they are
+        consumed.
+
+        Args:
+            delimiter: Keys that hold it behind the prefix are shown as one CommonPrefix.
+            start_after: Keys up to this one, inclusive, are left out.
+        """
+        plain = self._settings.dialect == "s3"
+        return list_objects(self._send, bucket, prefix, delimiter, start_after, has_plain_tokens=plain)
+
+    # Writing
+
+    def put(
+        self,
+        bucket: str,
+        key: str,
+        data: "ReadableBuffer",
+        *,
+        content_type: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> ObjectInfo:
+        """Writes an object with one request. Its checksum travels along, and the server verifies it."""
+        view = memoryview(data).cast("B")
+        return put_content(self._send, bucket, key, view, len(view), upload_headers(content_type, metadata))
+
+    def put_file(
+        self,
+        bucket: str,
+        key: str,
+        path: str | os.PathLike[str],
+        part_size: int = DEFAULT_PART_SIZE,
+        *,
+        content_type: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> ObjectInfo:
+        """Writes a file, which must not change meanwhile. One of more than `part_size` bytes travels in parts of that
+        size, in parallel; an upload that fails is aborted. Raises OSError where the file can't be read."""
+        file = Path(path)
+        size = file.stat().st_size
+        headers = upload_headers(content_type, metadata)
+        if size <= part_size:
+            return put_content(self._send, bucket, key, FilePart(file, 0, size), size, headers)
+        return put_in_parts(self._send, bucket, key, file, size, part_size, headers, self._executor)
+
+    def delete(self, bucket: str, key: str) -> None:
+        """Deletes an object. One that does not exist is no error, as in S3."""
+        self._send(ObjectRequest("DELETE", bucket, key))
+
+    # The client itself
+
+    @property
+    def stats(self) -> ClientCounts:
+        """What this client, in this process, has sent so far, by which way, and what fell back."""
+        return self._stats.counts()
+
+    def close(self) -> None:
+        """Closes the idle connections. A later call opens new ones."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+        for transport in self._transports:
+            transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({str(self._settings.server)!r}, dialect={self._settings.dialect!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuilt, (type(self), self._arguments)
+
+    def _make_transports(self) -> tuple[Transport, ...]:
+        return (HttpTransport(self._settings, self._signer),)
+
+    def _renew(self) -> None:
+        """Makes what threads share: at first, and in the child after a fork."""
+        self._stats = ClientStats()
+        self._pool = None
+        self._sender = RequestSender(self._transports, self._stats, self._settings.retries)
+
+    @property
+    def _executor(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._settings.connections, thread_name_prefix="forebay-client")
+        return self._pool
+
+    def _send(self, request: ObjectRequest) -> ObjectResponse:
+        return self._sender.send(request)
+
+
+def _rebuilt(kind: type[Client], arguments: dict[str, Any]) -> Client:
+    return kind(**arguments)
+
+
+def _version(version_id: str | None) -> tuple[tuple[str, str], ...]:
+    return (("versionId", version_id),) if version_id is not None else ()
+
+
+def _of_range(response: ObjectResponse, bucket: str, key: str, start: int, end: int | None) -> memoryview:
+    """The range in a response. Raises BodyCorrupt where it is another."""
+    if response.status == 206:
+        found = content_range(response)
+        if found is None or found[0] != start or (end is not None and found[1] > end):
+            raise BodyCorrupt("the response is of another range", bucket=bucket, key=key)
+        return response.body
+    # The server ignored the range, as HTTP allows: this is the whole object.
+    if start >= len(response.body):
+        raise RangeNotSatisfiable("the range begins behind the end of the object", bucket=bucket, key=key)
+    return response.body[start:end]
+
+
+def _info_of_head(bucket: str, key: str, response: ObjectResponse) -> ObjectInfo:
+    headers = response.headers
+    modified = headers.get("last-modified")
+    metadata = {
+        name.removeprefix(prefix): value
+        for prefix in _META
+        for name, value in headers.items()
+        if name.startswith(prefix)
+    }
+    try:
+        size = int(headers.get("content-length", "0"))
+        changed = parsedate_to_datetime(modified) if modified else None
+    except ValueError:
+        raise ClientError("the head can't be read", bucket=bucket, key=key, status=response.status) from None
+    version = headers.get("x-amz-version-id") or headers.get("x-oss-version-id")
+    etag, kind = response.etag, headers.get("content-type")
+    return ObjectInfo(bucket, key, size, etag, changed, kind, metadata, version, headers)

@@ -1,0 +1,70 @@
+"""Objects, as calls of the client library take and return them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from forebay_client.client_errors import ClientError
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """What is known of one object: from a HEAD, a listing, or the acknowledgement of an upload.
+
+    A listing knows neither content type nor metadata; an acknowledged upload no `last_modified`.
+    """
+
+    bucket: str
+    key: str
+    size: int
+    """Bytes."""
+    etag: str
+    """As the server sent it, quotes included: as it is compared by If-Match."""
+    last_modified: datetime | None = None
+    """With its time zone, UTC."""
+    content_type: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """The user's, without the prefix `x-amz-meta-`; names in lower case."""
+    version_id: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """All headers of the response, names in lower case; none for an object of a listing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommonPrefix:
+    """What a listing with a delimiter shows in the stead of all keys that begin alike."""
+
+    bucket: str
+    prefix: str
+    """Up to the delimiter, which it includes."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchKey:
+    """One read of a batch: an object, or a part of it."""
+
+    key: str
+    start: int = 0
+    end: int | None = None
+    """The byte after the last; None: to the end of the object, or of the member."""
+    member: str | None = None
+    """The name of a member of a TAR archive that `key` is; None: the object itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchItem:
+    """The outcome of one read of a batch: either `data` or `error`."""
+
+    index: int
+    """Position of the key in the batch, from 0."""
+    key: str
+    data: memoryview | None = None
+    error: ClientError | None = None
+
+    def content(self) -> memoryview:
+        """The bytes that were read. Raises the error where there is one."""
+        if self.error is not None:
+            raise self.error
+        if self.data is None:
+            raise ValueError("an item has data or an error")
+        return self.data

@@ -1,0 +1,1 @@
+"""How requests of the client library travel: the contract, HTTP, retries."""

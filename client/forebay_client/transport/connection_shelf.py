@@ -1,0 +1,139 @@
+"""Open HTTP/1.1 connections to one host, for many threads: the one used last is used next.
+
+    with shelf.connection() as lease:      at most `limit` at once; waits for one
+        lease.connection ...
+        lease.keep()                       else it is closed
+
+A connection that the server has closed while it was idle is recognised before it is used (readable without a request:
+nothing but an end can come).
+"""
+
+import select
+import ssl
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPSConnection
+from typing import Final
+
+from forebay_client.client_settings import ServerUrl
+from forebay_client.transport.object_request import TransportFailed
+
+CONNECT_TIMEOUT: Final = 10.0
+_BLOCK: Final = 1 << 20
+
+ConnectionMaker = Callable[[str], HTTPConnection]
+"""Of a host."""
+
+
+class ConnectionLease:
+    """The use of one connection for one exchange."""
+
+    __slots__ = ("connection", "is_kept", "is_reused")
+
+    def __init__(self, connection: HTTPConnection, *, is_reused: bool) -> None:
+        self.connection = connection
+        self.is_reused = is_reused
+        self.is_kept = False
+
+    def keep(self) -> None:
+        """The response was read to its end, and the connection can carry another exchange."""
+        self.is_kept = True
+
+
+class ConnectionShelf:
+    """The connections to one host."""
+
+    def __init__(self, make: Callable[[], HTTPConnection], limit: int, timeout: float) -> None:
+        """`limit`: connections at once; `timeout`: seconds to wait for one of them, and for progress on it."""
+        self._make, self._timeout = make, timeout
+        self._free = threading.BoundedSemaphore(limit)
+        self._idle: deque[HTTPConnection] = deque()
+
+    @contextmanager
+    def connection(self) -> Iterator[ConnectionLease]:
+        """A connection for one exchange. Raises TransportFailed if none can be had."""
+        lease = self.lease()
+        try:
+            yield lease
+        finally:
+            self.release(lease)
+
+    def lease(self) -> ConnectionLease:
+        """The same, for callers that release it later."""
+        if not self._free.acquire(timeout=self._timeout):
+            raise TransportFailed("all connections are in use")
+        try:
+            while self._idle:
+                try:
+                    connection = self._idle.pop()
+                except IndexError:  # another thread was faster
+                    break
+                if not _has_ended(connection):
+                    return ConnectionLease(connection, is_reused=True)
+                connection.close()
+            return ConnectionLease(self._opened(), is_reused=False)
+        except BaseException:
+            self._free.release()
+            raise
+
+    def release(self, lease: ConnectionLease) -> None:
+        """Ends a lease."""
+        if lease.is_kept and lease.connection.sock is not None:
+            self._idle.append(lease.connection)
+        else:
+            lease.connection.close()
+        self._free.release()
+
+    def close(self) -> None:
+        """Closes the idle connections."""
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return
+            connection.close()
+
+    def _opened(self) -> HTTPConnection:
+        connection = self._make()
+        try:
+            connection.connect()
+        except (OSError, ValueError) as error:  # ValueError: a host name that can't be encoded
+            connection.close()
+            raise TransportFailed(f"no connection: {_reason(error)}") from error
+        connection.sock.settimeout(self._timeout)
+        return connection
+
+
+def connection_maker(server: ServerUrl, ca_bundle: str | None) -> ConnectionMaker:
+    """Makes unopened connections to hosts of a server, whose certificates they verify. Raises OSError for an unusable
+    bundle."""
+    if server.scheme == "http":
+        return lambda host: HTTPConnection(_reachable(host), server.port, timeout=CONNECT_TIMEOUT, blocksize=_BLOCK)
+    context = ssl.create_default_context(cafile=ca_bundle)
+    context.set_alpn_protocols(["http/1.1"])
+    return lambda host: HTTPSConnection(host, server.port, timeout=CONNECT_TIMEOUT, blocksize=_BLOCK, context=context)
+
+
+def _reachable(host: str) -> str:
+    """A name under `localhost` is the loopback (RFC 6761, 6.3), and no resolver knows it."""
+    return "localhost" if host.lower().endswith(".localhost") else host
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def _has_ended(connection: HTTPConnection) -> bool:
+    """Whether something can be read of an idle connection."""
+    if connection.sock is None:
+        return True
+    try:
+        if hasattr(select, "poll"):
+            poll = select.poll()
+            poll.register(connection.sock, select.POLLIN)
+            return bool(poll.poll(0))
+        return bool(select.select([connection.sock], [], [], 0)[0])
+    except (OSError, ValueError):
+        return True

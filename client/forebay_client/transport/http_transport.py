@@ -1,0 +1,207 @@
+"""Requests over HTTP/1.1: the transport that every client has.
+
+On http.client of the standard library: a request costs half the CPU that it costs with urllib3, and bodies are received
+where they belong. It says how long a body is and whether it came whole; everything else (retries, errors of S3) stands
+in request_sender.
+"""
+
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import Final
+
+from forebay_client.client_errors import ClientConfigurationError
+from forebay_client.client_settings import ClientSettings
+from forebay_client.transport.connection_shelf import (
+    ConnectionLease,
+    ConnectionMaker,
+    ConnectionShelf,
+    connection_maker,
+)
+from forebay_client.transport.fork_safety import renew_after_fork
+from forebay_client.transport.object_request import (
+    BodyInterrupted,
+    ObjectRequest,
+    ObjectResponse,
+    TransportFailed,
+)
+from forebay_client.transport.signed_request import ObjectRequestSigner, SignedRequest
+from forebay_client.transport.upload_content import pieces_of
+
+MAX_DOCUMENT: Final = 32 << 20
+"""Bytes of the body of a response that is no success, or that has no length."""
+_USER_AGENT: Final = "forebay-client"
+
+
+class HttpTransport:
+    """HTTP to one server."""
+
+    name: str = "http"
+
+    def __init__(self, settings: ClientSettings, signer: ObjectRequestSigner) -> None:
+        self._settings, self._signer = settings, signer
+        self._maker: ConnectionMaker | None = None
+        self._shelves: dict[str, ConnectionShelf] = {}
+        renew_after_fork(self._renew)
+
+    def carries(self, request: ObjectRequest) -> bool:
+        """Everything."""
+        return True
+
+    def send(self, request: ObjectRequest) -> ObjectResponse:
+        """See Transport."""
+        signed = self._signer.sign(request)
+        shelf = self._shelves.get(signed.host) or self._new_shelf(signed.host)
+        lease = shelf.lease()
+        is_released = False
+        try:
+            try:
+                response = self._exchange(lease, signed, request)
+            except TransportFailed:
+                if not lease.is_reused:
+                    raise
+                # The server has closed an idle connection just now: no verdict on the server.
+                shelf.release(lease)
+                is_released = True
+                lease = shelf.lease()
+                is_released = False
+                response = self._exchange(lease, signed, request)
+            head = ObjectResponse(response.status, _headers(response))
+            if request.is_streamed and response.status < 300:
+                stream = HttpBodyStream(shelf, lease, response, head)
+                is_released = True  # by the stream
+                return ObjectResponse(head.status, head.headers, stream=stream)
+            body = _read_body(request, response, head)
+            if not response.will_close and response.isclosed():
+                lease.keep()
+            return ObjectResponse(head.status, head.headers, body)
+        finally:
+            if not is_released:
+                shelf.release(lease)
+
+    def close(self) -> None:
+        """See Transport."""
+        for shelf in list(self._shelves.values()):
+            shelf.close()
+
+    def _exchange(self, lease: ConnectionLease, signed: SignedRequest, request: ObjectRequest) -> HTTPResponse:
+        """Sends the request and reads the head of the response. Raises TransportFailed."""
+        connection = lease.connection
+        try:
+            connection.putrequest(signed.method, signed.target, skip_host=True, skip_accept_encoding=True)
+            connection.putheader("user-agent", _USER_AGENT)
+            connection.putheader("accept-encoding", "identity")
+            for name, value in signed.headers.items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            try:
+                for piece in pieces_of(request.content):
+                    connection.send(piece)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # a refusal may have come before the end
+            return connection.getresponse()
+        except (OSError, HTTPException) as error:
+            raise TransportFailed(f"no response: {str(error) or type(error).__name__}") from error
+
+    def _new_shelf(self, host: str) -> ConnectionShelf:
+        settings = self._settings
+
+        def make() -> HTTPConnection:
+            if self._maker is None:
+                try:
+                    self._maker = connection_maker(settings.server, settings.ca_bundle)
+                except OSError as error:
+                    raise ClientConfigurationError(f"AWS_CA_BUNDLE: {settings.ca_bundle} can't be used") from error
+            return self._maker(host)
+
+        # Of two threads that come at once, both get the same.
+        return self._shelves.setdefault(host, ConnectionShelf(make, settings.connections, settings.timeout))
+
+    def _renew(self) -> None:
+        self._maker = None
+        self._shelves = {}
+
+
+class HttpBodyStream:
+    """The body of a success, read as it arrives."""
+
+    def __init__(
+        self, shelf: ConnectionShelf, lease: ConnectionLease, response: HTTPResponse, head: ObjectResponse
+    ) -> None:
+        self._shelf, self._lease, self._response, self._head = shelf, lease, response, head
+        self._is_open = True
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """See BodyStream."""
+        if not self._is_open or not len(buffer):
+            return 0
+        left = self._response.length
+        try:
+            count = self._response.readinto(buffer)
+        except (OSError, HTTPException) as error:
+            self.close()
+            raise self._interrupted(str(error) or type(error).__name__) from error
+        if count:
+            return count
+        if left:
+            self.close()
+            raise self._interrupted(f"{left} bytes are missing")
+        if not self._response.will_close:
+            self._lease.keep()
+        self.close()
+        return 0
+
+    def close(self) -> None:
+        """See BodyStream."""
+        if self._is_open:
+            self._is_open = False
+            self._shelf.release(self._lease)
+
+    def _interrupted(self, reason: str) -> BodyInterrupted:
+        return BodyInterrupted(reason, self._head, memoryview(b""), 0)
+
+
+def _headers(response: HTTPResponse) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for name, value in response.getheaders():
+        lower = name.lower()
+        headers[lower] = f"{headers[lower]}, {value}" if lower in headers else value
+    return headers
+
+
+def _read_body(request: ObjectRequest, response: HTTPResponse, head: ObjectResponse) -> memoryview:
+    """The whole body. Raises BodyInterrupted, and TransportFailed for one that is no success."""
+    length = response.length
+    if request.method == "HEAD" or response.status in {204, 304} or length == 0:
+        response.read()
+        return memoryview(b"")
+    is_success = response.status < 300
+    if length is None or not is_success:
+        try:
+            body = response.read(MAX_DOCUMENT + 1)
+            if len(body) > MAX_DOCUMENT:
+                raise TransportFailed("the body has no length, or is no document")
+            if length is None and not response.chunked:
+                raise TransportFailed("the body has no length: nothing says that it is whole")
+            if body:
+                response.read()
+        except (OSError, HTTPException) as error:
+            raise TransportFailed(f"the response broke off: {str(error) or type(error).__name__}") from error
+        if length is not None and len(body) < length:
+            raise TransportFailed("the response broke off")
+        return memoryview(body)
+    own = request.buffer
+    # A range that was ignored must not overflow, or be mistaken for the range.
+    fits = own is not None and len(own) >= length and (request.span is None or response.status == 206)
+    buffer = own[:length] if own is not None and fits else memoryview(bytearray(length))
+    received = 0
+    try:
+        while received < length:
+            count = response.readinto(buffer[received:])
+            if not count:
+                raise BodyInterrupted(f"{length - received} bytes are missing", head, buffer, received)
+            received += count
+    except (OSError, HTTPException) as error:
+        reason = str(error) or type(error).__name__
+        raise BodyInterrupted(reason, head, buffer, received) from error
+    if not response.isclosed():
+        response.read()
+    return buffer

@@ -1,0 +1,37 @@
+"""When a request is repeated, and after how long: full jitter on an exponential backoff, as SDKs have it.
+
+https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+FIRST_DELAY: Final = 0.1
+LONGEST_DELAY: Final = 20.0
+
+_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
+_CODES: Final = frozenset({"RequestTimeout", "RequestTimeoutException"})
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Decides on retries. `random` returns a number from 0 to 1."""
+
+    retries: int
+    """Attempts after the first."""
+    random: Callable[[], float]
+
+    def delay(self, attempt: int, headers: Mapping[str, str]) -> float | None:
+        """Seconds before the attempt that follows `attempt` (from 0); None: there is none. `headers`: of the response,
+        whose Retry-After is obeyed within the longest delay."""
+        if attempt >= self.retries:
+            return None
+        backoff: float = self.random() * min(LONGEST_DELAY, FIRST_DELAY * 2.0**attempt)
+        wanted = headers.get("retry-after", "")
+        return max(backoff, min(float(wanted), LONGEST_DELAY)) if wanted.isascii() and wanted.isdecimal() else backoff
+
+
+def is_worth_retrying(status: int, code: str) -> bool:
+    """Whether a refusal may be of this moment only."""
+    return status in _STATUSES or code in _CODES

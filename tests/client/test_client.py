@@ -1,0 +1,165 @@
+"""The client against origins without Forebay, S3 and OSS, and through a Forebay."""
+
+import asyncio
+import pickle
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from forebay_client import (
+    AccessDenied,
+    BatchKey,
+    Client,
+    CommonPrefix,
+    ObjectInfo,
+    ObjectNotFound,
+    RangeNotSatisfiable,
+)
+from harness.fake_origin import FakeOrigin
+from harness.oss_origin import OssOrigin
+from harness.rig import TRAINER, Rig
+
+T = TypeVar("T")
+CONTENT = bytes(range(256)) * 100
+
+
+def client_of(endpoint: str, secret: Any, **arguments: Any) -> Client:
+    return Client(
+        endpoint, access_key=secret.access, secret_key=secret.secret, region=secret.region, retries=0, **arguments
+    )
+
+
+@pytest.fixture(params=["s3", "oss", "forebay", "forebay-oss"])
+async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Client]:
+    """A client of a server that holds the bucket `data`, empty."""
+    kind: str = request.param
+    if kind == "oss":
+        async with OssOrigin() as oss:
+            oss.store.put("data", "seed", b"")
+            with client_of(oss.endpoint, oss.secret, dialect="oss", addressing="virtual") as client:
+                yield client
+        return
+    async with FakeOrigin() as origin:
+        origin.store.put("data", "seed", b"")
+        if kind == "s3":
+            with client_of(origin.endpoint, origin.secret) as client:
+                yield client
+        else:
+            dialect = "oss" if kind == "forebay-oss" else "s3"
+            async with Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+                with client_of(rig.endpoint, TRAINER, dialect=dialect) as client:
+                    yield client
+
+
+async def run(call: Callable[..., T], *arguments: Any, **named: Any) -> T:
+    return await asyncio.to_thread(call, *arguments, **named)
+
+
+async def test_an_object_is_written_read_and_deleted(client: Client) -> None:
+    def dialogue() -> None:
+        written = client.put("data", "a key/ä+%", CONTENT, content_type="image/x", metadata={"Split": "train"})
+        assert (written.size, bytes(client.get("data", "a key/ä+%"))) == (len(CONTENT), CONTENT)
+        info = client.head("data", "a key/ä+%")
+        assert (info.size, info.etag.lower(), info.content_type) == (len(CONTENT), written.etag.lower(), "image/x")
+        assert info.metadata == {"split": "train"}
+        client.delete("data", "a key/ä+%")
+        with pytest.raises(ObjectNotFound) as caught:
+            client.get("data", "a key/ä+%")
+        assert (caught.value.bucket, caught.value.key, caught.value.code) == ("data", "a key/ä+%", "NoSuchKey")
+        with pytest.raises(ObjectNotFound):
+            client.head("data", "a key/ä+%")
+
+    await run(dialogue)
+
+
+async def test_ranges_are_slices(client: Client) -> None:
+    def dialogue() -> None:
+        client.put("data", "k", CONTENT)
+        assert bytes(client.get_range("data", "k", 10, 20)) == CONTENT[10:20]
+        assert bytes(client.get_range("data", "k", 25_000, None)) == CONTENT[25_000:]
+        assert bytes(client.get_range("data", "k", 25_000, 99_999)) == CONTENT[25_000:]
+        assert bytes(client.get_range("data", "k", 7, 7)) == b""
+        with pytest.raises(RangeNotSatisfiable):
+            client.get_range("data", "k", len(CONTENT), None)
+        buffer = bytearray(1000)
+        assert client.get_into("data", "k", buffer, 100) == 1000
+        assert buffer == CONTENT[100:1100]
+        assert client.get_into("data", "k", buffer, len(CONTENT) - 10) == 10
+        assert buffer[:10] == CONTENT[-10:]
+        assert client.get_into("data", "k", buffer, len(CONTENT)) == 0
+
+    await run(dialogue)
+
+
+async def test_listings_show_keys_and_common_prefixes(client: Client) -> None:
+    def dialogue() -> None:
+        for key in ("x/a b", "x/c+d", "x/sub/1", "x/sub/2", "y"):
+            client.put("data", key, key.encode())
+        listed = list(client.list("data", "x/"))
+        assert [(each.key, each.size) for each in listed if isinstance(each, ObjectInfo)] == [
+            (key, len(key)) for key in ("x/a b", "x/c+d", "x/sub/1", "x/sub/2")
+        ]
+        rolled = list(client.list("data", "x/", delimiter="/"))
+        assert [type(each).__name__ for each in rolled] == ["ObjectInfo", "ObjectInfo", "CommonPrefix"]
+        assert rolled[-1] == CommonPrefix("data", "x/sub/")
+        after = client.list("data", "x/", start_after="x/c+d")
+        assert [each.key for each in after if isinstance(each, ObjectInfo)] == ["x/sub/1", "x/sub/2"]
+
+    await run(dialogue)
+
+
+async def test_many_objects_come_in_order_or_as_they_come(client: Client) -> None:
+    def dialogue() -> None:
+        for number in range(20):
+            client.put("data", f"n/{number}", b"%d" % number * 10)
+        keys: list[str | BatchKey] = [f"n/{number}" for number in range(20)]
+        keys[3] = BatchKey("n/3", 2, 5)
+        keys[4] = "n/none"
+        items = list(client.get_many("data", keys))
+        assert [item.index for item in items] == list(range(20))
+        assert bytes(items[3].content()) == b"333"
+        assert isinstance(items[4].error, ObjectNotFound)
+        with pytest.raises(ObjectNotFound):
+            items[4].content()
+        as_they_come = list(client.get_many("data", iter(keys), ordered=False))
+        assert sorted(item.index for item in as_they_come) == list(range(20))
+        assert {item.index: item.data for item in as_they_come} == {item.index: item.data for item in items}
+
+    await run(dialogue)
+
+
+async def test_files_travel_in_parts(client: Client, tmp_path: Path) -> None:
+    def dialogue() -> None:
+        path = tmp_path / "large"
+        content = CONTENT * 300
+        path.write_bytes(content)
+        written = client.put_file("data", "large", path, 5 << 20, metadata={"a": "b"})
+        assert written.size == len(content)
+        assert bytes(client.get("data", "large")) == content
+        assert written.etag.strip('"').endswith("-2")
+        assert client.head("data", "large").metadata == {"a": "b"}
+        assert client.put_file("data", "small", path, len(content)).size == len(content)
+        assert bytes(client.get("data", "small")) == content
+
+    await run(dialogue)
+
+
+async def test_a_client_pickles_as_its_arguments(client: Client) -> None:
+    def dialogue() -> None:
+        client.put("data", "k", b"content")
+        with pickle.loads(pickle.dumps(client)) as copy:  # noqa: S301 # our own
+            assert bytes(copy.get("data", "k")) == b"content"
+
+    await run(dialogue)
+
+
+async def test_refused_credentials_are_an_error_without_the_secret(client: Client) -> None:
+    settings = {**client._arguments, "secret_key": "not-the-secret"}  # noqa: SLF001 # the same server, another secret
+    with Client(**settings) as stranger:
+        with pytest.raises(AccessDenied) as caught:
+            await run(stranger.get, "data", "k")
+        assert "not-the-secret" not in f"{caught.value!r}{caught.value}{stranger!r}"
+        copy = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 # our own
+        assert (type(copy), str(copy), copy.status) == (AccessDenied, str(caught.value), 403)

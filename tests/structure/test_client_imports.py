@@ -1,0 +1,68 @@
+"""What an import of the client library imports: next to nothing, and nothing that the base install lacks."""
+
+import subprocess
+import sys
+from typing import Final
+
+import pytest
+
+from structure.source_tree import ROOT
+
+HEAVY: Final = ("asyncio", "concurrent", "email", "http", "logging", "rich", "ssl", "urllib", "xml")
+"""Of the standard library, and of the base install's own."""
+NOT_IN_THE_BASE_INSTALL: Final = (
+    "aiobotocore",
+    "aiofiles",
+    "aiohappyeyeballs",
+    "aiohttp",
+    "awscrt",
+    "boto3",
+    "botocore",
+    "cachetools",
+    "fastcrc",
+    "fsspec",
+    "lmdb",
+    "multidict",
+    "numpy",
+    "prometheus_client",
+    "torch",
+    "urllib3",
+    "uvloop",
+    "yarl",
+)
+UNIX_ONLY: Final = ("fcntl", "grp", "mmap", "pwd", "resource", "termios")
+
+
+def imported(program: str, *refused: str) -> set[str]:
+    """The top-level modules that a program imports in a process of its own, where some can't be imported."""
+    refusals = "".join(f"sys.modules[{name!r}] = None; " for name in refused)
+    paths = f"sys.path[:0] = [{str(ROOT / 'client')!r}, {str(ROOT / 'proxy')!r}]; "
+    shown = "; print(*{name for name, module in sys.modules.items() if module is not None})"
+    code = f"import sys; {paths}before = set(sys.modules); {refusals}{program}{shown}"
+    answer = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)  # noqa: S603 # our own
+    assert answer.returncode == 0, answer.stderr
+    return {name.partition(".")[0] for name in answer.stdout.split()}
+
+
+def test_an_import_of_the_package_imports_nothing_heavy() -> None:
+    assert imported("import forebay_client") & {*HEAVY, *NOT_IN_THE_BASE_INSTALL} == set()
+
+
+def test_every_public_name_can_be_had() -> None:
+    import forebay_client  # noqa: PLC0415 # what it is about
+
+    assert [name for name in forebay_client.__all__ if not hasattr(forebay_client, name)] == []
+    assert set(forebay_client.__all__) <= set(dir(forebay_client))
+    with pytest.raises(AttributeError):
+        forebay_client.no_such_name  # noqa: B018 # that there is none
+
+
+CLIENT: Final = "from forebay_client import Client; Client('http://127.0.0.1:9', access_key='a', secret_key='b')"
+
+
+def test_the_base_install_suffices_for_a_client() -> None:
+    assert "forebay_client" in imported(CLIENT, *NOT_IN_THE_BASE_INSTALL)
+
+
+def test_a_client_needs_no_module_of_unix() -> None:
+    assert "forebay_client" in imported(CLIENT, *NOT_IN_THE_BASE_INSTALL, *UNIX_ONLY)
