@@ -113,3 +113,47 @@ async def test_a_write_that_goes_through_meanwhile_is_no_conflict(tmp_path: Path
         assert (await through).status == 200
         await rig.settled()
         assert at_origin(origin, "a/object") == b"accepted meanwhile"
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+async def test_a_version_between_look_and_request_stays(tmp_path: Path, method: str) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await _seen(rig, origin)
+        held, path = Gate(), path_of("ckpt", "a/object")
+        origin.faults.add(HoldRequest(held), method=method, key="a/object", times=1)
+        answer = await rig.client().request(method, path, (), b"ours" if method == "PUT" else b"")
+        assert answer.headers["x-forebay-durable"] == "local"
+        await held.reached()
+        origin.store.put("ckpt", "a/object", b"theirs")
+        held.open()
+        await rig.wait_idle()
+        assert _stuck(rig) == [("a/object", True)]
+        assert at_origin(origin, "a/object") == b"theirs"
+
+
+async def test_an_object_that_somebody_else_made_meanwhile_stays(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await _seen(rig, origin)
+        deleting, writing = Gate(), Gate()
+        origin.faults.add(HoldRequest(deleting), method="DELETE", key="a/object", times=1)
+        origin.faults.add(HoldRequest(writing), method="PUT", key="a/object", times=1)
+        await rig.client().request("DELETE", path_of("ckpt", "a/object"))
+        await rig.put("a/object", b"ours")
+        deleting.open()
+        await writing.reached()
+        origin.store.put("ckpt", "a/object", b"theirs")
+        writing.open()
+        await rig.wait_idle()
+        assert _stuck(rig) == [("a/object", True)]
+        assert at_origin(origin, "a/object") == b"theirs"
+
+
+async def test_an_origin_without_conditions_is_sent_none(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await _seen(rig, origin)
+        origin.faults.add(Respond(501, "NotImplemented"), where=lambda each: "If-Match" in each.headers)
+        for content in (b"first", b"second"):
+            await rig.put("a/object", content)
+            await rig.settled()
+            assert at_origin(origin, "a/object") == content
+        assert origin.log.count("PUT", key="a/object") == 3

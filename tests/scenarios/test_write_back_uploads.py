@@ -2,20 +2,22 @@
 
 import asyncio
 import os
+from hashlib import md5
 from pathlib import Path
+from typing import Any
 
 import pytest
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
 from harness.clients import path_of
-from harness.fake.actions import HoldRequest, Respond
+from harness.fake.actions import HoldRequest, LoseAnswer, Respond
 from harness.fake.gate import Gate
 from harness.fake.store import Upload
 from harness.fake_origin import FakeOrigin
 from harness.oss_client import OssClient, told
 from harness.rig import TRAINER
-from harness.write_back_rig import WriteBackRig
+from harness.write_back_rig import WriteBackRig, at_origin
 
 MIB = 1 << 20
 CONFIG = TransferConfig(multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB, max_concurrency=3)
@@ -124,6 +126,105 @@ async def test_unfinished_uploads_are_listed_in_both_dialects(tmp_path: Path) ->
         listed = await oss.request("GET", "/ckpt?uploads")
         assert told(listed, "UploadId") == "1" * 32
         client.close()
+
+
+async def test_parts_are_copied_from_the_origin_and_from_the_journal(tmp_path: Path) -> None:
+    stored, pending = os.urandom(5 * MIB), os.urandom(6 * MIB)
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        origin.store.put("ckpt", "a/stored", stored)
+        gate = Gate()
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/pending")
+        await rig.put("a/pending", pending)
+        client, names = rig.boto3(), {"Bucket": "ckpt", "Key": "a/joined"}
+        oss = OssClient(rig.endpoint, TRAINER)
+
+        def dialogue() -> str:
+            upload: str = client.create_multipart_upload(**names)["UploadId"]
+            source = {"Bucket": "ckpt", "Key": "a/pending"}
+            ranges = {"CopySourceRange": f"bytes={MIB}-{6 * MIB - 1}"}
+            for number, copied in ((1, {"CopySource": "ckpt/a/stored"}), (2, {"CopySource": source, **ranges})):
+                client.upload_part_copy(**names, UploadId=upload, PartNumber=number, **copied)
+            with pytest.raises(ClientError, match="NoSuchKey"):
+                client.upload_part_copy(**names, UploadId=upload, PartNumber=3, CopySource="ckpt/a/missing")
+            with pytest.raises(ClientError, match="SSECustomerKey|server-side-encryption"):
+                client.upload_part(
+                    **names, UploadId=upload, PartNumber=3, Body=b"", SSECustomerAlgorithm="AES256", SSECustomerKey="k"
+                )
+            return upload
+
+        upload = await asyncio.to_thread(dialogue)
+        target = path_of("ckpt", "a/joined")
+        copied = await oss.request(
+            "PUT", f"{target}?partNumber=3&uploadId={upload}", [("x-oss-copy-source", "/ckpt/a/stored")]
+        )
+        assert told(copied, "ETag").strip('"').lower() == md5(stored, usedforsecurity=False).hexdigest()
+
+        def complete() -> None:
+            parts = client.list_parts(**names, UploadId=upload)["Parts"]
+            listed = [{"PartNumber": part["PartNumber"], "ETag": part["ETag"]} for part in parts]
+            client.complete_multipart_upload(**names, UploadId=upload, MultipartUpload={"Parts": listed})
+            assert client.get_object(**names)["Body"].read() == stored + pending[MIB:] + stored
+
+        await asyncio.to_thread(complete)
+        client.close()
+        gate.open()
+        await rig.settled()
+        assert at_origin(origin, "a/joined") == stored + pending[MIB:] + stored
+        assert origin.log.count(operation="UploadPartCopy") == 0
+
+
+async def test_the_origin_decides_the_condition_of_a_completion(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        client, names = rig.boto3(), {"Bucket": "ckpt", "Key": "a/file"}
+        before = await rig.put("a/before", b"acknowledged before")
+
+        def upload() -> dict[str, Any]:
+            created: str = client.create_multipart_upload(**names)["UploadId"]
+            part = client.upload_part(**names, UploadId=created, PartNumber=1, Body=b"content")
+            return {"UploadId": created, "MultipartUpload": {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}}
+
+        def dialogue() -> None:
+            first = upload()
+            made = client.complete_multipart_upload(**names, **first, IfNoneMatch="*")
+            assert made["ResponseMetadata"]["HTTPHeaders"]["x-forebay-durable"] == "origin"
+            assert at_origin(origin, "a/before") == b"acknowledged before"
+            assert (at_origin(origin, "a/file"), made["ETag"]) == (b"content", origin.store.get("ckpt", "a/file").etag)
+            second = upload()
+            for condition in ({"IfNoneMatch": "*"}, {"IfMatch": before}):
+                with pytest.raises(ClientError, match="PreconditionFailed"):
+                    client.complete_multipart_upload(**names, **second, **condition)
+            listed = client.list_multipart_uploads(Bucket="ckpt")["Uploads"]
+            assert [each["UploadId"] for each in listed] == [second["UploadId"]]
+            client.complete_multipart_upload(**names, **second, IfMatch=made["ETag"])
+            with pytest.raises(ClientError, match="NoSuchUpload"):
+                client.complete_multipart_upload(**names, **second)
+
+        await asyncio.to_thread(dialogue)
+        client.close()
+        await rig.settled()
+        assert origin.store.bucket("ckpt").uploads == {}
+        assert list((rig.journal / "bodies").iterdir()) == []
+
+
+async def test_a_conditional_completion_whose_answer_is_lost_is_in_doubt(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        oss, target = OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/file")
+        origin.store.put("ckpt", "a/file", b"before")
+        assert (await rig.client().request("GET", target)).body == b"before"
+        upload = await oss.initiate(target)
+        part = await oss.part(target, upload, 1, b"content")
+        origin.faults.add(LoseAnswer(), operation="CompleteMultipartUpload")
+        listed = f"<Part><PartNumber>1</PartNumber><ETag>{part.headers['ETag']}</ETag></Part>"
+        document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
+        durable = ("x-forebay-durability", "origin")
+        answer = await rig.client().request("POST", f"{target}?uploadId={upload}", (durable,), document)
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+        assert (await rig.client().request("GET", target)).body == b"content"
+        again = await oss.request("GET", f"{target}?uploadId={upload}")
+        assert told(again, "PartNumber") == "1"
 
 
 async def test_parts_are_judged_as_the_origin_would(tmp_path: Path) -> None:

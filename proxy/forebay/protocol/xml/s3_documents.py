@@ -189,6 +189,14 @@ def copied_document(etag: str, last_modified: str) -> bytes:
     return write_tree(root, S3_NAMESPACE)
 
 
+def copied_part_document(etag: str, last_modified: str) -> bytes:
+    """The answer to an UploadPartCopy. `last_modified`: as in listings."""
+    root = Element("CopyPartResult")
+    root.add("LastModified", last_modified)
+    root.add("ETag", etag)
+    return write_tree(root, S3_NAMESPACE)
+
+
 def deleted_document(keys: Sequence[str]) -> bytes:
     """The answer to a DeleteObjects that has deleted these keys."""
     root = Element("DeleteResult")

@@ -12,13 +12,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from forebay.core.errors import S3Error
 from forebay.core.names import ObjectName
 from forebay.policy.acceptable_writes import obstacle
 from forebay.policy.rules import Rules
 from forebay.protocol.forwarded_headers import SIGNATURE_QUERY
 from forebay.protocol.xml.s3_documents import ListedKey
 from forebay.write.back.object_acceptance import ObjectAcceptance
+from forebay.write.back.origin_completion import DURABILITY, is_for_origin
 from forebay.write.back.pending_uploads import is_local
 from forebay.write.back.record_writer import RecordWriter
 from forebay.write.back.upload_acceptance import UploadAcceptance
@@ -26,7 +26,6 @@ from forebay.write.back.write_probe import WriteProbe
 from forebay.write.back.write_proofs import WriteProofs, proof_of
 from forebay.write.forward_request import WriteContext
 
-DURABILITY: Final = "x-forebay-durability"
 _UPLOAD_OPERATIONS: Final = frozenset(
     {"UploadPart", "UploadPartCopy", "CompleteMultipartUpload", "AbortMultipartUpload"}
 )
@@ -78,7 +77,7 @@ class Acceptance:
 
     async def _obstacle(self, context: WriteContext, names: Sequence[ObjectName]) -> str | None:
         forward, operation = context.forward, context.forward.operation.name
-        if forward.request.headers.get(DURABILITY, "local").lower() != "local":
+        if is_for_origin(forward.request.headers):
             return f"its header {DURABILITY}"
         query = [each for each, _ in forward.target.query if each.lower() not in SIGNATURE_QUERY]
         reason = obstacle(operation, query, forward.request.headers)
@@ -121,8 +120,10 @@ class Acceptance:
                 await self._uploads.complete(context)
             case "AbortMultipartUpload":
                 await self._uploads.abort(context)
-            case _:
-                raise S3Error("NotImplemented", "A part of this upload can't be a copy: upload its bytes.")
+            case "UploadPartCopy":
+                await self._uploads.copied_part(context)
+            case unknown:
+                raise ValueError(f"{unknown} has an obstacle")
 
     async def accept_deletions(self, context: WriteContext, listed: Sequence[ListedKey], *, quiet: bool) -> None:
         """Accepts a batch delete without an obstacle, and answers it. Raises S3Error, ConnectionError."""

@@ -5,15 +5,15 @@ another thread hashes the same bytes.
 """
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from hashlib import md5
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from forebay.core.buffers import Buffer, Piece
 from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.journal import Journal, JournalBody
 from forebay.write.body_digest import BodyDigest
-from forebay.write.incoming_body import IncomingBody
 
 SMALL: Final = 256 << 10
 """Bytes of a body that is written into its record."""
@@ -53,14 +53,22 @@ class StoredBody(NamedTuple):
                 await self.file.discard()
 
 
+class ByteSource(Protocol):
+    """A body that is read once."""
+
+    def pieces(self) -> AsyncIterator[Piece]:
+        """Yields its bytes. Raises S3Error for a body that is not what was announced."""
+        ...
+
+
 class BodyStore:
     """Stores bodies."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    async def store(self, body: IncomingBody | None) -> StoredBody:
-        """Writes a body into the journal. Raises S3Error for one that is not what was announced, OSError."""
+    async def store(self, body: ByteSource | None) -> StoredBody:
+        """Writes a body into the journal. Raises what its pieces raise, OSError."""
         digest, etag, file = BodyDigest(), md5(usedforsecurity=False), None
         waiting: list[Piece] = []
         size = 0

@@ -17,9 +17,8 @@ from forebay.policy.rules import Rules
 from forebay.protocol.conditions import same_etag
 from forebay.storage.journal.pending_objects import Deleted, PendingObjects
 from forebay.storage.tiers import Tiers
+from forebay.write.back.conditional_writes import ABSENT
 
-ABSENT: Final = ""
-"""In place of an ETag: there is no object."""
 MOST_OBJECTS: Final = 65_536
 
 

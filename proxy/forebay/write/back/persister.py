@@ -5,7 +5,9 @@
 
     look first, where it may have been done ──> done
     or where readers had seen another version ──> conflict: stuck
-    send ──> 2xx, and its ETag ──> done
+    send, on condition of what was seen (conditional_writes)
+         ├─> 2xx, and its ETag   ──> done
+         ├─> 412                 ──> somebody else was faster: look again
          ├─> 403, 404, other 4xx ──> stuck: only a person can help
          └─> 5xx, no answer      ──> failed: once more, later
 
@@ -16,11 +18,12 @@ acknowledged, so nothing is written twice over somebody else's object.
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import ForebayError, OriginBroken
+from forebay.core.errors import ForebayError, OriginBroken, S3Error
+from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.origin.origin_request import EMPTY_SHA256, UNSIGNED_PAYLOAD, OriginRequest
 from forebay.origin.origins import Origins
@@ -36,8 +39,9 @@ from forebay.protocol.xml.s3_documents import (
 )
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.storage.journal.pending_objects import BodyPart, PendingObjects, PendingVersion
-from forebay.write.back.accepted_write import AcceptedWrite
-from forebay.write.back.origin_versions import ABSENT, OriginVersions
+from forebay.write.back.accepted_write import AcceptedWrite, WriteKind
+from forebay.write.back.conditional_writes import ABSENT, NOT_COMPARED, ConditionalWrites, condition_of
+from forebay.write.back.origin_versions import OriginVersions
 from forebay.write.back.pending_uploads import PendingPart, PendingUploads
 from forebay.write.invalidation import Invalidator
 
@@ -47,6 +51,11 @@ _PIECE: Final = 1 << 20
 _DOCUMENT: Final = 64 << 10
 _MD5_ETAG: Final = re.compile('"?[0-9a-f]{32}(-[0-9]+)?"?', re.IGNORECASE)
 _RETRIED: Final = frozenset({408, 409, 429})
+_OPERATIONS: Final[dict[WriteKind, str]] = {
+    "put": "PutObject",
+    "delete": "DeleteObject",
+    "complete": "CompleteMultipartUpload",
+}
 
 Result = Literal["done", "stuck", "failed"]
 
@@ -63,6 +72,10 @@ class PersistOutcome:
     """Whether the upload has to be prepared anew."""
     is_conflict: bool = False
     """Whether it is stuck as the origin has a version that somebody else wrote."""
+    status: int = 0
+    """Of the origin's refusal; 0: there was none."""
+    code: str = ""
+    """Its code; likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +107,7 @@ class Persister:
         self._uploads = uploads
         self._invalidator = invalidator
         self._versions = versions
+        self._conditional = ConditionalWrites(origins.origin_of)
 
     async def prepare(self, write: AcceptedWrite) -> PreparedUpload | PersistOutcome | None:
         """Does what needs no order; None: there is nothing of the kind. Never raises."""
@@ -110,9 +124,10 @@ class Persister:
         """Returns an outcome if the write is done, is in conflict, or that can't be found out; None: it may be sent.
         Never raises."""
         try:
-            return await self._look(write, may_be_done=True)
+            found = await self._look(write, may_be_done=True)
         except ForebayError as error:
             return _failure(error)
+        return found if isinstance(found, PersistOutcome) else None
 
     async def commit(
         self, write: AcceptedWrite, version: PendingVersion, prepared: PreparedUpload | None, *, may_be_done: bool
@@ -120,18 +135,57 @@ class Persister:
         """Takes the step that everybody sees. Never raises."""
         try:
             found = await self._look(write, may_be_done=may_be_done)
-            outcome = found if found is not None else await self._commit(write, version, prepared)
+            if isinstance(found, PersistOutcome):
+                outcome = found
+            else:
+                outcome = await self._commit_on(found, write, version, prepared)
             if outcome.result == "done":
                 self._versions.made(write.name, outcome.etag or _etag_of(write))
             return outcome
         except (ForebayError, OSError) as error:
             return _failure(error)
 
-    async def _look(self, write: AcceptedWrite, *, may_be_done: bool) -> PersistOutcome | None:
-        """Looks at what the origin has, if it may be what the write makes, or must be what it replaces."""
+    async def complete(self, write: AcceptedWrite, conditions: HeaderPairs) -> PersistOutcome:
+        """Carries out a completion that is in no journal, on its client's own conditions. Never raises."""
+        prepared = await self.prepare(write)
+        if not isinstance(prepared, PreparedUpload):
+            return prepared or PersistOutcome("failed", "it is no completion")
+        try:
+            outcome = await self._commit(write, None, prepared, conditions)
+        except (ForebayError, OSError) as error:
+            outcome = _failure(error)
+        if outcome.result != "done":
+            if outcome.status == 0 or outcome.status >= 500:  # its answer may have been lost
+                self._invalidator.mark_in_doubt((write.name,))
+                await self._invalidator.invalidate((write.name,))
+            await self._abort(write.name, prepared.upload_id)
+        return outcome
+
+    async def _commit_on(
+        self, conditions: HeaderPairs, write: AcceptedWrite, version: PendingVersion, prepared: PreparedUpload | None
+    ) -> PersistOutcome:
+        """Takes the step if the origin still has what was seen there, as far as it compares."""
+        operation = _OPERATIONS[write.kind]
+        conditions = self._conditional.usable(write.name, operation, conditions)
+        try:
+            outcome = await self._commit(write, version, prepared, conditions)
+        except S3Error as error:  # of the adapter of OSS, which sends no If-Match
+            outcome = _failure(error)
+        if conditions and outcome.status in NOT_COMPARED:
+            outcome = await self._commit(write, version, prepared, ())
+            if outcome.result == "done":
+                self._conditional.refused(write.name, operation, conditions)
+        elif conditions and (outcome.status == 412 or outcome.code == "NoSuchKey"):
+            found = await self._look(write, may_be_done=True)
+            return found if isinstance(found, PersistOutcome) else replace(outcome, result="failed")
+        return outcome
+
+    async def _look(self, write: AcceptedWrite, *, may_be_done: bool) -> PersistOutcome | HeaderPairs:
+        """Looks at what the origin has, if it may be what the write makes, or must be what it replaces. Returns the
+        conditions on which the write may be sent."""
         is_guarded = write.replaces is not None and not self._versions.overwrites(write.name)
         if not (may_be_done or is_guarded):
-            return None
+            return ()
         answer = await self._origins.open_read(write.name, None, method="HEAD")
         if isinstance(answer, ObjectOpened):
             answer.body.close()
@@ -139,7 +193,7 @@ class Persister:
         elif isinstance(answer, ErrorResponse) and answer.status == 404:
             etag, size = ABSENT, 0
         else:
-            return None  # what can't be read can't be compared
+            return ()  # what can't be read can't be compared
         if write.facts is None:
             is_done = etag == ABSENT
         else:
@@ -147,8 +201,10 @@ class Persister:
         if is_done and may_be_done:
             return PersistOutcome("done", etag=_etag_of(write))
         expected = write.replaces if is_guarded else None
-        if is_done or expected is None or self._versions.is_ours(write.name, etag, expected):
-            return None
+        if expected is None:
+            return ()
+        if is_done or self._versions.is_ours(write.name, etag, expected):
+            return condition_of(_OPERATIONS[write.kind], etag)
         named = etag or "no object"
         reason = f"conflict: the origin has {named} in place of {expected or 'no object'}, somebody else wrote it"
         return PersistOutcome("stuck", reason, is_conflict=True)
@@ -213,16 +269,24 @@ class Persister:
             return document
 
     async def _commit(
-        self, write: AcceptedWrite, version: PendingVersion, prepared: PreparedUpload | None
+        self,
+        write: AcceptedWrite,
+        version: PendingVersion | None,
+        prepared: PreparedUpload | None,
+        conditions: HeaderPairs,
     ) -> PersistOutcome:
-        affected, keep = (write.name,), version.head.generation if version.head is not None else None
+        """`version` None: nobody sees the write yet."""
+        head = version.head if version is not None else None
+        affected, keep = (write.name,), head.generation if head is not None else None
         number = self._invalidator.begin_write()
         try:
 
             async def begin() -> None:
                 await self._invalidator.invalidate(affected, keep, write=number)
 
-            async with await self._origins.send(self._request(write, version, prepared, begin)) as answer:
+            parts = version.parts if version is not None else ()
+            request = self._request(write, parts, prepared, begin)
+            async with await self._origins.send(replace(request, headers=(*request.headers, *conditions))) as answer:
                 document, status, etag = await answer.read(_DOCUMENT), answer.status, answer.headers.get("ETag", "")
                 is_opaque = has_opaque_etags(answer.headers)
             await self._invalidator.invalidate(affected, keep)
@@ -230,14 +294,14 @@ class Persister:
             self._invalidator.end_write(number)
         if prepared is not None and status == 200:
             if (code := embedded_error(document)) is not None:
-                return PersistOutcome("failed", f"the origin answered {code}")
+                return PersistOutcome("failed", f"the origin answered {code}", status=500, code=code)
             etag = result_etag(document) or ""
         return _judge(write, status, etag, document, is_opaque=is_opaque)
 
     def _request(
         self,
         write: AcceptedWrite,
-        version: PendingVersion,
+        parts: tuple[BodyPart, ...],
         prepared: PreparedUpload | None,
         begin: Callable[[], Awaitable[None]],
     ) -> OriginRequest:
@@ -259,7 +323,7 @@ class Persister:
             "PUT",
             *write.name,
             headers=write.headers,
-            body=self._pieces(version.parts, write.size) if write.size else None,
+            body=self._pieces(parts, write.size) if write.size else None,
             content_length=write.size,
             payload_hash=(write.sha256 or UNSIGNED_PAYLOAD) if write.size else EMPTY_SHA256,
             operation="PutObject",
@@ -280,6 +344,8 @@ def _failure(error: ForebayError | OSError) -> PersistOutcome:
     match error:
         case BodyDamaged():
             return PersistOutcome("stuck", f"its bytes in the journal are damaged: {error}")
+        case S3Error():
+            return PersistOutcome("failed", str(error), status=error.status, code=error.code)
         case OSError():
             return PersistOutcome("failed", f"the journal can't be read: {error.strerror}")
         case _:
@@ -289,7 +355,7 @@ def _failure(error: ForebayError | OSError) -> PersistOutcome:
 def _judge_status(status: int, document: bytes) -> PersistOutcome:
     code = embedded_error(document) or str(status)
     result: Result = "failed" if status >= 500 or status in _RETRIED else "stuck"
-    return PersistOutcome(result, f"the origin answered {code}")
+    return PersistOutcome(result, f"the origin answered {code}", status=status, code=code)
 
 
 def _judge(write: AcceptedWrite, status: int, etag: str, document: bytes, *, is_opaque: bool) -> PersistOutcome:
@@ -301,5 +367,6 @@ def _judge(write: AcceptedWrite, status: int, etag: str, document: bytes, *, is_
     if status == 404 and write.facts is None:
         return PersistOutcome("done")
     if status == 404 and write.kind == "complete":
-        return PersistOutcome("failed", "the origin has not the upload any more", is_upload_gone=True)
+        reason, code = "the origin has not the upload any more", embedded_error(document) or str(status)
+        return PersistOutcome("failed", reason, is_upload_gone=True, status=status, code=code)
     return _judge_status(status, document)

@@ -20,7 +20,7 @@ from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.log_writer import JournalFailed, RecordId
 from forebay.storage.journal.record_origins import RecordOrigins
 from forebay.write.back.accepted_write import DURABLE_LOCAL, JournalEntry
-from forebay.write.back.body_store import BodyStore, StoredBody
+from forebay.write.back.body_store import BodyStore, ByteSource, StoredBody
 from forebay.write.body_digest import crc_header
 from forebay.write.forward_request import WriteContext
 from forebay.write.forwarder import Forwarder
@@ -73,7 +73,7 @@ class RecordWriter:
         """The body of a request, verified and in the journal; the block appends its record. Raises S3Error."""
         body = await self._forwarder.open_body(context.forward)
         try:
-            async with self.kept(context, await self._store(context, body)) as stored:
+            async with self.kept(context, await self.store(context, body)) as stored:
                 yield body, stored
         finally:
             if body is not None:
@@ -94,7 +94,8 @@ class RecordWriter:
             raise
         stored.release()
 
-    async def _store(self, context: WriteContext, body: IncomingBody | None) -> StoredBody:
+    async def store(self, context: WriteContext, body: ByteSource | None) -> StoredBody:
+        """Writes a body into the journal, for `kept`. Raises S3Error, and what its pieces raise."""
         try:
             return await self.bodies.store(body)
         except OSError as error:
@@ -130,12 +131,18 @@ class RecordWriter:
         await self.answer(context, 200, (("ETag", stored.etag), *checksums, *crc))
 
     async def answer(
-        self, context: WriteContext, status: int, headers: HeaderPairs = (), document: bytes = b""
+        self,
+        context: WriteContext,
+        status: int,
+        headers: HeaderPairs = (),
+        document: bytes = b"",
+        *,
+        durable: tuple[str, str] = DURABLE_LOCAL,
     ) -> None:
-        """Answers a write that is durable here."""
+        """Answers a write. `durable`: the header that says where it is."""
         record = context.record
         record.cache, record.step = "bypass", "reply"
-        own = (("x-amz-request-id", record.request_id), DURABLE_LOCAL)
+        own = (("x-amz-request-id", record.request_id), durable)
         await context.reply.start(status, (*headers, *own), None if status == 204 else len(document))
         if document:
             await context.reply.write(document)

@@ -1,30 +1,39 @@
 """Acceptance of multipart uploads, from their creation to their end, as the origin would answer them."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from hashlib import md5
 from typing import Final
 
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import S3Error
+from forebay.core.heads import HeaderPairs
 from forebay.policy.drain_order import WriteInterval
 from forebay.protocol.body.payload import HashedPayload
 from forebay.protocol.conditions import same_etag
+from forebay.protocol.dates import format_iso8601
 from forebay.protocol.forwarded_headers import forwarded_headers
 from forebay.protocol.xml.s3_documents import (
     UploadedPart,
     completed_document,
+    copied_part_document,
     created_document,
     read_parts_cooperatively,
 )
 from forebay.write.back.accepted_write import (
+    DURABLE_LOCAL,
+    DURABLE_ORIGIN,
     AbortedUpload,
     AcceptedPart,
     AcceptedUpload,
     AcceptedWrite,
     CompletedPart,
 )
+from forebay.write.back.body_store import StoredBody
+from forebay.write.back.copied_part import CopySources
+from forebay.write.back.origin_completion import OriginCompletion, conditions_of
 from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads, new_upload_id
-from forebay.write.back.record_writer import DEFAULT_TYPE, XML, RecordWriter, facts_of, origin_headers
+from forebay.write.back.record_writer import DEFAULT_TYPE, XML, RecordWriter, facts_of, md5_header, origin_headers
 from forebay.write.forward_request import WriteContext
 from forebay.write.forwarder import Forwarder
 
@@ -32,18 +41,27 @@ DOCUMENT_LIMIT: Final = 4 << 20
 """Bytes of a completion."""
 SMALLEST_PART: Final = 5 << 20
 """Bytes of a part but the last, at the origin."""
+_ENCRYPTIONS: Final = ("x-amz-server-side-encryption", "x-amz-copy-source-server-side-encryption")
 
 
 class UploadAcceptance:
     """Accepts the requests of uploads. `has_room(size)`: whether the journal takes so many bytes more."""
 
     def __init__(
-        self, writer: RecordWriter, uploads: PendingUploads, forwarder: Forwarder, has_room: Callable[[int], bool]
+        self,
+        writer: RecordWriter,
+        uploads: PendingUploads,
+        forwarder: Forwarder,
+        has_room: Callable[[int], bool],
+        sources: CopySources,
+        completion: OriginCompletion,
     ) -> None:
         self._writer = writer
         self._uploads = uploads
         self._forwarder = forwarder
         self._has_room = has_room
+        self._sources = sources
+        self._completion = completion
 
     async def create(self, context: WriteContext) -> None:
         """Accepts a CreateMultipartUpload. Raises S3Error."""
@@ -56,36 +74,61 @@ class UploadAcceptance:
 
     async def part(self, context: WriteContext) -> None:
         """Accepts an UploadPart. Raises S3Error, Throttled."""
-        forward, number = context.forward, context.forward.part_number
-        self._upload_of(context)
-        if number is None or not 1 <= number <= 10_000:
-            raise S3Error("InvalidArgument", "A part number is from 1 to 10000.", ArgumentName="partNumber")
-        if not self._has_room(forward.length or 0):
-            raise S3Error("SlowDown", "The journal is full. Please try again.")
+        self._check_part(context)
+        self._check_room(context.forward.length or 0)
         async with self._writer.stored(context) as (body, stored):
             headers = origin_headers(context, body, stored, is_part=True)
             form = body.form if body is not None else None
-            part = AcceptedPart(
-                forward.target.name,
-                forward.upload.upload_id,
-                number,
-                stored.etag,
-                stored.digest.size,
-                headers,
-                form.sha256 if isinstance(form, HashedPayload) else None,
-                stored.bodies,
-                self._writer.clock(),
-            )
+            part = self._part_of(context, stored, headers, form.sha256 if isinstance(form, HashedPayload) else None)
             record = await self._writer.append(part, stored.payload)
         await self._writer.publish(part, record, stored.payload)
         await self._writer.answer_stored(context, stored, headers)
+
+    async def copied_part(self, context: WriteContext) -> None:
+        """Accepts an UploadPartCopy: the bytes are read now. Raises S3Error, OriginError, Throttled."""
+        self._check_part(context)
+        source = await self._sources.open(context.forward)
+        self._check_room(source.size)
+        async with self._writer.kept(context, await self._writer.store(context, source)) as stored:
+            part = self._part_of(context, stored, (md5_header(stored),), None)
+            record = await self._writer.append(part, stored.payload)
+        await self._writer.publish(part, record, stored.payload)
+        document = copied_part_document(stored.etag, format_iso8601(part.accepted_at))
+        await self._writer.answer(context, 200, (XML,), document)
+
+    def _check_part(self, context: WriteContext) -> None:
+        self._upload_of(context)
+        number = context.forward.part_number
+        if number is None or not 1 <= number <= 10_000:
+            raise S3Error("InvalidArgument", "A part number is from 1 to 10000.", ArgumentName="partNumber")
+        for name in context.forward.request.headers:
+            if name.lower().startswith(_ENCRYPTIONS):  # a key must not be written down
+                raise S3Error("InvalidRequest", f"The upload was created without {name}.")
+
+    def _check_room(self, size: int) -> None:
+        if not self._has_room(size):
+            raise S3Error("SlowDown", "The journal is full. Please try again.")
+
+    def _part_of(
+        self, context: WriteContext, stored: StoredBody, headers: HeaderPairs, sha256: str | None
+    ) -> AcceptedPart:
+        return AcceptedPart(
+            context.forward.target.name,
+            context.forward.upload.upload_id,
+            context.forward.part_number or 0,
+            stored.etag,
+            stored.digest.size,
+            headers,
+            sha256,
+            stored.bodies,
+            self._writer.clock(),
+        )
 
     async def complete(self, context: WriteContext) -> None:
         """Accepts a CompleteMultipartUpload. Raises S3Error."""
         forward, decision, began, now = context.forward, context.decision, self._writer.stamp(), self._writer.clock()
         document = await self._forwarder.read_document(forward, DOCUMENT_LIMIT)
-        if any(name.lower().startswith("if-") for name in forward.request.headers):
-            raise S3Error("NotImplemented", "The completion of this upload can't have a condition.")
+        conditions = conditions_of(forward.request.headers)
         listed = await run_cooperatively(read_parts_cooperatively(document))
         upload = self._upload_of(context)
         parts = _listed_parts(upload, listed)
@@ -103,9 +146,15 @@ class UploadAcceptance:
             parts=tuple(CompletedPart(part.part.number, part.part.etag, part.record) for part in parts),
             replaces=self._writer.seen(forward.target.name),
         )
-        await self._writer.write(context, write, document)
+        durable = DURABLE_LOCAL
+        if conditions is None:
+            await self._writer.write(context, write, document)
+        else:
+            etag, durable = await self._completion.complete(context, write, conditions) or etag, DURABLE_ORIGIN
+            with suppress(S3Error):  # what is left of the upload here expires
+                await self._writer.write(context, AbortedUpload(write.name, write.upload_id))
         answer = completed_document(forward.target.name, etag, forward.request.url)
-        await self._writer.answer(context, 200, (XML,), answer)
+        await self._writer.answer(context, 200, (XML,), answer, durable=durable)
 
     async def abort(self, context: WriteContext) -> None:
         """Accepts an AbortMultipartUpload. Raises S3Error."""

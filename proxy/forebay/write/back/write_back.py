@@ -44,9 +44,11 @@ from forebay.write.back.accepted_write import (
     JournalEntry,
     decode_record,
 )
+from forebay.write.back.copied_part import CopySources
 from forebay.write.back.drainer import Drainer
 from forebay.write.back.journal_room import JournalRoom
 from forebay.write.back.object_acceptance import ObjectAcceptance
+from forebay.write.back.origin_completion import OriginCompletion
 from forebay.write.back.origin_versions import OriginVersions
 from forebay.write.back.part_listing import parts_document
 from forebay.write.back.pending_uploads import PendingUploads, is_local
@@ -140,7 +142,14 @@ class WriteBack:
         self.acceptance = Acceptance(
             writer,
             ObjectAcceptance(writer, pending),
-            UploadAcceptance(writer, uploads, forwarder, self.room.has_room),
+            UploadAcceptance(
+                writer,
+                uploads,
+                forwarder,
+                self.room.has_room,
+                CopySources(origins, pending),
+                OriginCompletion(persister, self.wait_before_write, self.learn),
+            ),
             self.proofs,
             WriteProbe(origins, self.proofs, tasks, monotonic),
             self.room.has_room,

@@ -1,0 +1,59 @@
+"""Conditional writes: the condition under which a write replaces only the version that was seen before it was sent.
+
+    the origin has a version   If-Match: its ETag         PutObject, CompleteMultipartUpload, DeleteObject
+    it has no object           If-None-Match: *           PutObject, CompleteMultipartUpload
+
+So nothing that somebody else writes between the look and the request is overwritten. Not every origin compares: OSS
+has If-None-Match alone (x-oss-forbid-overwrite), Swift no If-Match. What an origin refuses is remembered, for each
+operation, until the process ends, and not sent again. One that ignores a condition can't be told from one that obeys.
+
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from forebay.core.heads import HeaderPairs
+from forebay.core.names import ObjectName
+
+ABSENT: Final = ""
+"""In place of an ETag: there is no object."""
+NOT_COMPARED: Final = frozenset({400, 405, 501})
+"""Statuses of an origin that knows no such condition."""
+
+_log = logging.getLogger(__name__)
+
+
+def condition_of(operation: str, etag: str) -> HeaderPairs:
+    """Returns the condition of a write over a version. `etag`: of the version that the origin has, or ABSENT."""
+    if etag == ABSENT:
+        return () if operation == "DeleteObject" else (("If-None-Match", "*"),)
+    return () if etag.startswith("W/") else (("If-Match", etag),)
+
+
+class ConditionalWrites:
+    """What origins were seen to refuse. `origin_of`: the name of the origin that has a bucket."""
+
+    def __init__(self, origin_of: Callable[[str], str]) -> None:
+        self._origin_of = origin_of
+        self._refused: set[tuple[str, str, str]] = set()
+
+    def usable(self, name: ObjectName, operation: str, conditions: HeaderPairs) -> HeaderPairs:
+        """Returns those of the conditions that the origin is not known to refuse."""
+        if not conditions:
+            return ()
+        origin = self._origin_of(name.bucket)
+        return tuple(pair for pair in conditions if (origin, operation, pair[0]) not in self._refused)
+
+    def refused(self, name: ObjectName, operation: str, conditions: HeaderPairs) -> None:
+        """The origin has refused the conditions, and carried the write out without them."""
+        origin = self._origin_of(name.bucket)
+        for condition, _ in conditions:
+            self._refused.add((origin, operation, condition))
+            _log.warning(
+                "the origin %s has no %s with %s: what somebody else writes between a look and a write is overwritten",
+                origin,
+                condition,
+                operation,
+            )

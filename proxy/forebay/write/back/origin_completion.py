@@ -1,0 +1,64 @@
+"""Completions at the origin: a CompleteMultipartUpload of an upload in the journal that its client wants decided there.
+
+If-Match, If-None-Match, x-forebay-durability: origin
+  ──> what was acknowledged before is at the origin ──> create, parts, complete with the conditions
+        ├─> done: the object is at the origin, and the upload in the journal has ended
+        └─> refused: the origin's answer; the upload stays, to be completed otherwise, or aborted
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from multidict import CIMultiDict
+
+from forebay.core.errors import S3_CODES, S3Error
+from forebay.core.heads import HeaderPairs
+from forebay.protocol.header_map import Headers
+from forebay.write.back.accepted_write import AcceptedWrite
+from forebay.write.back.persister import Persister
+from forebay.write.forward_request import WriteContext
+from forebay.write.invalidation import AffectedKeys
+
+DURABILITY: Final = "x-forebay-durability"
+"""Of requests: where the write has to be durable when it is acknowledged."""
+_CONDITIONS: Final = frozenset({"if-match", "if-none-match"})
+
+Wait = Callable[[WriteContext, AffectedKeys], Awaitable[None]]
+"""Waits until a write that goes through may. Raises Throttled."""
+Learn = Callable[[WriteContext, int, Headers, str], None]
+"""Notes how the origin has answered."""
+
+
+def is_for_origin(headers: Headers) -> bool:
+    """Returns whether a request demands that the origin has its write when it is acknowledged."""
+    return headers.get(DURABILITY, "local").lower() != "local"
+
+
+def conditions_of(headers: Headers) -> HeaderPairs | None:
+    """Returns the conditions of a completion that the origin decides; None: it needs no origin. Raises S3Error."""
+    found = tuple((name, value) for name, value in headers.items() if name.lower().startswith("if-"))
+    if any(name.lower() not in _CONDITIONS for name, _ in found):
+        raise S3Error("NotImplemented", "A completion has If-Match or If-None-Match as its condition.")
+    return found if found or is_for_origin(headers) else None
+
+
+class OriginCompletion:
+    """Completes uploads of the journal at the origin, in any worker."""
+
+    def __init__(self, persister: Persister, wait: Wait, learn: Learn) -> None:
+        self._persister = persister
+        self._wait = wait
+        self._learn = learn
+
+    async def complete(self, context: WriteContext, write: AcceptedWrite, conditions: HeaderPairs) -> str:
+        """Returns the object's ETag at the origin. Raises S3Error as the origin, Throttled."""
+        await self._wait(context, (write.name,))
+        outcome = await self._persister.complete(write, conditions)
+        if outcome.result == "done":
+            self._learn(context, 200, CIMultiDict(), outcome.etag)
+            return outcome.etag
+        if outcome.code in S3_CODES:
+            raise S3Error(outcome.code)
+        if outcome.status == 412:
+            raise S3Error("PreconditionFailed")
+        raise S3Error("ServiceUnavailable", f"The upload can't be completed: {outcome.reason}.")

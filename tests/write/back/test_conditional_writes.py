@@ -1,0 +1,35 @@
+"""Conditional writes: the condition of what was seen, until the origin refuses it."""
+
+import pytest
+
+from forebay.core.heads import HeaderPairs
+from forebay.core.names import ObjectName
+from forebay.write.back.conditional_writes import ABSENT, ConditionalWrites, condition_of
+
+MATCH, NONE_MATCH = (("If-Match", '"e"'),), (("If-None-Match", "*"),)
+
+
+@pytest.mark.parametrize(
+    ("operation", "etag", "condition"),
+    [
+        ("PutObject", '"e"', MATCH),
+        ("PutObject", ABSENT, NONE_MATCH),
+        ("CompleteMultipartUpload", ABSENT, NONE_MATCH),
+        ("DeleteObject", '"e"', MATCH),
+        ("DeleteObject", ABSENT, ()),
+        ("PutObject", 'W/"e"', ()),
+    ],
+)
+def test_the_condition_is_that_of_what_was_seen(operation: str, etag: str, condition: HeaderPairs) -> None:
+    assert condition_of(operation, etag) == condition
+
+
+def test_what_an_origin_refuses_is_not_sent_again() -> None:
+    writes = ConditionalWrites(lambda bucket: "far" if bucket == "b" else "near")
+    here, elsewhere = ObjectName("b", "k"), ObjectName("other", "k")
+    assert writes.usable(here, "PutObject", MATCH) == MATCH
+    writes.refused(here, "PutObject", MATCH)
+    assert writes.usable(here, "PutObject", MATCH) == ()
+    assert writes.usable(here, "PutObject", NONE_MATCH) == NONE_MATCH
+    assert writes.usable(here, "DeleteObject", MATCH) == MATCH
+    assert writes.usable(elsewhere, "PutObject", MATCH) == MATCH
