@@ -147,7 +147,7 @@ async def test_parts_are_copied_from_the_origin_and_from_the_journal(tmp_path: P
                 client.upload_part_copy(**names, UploadId=upload, PartNumber=number, **copied)
             with pytest.raises(ClientError, match="NoSuchKey"):
                 client.upload_part_copy(**names, UploadId=upload, PartNumber=3, CopySource="ckpt/a/missing")
-            with pytest.raises(ClientError, match="SSECustomerKey|server-side-encryption"):
+            with pytest.raises(ClientError, match="InvalidRequest"):
                 client.upload_part(
                     **names, UploadId=upload, PartNumber=3, Body=b"", SSECustomerAlgorithm="AES256", SSECustomerKey="k"
                 )

@@ -16,6 +16,7 @@ from typing import Final
 
 from multidict import CIMultiDict
 
+from forebay.core.buffers import Piece
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error, VersionChanged
 from forebay.core.heads import Head, ObjectFacts
@@ -23,7 +24,6 @@ from forebay.origin.origin_identity import request_credential
 from forebay.origin.origin_request import RequestCredential
 from forebay.origin.origins import Origins
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, ReadOutcome
-from forebay.protocol.body.checksums import Piece
 from forebay.protocol.conditions import Proceed, evaluate_conditions
 from forebay.protocol.copy_source import COPY_SOURCE, CopySource, parse_copy_source
 from forebay.protocol.header_map import Headers
