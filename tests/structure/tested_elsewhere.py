@@ -27,6 +27,9 @@ docs/test_cli_page.py                    client/cli/argument_parser
 client/cli/test_commands.py                  client/cli/plans_command
 
 core/test_fences.py                      core/names
+protocol/packs/test_pack_index.py        protocol/packs/index_block
+scenarios/test_packed_objects.py         metadata/packed_objects namespace/packs/index_file namespace/packs/pack_view
+scenarios/test_packed_objects.py         namespace/packs/pack_catalogue namespace/packs/packed_pages
 namespace/test_page_builder.py           namespace/entry_lookup
 namespace/test_snapshot_walk.py          namespace/snapshot
 scenarios/test_listings.py               namespace/origin_pages

@@ -18,6 +18,7 @@
     │   │   └── SizeContradicted          a version with another size than it had before
     │   ├── OriginCredentialFault     the origin refuses the credential that signed, or there is none
     │   ├── OriginUnfit               a success that can't be cached; the request is forwarded
+    │   ├── PackUnavailable           a pack that may have the object can't be read; the client gets 503
     │   ├── OriginRefused             the origin's own refusal of a fetch, relayed as it is
     │   └── VersionChanged            the pinned version is no longer the current one
     ├── PeerUnavailable           another worker of the node is gone, hangs, or sent no frame
@@ -26,6 +27,7 @@
     │   ├── MalformedHttp
     │   ├── MalformedXml
     │   ├── MalformedOssDocument
+    │   ├── MalformedPack
     │   └── MalformedRecording
     └── StartError                Forebay can't start serving; the message is for people
         ├── AddressUnavailable
@@ -246,6 +248,18 @@ class OriginUnfit(OriginError):
     """A success whose bytes are not certainly those requested: it may be relayed, and never cached."""
 
 
+class PackUnavailable(OriginError):
+    """A pack that may have the object can't be read: its index is damaged, or a shard is not the one that it names.
+
+    So it is not known whether the object exists.
+    """
+
+    @property
+    def message(self) -> str:
+        """The sentence for the client."""
+        return f"A pack can't be read: {self.reason}."
+
+
 class OriginRefused(OriginError):
     """The origin refused a fetch that others wait for. Carries the refusal, which is relayed to them."""
 
@@ -284,6 +298,10 @@ class MalformedXml(MalformedInput):
 
 class MalformedOssDocument(MalformedInput):
     """A document that OSS does not send in response to the request."""
+
+
+class MalformedPack(MalformedInput):
+    """The index of a pack that is damaged, cut short or of another version; the message says what is wrong."""
 
 
 class MalformedRecording(MalformedInput):

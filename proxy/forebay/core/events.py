@@ -184,6 +184,13 @@ class HeadsCompared:
 
 
 @dataclass(frozen=True, slots=True)
+class PacksRefreshed:
+    """The indexes of the packs of a rule were looked at, and the objects beside them."""
+
+    result: Literal["complete", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
 class HeadVouched:
     """An entry of a listing confirmed a stale head: no request was sent for it."""
 
@@ -262,6 +269,7 @@ Event: TypeAlias = (
     | SnapshotEnded
     | HeadsCompared
     | HeadVouched
+    | PacksRefreshed
 )
 
 Observe: TypeAlias = Callable[[Event], None]

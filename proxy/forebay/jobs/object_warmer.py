@@ -19,9 +19,9 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import ForebayError, PeerNotListening, PeerUnavailable
 from forebay.core.events import BytesWarmed
 from forebay.core.names import ObjectName
-from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
 from forebay.jobs.owner_warm_up import Report, WarmUpPiece, WarmUpProgress, warm_at_owner
+from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolver import LookupRequest, Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.origin.background_turns import BackgroundTurns
@@ -44,7 +44,7 @@ class ObjectWarmer:
 
     def __init__(
         self,
-        resolver: Resolver,
+        resolver: Resolver | PackedObjects,
         source: BlockSource,
         turns_of: Callable[[str], BackgroundTurns],
         rules: Callable[[], Rules],
@@ -132,7 +132,7 @@ class ObjectWarmer:
         first = Span(border, max(border + block, min(border + run // block * block, stop or border + run)))
         resolution = await self._resolver.resolve(LookupRequest(name, decision, first), leads=True)
         match resolution:
-            case ResolvedVersion(head, _, flights, joined):
+            case ResolvedVersion(head, _, flights, joined, stored):
                 pass
             case ErrorResponse(status, _, document):
                 code = embedded_error(document)
@@ -145,7 +145,7 @@ class ObjectWarmer:
             case _:
                 assert_never(resolution)
         size = head.size
-        opened = flights.get(0)
+        opened = flights.get(0) if stored is None else None
         if opened is not None and opened.has_landed and size <= head.block_size and not start:
             # Whole with its head, as most small objects are, and admitted to the tiers: there is nothing to plan.
             resolution.release_flights()
@@ -159,7 +159,8 @@ class ObjectWarmer:
             return
         report(WarmUpProgress("size", size))
         wanted = Span(start, size if stop is None else stop).clip(Span(0, size))
-        body = OrderedBody(self._source, ObjectView(name, head, decision.rule), wanted, flights, joined=joined)
+        view = resolution.view(name, decision.rule)
+        body = OrderedBody(self._source, view, resolution.located(wanted), flights, joined=joined)
         unflushed = 0
         try:
             async with aclosing(body.arrivals()) as arrivals:

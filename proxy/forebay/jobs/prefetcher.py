@@ -29,6 +29,7 @@ from forebay.core.names import BlockId, ObjectName
 from forebay.core.timers import Timers
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
+from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolver import LookupRequest, Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.origin.background_turns import BackgroundTurns
@@ -84,7 +85,7 @@ class Prefetcher:
 
     def __init__(
         self,
-        resolver: Resolver,
+        resolver: Resolver | PackedObjects,
         source: BlockSource,
         turns_of: Callable[[str], BackgroundTurns],
         rules: Callable[[], Rules],
@@ -159,9 +160,9 @@ class Prefetcher:
             resolution = await self._resolver.resolve(lookup, leads=True)
             match resolution:
                 case ResolvedVersion(head, _, flights, joined):
-                    view = ObjectView(request.name, head, decision.rule, request.identity)
-                    span = self._claim(request, view, claimed)
-                    body = OrderedBody(self._source, view, span, flights, joined=joined)
+                    view = resolution.view(request.name, decision.rule, request.identity)
+                    span = self._claim(request, resolution, view, claimed)
+                    body = OrderedBody(self._source, view, resolution.located(span), flights, joined=joined)
                     resolution.release_flights()
                 case ErrorResponse(status):
                     return AheadOutcome("refused", problem=f"the origin answered {status}")
@@ -194,17 +195,19 @@ class Prefetcher:
                     self._source.observe(BytesWarmed(span.length, rule))
                     self._on_bytes("fetched", span.length)
 
-    def _claim(self, request: AheadRequest, view: ObjectView, claimed: list[BlockId]) -> Span:
+    def _claim(self, request: AheadRequest, found: ResolvedVersion, view: ObjectView, claimed: list[BlockId]) -> Span:
         """Claims the missing blocks of the next piece, into `claimed`. Returns the bytes that there is room for."""
-        size = view.head.size
+        size = found.head.size
         stop = size if request.stop is None else min(request.stop, size)
         stop = min(stop, request.start + PIECE)
-        for number in blocks_touching(Span(request.start, max(request.start, stop)), view.head.block_size):
+        wanted = found.located(Span(request.start, max(request.start, stop)))
+        offset = wanted.start - request.start
+        for number in blocks_touching(wanted, view.head.block_size):
             block = view.block(number)
             if self._tiers.has(block) and not self._ahead.has(block):
                 continue
             if not self._ahead.claim(block, view.block_length(number)):
-                stop = max(request.start, view.block_span(number).start)
+                stop = max(request.start, view.block_span(number).start - offset)
                 break
             claimed.append(block)
         return Span(request.start, max(request.start, stop))

@@ -128,6 +128,11 @@ class Resolver:
         """Whether the origin has lately allowed `identity` to read `name`, or need not be asked."""
         return identity is None or self.permissions.is_allowed(identity, name, self.heads.clock())
 
+    def may_be_written(self, name: ObjectName) -> bool:
+        """Whether a write of an object is pending or in doubt, so that what the origin lists says nothing of it."""
+        is_pending = self._pending is not None and name in self._pending
+        return is_pending or self.heads.in_doubt_writes.covers(name, self.heads.clock())
+
     async def resolve(self, request: LookupRequest, *, leads: bool = False) -> Resolution:
         """Returns the version, or the origin's response in its place. Raises OriginError when it can't be read.
 

@@ -17,10 +17,12 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from forebay.core.byte_ranges import Span
 from forebay.core.errors import ForebayError
 from forebay.core.heads import Head
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
+from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.flight import Flight
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
@@ -48,12 +50,35 @@ class ResolvedVersion:
     bytes are served even where no tier keeps them. Emptied when all waiters have had their turn."""
     joined: bool = False
     """Whether another reader had started the lookup."""
+    stored: "StoredIn | None" = None
+    """Of a member of a pack: where its bytes are. `flights` are that object's then. None: in the object itself."""
+
+    def view(self, name: ObjectName, rule: str, identity: OriginIdentity | None = None) -> ObjectView:
+        """The version that the bytes are read of. `name`: of the object that was looked up."""
+        stored = self.stored
+        if stored is None:
+            return ObjectView(name, self.head, rule, identity)
+        return ObjectView(stored.name, stored.head, rule, identity)
+
+    def located(self, span: Span) -> Span:
+        """Where bytes of the object are in the version that they are read of."""
+        return span if self.stored is None else Span(span.start + self.stored.offset, span.stop + self.stored.offset)
 
     def release_flights(self) -> None:
         """Gives up the flights that have landed and nobody follows. Called by the reader that led the lookup, once it
         has followed those that it wants."""
         for flight in self.flights.values():
             flight.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredIn:
+    """Where the bytes of a member of a pack are."""
+
+    name: ObjectName
+    """Of the shard."""
+    head: Head
+    offset: int
 
 
 Resolution: TypeAlias = ResolvedVersion | ErrorResponse | Uncacheable

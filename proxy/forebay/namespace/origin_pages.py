@@ -28,6 +28,10 @@ class OriginPages:
         """Whether the origin of `bucket` is OSS, which refuses a page of no keys. Raises S3Error NoSuchBucket."""
         return self._origins.of(bucket).dialect.speaks_oss
 
+    def has_members(self, _bucket: str, _prefix: str) -> bool:
+        """Whether pages have keys that the origin does not list (namespace.packs.packed_pages)."""
+        return False
+
     async def fetch(
         self,
         bucket: str,

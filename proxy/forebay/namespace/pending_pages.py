@@ -1,4 +1,5 @@
-"""Pages of the origin with the pending writes laid over them: for listings that no snapshot answers.
+"""Pages of the origin with the pending writes laid over them: for listings that no snapshot answers. Pages with members
+of packs (namespace.packs.packed_pages) are answered here as well, whether or not anything is pending.
 
     origin's page    a   b/   c        up to c, and more behind
     pending          a:-   b/9   bb   d
@@ -15,7 +16,7 @@ origin's page, and what was accepted in between is in neither.
 
 from typing import Final
 
-from forebay.core.errors import OriginBroken, S3Error
+from forebay.core.errors import OriginBroken, PackUnavailable, S3Error
 from forebay.namespace.listing_answer import ListingAnswer
 from forebay.namespace.origin_pages import OriginPages
 from forebay.namespace.pending_entries import PendingEntries, PendingState, entry_of
@@ -36,21 +37,30 @@ class PendingPages:
         self._entries = entries
 
     async def answer(self, query: ListingQuery) -> ListingAnswer | None:
-        """Returns the page; None: nothing is pending under the prefix, or only the origin can answer. Raises
-        OriginError, Throttled."""
-        limit = query.limit(MAX_KEYS)
-        if not limit or limit < (query.max_keys or 0) or not self._entries.state(query.bucket, query.prefix):
+        """Returns the page; None: nothing is pending or packed under the prefix, or only the origin can answer. Raises
+        OriginError, Throttled, S3Error."""
+        limit, has_members = query.limit(MAX_KEYS), self.has_members(query)
+        is_echoed = limit >= (query.max_keys or 0) or has_members
+        if not limit or not is_echoed or not (has_members or self._entries.state(query.bucket, query.prefix)):
             return None
         form = ListingForm()
         try:
             entries = await self._entries_of(query, limit, form)
         except (OriginBroken, S3Error):
+            if has_members:
+                raise
             return None  # the origin's own answer says why
         if entries is None or not is_writable(query, entries):
+            if has_members:  # the origin's page would lack them
+                raise PackUnavailable("the page has keys that XML can't carry; list with encoding-type=url")
             return None
         return ListingAnswer(
             listing_document(query, entries, PageForm(form.encoding, form.owners, None, MAX_KEYS)), "miss"
         )
+
+    def has_members(self, query: ListingQuery) -> bool:
+        """Whether the page may have members of packs, which only Forebay lists."""
+        return self._pages.has_members(query.bucket, query.prefix)
 
     async def _entries_of(self, query: ListingQuery, limit: int, form: ListingForm) -> PageEntries | None:
         names: dict[str, str | None] = {}  # the facts of keys; None: a common prefix

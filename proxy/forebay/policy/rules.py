@@ -18,6 +18,7 @@ from typing import Final
 from forebay.core.names import ObjectName, is_reserved
 from forebay.policy.freshness import Freshness, MaxAge
 from forebay.policy.listing_scopes import ListingScopes
+from forebay.policy.packed_scopes import PackedScopes
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.pools import Pool
 from forebay.settings.freshness_values import Listing, ListingOff
@@ -49,6 +50,8 @@ class Decision:
     """Those of the objects whose writes are acknowledged once the origin has them."""
     listing: Listing
     """Whether a listing of it may be answered here: policy.listing_scopes has what holds for a whole prefix."""
+    packed: str | None
+    """A pattern of keys of its bucket: where the packs are that it may be a member of; None: it is in none."""
     plan_horizon: int
     """Bytes that a plan has fetched ahead of its reader at most."""
     record: bool
@@ -78,6 +81,7 @@ DEFAULTS: Final = Decision(
     conflict="keep",
     fence=(),
     listing=ListingOff(),
+    packed=None,
     plan_horizon=256 << 20,
     record=False,
     follow=False,
@@ -101,6 +105,8 @@ class Rules:
         self._reserved = replace(defaults, accelerate=False)
         self.listings = ListingScopes(rules)
         """Which listings are answered here."""
+        self.packed = PackedScopes(rules, defaults.freshness)
+        """Which listings have members of packs."""
 
     @property
     def reads_ahead(self) -> bool:

@@ -1,8 +1,9 @@
 """Listings that are answered here: a page from a snapshot of the namespace, where the rules and the origin allow it.
 
     ListObjects, ListObjectsV2 ──> query ──> the origin's permission ──> page (namespace.namespace_owners) ──> reply
-                                     │             └──────────────────────┴─ none, but writes are pending: a page of the
-                                     │                             origin's with them (namespace.pending_pages)
+                                     │             └──────────────────────┴─ none, but writes are pending, or there are
+                                     │                             packs: a page of the origin's with them
+                                     │                             (namespace.pending_pages)
                                      └─ none: forwarded, as every other listing
 
 The Admission has proven that the grants cover the prefix. A principal with its own origin credential is allowed a
@@ -46,7 +47,7 @@ class ListingReader:
         clock: Callable[[], float],
         pending_pages: PendingPages | None = None,
     ) -> None:
-        """`pending_pages` None: no journal is configured."""
+        """`pending_pages` None: nothing is laid over pages of the origin."""
         self._listings = listings
         self._origins = origins
         self.permissions = permissions
@@ -86,8 +87,12 @@ class ListingReader:
             and (identity is None or await self._is_permitted(identity, admission.target))
         ):
             page = await self._listings.answer(query)
-        if page is None and identity is None and self._pending_pages is not None:
-            page = await self._pending_pages.answer(query)
+        pages = self._pending_pages
+        if page is None and pages is not None:
+            is_permitted = identity is None
+            if identity is not None and pages.has_members(query):
+                is_permitted = await self._is_permitted(identity, admission.target)
+            page = await pages.answer(query) if is_permitted else None
         return page
 
     async def _is_permitted(self, identity: OriginIdentity, target: Target) -> bool:

@@ -26,8 +26,8 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadStream
 from forebay.core.request_record import CacheStatus, RequestRecord
-from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import BlockSource, ByteSource, OrderedBody
+from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolver import LookupRequest, Resolver
 from forebay.metadata.shared_lookup import Resolution, ResolvedVersion
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
@@ -98,9 +98,13 @@ class ReadContext:
 class ObjectReader:
     """Answers reads of objects from the cache."""
 
-    def __init__(self, resolver: Resolver, source: BlockSource, reads: ReadStream) -> None:
-        """`reads`: of this worker, for each plain read answered with bytes, when its head leaves."""
+    def __init__(
+        self, resolver: Resolver, source: BlockSource, reads: ReadStream, packed: PackedObjects | None = None
+    ) -> None:
+        """`reads`: of this worker, for each plain read answered with bytes, when its head leaves. `packed`: of objects
+        that rules say may be packed; None: there are no such rules."""
         self._resolver = resolver
+        self._packed = packed or resolver
         self._source = source
         self.reads = reads
         self.on_head_hint: Callable[[ObjectName], None] = lambda _name: None
@@ -140,7 +144,8 @@ class ObjectReader:
             try:
                 await self._answer_from(found, read)
             except VersionChanged:
-                await self._resolver.invalidate(name, found.head)
+                stored = found.stored
+                await self._resolver.invalidate(*((name, found.head) if stored is None else (stored.name, stored.head)))
                 if reply.started:
                     raise
             except OriginUnfit as unfit:
@@ -149,7 +154,8 @@ class ObjectReader:
                 return Bypass(unfit.reason)
             except OriginRefused as refusal:
                 if admission.identity is not None:
-                    self._resolver.permissions.revoke(admission.identity, name)
+                    read_of = name if found.stored is None else found.stored.name
+                    self._resolver.permissions.revoke(admission.identity, read_of)
                 if reply.started:
                     raise
                 await _relay_refusal(read, refusal.status, refusal.headers, refusal.body)
@@ -165,7 +171,8 @@ class ObjectReader:
         identity, version_id, headers = read.admission.identity, read.variant.version_id, read.request.headers
         if version_id is not None and identity is not None:
             return Bypass("a version, and a principal with its own origin credential")
-        return await self._resolver.resolve(
+        resolver = self._resolver if read.decision.packed is None else self._packed
+        return await resolver.resolve(
             LookupRequest(
                 read.name,
                 read.decision,
@@ -231,8 +238,8 @@ class ObjectReader:
     async def _stream(self, read: ReadContext, selected: "_Selection") -> None:
         """Send the bytes selected. The head leaves with the first of them."""
         known, record, reply = selected.known, read.record, read.reply
-        view = ObjectView(read.name, selected.known.head, read.decision.rule, read.admission.identity)
-        body = OrderedBody(self._source, view, selected.span, known.flights, joined=known.joined)
+        view = known.view(read.name, read.decision.rule, read.admission.identity)
+        body = OrderedBody(self._source, view, known.located(selected.span), known.flights, joined=known.joined)
         try:
             record.step = "plan"
             whole = body.single_buffer()

@@ -53,6 +53,7 @@ from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.listed_heads import ListedHeads
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
+from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.permissions import Permissions
 from forebay.metadata.resolver import Resolver
@@ -61,6 +62,8 @@ from forebay.metadata.staged_objects import StagedObjects
 from forebay.namespace.listings import Listings
 from forebay.namespace.namespace_owners import NodeListings
 from forebay.namespace.origin_pages import OriginPages
+from forebay.namespace.packs.pack_catalogue import PackCatalogue
+from forebay.namespace.packs.packed_pages import PackedPages
 from forebay.namespace.pending_entries import PendingEntries
 from forebay.namespace.pending_pages import PendingPages
 from forebay.origin.origins import Origins
@@ -156,6 +159,7 @@ class Parts:
     resolver: Resolver
     invalidator: Invalidator
     listings: Listings
+    catalogue: PackCatalogue
     listing_permissions: Permissions
     policy: GatewayPolicy
     gateway: Gateway
@@ -268,7 +272,10 @@ def compose(
     checksums = ObjectChecksums(origins, heads, lookups)
     staged = StagedObjects(origins, tiers, heads, tasks, peers)
     cors = BucketCors(origins, tasks)
-    pages, pending_entries = OriginPages(origins), PendingEntries(pending)
+    pages: OriginPages = OriginPages(origins)
+    pending_entries = PendingEntries(pending)
+    catalogue = PackCatalogue(pages, origins, fences, tasks, observe, clock, _snapshot_directory(settings))
+    pages = PackedPages(pages, catalogue, lambda: gateway.policy.rules)
     listings = Listings(
         pages,
         fences,
@@ -283,7 +290,13 @@ def compose(
     )
     node_listings = NodeListings(listings, peers)
     invalidator = Invalidator(
-        fences, in_doubt_writes, (lookups, staged, cors, listings), tiers, clock, peers, shared=settings.ssd is not None
+        fences,
+        in_doubt_writes,
+        (lookups, staged, cors, listings, catalogue),
+        tiers,
+        clock,
+        peers,
+        shared=settings.ssd is not None,
     )
     replacement = HeadReplacement(heads, invalidator.forget_replaced, tasks, observe)
     listed_heads = ListedHeads(node_listings, heads, replacement, observe)
@@ -291,6 +304,7 @@ def compose(
     resolver = Resolver(
         origins, fetcher, heads, lookups, permissions, checksums, staged, replacement, peers, listed_heads, pending
     )
+    packed = PackedObjects(resolver, catalogue, lambda: gateway.policy.rules)
 
     # write
     forwarder = Forwarder(origins, upload_starts, settings.limits.request_body)
@@ -315,7 +329,7 @@ def compose(
         clock,
         metrics,
     )
-    writer = ObjectWriter(forwarder, invalidator, tracker, tasks, write_back)
+    writer = ObjectWriter(forwarder, invalidator, tracker, tasks, write_back, packed)
     length_spooler = LengthSpooler(spool, settings.limits.request_body, DOCUMENT_LIMIT)
 
     # request
@@ -329,11 +343,11 @@ def compose(
         tasks.spawn,
         lambda dropped: metrics.count("forebay_reads_dropped_total", by=dropped),
     )
-    reader = ObjectReader(resolver, block_source, read_stream)
+    reader = ObjectReader(resolver, block_source, read_stream, packed)
     forwarded_reads = ForwardedReads(origins, front)
     spooler = length_spooler if STRICT_CHUNKS else None
     listing_permissions = Permissions(settings.auth.authorization_ttl, fences)
-    pending_pages = PendingPages(pages, pending_entries) if pending is not None else None
+    pending_pages = PendingPages(pages, pending_entries)
     listing_reader = ListingReader(node_listings, origins, listing_permissions, fences, clock, pending_pages)
     resources = ResourceRouter({}, ResourceUploads(uploads, spool), spooler)
     gateway = Gateway(
@@ -353,7 +367,7 @@ def compose(
     read_counts.apply_rules(policy.rules.data_sets)
 
     # jobs, and what other workers ask of this one
-    warmer = ObjectWarmer(resolver, block_source, origins.background, lambda: gateway.policy.rules, peers)
+    warmer = ObjectWarmer(packed, block_source, origins.background, lambda: gateway.policy.rules, peers)
     warm_ups = WarmUps(
         WarmUpServices(
             origins.list_objects,
@@ -368,7 +382,7 @@ def compose(
         _job_store(settings),
     )
     prefetcher = Prefetcher(
-        resolver,
+        packed,
         block_source,
         origins.background,
         lambda: gateway.policy.rules,
@@ -429,6 +443,7 @@ def compose(
         warmer,
         tracker,
         listings,
+        catalogue,
         node_reads,
         prefetcher,
         data_sets,
@@ -454,6 +469,7 @@ def compose(
         resolver=resolver,
         invalidator=invalidator,
         listings=listings,
+        catalogue=catalogue,
         listing_permissions=listing_permissions,
         policy=policy,
         gateway=gateway,

@@ -316,6 +316,9 @@ class Worker:
         yield "forebay_flights", (), len(parts.flights)
         yield "forebay_flight_oldest_seconds", (), parts.flights.oldest_age(time.monotonic())
         yield "forebay_flight_readers", (), parts.flights.followers
+        views = [*parts.catalogue.views()]
+        yield "forebay_pack_members", (), sum(view.members for view in views)
+        yield "forebay_pack_index_bytes", (), sum(view.resident_bytes for view in views)
         namespaces = parts.listings.states()
         yield "forebay_listing_namespaces", (), len(namespaces)
         yield "forebay_listing_keys", (), sum(each.keys for each in namespaces)

@@ -527,6 +527,14 @@ TABLE: Final[tuple[Setting, ...]] = (
         live=True,
     ),
     Setting(
+        "rules[].packed",
+        PATTERN,
+        UNSET,
+        "Where the packs with these objects are, as a pattern over keys of the same bucket, such as packed/**: a key "
+        "that is no object but a member of a pack is read as if it were; none if no rule sets it.",
+        live=True,
+    ),
+    Setting(
         "rules[].plan_horizon",
         SIZE,
         UNSET,

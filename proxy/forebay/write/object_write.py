@@ -23,6 +23,7 @@ from forebay.core.errors import ForebayError, OriginCredentialFault, S3Error, St
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
+from forebay.metadata.packed_objects import PackedObjects
 from forebay.policy.access import authorise_keys
 from forebay.protocol.operations import Effect
 from forebay.protocol.xml.s3_documents import (
@@ -78,12 +79,15 @@ class ObjectWriter:
         tracker: WriteTracker,
         tasks: TaskRegistry,
         write_back: WriteBack | None = None,
+        packed: PackedObjects | None = None,
     ) -> None:
+        """`packed`: of objects that rules say may be packed; None: there are no such rules."""
         self._forwarder = forwarder
         self._invalidator = invalidator
         self._tracker = tracker
         self._tasks = tasks
         self._write_back = write_back
+        self._packed = packed
 
     async def write(self, context: WriteContext) -> None:
         """Carries out one write and answers it. Raises S3Error, OriginError, Throttled, and ConnectionError for a
@@ -103,9 +107,15 @@ class ObjectWriter:
     async def _write(self, context: WriteContext) -> None:
         forward = context.forward
         try:
+            if forward.operation.name == "DeleteObject" and self._packed is not None:
+                await self._packed.check_deletion((forward.target.name,))
             if self._write_back is not None and await self._write_back.accepts(context):
                 return
             document = await self._read_document(context)
+            if document.listed and self._packed is not None:
+                await self._packed.check_deletion(
+                    [ObjectName(forward.target.bucket or "", each.key) for each in document.listed]
+                )
             if (
                 self._write_back is not None
                 and document.listed

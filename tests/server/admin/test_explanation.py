@@ -60,6 +60,7 @@ def test_the_rule_that_decides_each_field() -> None:
         DecidedField("conflict", "keep", None, None),
         DecidedField("fence", "**/.metadata, **/latest*", 1, "data/**"),
         DecidedField("listing", "off", None, None),
+        DecidedField("packed", "none", None, None),
         DecidedField("plan_horizon", "256MiB", None, None),
         DecidedField("record", "false", None, None),
         DecidedField("follow", "false", None, None),

@@ -63,6 +63,7 @@ def peer_service() -> tuple[PeerService, Recorder, InDoubtWrites]:
         warmer=nothing,
         tracker=nothing,
         listings=nothing,
+        catalogue=nothing,
         node_reads=nothing,
         prefetcher=nothing,
         data_sets=nothing,

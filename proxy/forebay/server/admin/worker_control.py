@@ -381,6 +381,7 @@ class WorkerControl(SharedControl):
 
     async def _drop_listings(self, bucket: str, prefix: str) -> None:
         self._parts.listings.drop(bucket, prefix)
+        self._parts.catalogue.drop(bucket)
 
     async def _invalidate(self, names: Sequence[ObjectName]) -> None:
         await self._parts.invalidator.invalidate(names)

@@ -43,6 +43,7 @@ from forebay.metadata.shared_lookup import Resolution, ResolvedVersion
 from forebay.metadata.staged_objects import StagedObjects, decode_staged
 from forebay.namespace.listings import Listings
 from forebay.namespace.namespace_owners import decode_query, encode_entry
+from forebay.namespace.packs.pack_catalogue import PackCatalogue
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.peers.frames import SEND_PAYLOAD, Document
@@ -122,6 +123,7 @@ class PeerService:
         warmer: ObjectWarmer,
         tracker: WriteTracker,
         listings: Listings,
+        catalogue: PackCatalogue,
         node_reads: NodeReads,
         prefetcher: Prefetcher,
         data_sets: DataSets,
@@ -142,6 +144,7 @@ class PeerService:
         self._warmer = warmer
         self._tracker = tracker
         self._listings = listings
+        self._catalogue = catalogue
         self._node_reads = node_reads
         self._prefetcher = prefetcher
         self._data_sets = data_sets
@@ -403,6 +406,7 @@ class PeerService:
     async def _drop_listings(self, request: Document) -> Document:
         bucket, prefix = decode(lambda: (str(request["bucket"]), str(request["prefix"])))
         self._listings.drop(bucket, prefix)
+        self._catalogue.drop(bucket)
         return {}
 
     async def _data_set_rows(self, _: Document) -> Document:

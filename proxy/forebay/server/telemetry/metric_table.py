@@ -271,6 +271,15 @@ CATALOGUE: Final = (
         "Namespaces that were listed, by result: complete, failed, or damaged (found later).",
         ("complete", "failed", "damaged"),
     ),
+    _counter(
+        "forebay_pack_refreshes_total",
+        "result",
+        "Looks at the packs of a rule and the objects beside them, by result: complete, or failed (reads of members "
+        "are refused meanwhile).",
+        ("complete", "failed"),
+    ),
+    _gauge("forebay_pack_members", "", "Members of the packs that are in use, over all rules and buckets."),
+    _gauge("forebay_pack_index_bytes", "", "Bytes of memory that the tables of their indexes take."),
     _counter("forebay_listing_vouched_heads_total", "", "Stale heads that a listing confirmed, without a request."),
     _counter(
         "forebay_listing_dropped_heads_total",

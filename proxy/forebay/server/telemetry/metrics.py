@@ -266,6 +266,8 @@ class Metrics:
                     self.count("forebay_listing_snapshots_total", result)
                 case events.HeadsCompared(dropped):
                     self.count("forebay_listing_dropped_heads_total", by=dropped)
+                case events.PacksRefreshed(result):
+                    self.count("forebay_pack_refreshes_total", result)
                 case events.HeadVouched():
                     self.count("forebay_listing_vouched_heads_total")
                 case events.TierFailed(tier, operation, _):

@@ -1,0 +1,142 @@
+"""The index of one pack as this worker has it: a copy in a file without a name, and its table in memory.
+
+    origin ──one GET──> anonymous file ──footer, tables: verified──> lookups, a block each (protocol.packs.pack_index)
+
+A block is read from the page cache, else on a thread; it has a checksum, so that damage is found wherever it happened.
+"""
+
+import asyncio
+import os
+import tempfile
+import weakref
+from collections import OrderedDict
+from pathlib import Path
+from typing import Final
+
+from forebay.core.byte_ranges import Span
+from forebay.core.errors import MalformedPack, OriginBroken, StorageError
+from forebay.core.names import ObjectName
+from forebay.origin.object_reads import ObjectReads
+from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, ReadBody
+from forebay.protocol.packs.index_block import MemberBlock
+from forebay.protocol.packs.pack_index import PackIndex, footer_span, tables_span
+from forebay.protocol.packs.packed_member import PackedMember, PackShard
+
+_COPIED: Final = 1 << 20
+"""Bytes that are copied at once."""
+_REMEMBERED: Final = 64
+"""Blocks that are kept decoded, of some 30 KB each: neighbours are looked up one after the other."""
+
+
+class IndexFile:
+    """An open index. Made by `fetch_index`; the file is closed when nothing refers to it any more."""
+
+    def __init__(self, name: ObjectName, etag: str, fd: int, index: PackIndex) -> None:
+        self.name = name
+        self.etag = etag
+        self.index = index
+        self._fd = fd
+        self._decoded: OrderedDict[int, MemberBlock] = OrderedDict()
+        weakref.finalize(self, os.close, fd)
+
+    @property
+    def shards(self) -> tuple[PackShard, ...]:
+        """The shards, by the numbers that members name."""
+        return self.index.description.shards
+
+    def covers(self, key: str) -> bool:
+        """Whether it may have a key."""
+        return key.startswith(self.index.description.prefixes)
+
+    async def find(self, key: str) -> PackedMember | None:
+        """The member of a key. Raises MalformedPack, StorageError."""
+        number = self.index.block_of(key) if self.covers(key) else None
+        return None if number is None else (await self.block(number)).find(key)
+
+    async def block(self, number: int) -> MemberBlock:
+        """A block. Raises MalformedPack, StorageError."""
+        block = self._decoded.get(number)
+        if block is None:
+            span = self.index.span(number)
+            content: bytes | bytearray | None = _read_resident(self._fd, span)
+            if content is None:
+                content = await asyncio.to_thread(_read, self._fd, span)
+            block = self._decoded[number] = self.index.decode(number, bytes(content))
+            if len(self._decoded) > _REMEMBERED:
+                self._decoded.popitem(last=False)
+        self._decoded.move_to_end(number)
+        return block
+
+
+async def fetch_index(reads: ObjectReads, name: ObjectName, directory: Path) -> IndexFile:
+    """Copies an index from the origin and opens it. Raises MalformedPack, which says what is wrong with it, and
+    OriginError, Throttled, S3Error, StorageError."""
+    answer = await reads.open_read(name, None)
+    if isinstance(answer, ErrorResponse):
+        raise OriginBroken(f"the index {name.path} is not to be had: {answer.status}")
+    if not isinstance(answer, ObjectOpened):
+        raise OriginBroken(f"the index {name.path} is not to be had")
+    try:
+        size, etag = answer.facts.size, answer.facts.version.etag
+        fd = await asyncio.to_thread(_open_file, directory)
+        try:
+            await _copy(answer.body, fd)
+            footer = await asyncio.to_thread(_read, fd, footer_span(size))
+            tables = await asyncio.to_thread(_read, fd, tables_span(size, footer))
+            index = await asyncio.to_thread(PackIndex, size, footer, tables)
+        except BaseException:
+            os.close(fd)
+            raise
+    finally:
+        answer.body.close()
+    return IndexFile(name, etag, fd, index)
+
+
+async def _copy(body: ReadBody, fd: int) -> None:
+    buffer = memoryview(bytearray(_COPIED))
+    filled = 0
+    while True:
+        count = await body.read_into(buffer[filled:])
+        filled += count
+        if filled == len(buffer) or not count:
+            await asyncio.to_thread(_write, fd, buffer[:filled])
+            filled = 0
+        if not count:
+            return
+
+
+def _open_file(directory: Path) -> int:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
+            return os.dup(file.fileno())
+    except OSError as error:
+        raise StorageError(f"no file for the index of a pack: {error}") from error
+
+
+def _write(fd: int, content: memoryview) -> None:
+    try:
+        if os.write(fd, content) != len(content):
+            raise StorageError("the index of a pack can't be kept: no space is left")
+    except OSError as error:
+        raise StorageError(f"the index of a pack can't be kept: {error}") from error
+
+
+def _read_resident(fd: int, span: Span) -> bytearray | None:
+    """The bytes, if the page cache has them all."""
+    content = bytearray(span.length)
+    try:
+        count = os.preadv(fd, (content,), span.start, os.RWF_NOWAIT)
+    except OSError:
+        return None
+    return content if count == span.length else None
+
+
+def _read(fd: int, span: Span) -> bytes:
+    try:
+        content = os.pread(fd, span.length, span.start)
+    except OSError as error:
+        raise StorageError(f"the index of a pack can't be read: {error}") from error
+    if len(content) != span.length:
+        raise MalformedPack("the copy of the index is cut short")
+    return content

@@ -1,0 +1,202 @@
+"""The catalogue of packs: of each bucket and pattern that rules name, the view that readers look keys up in.
+
+    view ──> young enough ──────────────────────────────> used; from half of its age on the next one is begun
+        └──> none, or too old, or outrun by writes ──> refresh, which all readers wait for
+
+    refresh    list the indexes ──> fetch those that are new ──> list the objects under their prefixes: which keys
+               are objects that differ from the member?
+
+So a look-up of a key costs no request, and an object that was written around Forebay is found within the freshness of
+the rule. A write through Forebay is known by its fence. The indexes that a view replaces live on with the reads that
+began under them; shards are never written twice under one name.
+
+An index that is damaged, or can't be had, fails the refresh: what would be missing then must not look as if it did not
+exist (core.errors.PackUnavailable). Each worker has views of its own.
+"""
+
+import asyncio
+import logging
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from forebay.core.errors import ForebayError, MalformedPack, OriginBroken, OriginError, PackUnavailable, S3Error
+from forebay.core.events import Observe, PacksRefreshed
+from forebay.core.fences import Fences
+from forebay.core.names import ObjectName
+from forebay.core.requester import requester
+from forebay.core.task_registry import TaskRegistry
+from forebay.namespace.origin_pages import OriginPages
+from forebay.namespace.packs.index_file import IndexFile, fetch_index
+from forebay.namespace.packs.pack_view import PackView
+from forebay.origin.object_reads import ObjectReads
+from forebay.policy.path_patterns import Pattern, literal_prefix
+from forebay.protocol.listing_query import MAX_KEYS
+from forebay.protocol.packs.pack_index import INDEX_SUFFIX
+from forebay.protocol.xml.listed_page import ListingForm, entry_facts
+from forebay.settings.freshness_values import Immutable, MaxAge
+
+RETRY_PAUSE: Final = 5.0
+"""Seconds after a failed refresh in which readers are told the same."""
+
+_log = logging.getLogger(__name__)
+
+
+class _Known:
+    """What is known of one pattern in one bucket."""
+
+    def __init__(self) -> None:
+        self.view: PackView | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.problem = ""
+        """Why the latest refresh failed; empty: it did not."""
+        self.failed_at = 0.0
+
+
+class PackCatalogue:
+    """The views of one worker. Implements write.invalidation.Joinable."""
+
+    def __init__(
+        self,
+        pages: OriginPages,
+        reads: ObjectReads,
+        fences: Fences,
+        tasks: TaskRegistry,
+        observe: Observe,
+        clock: Callable[[], float],
+        directory: Path | None,
+    ) -> None:
+        """`directory`: of the copies of indexes, None for the system's temporary one."""
+        self._pages = pages
+        self._reads = reads
+        self._fences = fences
+        self._tasks = tasks
+        self._observe = observe
+        self._clock = clock
+        self._directory = Path(tempfile.gettempdir()) if directory is None else directory
+        self._known: dict[tuple[str, str], _Known] = {}
+
+    async def view(self, bucket: str, packed: str, freshness: MaxAge | Immutable) -> PackView:
+        """The packs of a bucket whose indexes match `packed`. Raises PackUnavailable."""
+        known = self._known.get((bucket, packed))
+        if known is None:
+            known = self._known[bucket, packed] = _Known()
+        view = known.view
+        if view is None or self._is_old(view, freshness, 1.0) or view.is_outrun:
+            if known.problem and 0.0 <= self._clock() - known.failed_at < RETRY_PAUSE:
+                raise PackUnavailable(known.problem)
+            await asyncio.wait([self._refresh_soon(bucket, packed, known)])
+            if known.view is None or known.problem:
+                raise PackUnavailable(known.problem or "the packs are not known")
+            return known.view
+        if known.task is None and self._is_old(view, freshness, 0.5):
+            self._refresh_soon(bucket, packed, known)
+        return view
+
+    def views(self) -> Iterable[PackView]:
+        """The views that there are."""
+        return [known.view for known in self._known.values() if known.view is not None]
+
+    def fence(self, name: ObjectName) -> None:
+        """A write of `name`: if it is an index, no later reader uses the view that has it."""
+        if name.key.endswith(INDEX_SUFFIX):
+            self.drop(name.bucket)
+
+    def fence_bucket(self, bucket: str) -> None:
+        """A write of a whole bucket."""
+        self.drop(bucket)
+
+    def drop(self, bucket: str) -> None:
+        """Forgets the views of a bucket. A refresh under way serves those who wait for it, and nobody else."""
+        for key in [key for key in self._known if key[0] == bucket]:
+            del self._known[key]
+
+    def _is_old(self, view: PackView, freshness: MaxAge | Immutable, share: float) -> bool:
+        age = self._clock() - view.taken_at
+        return age < -1.0 or (isinstance(freshness, MaxAge) and age >= freshness.seconds * share)
+
+    def _refresh_soon(self, bucket: str, packed: str, known: _Known) -> asyncio.Task[None]:
+        if known.task is None:
+            known.task = self._tasks.spawn(self._refresh(bucket, packed, known), f"packs of {bucket}/{packed}")
+        return known.task
+
+    async def _refresh(self, bucket: str, packed: str, known: _Known) -> None:
+        requester.set("")
+        try:
+            known.view = await self._look(bucket, packed, known.view)
+            known.problem = ""
+            self._observe(PacksRefreshed("complete"))
+        except ForebayError as failure:
+            known.problem = failure.reason if isinstance(failure, OriginError) else str(failure)
+            known.failed_at = self._clock()
+            self._observe(PacksRefreshed("failed"))
+            _log.warning("the packs %s/%s can't be read: %s", bucket, packed, known.problem)
+        finally:
+            known.task = None
+
+    async def _look(self, bucket: str, packed: str, old: PackView | None) -> PackView:
+        since, at = self._fences.now(), self._clock()
+        pattern, have = Pattern(packed), {each.name.key: each for each in (old.indexes if old is not None else ())}
+        files = []
+        async for key, etag, _, _ in self._listed(bucket, literal_prefix(packed)):
+            if not key.endswith(INDEX_SUFFIX) or not pattern.matches(key):
+                continue
+            file = have.get(key)
+            files.append(file if file is not None and file.etag == etag else await self._fetched(bucket, key))
+        shadowed: set[str] = set()
+        draft = PackView(bucket, files, frozenset(), self._fences, since, at)
+        prefixes = sorted({prefix for file in files for prefix in file.index.description.prefixes})
+        for prefix in _outermost(prefixes):
+            async for key, etag, size, modified in self._listed(bucket, prefix):
+                found = await draft.find(key)
+                if found is not None and (found.member.etag, found.member.size, found.member.modified) != (
+                    etag,
+                    size,
+                    modified,
+                ):
+                    shadowed.add(key)
+        return PackView(bucket, files, frozenset(shadowed), self._fences, since, at)
+
+    async def _fetched(self, bucket: str, key: str) -> IndexFile:
+        name = ObjectName(bucket, key)
+        try:
+            file = await fetch_index(self._reads, name, self._directory)
+        except MalformedPack as refused:
+            raise PackUnavailable(f"the index {name.path} is refused: {refused}") from None
+        except S3Error as refused:
+            raise PackUnavailable(f"the index {name.path}: {refused}") from None
+        _log.info("%s: %d members in %d shards", name.path, len(file.index), len(file.shards))
+        return file
+
+    async def _listed(self, bucket: str, prefix: str) -> AsyncGenerator[tuple[str, str, int, int]]:
+        """Key, ETag, size and time of each object under a prefix. Raises OriginError, Throttled, S3Error."""
+        form, after = ListingForm(), ""
+        while True:
+            page = await self._pages.fetch(bucket, prefix, after, form, limit=MAX_KEYS)
+            for key, facts in zip(page.keys, page.facts, strict=True):
+                entry = entry_facts(facts)
+                if entry is None:
+                    raise OriginBroken("listing: an entry lacks its ETag, size or time")
+                yield key, entry.etag, entry.size, _seconds(entry.last_modified)
+            if not page.is_truncated:
+                return
+            after = page.keys[-1]
+
+
+def _seconds(text: str) -> int:
+    """Seconds since the epoch. Raises OriginBroken."""
+    try:
+        return int(datetime.fromisoformat(text).timestamp())
+    except ValueError:
+        raise OriginBroken(f"listing: {text!r} is no time") from None
+
+
+def _outermost(prefixes: list[str]) -> list[str]:
+    """Those of the prefixes, which are in order, that begin with none of the others."""
+    kept: list[str] = []
+    for prefix in prefixes:
+        if not kept or not prefix.startswith(kept[-1]):
+            kept.append(prefix)
+    return kept

@@ -1,0 +1,125 @@
+"""Pages of the origin's listing with the members of packs in them, where the rules have packs.
+
+    origin's page    a   b/   d          up to d, and more behind
+    packs            a   b/9  c   e
+    page             a   b/   c   d      e is behind the page; the object a wins over the member a
+
+Whatever lists a namespace (snapshots, look-ups of written keys, pages with pending writes) takes its pages from here,
+so that members are keys like any others to all of them. A page that the origin has ended goes on with the members that
+are left, `limit` names at a time.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from forebay.core.heads import head_of
+from forebay.core.names import ObjectName
+from forebay.namespace.origin_pages import OriginPages
+from forebay.namespace.packs.pack_catalogue import PackCatalogue
+from forebay.namespace.packs.pack_view import PackView
+from forebay.namespace.pending_entries import entry_of
+from forebay.policy.packed_scopes import PackedScope
+from forebay.policy.rules import Rules
+from forebay.protocol.listing_query import LAST_CHARACTER
+from forebay.protocol.packs.packed_member import PackedMember
+from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
+
+_BATCH: Final = 1000
+_BLOCK: Final = 1 << 20
+"""Of heads that only make an entry."""
+
+
+class PackedPages(OriginPages):
+    """Requests pages, and adds members. Keeps no state."""
+
+    def __init__(self, pages: OriginPages, catalogue: PackCatalogue, rules: Callable[[], Rules]) -> None:
+        self._pages = pages
+        self._catalogue = catalogue
+        self._rules = rules
+
+    def speaks_oss(self, bucket: str) -> bool:
+        """See OriginPages."""
+        return self._pages.speaks_oss(bucket)
+
+    def has_members(self, bucket: str, prefix: str) -> bool:
+        """Whether keys with this prefix may be members of packs."""
+        return bool(self._rules().packed.scopes(bucket, prefix))
+
+    async def fetch(
+        self,
+        bucket: str,
+        prefix: str,
+        after: str,
+        form: ListingForm,
+        *,
+        limit: int,
+        is_awaited: bool = True,
+        delimiter: str = "",
+    ) -> ListedEntries:
+        """See OriginPages. Raises PackUnavailable as well."""
+        scopes = self._rules().packed.scopes(bucket, prefix)
+        views = [(scope, await self._catalogue.view(bucket, scope.packed, scope.freshness)) for scope in scopes]
+        page = await self._pages.fetch(
+            bucket, prefix, after, form, limit=limit, is_awaited=is_awaited, delimiter=delimiter
+        )
+        if not any(view.members for _, view in views):
+            return page
+        end = max([*page.keys[-1:], *page.prefixes[-1:]]) if page.is_truncated else None
+        if end is not None and end in page.prefixes[-1:]:
+            end += LAST_CHARACTER
+        names: dict[str, str | None] = dict.fromkeys(page.prefixes)
+        added: dict[str, str | None] = {}
+        for scope, view in views:
+            for name, facts in (
+                await self._added(bucket, scope, view, prefix, after, end, form, limit, delimiter)
+            ).items():
+                added.setdefault(name, facts)
+        names = added | names | dict(zip(page.keys, page.facts, strict=True))
+        shown = sorted(names)[:limit]
+        is_truncated = page.is_truncated or len(names) > len(shown) or len(added) > limit
+        keys = [name for name in shown if names[name] is not None]
+        facts_of = [facts for name in keys if (facts := names[name]) is not None]
+        return ListedEntries(
+            keys, facts_of, is_truncated, page.max_keys, [name for name in shown if names[name] is None]
+        )
+
+    async def _added(
+        self,
+        bucket: str,
+        scope: PackedScope,
+        view: PackView,
+        prefix: str,
+        after: str,
+        end: str | None,
+        form: ListingForm,
+        limit: int,
+        delimiter: str,
+    ) -> dict[str, str | None]:
+        """The first names behind `after`, one more than `limit` at most: facts of members; None: a common prefix."""
+        names: dict[str, str | None] = {}
+        storage_class = "Standard" if self._pages.speaks_oss(bucket) else "STANDARD"
+        rules, position = self._rules(), after
+        while len(names) <= limit:
+            batch = await view.members_behind(position, prefix, end, min(_BATCH, limit + 1))
+            for member in batch:
+                position = member.key
+                if rules.decide(ObjectName(bucket, member.key)).packed != scope.packed:
+                    continue
+                found = member.key.find(delimiter, len(prefix)) if delimiter else -1
+                if found < 0:
+                    names[member.key] = _entry(member, form, storage_class)
+                    continue
+                rolled = member.key[: found + len(delimiter)]
+                names[rolled] = None
+                position = rolled + LAST_CHARACTER
+                break
+            else:
+                if len(batch) < min(_BATCH, limit + 1):
+                    return names
+            if len(names) > limit:
+                return names
+        return names
+
+
+def _entry(member: PackedMember, form: ListingForm, storage_class: str) -> str:
+    return entry_of(head_of(member.facts(), _BLOCK, float(member.modified)), form.owners, storage_class)
