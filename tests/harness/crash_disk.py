@@ -82,6 +82,9 @@ class CrashDisk(JournalFiles):
             raise
         self._store(inode, content, offset)
 
+    def start_writeback(self, fd: int, offset: int, size: int) -> None:
+        """Any byte may have reached the disk at any time, and any may be missing before a sync."""
+
     def sync(self, fd: int) -> None:
         inode = self._fds[fd]
         try:

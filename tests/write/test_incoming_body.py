@@ -1,6 +1,8 @@
 """The start of a body is read ahead, as far as the spool has memory; the body itself is always the same."""
 
+from base64 import b64encode
 from collections.abc import AsyncIterator
+from hashlib import md5
 from pathlib import Path
 
 import pytest
@@ -8,12 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from forebay.core.buffers import Piece
 from forebay.core.errors import S3Error
 from forebay.core.fair_semaphore import FairSemaphore
-from forebay.protocol.body.payload import PayloadReader, UnsignedPayload
+from forebay.protocol.body.chunk_signatures import ChunkedMode
+from forebay.protocol.body.payload import AwsChunkedPayload, PayloadReader, UnsignedPayload
+from forebay.protocol.signatures.signing_key import Scope, signing_key
+from forebay.protocol.signatures.verified import SignedV4
 from forebay.storage.spool import SPILL_SIZE, Spool
-from forebay.write.incoming_body import IncomingBody
+from forebay.write.incoming_body import LARGE, IncomingBody
+from harness.aws_chunked import Framing
 from harness.memory_exchange import MemoryBody
+from harness.reference_sigv4 import Secret
+
+_TIME = "20130524T000000Z"
+_SCOPE = Scope("20130524", "us-east-1", "s3")
+_KEY = signing_key("secret", *_SCOPE)
 
 
 class CountedBody(MemoryBody):
@@ -114,3 +126,39 @@ async def test_the_body_is_the_same_however_much_is_read(
     await body.read_ahead(spool, limit)
     assert (await whole(body), spool.in_use) == (b"".join(pieces), 0)
     spool.close()
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+async def test_a_large_body_is_checked_beside_its_way(is_right: bool) -> None:
+    content = bytes(range(256)) * (5 * LARGE // 512)
+    pieces = [content[at : at + 65_000] for at in range(0, len(content), 65_000)]
+    digest = md5(content if is_right else b"another", usedforsecurity=False).digest()
+    body, _ = incoming(*pieces, md5=b64encode(digest).decode())
+    if is_right:
+        assert await whole(body) == content
+        assert body.checksums == {"content-md5": b64encode(digest).decode()}
+        return
+    came: list[Piece] = []
+    with pytest.raises(S3Error, match="BadDigest"):
+        await _read_into(came, body)
+    assert b"".join(came) == b"".join(pieces[:-1])
+
+
+async def _read_into(came: list[Piece], body: IncomingBody) -> None:
+    async for piece in body.pieces():
+        came.append(piece)  # noqa: PERF401 # so that it has what came before a failure
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+async def test_large_pieces_of_signed_chunks_are_decoded(is_right: bool) -> None:
+    content, mode = bytes(1 << 20), ChunkedMode.SIGNED
+    framing = Framing(mode.value, spoil=lambda _index, right: right if is_right else right[::-1])
+    form, signed = AwsChunkedPayload(mode), SignedV4("AK", "header", _TIME, _SCOPE, "f" * 64, _KEY, mode.value)
+    reader = PayloadReader(form, signed, CIMultiDictProxy(CIMultiDict(framing.headers(content))))
+    framed = framing.frame(content, Secret("AK", "secret"), _TIME, "f" * 64)
+    body = IncomingBody(CountedBody([framed[: 300 << 10], framed[300 << 10 :]]), form, reader)
+    if is_right:
+        assert await whole(body) == content
+        return
+    with pytest.raises(S3Error, match="SignatureDoesNotMatch"):
+        await whole(body)

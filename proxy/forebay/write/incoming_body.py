@@ -15,12 +15,18 @@ from typing import Final
 
 from forebay.core.buffers import Piece
 from forebay.core.errors import SpoolFailed
+from forebay.core.piece_queue import PieceQueue
 from forebay.protocol.body.payload import PayloadForm, PayloadReader, join_small_pieces
 from forebay.protocol.exchange import Body
 from forebay.storage.spool import SPILL_SIZE, Spool, SpooledBody
 
 READ_AHEAD: Final = 1 << 20
 """Bytes of a body that are awaited before its request takes a turn at the origin."""
+LARGE: Final = 512 << 10
+"""Bytes of a body, and at a time, that are checked in a thread."""
+_LARGE_PIECE: Final = 64 << 10
+"""Bytes of signed chunks that are decoded in a thread: their hash, at 1.8 GB/s, takes as long as a hop to it and back.
+"""
 
 
 class IncomingBody:
@@ -38,6 +44,11 @@ class IncomingBody:
         self._ahead: SpooledBody | None = None
         self._next: Piece | None = None
         """What was read after `_ahead`, and is not in the spool."""
+
+    @property
+    def declared_md5(self) -> bytes | None:
+        """The MD5 that the whole body will have, or else its last bytes are not yielded; None: none was declared."""
+        return self.reader.checks.declared_md5
 
     async def read_ahead(self, spool: Spool, limit: int = READ_AHEAD) -> None:
         """Reads the body to its end, or at least `limit` bytes of it, or as many as the spool has memory for. Raises
@@ -75,20 +86,37 @@ class IncomingBody:
             self._ahead.release()
 
     async def _decoded(self, body: Body) -> AsyncIterator[Piece]:
+        checking = self._checked_by_thread()
         async for piece in body.pieces():
             for decoded in await decode_piece(self.reader, piece):
                 yield decoded
+            if checking is not None:
+                await checking.wait_for_room()
+        if checking is not None:
+            await checking.finish()
         ended = self.reader.close()
         self.checksums, self.is_whole = ended.checksums, True
         for decoded in ended.pieces:
             yield decoded
 
+    def _checked_by_thread(self) -> PieceQueue | None:
+        """Returns a queue that checks the bytes of a large body, if that takes long. They are yielded meanwhile."""
+        reader = self.reader
+        if reader.length < LARGE or reader.hashes_chunks or not reader.checks.is_slow:
+            return None
+        checking = PieceQueue(reader.checks.update, batch=LARGE, limit=2 * LARGE)
+        reader.check_by(checking.put)
+        return checking
+
 
 async def decode_piece(reader: PayloadReader, piece: Piece) -> Sequence[Piece]:
     """Returns the decoded bytes that may be forwarded after this piece. Raises S3Error.
 
-    Other tasks run meanwhile where the piece has so many chunks that decoding takes long.
+    Other tasks run meanwhile where that takes long: a large piece of signed chunks is decoded in a thread, and one
+    of many chunks in steps.
     """
+    if len(piece) >= _LARGE_PIECE and reader.hashes_chunks:
+        return await asyncio.to_thread(reader.feed, piece)
     decoded: list[Piece] = []
     for number, batch in enumerate(reader.feed_in_steps(piece)):
         if number:

@@ -226,6 +226,16 @@ def test_a_wrong_hash_never_completes() -> None:
     assert refused.value.details["S3ComputedContentSHA256"] == sha256(BODY).hexdigest()
 
 
+def test_a_body_is_checked_elsewhere() -> None:
+    reader = PayloadReader(HashedPayload(sha256(BODY).hexdigest()), None, CHECKED)
+    elsewhere: list[bytes] = []
+    reader.check_by(lambda pieces: elsewhere.extend(map(bytes, pieces)))
+    assert reader.feed(BODY[:3]) == [BODY[:3]]
+    assert reader.feed(BODY[3:]) == []
+    reader.checks.update(elsewhere)
+    assert b"".join(reader.close().pieces) == BODY[3:]
+
+
 def test_an_empty_body_is_verified() -> None:
     reader = PayloadReader(HashedPayload(sha256(b"").hexdigest()), None, headers())
     assert reader.close() == ([], {}, {})

@@ -69,3 +69,23 @@ def test_damaged_checksums_a_short_file_and_none_are_damage(layout: JournalLayou
     file.unlink()
     with pytest.raises(BodyDamaged, match="missing"):
         _read(layout, ref, 0, 1)
+
+
+class _WritebackFiles(JournalFiles):
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun: list[tuple[int, int]] = []
+
+    def start_writeback(self, fd: int, offset: int, size: int) -> None:
+        super().start_writeback(fd, offset, size)
+        self.begun.append((offset, size))
+
+
+def test_the_disk_begins_before_the_body_ends(layout: JournalLayout) -> None:
+    files = _WritebackFiles()
+    body = BodyWriter(files, layout)
+    for _ in range(9):
+        body.append([bytes(SLICE)])
+    body.finish()
+    body.discard()
+    assert files.begun == [(0, 4 * SLICE), (4 * SLICE, 4 * SLICE)]

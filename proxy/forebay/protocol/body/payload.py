@@ -8,15 +8,14 @@ completes the body is withheld until `close` has verified everything. A sender t
 therefore never sends a complete bad body: on any S3Error it aborts, and the receiver sees a short body. An empty body
 has nothing to withhold: `close` comes before anything is sent.
 
-Hashing takes time in proportion to the bytes: large pieces are fed in a thread, one call at a time. Where other work
-shares the thread, `feed_in_steps` replaces `feed`.
+Hashing takes time in proportion to the bytes: large pieces are fed in a thread, one call at a time, or the bytes are
+checked elsewhere (`check_by`). Where other work shares the thread, `feed_in_steps` replaces `feed`.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from forebay.core.buffers import Piece
@@ -24,6 +23,7 @@ from forebay.core.errors import S3Error
 from forebay.protocol.body.aws_chunked_decoder import AwsChunkedDecoder, wrong_length
 from forebay.protocol.body.chunk_signatures import ChunkedMode, ChunkSignatureChain
 from forebay.protocol.body.declared_checksums import Kind, declared_checksums
+from forebay.protocol.body.payload_checks import PayloadChecks
 from forebay.protocol.header_map import Headers, single
 from forebay.protocol.signatures.sigv4_claim import SIGV4A_STREAMING, UNSIGNED_PAYLOAD, is_sha256
 from forebay.protocol.signatures.verified import Signed, SignedV4
@@ -127,21 +127,23 @@ class PayloadReader:
         MalformedTrailerError, NotImplemented.
         """
         self._decoder: AwsChunkedDecoder | None = None
-        self._sha256 = None
-        self._hashed: HashedPayload | None = None
+        self.hashes_chunks = False
         trailing = isinstance(form, AwsChunkedPayload) and form.mode.has_trailer
-        self._checks, self.trailer = declared_checksums(headers, kind, trailing=trailing)
+        checks, self.trailer = declared_checksums(headers, kind, trailing=trailing)
         match form:
             case HashedPayload():
                 self.length = _decoded_length(headers) if form.declared in _MODES else _plain_length(headers)
-                self._sha256, self._hashed = sha256(), form
             case UnsignedPayload():
                 self.length = _plain_length(headers)
             case AwsChunkedPayload():
                 self.length = _decoded_length(headers)
-                self._decoder = AwsChunkedDecoder(form.mode, self.length, self.trailer, _chain(signed))
+                chain = _chain(signed)
+                self._decoder = AwsChunkedDecoder(form.mode, self.length, self.trailer, chain)
+                self.hashes_chunks = form.mode.is_signed and chain is not None
             case _:
                 assert_never(form)
+        self.checks = PayloadChecks(checks, form.declared if isinstance(form, HashedPayload) else None)
+        self._check: Callable[[Sequence[Piece]], None] = self.checks.update
         self._received = 0
         self._withheld: list[Piece] = []
 
@@ -149,6 +151,13 @@ class PayloadReader:
     """Decoded bytes to expect."""
     trailer: str | None
     """The lower-case name of the announced checksum after the body."""
+    hashes_chunks: bool
+    """Whether decoding hashes the bytes, as each chunk is signed."""
+
+    def check_by(self, put: Callable[[Sequence[Piece]], None]) -> None:
+        """Has `put` called with the decoded bytes, in order, which `checks` must have been updated with before `close`
+        is called. For a body of which nothing was fed yet."""
+        self._check = put
 
     def feed(self, piece: Piece) -> list[Piece]:
         """The body bytes that may be forwarded now.
@@ -174,10 +183,7 @@ class PayloadReader:
             self._received += len(run)
             if self._received > self.length:
                 raise wrong_length(self.length, self._received)
-            if self._sha256 is not None:
-                self._sha256.update(run)
-            for check in self._checks:
-                check.update(run)
+            self._check((run,))
             (forwardable if self._received < self.length else self._withheld).append(run)
         return forwardable
 
@@ -189,15 +195,7 @@ class PayloadReader:
         trailers = self._decoder.close() if self._decoder is not None else {}
         if self._received != self.length:
             raise wrong_length(self.length, self._received)
-        if self._sha256 is not None and self._hashed is not None:
-            computed = self._sha256.hexdigest()
-            if computed != self._hashed.sha256:
-                raise S3Error(
-                    "XAmzContentSHA256Mismatch",
-                    ClientComputedContentSHA256=self._hashed.declared,
-                    S3ComputedContentSHA256=computed,
-                )
-        verified = {check.header: check.finish(trailers) for check in self._checks}
+        verified = self.checks.verify(trailers)
         withheld, self._withheld = self._withheld, []
         return VerifiedPayload(withheld, trailers, verified)
 

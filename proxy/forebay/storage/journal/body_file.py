@@ -26,6 +26,8 @@ from forebay.storage.journal.journal_layout import JournalLayout, new_id
 
 SLICE: Final = 1 << 20
 """Bytes of a body that have a checksum of their own."""
+_WRITEBACK: Final = 4 << 20
+"""Bytes that are written to the disk while the rest of the body still comes."""
 
 
 class BodyRef(NamedTuple):
@@ -50,6 +52,8 @@ class BodyWriter:
         """Bytes so far."""
         self._sums: list[int] = []
         self._sum = 0
+        self._begun = 0
+        """Bytes that the kernel writes to the disk, or has written."""
         self._fd: int | None = files.create(layout.body(self.id))
         files.lock(self._fd)
 
@@ -58,6 +62,9 @@ class BodyWriter:
         self._files.write(self._descriptor(), pieces, self.size)
         for piece in pieces:
             self._add(memoryview(piece))
+        if self.size - self._begun >= _WRITEBACK:
+            self._files.start_writeback(self._descriptor(), self._begun, self.size - self._begun)
+            self._begun = self.size
 
     def finish(self) -> BodyRef:
         """Ends the body, and returns its reference once all of it is durable."""

@@ -22,6 +22,7 @@ from typing import Final, Self, TypeVar
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import StorageError
+from forebay.core.piece_queue import PieceQueue
 from forebay.storage.durable_files import replace_file, sync_directory
 from forebay.storage.journal.body_file import BodyReader, BodyRef, BodyWriter
 from forebay.storage.journal.group_commit import GroupCommit
@@ -38,8 +39,8 @@ T = TypeVar("T")
 JOIN_ATTEMPTS: Final = 100
 JOIN_PAUSE: Final = 0.05
 _LOCK_SIZE: Final = 256
-_THREADS: Final = 4
-"""For bodies that are written, synced and read."""
+_THREADS: Final = 16
+"""For bodies that are written, synced and read: some of them wait for the disk while others write to memory."""
 
 
 class JournalUnusable(StorageError):
@@ -56,7 +57,7 @@ class Journal:
         self._run = run
         self._drain_lock: int | None = None
         self._commits = GroupCommit(LogWriter(files, layout))
-        self._threads = ThreadPoolExecutor(_THREADS, "journal-bodies")
+        self.threads = ThreadPoolExecutor(_THREADS, "journal-bodies")
 
     @classmethod
     def open(cls, path: Path, family: str, files: JournalFiles | None = None) -> Self:
@@ -131,14 +132,14 @@ class Journal:
     async def close(self) -> None:
         """Ends the log and releases the directory."""
         await self._commits.close()
-        self._threads.shutdown()
+        self.threads.shutdown()
         for lock in (self._drain_lock, self._lock):
             if lock is not None:
                 os.close(lock)
 
     async def run(self, work: Callable[..., T], *arguments: object) -> T:
         """Runs blocking work on a thread of the journal."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments))
+        return await asyncio.get_running_loop().run_in_executor(self.threads, partial(work, *arguments))
 
     def _remove_bodies(self, bodies: Sequence[BodyRef]) -> None:
         for body in bodies:
@@ -162,6 +163,10 @@ class JournalBody:
     async def append(self, pieces: Sequence[Buffer | bytes]) -> None:
         """Adds the next bytes. Raises OSError."""
         await self._journal.run(self._writer.append, pieces)
+
+    def queue(self, batch: int, limit: int) -> PieceQueue:
+        """Returns a queue that adds the bytes put into it, instead of `append`."""
+        return PieceQueue(self._writer.append, batch=batch, limit=limit, executor=self._journal.threads)
 
     async def finish(self) -> BodyRef:
         """Ends the body; durable when it returns. Raises OSError."""

@@ -5,8 +5,10 @@ Tests put a disk in its place that fails the N-th call, or that forgets, tears a
 
 https://man7.org/linux/man-pages/man2/fsync.2.html
 https://man7.org/linux/man-pages/man2/pwritev.2.html
+https://man7.org/linux/man-pages/man2/sync_file_range.2.html
 """
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -19,6 +21,9 @@ from forebay.core.buffers import Buffer
 
 _MOST_BUFFERS: Final = 1000
 """Of one pwritev; IOV_MAX is 1024."""
+_SYNC_FILE_RANGE: Final = ctypes.CDLL(None).sync_file_range
+_SYNC_FILE_RANGE.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
+_SYNC_FILE_RANGE_WRITE: Final = 2
 
 
 class JournalFiles:
@@ -48,6 +53,11 @@ class JournalFiles:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 written += more
             offset += size
+
+    def start_writeback(self, fd: int, offset: int, size: int) -> None:
+        """Has the kernel begin to write these bytes to the disk, so that less is left for `sync`. Nothing is durable
+        by that, and no failure is lost: `sync` raises it."""
+        _SYNC_FILE_RANGE(fd, offset, size, _SYNC_FILE_RANGE_WRITE)
 
     def truncate(self, fd: int, size: int) -> None:
         """Cuts a file off."""

@@ -1,16 +1,21 @@
 """The body store: bodies on their way into the journal, hashed as they arrive.
 
-A small body stays in memory and becomes its record's payload; a larger one goes to a body file, a MiB at a time, while
-another thread hashes the same bytes.
+    pieces ──┬──> thread: MD5, CRC64
+             └──> thread: body file
+
+A small body stays in memory and becomes its record's payload. A larger one is received, hashed and written at the same
+time (core.piece_queue), so the slowest of these is what it takes: MD5, at some 0.7 GB/s, unless the disk is slower.
+Where the client has declared the MD5, it is computed to verify it, and not once more.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from hashlib import md5
 from typing import Final, NamedTuple, Protocol
 
 from forebay.core.buffers import Buffer, Piece
+from forebay.core.piece_queue import PieceQueue
 from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.journal import Journal, JournalBody
 from forebay.write.body_digest import BodyDigest
@@ -18,7 +23,9 @@ from forebay.write.body_digest import BodyDigest
 SMALL: Final = 256 << 10
 """Bytes of a body that is written into its record."""
 _BATCH: Final = 1 << 20
-"""Bytes of a body that are hashed and written at a time, in a thread."""
+"""Bytes of a body that are hashed or written at a time, or more where there are more."""
+_LIMIT: Final = 2 << 20
+"""Bytes of a body that may wait for each thread."""
 
 
 class StoredBody(NamedTuple):
@@ -67,37 +74,44 @@ class BodyStore:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    async def store(self, body: ByteSource | None) -> StoredBody:
-        """Writes a body into the journal. Raises what its pieces raise, OSError."""
-        digest, etag, file = BodyDigest(), md5(usedforsecurity=False), None
+    async def store(self, body: ByteSource | None, *, verified_md5: bytes | None = None) -> StoredBody:
+        """Writes a body into the journal. `verified_md5`: its MD5, where its pieces end only if they have that. Raises
+        what its pieces raise, OSError."""
+        hashes = _BodyHashes(verified_md5)
         waiting: list[Piece] = []
         size = 0
+        if body is not None:
+            pieces = body.pieces()
+            async for piece in pieces:
+                waiting.append(piece)
+                size += len(piece)
+                if size > SMALL:
+                    return await self._store_large(waiting, pieces, hashes)
+        hashes.update(waiting)
+        return StoredBody(b"".join(waiting), None, None, hashes.digest, hashes.md5)
 
-        def hash_pieces(pieces: list[Piece]) -> None:
-            for piece in pieces:
-                etag.update(piece)
-                digest.update(piece)
-
+    async def _store_large(
+        self, first: Sequence[Piece], rest: AsyncIterator[Piece], hashes: "_BodyHashes"
+    ) -> StoredBody:
+        file = await self._journal.create_body()
+        hashing, writing = PieceQueue(hashes.update, batch=_BATCH, limit=_LIMIT), file.queue(_BATCH, _LIMIT)
         try:
-            if body is not None:
-                async for piece in body.pieces():
-                    waiting.append(piece)
-                    size += len(piece)
-                    if size < _BATCH:
-                        continue
-                    file = file or await self._journal.create_body()
-                    batch, waiting, size = waiting, [], 0
-                    await asyncio.gather(asyncio.to_thread(hash_pieces, batch), file.append(batch))
-            if file is None and size <= SMALL:
-                hash_pieces(waiting)
-                return StoredBody(b"".join(waiting), None, None, digest, etag.digest())
-            file = file or await self._journal.create_body()
-            await asyncio.gather(asyncio.to_thread(hash_pieces, waiting), file.append(waiting))
-            return StoredBody(b"", file, await file.finish(), digest, etag.digest())
+            hashing.put(first)
+            writing.put(first)
+            async for piece in rest:
+                hashing.put((piece,))
+                writing.put((piece,))
+                await hashing.wait_for_room()
+                await writing.wait_for_room()
+            await writing.finish()
+            ref = await file.finish()
+            await hashing.finish()
+            return StoredBody(b"", file, ref, hashes.digest, hashes.md5)
         except BaseException:
-            if file is not None:
-                with suppress(OSError):
-                    await file.discard()
+            await hashing.stop()
+            await writing.stop()
+            with suppress(OSError):
+                await file.discard()
             raise
 
     async def store_bytes(self, content: Buffer) -> StoredBody:
@@ -115,3 +129,24 @@ class BodyStore:
             with suppress(OSError):
                 await file.discard()
             raise
+
+
+class _BodyHashes:
+    """The hashes of a body that are computed here."""
+
+    def __init__(self, verified_md5: bytes | None) -> None:
+        self.digest = BodyDigest()
+        self._verified_md5 = verified_md5
+        self._md5 = md5(usedforsecurity=False)
+
+    @property
+    def md5(self) -> bytes:
+        """The MD5 of the bytes so far, or that of the whole body, where it is verified elsewhere."""
+        return self._md5.digest() if self._verified_md5 is None else self._verified_md5
+
+    def update(self, pieces: Sequence[Piece]) -> None:
+        """Adds the next bytes."""
+        for piece in pieces:
+            if self._verified_md5 is None:
+                self._md5.update(piece)
+            self.digest.update(piece)

@@ -73,7 +73,8 @@ class RecordWriter:
         """The body of a request, verified and in the journal; the block appends its record. Raises S3Error."""
         body = await self._forwarder.open_body(context.forward)
         try:
-            async with self.kept(context, await self.store(context, body)) as stored:
+            verified = body.declared_md5 if body is not None else None
+            async with self.kept(context, await self.store(context, body, verified_md5=verified)) as stored:
                 yield body, stored
         finally:
             if body is not None:
@@ -94,10 +95,12 @@ class RecordWriter:
             raise
         stored.release()
 
-    async def store(self, context: WriteContext, body: ByteSource | None) -> StoredBody:
+    async def store(
+        self, context: WriteContext, body: ByteSource | None, *, verified_md5: bytes | None = None
+    ) -> StoredBody:
         """Writes a body into the journal, for `kept`. Raises S3Error, and what its pieces raise."""
         try:
-            return await self.bodies.store(body)
+            return await self.bodies.store(body, verified_md5=verified_md5)
         except OSError as error:
             reason = str(error.strerror)
             raise self._failed(context, reason) from None
