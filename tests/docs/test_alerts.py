@@ -79,6 +79,7 @@ CASES: Final = (
     gauge("ForebayBreakerOpen", "forebay_origin_breaker_open", bad=1, good=0),
     gauge("ForebaySsdFailing", 'forebay_tier_failing{tier="ssd"}', bad=1, good=0),
     gauge("ForebayWriteStuck", "forebay_journal_stuck", bad=2, good=0),
+    gauge("ForebayWriteConflict", "forebay_journal_conflicts", bad=1, good=0),
     Case(
         "ForebayWritesLate",
         20,

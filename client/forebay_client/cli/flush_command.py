@@ -9,6 +9,8 @@ from forebay_client.cli.s3_location import Location
 
 ONE_WAIT: Final = 5.0
 """Seconds that one request waits, so that Ctrl-C and a lost connection are noticed."""
+_STOPPED: Final = frozenset({"stuck", "conflict"})
+"""States that a person ends."""
 
 
 def run_flush(
@@ -35,7 +37,7 @@ def run_flush(
 
 
 def _is_stuck(admin: AdminClient, bucket: str) -> bool:
-    """Whether nothing moves in a bucket until a person does something: each write is stuck, or waits."""
+    """Whether nothing moves in a bucket until a person does something: each write is stuck or in conflict, or waits."""
     page = admin.get(api_path("writes"), {"bucket": bucket})
     states = {write["state"] for write in page["writes"]}
-    return page["next"] is None and "stuck" in states and states <= {"stuck", "waiting"}
+    return page["next"] is None and bool(states & _STOPPED) and states <= {"waiting", *_STOPPED}

@@ -106,8 +106,9 @@ def _journal(journal: JsonObject) -> ScreenLine:
     text = f"journal    {format_plural(journal['writes'], 'write')} of {format_size(journal['size'])} to go"
     text += f", the oldest accepted {format_age(journal['oldest'])} ago" if journal["writes"] else ""
     text += f"; {format_count(journal['stuck'])} stuck" if journal["stuck"] else ""
+    text += f"; {format_plural(journal['conflicts'], 'conflict')}" if journal["conflicts"] else ""
     text += "; nearly full: writes go through" if journal["is_full"] else ""
-    return ScreenLine(text, _BAD if journal["stuck"] or late or journal["is_full"] else "")
+    return ScreenLine(text, _BAD if journal["stuck"] or journal["conflicts"] or late or journal["is_full"] else "")
 
 
 def rates_line(rates: Rates) -> str:

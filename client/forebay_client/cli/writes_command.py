@@ -14,7 +14,7 @@ from forebay_client.cli.recordings_command import UnusableFile
 from forebay_client.cli.text_tables import Column, table
 
 ACTIONS: Final = ("ls", "show", "retry", "export", "discard")
-STATES: Final = ("waiting", "sending", "failing", "stuck")
+STATES: Final = ("waiting", "sending", "failing", "stuck", "conflict")
 WRITES: Final = (
     Column("WRITE"),
     Column("STATE"),

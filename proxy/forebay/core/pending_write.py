@@ -1,7 +1,8 @@
 """A pending write, as the admin port, the command line and `.forebay/writes/` show it.
 
     waiting ──> sending ──┬──> at the origin, and shown no more
-       ▲          │ ▲     └──> stuck      the origin has refused it: a person retries, exports or discards it
+       ▲          │ ▲     ├──> stuck      the origin has refused it: a person retries, exports or discards it
+       │          │ │     └──> conflict   somebody else has written the object meanwhile: likewise
        │       failing            │       the last attempt failed; the next one comes by itself
        └──────────────────────────┘
 
@@ -11,8 +12,9 @@ Imports nothing: the supervisor reads it too.
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-PendingState: TypeAlias = Literal["waiting", "sending", "failing", "stuck"]
-PENDING_STATES: Final[tuple[PendingState, ...]] = ("waiting", "sending", "failing", "stuck")
+PendingState: TypeAlias = Literal["waiting", "sending", "failing", "stuck", "conflict"]
+PENDING_STATES: Final[tuple[PendingState, ...]] = ("waiting", "sending", "failing", "stuck", "conflict")
+LEFT_TO_A_PERSON: Final[frozenset[PendingState]] = frozenset({"stuck", "conflict"})
 
 
 @dataclass(frozen=True, slots=True)

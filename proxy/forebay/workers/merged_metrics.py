@@ -33,6 +33,7 @@ _SHARED: Final[Mapping[str, Callable[[float, float], float]]] = {
     "forebay_journal_max_age_seconds": max,
     "forebay_journal_oldest_seconds": max,
     "forebay_journal_stuck": max,
+    "forebay_journal_conflicts": max,
     "forebay_origin_credential_refused": max,
 }
 _TIER_PREFIX: Final = "forebay_tier_"

@@ -45,11 +45,12 @@ def test_a_failing_tier_degrades_and_stays_ready() -> None:
 
 
 def test_a_journal_that_is_late_degrades() -> None:
-    sound = JournalStats(1000, 10, False, writes=3, objects=2, size=9, stuck=0, oldest=12.0, max_age=60.0)
+    sound = JournalStats(1000, 10, False, writes=3, objects=2, size=9, stuck=0, conflicts=0, oldest=12.0, max_age=60.0)
     assert degraded_journal([None, None]) == {}
     assert degraded_journal([sound, sound]) == {}
-    late = replace(sound, stuck=2, oldest=61.0, is_full=True)
+    late = replace(sound, stuck=2, conflicts=3, oldest=61.0, is_full=True)
     assert degraded_journal([sound, late]) == {
-        "journal": "The origin has refused 2 acknowledged writes; `forebay writes` lists them. The oldest acknowledged "
-        "write is not at the origin after 61 s. The journal is nearly full, so writes go through."
+        "journal": "The origin has refused 2 acknowledged writes; `forebay writes` lists them. Somebody else has "
+        "written the objects of 3 acknowledged writes; `forebay writes` lists them. The oldest acknowledged write is "
+        "not at the origin after 61 s. The journal is nearly full, so writes go through."
     }

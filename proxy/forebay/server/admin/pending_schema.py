@@ -27,7 +27,7 @@ Wait: TypeAlias = Annotated[float, check_wait]
 StateName: TypeAlias = Annotated[str, check_state]
 
 OTHER_ORIGIN: Final = "It was accepted for another origin than its bucket has now: export it, or discard it."
-NOT_STUCK: Final = "It is not stuck, so it is tried again, or sent, without further ado."
+NOT_STUCK: Final = "It is not stuck, nor in conflict, so it is tried again, or sent, without further ado."
 
 
 @dataclass(frozen=True, slots=True)

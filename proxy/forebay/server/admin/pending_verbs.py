@@ -3,7 +3,7 @@
 from base64 import b64encode
 
 from forebay.core.names import ObjectName
-from forebay.core.pending_write import PendingPage, PendingWrite
+from forebay.core.pending_write import LEFT_TO_A_PERSON, PendingPage, PendingWrite
 from forebay.server.admin.pending_schema import (
     NOT_STUCK,
     OTHER_ORIGIN,
@@ -61,4 +61,4 @@ class PendingVerbs:
 
 
 def _problem(write: PendingWrite) -> str:
-    return "" if write.state == "stuck" else NOT_STUCK
+    return "" if write.state in LEFT_TO_A_PERSON else NOT_STUCK

@@ -89,6 +89,11 @@ def degraded_journal(journals: Iterable[JournalStats | None]) -> dict[DegradedPa
     sentences = []
     if stuck:
         sentences.append(f"The origin has refused {stuck} acknowledged writes; `forebay writes` lists them.")
+    conflicts = max(each.conflicts for each in known)
+    if conflicts:
+        sentences.append(
+            f"Somebody else has written the objects of {conflicts} acknowledged writes; `forebay writes` lists them."
+        )
     if oldest > known[0].max_age:
         sentences.append(f"The oldest acknowledged write is not at the origin after {oldest:.0f} s.")
     if any(each.is_full for each in known):

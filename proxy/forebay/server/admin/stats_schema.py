@@ -174,6 +174,8 @@ class JournalStats:
     """Bytes of the objects that these writes make."""
     stuck: int
     """Writes that the origin has refused for good."""
+    conflicts: int
+    """Writes of objects that somebody else has written meanwhile."""
     oldest: float
     """The age of the oldest write; 0 if there is none."""
     max_age: float

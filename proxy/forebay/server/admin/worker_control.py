@@ -142,6 +142,7 @@ class WorkerControl(SharedControl):
             backlog.objects,
             backlog.size,
             backlog.stuck,
+            backlog.conflicts,
             backlog.age,
             write_back.max_age,
         )

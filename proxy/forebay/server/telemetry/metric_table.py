@@ -195,18 +195,21 @@ CATALOGUE: Final = (
     _gauge("forebay_journal_oldest_seconds", "", "The age of the oldest of these writes; 0 if there is none."),
     _gauge("forebay_journal_max_age_seconds", "", "The age that none of them should reach, `journal.max_age`."),
     _gauge("forebay_journal_stuck", "", "Those of them that the origin has refused for good."),
+    _gauge("forebay_journal_conflicts", "", "Those of them whose objects somebody else has written meanwhile."),
     _counter(
         "forebay_journal_writes_total",
         "result",
         "Writes under a `back` rule that were acknowledged from the journal (accepted), or carried out at the origin "
-        "first (through), and accepted ones that the origin has got since (persisted).",
-        ("accepted", "through", "persisted"),
+        "first (through), and accepted ones that the origin has got since (persisted), has refused for good (stuck), "
+        "or that somebody else was before (conflict).",
+        ("accepted", "through", "persisted", "stuck", "conflict"),
     ),
     _counter(
         "forebay_journal_bytes_total",
         "result",
-        "Bytes of these writes. `accepted` are those that clients sent, `persisted` those of whole objects.",
-        ("accepted", "through", "persisted"),
+        "Bytes of these writes. `accepted` and `through` are those that clients sent, the others those of whole "
+        "objects.",
+        ("accepted", "through", "persisted", "stuck", "conflict"),
     ),
     _counter(
         "forebay_journal_full_seconds_total",

@@ -3,7 +3,7 @@
     add ──> prepared, at once ──┐
      └────> DrainOrder ──ready──┴> attempt ──done──> installed ──> settled ──> its place in the order is free
                                       ├──failed──> pause, doubled up to a bound ──> attempt
-                                      └──stuck ──> waits for a person: retry or discard
+                                      └──stuck, or in conflict ──> waits for a person: retry or discard
     keep, of another origin ─────────────────────> stuck; nothing waits for it
 
 A write is never dropped: what fails is tried again for ever, each by itself; what the origin refuses for good stays, in
@@ -65,14 +65,14 @@ class Drainer:
         settled: Settled,
         tasks: TaskRegistry,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        refused: Callable[[AcceptedWrite], None] = lambda _write: None,
+        stopped: Callable[[AcceptedWrite, PersistOutcome], None] = lambda _write, _outcome: None,
     ) -> None:
-        """`refused`: called for a write that gets stuck."""
+        """`stopped`: called for a write that is left to a person."""
         self._persister = persister
         self._settled = settled
         self._tasks = tasks
         self._sleep = sleep
-        self._refused = refused
+        self._stopped = stopped
         self._order: DrainOrder[RecordId] = DrainOrder()
         self.entries: dict[RecordId, DrainEntry] = {}
         self._turns = asyncio.Semaphore(CONCURRENCY)
@@ -130,8 +130,7 @@ class Drainer:
                 break
             if outcome.result == "stuck":
                 entry.is_stuck = True
-                if not outcome.is_conflict:
-                    self._refused(entry.write)
+                self._stopped(entry.write, outcome)
                 _log.error("a write of %s is stuck: %s", entry.write.name.path, outcome.reason)
                 return
             _log.info("a write of %s has to be tried again: %s", entry.write.name.path, outcome.reason)

@@ -183,7 +183,7 @@ class NodeBacklog:
 
     def _state(self, record: RecordId, entry: DrainEntry) -> PendingState:
         if entry.is_stuck:
-            return "stuck"
+            return "conflict" if entry.is_conflict else "stuck"
         if self._write_back.drainer.blocked_by(record) is not None:
             return "waiting"
         return "failing" if entry.reason else "sending"

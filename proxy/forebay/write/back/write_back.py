@@ -52,7 +52,7 @@ from forebay.write.back.origin_completion import OriginCompletion
 from forebay.write.back.origin_versions import OriginVersions
 from forebay.write.back.part_listing import parts_document
 from forebay.write.back.pending_uploads import PendingUploads, is_local
-from forebay.write.back.persister import Persister
+from forebay.write.back.persister import Persister, PersistOutcome
 from forebay.write.back.record_exchange import RecordExchange
 from forebay.write.back.record_writer import RecordWriter
 from forebay.write.back.settlement import Settlement
@@ -85,6 +85,8 @@ class Backlog(NamedTuple):
     """Of the oldest, in seconds."""
     stuck: int
     """How many the origin has refused, as far as this worker carries them out."""
+    conflicts: int
+    """How many are of objects that somebody else has written meanwhile; likewise."""
 
 
 _log = logging.getLogger(__name__)
@@ -121,7 +123,8 @@ class WriteBack:
     ) -> None:
         """`size`: bytes of the journal at most. `proof_lease`: seconds. `clock`: seconds since the epoch.
         `max_age`: seconds after which a pending write is reported. `on_write(result, size)` is called for each write:
-        "accepted" or "through", and "persisted"; `on_full` with the seconds for which the journal has had no room."""
+        "accepted" or "through", then "persisted", "stuck" or "conflict"; `on_full` with the seconds for which the
+        journal has had no room."""
         self.journal = journal
         self.pending = pending
         self.uploads = uploads
@@ -137,7 +140,7 @@ class WriteBack:
         self.shown = ShownRecords(pending, uploads, invalidator, tiers, self._carry_out, self._settle_soon)
         self.exchange = RecordExchange(peers, self.shown, self.proofs)
         self.settlement = Settlement(journal, pending, self.shown, self.exchange, tiers, staged, self._persisted)
-        self.drainer = Drainer(persister, self.settlement.persisted, tasks, sleep, self._refused)
+        self.drainer = Drainer(persister, self.settlement.persisted, tasks, sleep, self._stopped)
         writer = RecordWriter(journal, record_origins, forwarder, self.exchange.publish, clock, versions.seen)
         self.acceptance = Acceptance(
             writer,
@@ -340,9 +343,12 @@ class WriteBack:
         """What is acknowledged and not yet at the origin."""
         writes = [*self.shown.writes.values(), *(kept.write for kept in self.shown.kept.values())]
         oldest = min((write.accepted_at for write in writes), default=self._clock())
-        stuck = sum(entry.is_stuck for entry in self.drainer.entries.values())
+        stopped = [entry.is_conflict for entry in self.drainer.entries.values() if entry.is_stuck]
+        conflicts = sum(stopped)
         objects, size = len({write.name for write in writes}), sum(write.size for write in writes)
-        return Backlog(len(writes), objects, size, max(0.0, self._clock() - oldest), stuck)
+        return Backlog(
+            len(writes), objects, size, max(0.0, self._clock() - oldest), len(stopped) - conflicts, conflicts
+        )
 
     def _persisted(self, write: AcceptedWrite) -> None:
         self._on_write("persisted", write.size)
@@ -358,7 +364,10 @@ class WriteBack:
         if self.is_draining:
             self.drainer.add(write, version, is_recovered=is_recovered)
 
-    def _refused(self, write: AcceptedWrite) -> None:
+    def _stopped(self, write: AcceptedWrite, outcome: PersistOutcome) -> None:
+        self._on_write("conflict" if outcome.is_conflict else "stuck", write.size)
+        if outcome.is_conflict:
+            return
         operation = "DeleteObject" if write.kind == "delete" else "PutObject"
         if (proof := proof_of(operation, write.name)) is not None:
             self.proofs.revoke(proof)
