@@ -53,6 +53,14 @@ class Stage:
         self._clients.append(client)
         return client
 
+    def _post(self, path: str, body: bytes) -> bytes:
+        async def post() -> bytes:
+            answer = await self._rig.client().request("POST", path, (), body)
+            assert (answer.status, answer.aborted) == (200, False), answer.body
+            return answer.body
+
+        return asyncio.run_coroutine_threadsafe(post(), self._loop).result(timeout=60)
+
     def _settle(self) -> None:
         self._in_loop(wait_settled(self._rig, self._origin))
 
@@ -91,6 +99,7 @@ class Stage:
             "partner": self._client(self._rig.endpoint, PARTNER),
             "elsewhere": self._client(self._origin.endpoint, OURS),
             "cache": lambda answer: answer["ResponseMetadata"]["HTTPHeaders"]["x-forebay-cache"],
+            "post": self._post,
             "settle": self._settle,
             "later": self._rig.advance_clock,
             "restart": self._restart,

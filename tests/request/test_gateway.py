@@ -49,7 +49,7 @@ class Failing:
 
 async def handle(failing: Failing, method: str = "GET", keyring: Keyring = OPEN) -> tuple[MemoryReply, RequestRecord]:
     doubles: Any = failing
-    gateway = Gateway(GatewayPolicy(keyring, Rules(()), (), {}), doubles, doubles, doubles, doubles, doubles)
+    gateway = Gateway(GatewayPolicy(keyring, Rules(()), (), {}), doubles, doubles, doubles, doubles, doubles, doubles)
     reply, record = MemoryReply(), RequestRecord(method, "full", time.monotonic(), "ID")
     headers = CIMultiDictProxy(CIMultiDict({"Host": "localhost"}))
     await gateway.handle(

@@ -54,7 +54,8 @@ scenarios/test_plans_of_a_node.py        jobs/plans/node_plans
 scenarios/test_recordings.py             jobs/recordings/kept_recordings jobs/recordings/recording_resource
 scenarios/test_recordings.py             request/reader_policy server/recording_parts
 scenarios/test_several_origins.py        origin/origins origin/bucket_union server/origin_composition
-request/test_resource_router.py          request/resource
+request/test_resource_router.py          request/resource request/verified_bodies
+scenarios/test_batches.py                request/batch/batch_reader request/batch/batch_run request/batch/cached_entries
 core/test_sweep.py                       core/timers
 datasets/test_data_sets.py               datasets/read_report
 scenarios/test_slow_uploads.py           core/requester

@@ -4,7 +4,7 @@ A part is given an `Observe` and calls it with each event. Observers return at o
 hit or miss are named tuples, which are made in a third of the time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -246,6 +246,18 @@ class ObjectRead(NamedTuple):
     """For recordings, if the rule records or follows."""
 
 
+class BatchEntriesAnswered(NamedTuple):
+    """So many entries of one batch had the same rule, cache status and HTTP status."""
+
+    rule: str
+    cache: CacheStatus | None
+    """None: the entry was refused before the cache was asked."""
+    status: int
+    entries: int
+    sent: Mapping[str, int]
+    """Bytes by source."""
+
+
 Event: TypeAlias = (
     BlockAdmitted
     | BlocksEvicted
@@ -270,6 +282,7 @@ Event: TypeAlias = (
     | HeadsCompared
     | HeadVouched
     | PacksRefreshed
+    | BatchEntriesAnswered
 )
 
 Observe: TypeAlias = Callable[[Event], None]

@@ -21,6 +21,9 @@ RESERVED_PREFIX: Final = ".forebay/"
 """Keys below it are Forebay's own resources in every bucket: plans, recordings, statistics. They are answered by
 forebay.request.resource_router, cached never, and no request about them reaches the origin."""
 
+BATCH_KEY: Final = f"{RESERVED_PREFIX}batch"
+"""Where batches of reads are sent, by POST (forebay.request.batch)."""
+
 # No delimiter of a URL: where an origin is addressed as `bucket.host`, it would move the host.
 _BUCKET: Final = re.compile(r"[^\x00-\x20\x7f-\xa0/\\?#@%\[\]]+")
 

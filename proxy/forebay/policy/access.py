@@ -18,6 +18,8 @@ argument; forwarded requests and writes are made from the admission that holds i
     GET, HEAD, PUT, DELETE and a multipart upload of a    READ on anything in the bucket, by a key of its own: a
     key below `.forebay/`, a listing with                 resource shows and does only what its owner could read
     `prefix=.forebay/...`
+    GetBatch, the POST of `.forebay/batch`                READ on anything in the bucket, also without a key; each
+                                                          object that it lists is admitted by itself (`permit_read`)
     any other operation on such a key, or with one as     nobody: it would reach the origin
     the source of a copy
 
@@ -43,6 +45,7 @@ RESOURCE_OPERATIONS: Final = frozenset(
     {
         *("GetObject", "HeadObject", "PutObject", "DeleteObject"),
         *("CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload", "AbortMultipartUpload"),
+        "GetBatch",
     }
 )
 """Those on one of Forebay's own resources."""
@@ -248,7 +251,8 @@ def _bucket_scope(principal: Principal, operation: Operation, target: Target) ->
 
 def _authorise_resource(principal: Principal, operation: Operation, bucket: str, allowed: frozenset[str]) -> None:
     """Raises S3Error unless the principal may have resources in `bucket`, and the operation is `allowed` on one."""
-    if principal.id == ANONYMOUS_ID or not _is_any_granted(principal, {Access.READ}, bucket):
+    is_nobody = principal.id == ANONYMOUS_ID and operation.name != "GetBatch"  # a resource has an owner, a batch none
+    if is_nobody or not _is_any_granted(principal, {Access.READ}, bucket):
         _deny(principal, operation, f"{bucket}/", Access.READ)
     if operation.name not in allowed:
         raise _not_a_resource_operation()

@@ -4,6 +4,7 @@
     the same with versionId or response-* in the query                         its variant, which is cached too
     a row of the table, with no query name that the row does not have          that operation
     a row, and unknown query names                                             UnknownGet, UnknownPut, ...
+    POST of `.forebay/batch`                                                   GetBatch, which S3 does not have
     a sub-resource where S3 has none, two of them at once                      refused
 
 Unknown operations are forwarded, conservatively: they need the permission that the method suggests, on the object or on
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.core.errors import S3Error
+from forebay.core.names import BATCH_KEY
 from forebay.protocol.copy_source import COPY_SOURCE, CopySource, parse_copy_source
 from forebay.protocol.header_map import Headers
 from forebay.protocol.operation_table import OPERATIONS, SELECTORS, Access, Effect, Level, OperationRow
@@ -96,6 +98,10 @@ _PLAIN: Final = {
     if row.cached
 }
 
+PLAIN_GET: Final = _PLAIN["GET"]
+"""The operation of each entry of a batch."""
+_GET_BATCH: Final = Operation("GetBatch", "object", Access.READ, Effect.NOTHING, is_plain_read=False)
+
 
 def classify(method: str, target: Target, headers: Headers) -> Operation:
     """Returns the operation of a request.
@@ -111,6 +117,8 @@ def classify(method: str, target: Target, headers: Headers) -> Operation:
     level: Level = "object" if target.key is not None else "bucket" if target.bucket is not None else "service"
     copies = _check_headers(method, headers)
     names = _operation_names(target.query)
+    if method == "POST" and target.key == BATCH_KEY and not names and not copies:
+        return _GET_BATCH
     row = _matching_row(level, method, names, copies)
     if row is not None and names <= row.required | row.optional:
         if row.refused:

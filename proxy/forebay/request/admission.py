@@ -27,15 +27,15 @@ from typing import NamedTuple
 
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
-from forebay.core.names import is_reserved
+from forebay.core.names import ObjectName, is_reserved
 from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.policy.access import RESOURCE_LISTINGS, Permit, Principal, authorise
+from forebay.policy.access import RESOURCE_LISTINGS, Permit, Principal, authorise, permit_read
 from forebay.policy.origin_routes import SINGLE_ORIGIN, OriginRoutes
 from forebay.policy.rules import Decision, Rules
 from forebay.protocol.copy_source import parse_copy_source
 from forebay.protocol.header_map import Headers
-from forebay.protocol.operations import Operation, classify
+from forebay.protocol.operations import PLAIN_GET, Operation, classify
 from forebay.protocol.oss.dialect_detection import speaks_oss
 from forebay.protocol.oss.oss_request import OssRequest, to_s3_request
 from forebay.protocol.read_variants import PLAIN, ReadVariant
@@ -141,6 +141,22 @@ def admit(
     else:
         target, headers = hoist_query_headers(target, headers)
     return _authorised(policy, method, target, headers, proof, oss_request, record)
+
+
+def admit_entry(batch: Admission, key: str, headers: Headers) -> Admission | None:
+    """Admit the plain GET of `key` that an entry of the admitted `batch` stands for; None where it is denied.
+
+    `headers`: of that GET, in S3's terms.
+    """
+    policy, bucket = batch.policy, batch.target.bucket or ""
+    name = ObjectName(bucket, key)
+    permit = permit_read(batch.principal, name)
+    if permit is None:
+        return None
+    target, decision = Target("", "", bucket, key, ()), policy.rules.decide(name)
+    return Admission(
+        policy, "GET", target, headers, batch.principal, None, None, PLAIN_GET, permit, decision, batch.identity
+    )
 
 
 def admit_form(policy: GatewayPolicy, principal: Principal, target: Target, headers: Headers) -> Admission:

@@ -9,7 +9,8 @@ nothing is read or written. A request that speaks OSS is in S3's terms from ther
 (forebay.request.oss_frontend, forebay.request.oss_reply). A form upload is signed in its body
 (forebay.request.form_upload).
 
-A request about one of Forebay's own resources, below `.forebay/`, is answered by forebay.request.resource_router.
+A request about one of Forebay's own resources, below `.forebay/`, is answered by forebay.request.resource_router, a
+batch of reads by forebay.request.batch, each of whose entries comes back here (`Gateway.read`).
 
 The fast lane admits a plain read itself to find out whether it is a hit. If it is none, the Admission comes along
 (`Gateway.read`) and nothing is verified twice.
@@ -37,6 +38,7 @@ from forebay.protocol.response_headers import unsatisfiable_headers
 from forebay.protocol.target import Target, parse_target
 from forebay.protocol.xml.s3_documents import error_document
 from forebay.request.admission import Admission, GatewayPolicy, admit
+from forebay.request.batch.batch_reader import BatchReader
 from forebay.request.bucket_cors import BucketCors
 from forebay.request.cors_reply import CorsReply
 from forebay.request.form_upload import FormUpload, is_form
@@ -68,6 +70,7 @@ class Gateway:
         writer: ObjectWriter,
         oss_frontend: OssFrontend,
         resources: ResourceRouter,
+        batches: BatchReader,
         length_spooler: LengthSpooler | None = None,
         cors: BucketCors | None = None,
         listing_reader: ListingReader | None = None,
@@ -85,6 +88,7 @@ class Gateway:
         self._listing_reader = listing_reader
         self._write_back = write_back
         self.resources = resources
+        self._batches = batches
         self._form_upload = FormUpload(writer)
 
     async def handle(self, request: Request, reply: ObjectReply, record: RequestRecord) -> None:
@@ -166,6 +170,9 @@ class Gateway:
         if isinstance(reply, OssReply):
             reply.request = admission.oss_request
             self._oss_frontend.allow_lookups(reply, admission.target.bucket, admission.identity)
+        if admission.operation.name == "GetBatch":
+            await self._batches.answer(admission, request, reply, record, self.read)
+            return
         if admission.is_for_resource:
             await self.resources.answer(admission, request, reply, record)
             return

@@ -12,7 +12,6 @@ resource is cached nowhere and counts as no object read.
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from email.utils import formatdate
 from hashlib import md5
@@ -23,10 +22,8 @@ from forebay.core.buffers import Piece
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
-from forebay.core.names import RESERVED_PREFIX
+from forebay.core.names import BATCH_KEY, RESERVED_PREFIX
 from forebay.core.request_record import RequestRecord
-from forebay.protocol.body.declared_checksums import Kind
-from forebay.protocol.body.payload import PayloadReader, payload_form
 from forebay.protocol.conditions import NotModified, PreconditionFailed, evaluate_conditions, range_applies
 from forebay.protocol.exchange import Reply, Request
 from forebay.protocol.range_header import WHOLE, Unsatisfiable, parse_range, range_header, resolve, whole_unless_inside
@@ -36,8 +33,7 @@ from forebay.request.admission import Admission
 from forebay.request.resource import Resource, ResourceDocument, ResourceEntry, ResourceOwner
 from forebay.request.resource_listing import resource_listing
 from forebay.request.resource_uploads import ResourceUploads
-from forebay.write.forward_request import ForwardRequest
-from forebay.write.incoming_body import IncomingBody
+from forebay.request.verified_bodies import VerifiedBodies, too_large
 from forebay.write.length_spooler import LengthSpooler
 from forebay.write.object_write import DOCUMENT_LIMIT
 
@@ -57,7 +53,7 @@ class ResourceRouter:
         length."""
         self.by_kind = dict(resources)
         self._uploads = uploads
-        self._length_spooler = length_spooler
+        self._bodies = VerifiedBodies(length_spooler)
 
     async def answer(self, admission: Admission, request: Request, reply: Reply, record: RequestRecord) -> None:
         """Answer an admitted request for which `Admission.is_for_resource`. Raises S3Error, Throttled, OriginError."""
@@ -68,6 +64,8 @@ class ResourceRouter:
             document = resource_listing(target, await self._entries(owner))
             await _send(reply, record, 200, _XML, document)
             return
+        if target.key == BATCH_KEY:
+            raise S3Error("MethodNotAllowed", f"{BATCH_KEY} takes a POST.", Method=admission.method)
         if not _IGNORED_QUERY.issuperset(_parameters(target)):
             raise S3Error("NotImplemented", "One of Forebay's own resources has no versions and no parameters.")
         kind, _, name = target.key.removeprefix(RESERVED_PREFIX).partition("/")
@@ -93,7 +91,7 @@ class ResourceRouter:
             case "CreateMultipartUpload":
                 await _send(reply, record, 200, _XML, created_document(target.name, self._uploads.create()))
             case "UploadPart":
-                async with self._body(admission, request, resource.largest_body) as body:
+                async with self._bodies.open(admission, request, resource.largest_body) as body:
                     etag = await self._uploads.add_part(admission, body, body.reader.length)
                 await _send(reply, record, 200, (("ETag", etag),), b"")
             case _:
@@ -109,7 +107,7 @@ class ResourceRouter:
     async def _put(self, write: "_ResourceWrite", reply: Reply, record: RequestRecord) -> None:
         await write.check_conditions()
         digest = md5(usedforsecurity=False)
-        async with self._body(write.admission, write.request, write.resource.largest_body) as body:
+        async with self._bodies.open(write.admission, write.request, write.resource.largest_body) as body:
 
             async def pieces() -> AsyncIterator[Piece]:
                 async for piece in body.pieces():
@@ -121,35 +119,15 @@ class ResourceRouter:
 
     async def _complete(self, write: "_ResourceWrite", reply: Reply, record: RequestRecord) -> None:
         await write.check_conditions()
-        async with self._body(write.admission, write.request, DOCUMENT_LIMIT) as body:
+        async with self._bodies.open(write.admission, write.request, DOCUMENT_LIMIT) as body:
             document = b"".join([bytes(piece) async for piece in body.pieces()])
         completed = await self._uploads.complete(write.admission, document)
         if completed.size > write.resource.largest_body:
-            raise _too_large(write.resource.largest_body)
+            raise too_large(write.resource.largest_body)
         added = await write.resource.write(write.owner, write.name, completed.pieces())
         await self._uploads.forget(completed.key)
         answer = completed_document(write.admission.target.name, completed.etag, write.request.url)
         await _send(reply, record, 200, (*added, *_XML), answer)
-
-    @asynccontextmanager
-    async def _body(self, admission: Admission, request: Request, largest: int) -> AsyncIterator[IncomingBody]:
-        """The body of a request, decoded and verified as it is read. Raises S3Error for more than `largest` bytes."""
-        forward = ForwardRequest(request, admission.target, admission.operation, admission.signed, admission.identity)
-        if self._length_spooler is not None:
-            forward = await self._length_spooler.spool(forward)
-        try:
-            headers = forward.request.headers
-            if "Content-Length" not in headers and "Transfer-Encoding" not in headers:
-                raise S3Error("MissingContentLength")
-            form = payload_form(headers, admission.signed)
-            kind: Kind = "completion" if admission.operation.name == "CompleteMultipartUpload" else "content"
-            reader = PayloadReader(form, admission.signed, headers, kind)
-            if reader.length > largest:
-                raise _too_large(largest)
-            yield IncomingBody(forward.request.body, form, reader)
-        finally:
-            if forward.spooled is not None:
-                forward.spooled.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +146,6 @@ class _ResourceWrite:
             raise S3Error("NotImplemented", "One of Forebay's own resources has no condition If-Match.")
         if "If-None-Match" in self.request.headers and await self.resource.read(self.owner, self.name) is not None:
             raise S3Error("PreconditionFailed", Condition="If-None-Match")
-
-
-def _too_large(most: int) -> S3Error:
-    return S3Error("EntityTooLarge", f"The body may have at most {most} bytes here.", MaxSizeAllowed=str(most))
 
 
 def _parameters(target: Target) -> set[str]:

@@ -73,6 +73,9 @@ from forebay.policy.coalescing import FetchBounds
 from forebay.policy.origin_routes import routes_of
 from forebay.policy.pools import Pool
 from forebay.request.admission import GatewayPolicy
+from forebay.request.batch.batch_reader import BatchReader
+from forebay.request.batch.batch_run import BatchServices
+from forebay.request.batch.cached_entries import CachedEntries
 from forebay.request.bucket_cors import BucketCors
 from forebay.request.forwarded_reads import ForwardedReads
 from forebay.request.gateway import Gateway
@@ -82,6 +85,7 @@ from forebay.request.oss_frontend import OssFrontend
 from forebay.request.reader_policy import PolicyInForce
 from forebay.request.resource_router import ResourceRouter
 from forebay.request.resource_uploads import ResourceUploads
+from forebay.request.verified_bodies import VerifiedBodies
 from forebay.request.write_resource import WriteResource
 from forebay.server.admin.data_set_rows import data_set_rows
 from forebay.server.data_set_resource import DataSetResource
@@ -133,6 +137,9 @@ asks the origin itself then."""
 
 UNSENT_SHARE = 2
 """One in so many bytes of the buffers may wait for slow clients that can't be made to give it back."""
+
+BATCH_SHARE = 4
+"""One in so many bytes of the buffers may be held by batches, for entries that wait for their turn."""
 
 STRICT_CHUNKS = http_parser.HttpRequestParser is not http_parser.HttpRequestParserPy
 """Whether aiohttp parses chunked framing strictly. Its parser in Python accepts control characters in chunk extensions,
@@ -350,8 +357,10 @@ def compose(
     pending_pages = PendingPages(pages, pending_entries)
     listing_reader = ListingReader(node_listings, origins, listing_permissions, fences, clock, pending_pages)
     resources = ResourceRouter({}, ResourceUploads(uploads, spool), spooler)
+    cached_entries, batch_share = CachedEntries(resolver, tiers, read_stream), SemaphoreShare(budget, BATCH_SHARE)
+    batches = BatchReader(BatchServices(cached_entries, batch_share, tasks, observe), VerifiedBodies(spooler))
     gateway = Gateway(
-        policy, reader, forwarded_reads, writer, front, resources, spooler, cors, listing_reader, write_back
+        policy, reader, forwarded_reads, writer, front, resources, batches, spooler, cors, listing_reader, write_back
     )
 
     # data sets

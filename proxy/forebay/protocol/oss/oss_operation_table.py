@@ -52,7 +52,7 @@ class OssOperation:
         """Whether its successful response has a document."""
         if self.method == "GET":
             return self.s3 != "GetObject"
-        return self.copies or (self.method == "POST" and self.s3 != "RestoreObject")
+        return self.copies or (self.method == "POST" and self.s3 not in {"RestoreObject", "GetBatch"})
 
     @property
     def treatment(self) -> OssTreatment:
@@ -241,6 +241,10 @@ WITH_DOCUMENT: Final = frozenset(row.s3 for row in OSS_CATALOGUE if row.s3 and r
 _ROWS: Final[dict[tuple[Level, str], list[OssOperation]]] = {}
 for _each in sorted(OSS_CATALOGUE, key=lambda row: -len(row.required)):
     _ROWS.setdefault((_each.level, _each.method), []).append(_each)
+
+
+GET_BATCH: Final = _row("GetBatch", "object", "POST", "GetBatch", "Forebay's own (forebay.request.batch).")
+"""In no table of OSS's operations: of `.forebay/batch` alone."""
 
 
 def find_operation(level: Level, method: str, names: frozenset[str], copies: bool) -> OssOperation | None:

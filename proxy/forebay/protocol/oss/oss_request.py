@@ -18,11 +18,12 @@ from typing import Final
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.core.errors import S3Error
+from forebay.core.names import BATCH_KEY
 from forebay.protocol.header_map import Headers, single
 from forebay.protocol.operation_table import Level
 from forebay.protocol.oss.oss_claim import SIGNATURE_QUERY
 from forebay.protocol.oss.oss_headers import IGNORED, OSS_META, REQUEST_HEADERS, S3_META, s3_etags, s3_request_value
-from forebay.protocol.oss.oss_operation_table import LISTINGS, OSS_CATALOGUE, OssOperation, find_operation
+from forebay.protocol.oss.oss_operation_table import GET_BATCH, LISTINGS, OSS_CATALOGUE, OssOperation, find_operation
 from forebay.protocol.range_header import WHOLE, parse_range, range_header
 from forebay.protocol.target import Target
 
@@ -83,6 +84,8 @@ def to_s3_request(method: str, target: Target, headers: Headers, *, origin_is_os
     copies = "x-oss-copy-source" in headers
     level = _level(target)
     row = find_operation(level, method, names, copies)
+    if row is None and method == "POST" and target.key == BATCH_KEY and not names:
+        row = GET_BATCH
     if row is None:
         raise S3Error("MethodNotAllowed", Method=method, ResourceType=level.upper())
     if not row.s3:

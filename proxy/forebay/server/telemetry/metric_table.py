@@ -84,6 +84,13 @@ CATALOGUE: Final = (
         "Body bytes sent to clients, by source: memory, ssd, flight (fetched for this reader), joined"
         " (fetched for another reader), worker (from another worker), origin (forwarded).",
     ),
+    _counter(
+        "forebay_batch_entries_total",
+        "status",
+        "Entries of batches, by the status that a GET of each would have had. They count as object reads in "
+        "forebay_cache_results_total; the batch is one request.",
+        ("200", "206", "403", "404", "503"),
+    ),
     _counter("forebay_received_bytes_total", "", "Body bytes received from clients."),
     _counter(
         "forebay_cache_results_total",

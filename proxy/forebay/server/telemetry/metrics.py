@@ -268,6 +268,12 @@ class Metrics:
                     self.count("forebay_listing_dropped_heads_total", by=dropped)
                 case events.PacksRefreshed(result):
                     self.count("forebay_pack_refreshes_total", result)
+                case events.BatchEntriesAnswered(rule, cache, status, entries, sent):
+                    self.count("forebay_batch_entries_total", str(status), by=entries)
+                    if cache is not None:
+                        self.count("forebay_cache_results_total", rule, cache, by=entries)
+                        self._rules[rule].requests += entries
+                        self._rules[rule].sent.update(sent)
                 case events.HeadVouched():
                     self.count("forebay_listing_vouched_heads_total")
                 case events.TierFailed(tier, operation, _):

@@ -1,0 +1,1 @@
+"""Batches: many reads answered by one response."""

@@ -1,0 +1,63 @@
+"""Batches: `POST /<bucket>/.forebay/batch` reads many objects in one round trip.
+
+    body: JSON (forebay.protocol.batch.batch_request)  ──>  one TAR (forebay.protocol.batch.tar_entries)
+
+The batch is signed and admitted as any request; each object that it lists is then admitted by itself, and is read as by
+a GET of its own: same grants, rules, freshness, write-back, owners, statistics. So a batch can show nothing that its
+GETs would not show. What can't be read is marked and never fails the rest.
+
+The length is not known before the last object is, so the body is chunked. One that ends without the end of the TAR, or
+of the chunks, was broken off.
+"""
+
+import asyncio
+from typing import Final
+
+from forebay.core.errors import S3Error
+from forebay.core.heads import HeaderPairs
+from forebay.core.request_record import RequestRecord
+from forebay.protocol.batch.batch_request import MAX_BODY, parse_batch
+from forebay.protocol.exchange import Reply, Request
+from forebay.request.admission import Admission
+from forebay.request.batch.batch_output import BatchOutput
+from forebay.request.batch.batch_run import BatchRun, BatchServices, ReadObject
+from forebay.request.verified_bodies import VerifiedBodies
+
+ENTRIES: Final = "x-forebay-batch-entries"
+"""The header with the number of entries."""
+_PARSED_HERE: Final = 32 << 10
+"""Bytes of JSON that are parsed in the loop; more in a thread."""
+
+
+class BatchReader:
+    """Answers batches. Keeps no state between them."""
+
+    def __init__(self, services: BatchServices, bodies: VerifiedBodies) -> None:
+        self._services = services
+        self._bodies = bodies
+
+    async def answer(
+        self, admission: Admission, request: Request, reply: Reply, record: RequestRecord, read: ReadObject
+    ) -> None:
+        """Answer an admitted batch; `read` answers the GET of an entry. Raises S3Error, Throttled, ConnectionError."""
+        share = self._services.share
+        async with self._bodies.open(admission, request, MAX_BODY) as body:
+            size = body.reader.length
+            if not share.try_acquire(size):
+                raise S3Error("SlowDown", "There is no memory for another batch now.")
+            try:
+                document = bytearray()
+                async for piece in body.pieces():
+                    document += piece
+                small = len(document) <= _PARSED_HERE
+                batch = parse_batch(document) if small else await asyncio.to_thread(parse_batch, document)
+            finally:
+                share.release(size)
+        headers: HeaderPairs = (
+            ("Content-Type", "application/x-tar"),
+            ("x-amz-request-id", record.request_id),
+            (ENTRIES, str(len(batch.entries))),
+        )
+        record.step = "reply"
+        output = BatchOutput(reply, headers, share)
+        await BatchRun(self._services, admission, request, batch, output, record, read).stream()

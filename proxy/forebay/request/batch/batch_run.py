@@ -1,0 +1,300 @@
+"""One batch on its way: which entries are read, when, and in which order they enter the TAR.
+
+    entry ──admit──┬─> denied       a mark                                            in its turn
+                   ├─> in a tier    its bytes, found without waiting                  in its turn
+                   └─> else         read as a GET, in a task: up to its window ahead  held until its turn
+
+In the order listed, the turn goes from entry to entry, and those behind one that is waited for begin meanwhile. In the
+order of arrival it goes to whoever has something to write. An entry that is in a tier holds nothing while it waits; one
+that is read keeps EntryReply's few bytes, within the share of the buffers that batches have. Without room in the share
+nothing is read ahead: each entry begins in its turn.
+
+An entry that breaks off before its turn (the object was replaced meanwhile, say) is read once more, then marked. One
+that breaks off in its turn ends the response, as its header has left.
+"""
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from forebay.core.errors import S3_CODES, S3Error
+from forebay.core.events import BatchEntriesAnswered, Observe
+from forebay.core.fair_semaphore import SemaphoreShare
+from forebay.core.request_record import CacheStatus, RequestRecord
+from forebay.core.task_registry import TaskRegistry
+from forebay.policy.batch_window import BatchWindow
+from forebay.policy.freshness import requests_revalidation
+from forebay.protocol.batch.batch_request import BatchEntry, BatchRequest
+from forebay.protocol.batch.tar_entries import END_OF_TAR, EntryMark, entry_header, mark_header, padding
+from forebay.protocol.dates import parse_http_date
+from forebay.protocol.exchange import EMPTY_BODY, ObjectReply, Request
+from forebay.protocol.header_map import Headers
+from forebay.protocol.range_header import ByteRange
+from forebay.request.admission import Admission, admit_entry
+from forebay.request.batch.batch_output import BatchOutput
+from forebay.request.batch.cached_entries import CachedEntries, CachedEntry
+from forebay.request.batch.entry_reply import HELD_SIZE, EntryReply
+
+ReadObject: TypeAlias = Callable[[Admission, Request, ObjectReply, RequestRecord], Awaitable[None]]
+"""Answers the plain read of an admission; never raises (forebay.request.gateway.Gateway.read)."""
+
+_DENIED: Final = EntryMark(403, "AccessDenied", S3_CODES["AccessDenied"][1])
+_BROKEN: Final = EntryMark(503, "ServiceUnavailable", "The object broke off while it was read. Please try again.")
+_TRIES: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class BatchServices:
+    """What every batch works with. `share`: of the buffers, for what batches hold."""
+
+    cached: CachedEntries
+    share: SemaphoreShare
+    tasks: TaskRegistry
+    observe: Observe
+
+
+@dataclass(slots=True)
+class _PendingEntry:
+    """An entry that is being read."""
+
+    index: int
+    admission: Admission
+    reply: EntryReply
+    record: RequestRecord
+    task: "asyncio.Task[None]"
+    charged: int
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Entries with the same labels. `sent`: bytes by source."""
+
+    count: int = 0
+    sent: Counter[str] = field(default_factory=Counter)
+
+
+class BatchRun:
+    """Answers one batch. `stream` it once."""
+
+    def __init__(
+        self,
+        services: BatchServices,
+        admission: Admission,
+        request: Request,
+        batch: BatchRequest,
+        output: BatchOutput,
+        record: RequestRecord,
+        read: ReadObject,
+    ) -> None:
+        """`admission` and `request`: of the batch; `record`: for its totals."""
+        self._services, self._admission, self._request = services, admission, request
+        self._batch, self._output, self._record, self._read = batch, output, record, read
+        self._no_cache = requests_revalidation(admission.headers)
+        self._plain_headers = self._entry_headers(None)
+        self._window = BatchWindow()
+        self._next = 0
+        """The first entry that has not begun."""
+        self._pending: dict[int, _PendingEntry] = {}
+        self._ready: deque[int] = deque()
+        """In the order of arrival: the pending entries that have something to write."""
+        self._wake = asyncio.Event()
+        self._counts: dict[tuple[str, CacheStatus | None, int], _Counts] = {}
+
+    async def stream(self) -> None:
+        """Send the TAR. Raises ConnectionError when the client has left or an entry broke off, S3Error where a failure
+        ends the batch."""
+        try:
+            await (self._stream_arrivals() if self._batch.as_they_come else self._stream_listed())
+            self._output.append(END_OF_TAR)
+            await self._output.finish()
+        finally:
+            await self._abandon()
+            for (rule, cache, status), counts in self._counts.items():
+                self._services.observe(BatchEntriesAnswered(rule, cache, status, counts.count, counts.sent))
+
+    async def _stream_listed(self) -> None:
+        for index in range(len(self._batch.entries)):
+            pending = self._pending.pop(index, None)
+            if pending is None:
+                self._next = max(self._next, index + 1)
+                admission = self._append_or_admit(index)
+                if admission is None:
+                    await self._pass_on()
+                    continue
+                pending = self._begin(index, admission)
+            self._look_ahead()
+            await self._write(pending)
+
+    async def _stream_arrivals(self) -> None:
+        count = len(self._batch.entries)
+        while self._next < count or self._pending:
+            if self._ready:
+                await self._write(self._pending.pop(self._ready.popleft()))
+            elif self._next < count and (not self._pending or self._may_begin()):
+                index, self._next = self._next, self._next + 1
+                admission = self._append_or_admit(index)
+                if admission is None:
+                    await self._pass_on()
+                else:
+                    self._pending[index] = self._begin(index, admission, ahead=True)
+            else:
+                await self._output.flush()
+                self._wake.clear()
+                if not self._ready:
+                    await self._wake.wait()
+
+    async def _pass_on(self) -> None:
+        """Writes the output once it is full, and lets others run: hits alone would keep the loop."""
+        if self._output.is_full:
+            await self._output.flush()
+            await asyncio.sleep(0)
+
+    def _look_ahead(self) -> None:
+        """Begins entries behind the one that is waited for, as many as the window allows."""
+        entries = self._batch.entries
+        while self._next < len(entries) and self._may_begin():
+            index, self._next = self._next, self._next + 1
+            admission = self._admit(index)
+            if admission is not None and self._find(index, admission) is None:
+                self._pending[index] = self._begin(index, admission, ahead=True)
+
+    def _may_begin(self) -> bool:
+        return len(self._pending) < self._window.entries and self._services.share.has(HELD_SIZE)
+
+    def _admit(self, index: int) -> Admission | None:
+        entry = self._batch.entries[index]
+        is_plain = not entry.start and entry.end is None
+        return admit_entry(self._admission, entry.key, self._plain_headers if is_plain else self._entry_headers(entry))
+
+    def _entry_headers(self, entry: BatchEntry | None) -> Headers:
+        """The headers of the GET that an entry stands for."""
+        headers = CIMultiDict[str]()
+        if self._no_cache:
+            headers["Cache-Control"] = "no-cache"
+        if entry is not None and isinstance(entry.spec, ByteRange):
+            start, last = entry.spec
+            headers["Range"] = f"bytes={start}-{'' if last is None else last}"
+        return CIMultiDictProxy(headers)
+
+    def _find(self, index: int, admission: Admission) -> CachedEntry | None:
+        return self._services.cached.find(admission, self._batch.entries[index], no_cache=self._no_cache)
+
+    def _append_or_admit(self, index: int) -> Admission | None:
+        """Appends an entry that needs no waiting: one that is denied, or in a tier. Returns the admission of any
+        other."""
+        admission = self._admit(index)
+        if admission is None:
+            self._append_mark(index, _DENIED)
+            self._count("", None, _DENIED.status)
+            return None
+        found = self._find(index, admission)
+        if found is None:
+            return admission
+        entry, output, size = self._batch.entries[index], self._output, found.span.length
+        modified_at = parse_http_date(found.head.facts.last_modified) or 0
+        output.append(entry_header(entry.entry_name, size, modified_at, self._shown(index)))
+        output.append(found.buffer)
+        output.append(padding(size))
+        self._services.cached.report(admission, found)
+        self._record.count_sent(found.source, size)
+        cache: CacheStatus = "hit-memory" if found.source == "memory" else "hit-ssd"
+        rule = admission.decision.rule if admission.decision is not None else ""
+        self._count(rule, cache, 200 if size == found.head.size else 206, {found.source: size})
+        return None
+
+    def _append_mark(self, index: int, mark: EntryMark) -> None:
+        """Raises S3Error where a failure ends the batch."""
+        entry = self._batch.entries[index]
+        if not self._batch.continue_on_error:
+            fallback = {403: "AccessDenied", 404: "NoSuchKey"}.get(mark.status, "ServiceUnavailable")
+            code = mark.code if mark.code in S3_CODES else fallback
+            details = {"ActualObjectSize": "0"} if code == "InvalidRange" else {}
+            raise S3Error(code, f"keys[{index}] {entry.entry_name!r}: {mark.message}", **details)
+        self._output.append(mark_header(entry.entry_name, mark, self._shown(index)))
+
+    def _shown(self, index: int) -> int | None:
+        return index if self._batch.as_they_come else None
+
+    def _begin(self, index: int, admission: Admission, *, ahead: bool = False) -> _PendingEntry:
+        """Begins to read an entry. `ahead`: before its turn."""
+        entry, batch = self._batch.entries[index], self._request
+
+        def ready() -> None:
+            if self._batch.as_they_come and index in self._pending and index not in self._ready:
+                self._ready.append(index)
+                self._wake.set()
+
+        charged = HELD_SIZE if ahead and self._services.share.try_acquire(HELD_SIZE) else 0
+        reply = EntryReply(entry, self._shown(index), self._output, self._window.learn, ready)
+        if not charged:
+            reply.give_turn()
+        request = replace(
+            batch, method="GET", headers=admission.headers, body=EMPTY_BODY, has_body=False, oss_request=None
+        )
+        own = RequestRecord("GET", "full", time.monotonic(), self._record.request_id, self._record.peer)
+        work = self._read(admission, request, reply, own)
+        return _PendingEntry(index, admission, reply, own, self._services.tasks.spawn(_run(work), entry.key), charged)
+
+    async def _write(self, pending: _PendingEntry) -> None:
+        """Gives an entry its turn, and waits until it is in the output."""
+        for _ in range(_TRIES):
+            reply = pending.reply
+            reply.give_turn()
+            try:
+                if not pending.task.done():
+                    await self._output.flush()  # the client has that while the entry is waited for
+                await pending.task
+            except BaseException:
+                self._pending[pending.index] = pending  # for `_abandon`
+                raise
+            self._end(pending)
+            if reply.is_committed and reply.state != "complete":
+                raise ConnectionAbortedError("an entry of a batch broke off")
+            if reply.state in {"complete", "marked"}:
+                break
+            pending = self._begin(pending.index, pending.admission)
+        reply, record = pending.reply, pending.record
+        if reply.state == "complete":
+            reply.end()
+        else:
+            self._append_mark(pending.index, reply.mark if reply.state == "marked" else _BROKEN)
+        if self._output.is_full:
+            await self._output.flush()
+        status = reply.status if reply.state != "broken" else _BROKEN.status
+        self._count(record.rule, record.cache, status, record.sent_from)
+
+    def _end(self, pending: _PendingEntry) -> None:
+        """Gives back what a pending entry held, and adds what it sent to the batch's record."""
+        if not pending.task.done():
+            pending.task.cancel()
+        self._services.share.release(pending.charged)
+        pending.charged = 0
+        for source, size in pending.record.sent_from.items():
+            self._record.count_sent(source, size)
+
+    async def _abandon(self) -> None:
+        """Ends what was begun and is not wanted any more."""
+        left = list(self._pending.values())
+        self._pending.clear()
+        for pending in left:
+            self._end(pending)
+        if left:
+            await asyncio.wait([pending.task for pending in left])
+
+    def _count(self, rule: str, cache: CacheStatus | None, status: int, sent: dict[str, int] | None = None) -> None:
+        counts = self._counts.get((rule, cache, status))
+        if counts is None:
+            counts = self._counts[rule, cache, status] = _Counts()
+        counts.count += 1
+        if sent is not None:
+            for source, size in sent.items():
+                counts.sent[source] += size
+
+
+async def _run(work: Awaitable[None]) -> None:
+    await work
