@@ -8,6 +8,7 @@ Names are imported when they are first used: an import of the package alone impo
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from forebay_client.async_client import AsyncClient
     from forebay_client.client import Client
     from forebay_client.client_errors import (
         AccessDenied,
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
         ServiceUnavailable,
     )
     from forebay_client.client_stats import ClientCounts
+    from forebay_client.forebay_resources import PlanHandle, WarmHandle
+    from forebay_client.object_file import ObjectFile
     from forebay_client.objects import BatchItem, BatchKey, CommonPrefix, ObjectInfo
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AccessDenied",
+    "AsyncClient",
     "BatchItem",
     "BatchKey",
     "BodyCorrupt",
@@ -37,15 +41,21 @@ __all__ = [
     "CommonPrefix",
     "ConditionNotMet",
     "InvalidRequest",
+    "ObjectFile",
     "ObjectInfo",
     "ObjectNotFound",
+    "PlanHandle",
     "RangeNotSatisfiable",
     "ServiceUnavailable",
+    "WarmHandle",
 ]
 
 _HOMES = {
+    "async_client": ("AsyncClient",),
     "client": ("Client",),
     "client_stats": ("ClientCounts",),
+    "forebay_resources": ("PlanHandle", "WarmHandle"),
+    "object_file": ("ObjectFile",),
     "objects": ("BatchItem", "BatchKey", "CommonPrefix", "ObjectInfo"),
     "client_errors": (
         "AccessDenied",

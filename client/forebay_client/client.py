@@ -9,7 +9,7 @@ the asyncio twin (forebay_client.async_client) are these.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -20,7 +20,9 @@ from forebay_client.batch.parallel_gets import parallel_gets
 from forebay_client.client_errors import BodyCorrupt, ClientError, RangeNotSatisfiable
 from forebay_client.client_settings import ClientSettings, resolve_settings
 from forebay_client.client_stats import ClientCounts, ClientStats
-from forebay_client.listing_reader import list_objects
+from forebay_client.forebay_resources import ForebayResources, PlanHandle, WarmHandle
+from forebay_client.listing_reader import list_object_pages
+from forebay_client.object_file import ObjectFile
 from forebay_client.object_uploads import put_content, put_in_parts, upload_headers
 from forebay_client.objects import BatchItem, BatchKey, CommonPrefix, ObjectInfo
 from forebay_client.transport.body_checks import content_range
@@ -31,9 +33,12 @@ from forebay_client.transport.request_sender import RequestSender
 from forebay_client.transport.signed_request import ObjectRequestSigner
 
 if TYPE_CHECKING:
+    import builtins
+
     from _typeshed import ReadableBuffer, WriteableBuffer
 
 DEFAULT_PART_SIZE: Final = 64 << 20
+DEFAULT_READ_AHEAD: Final = 8 << 20
 _META: Final = ("x-amz-meta-", "x-oss-meta-")
 
 
@@ -183,8 +188,27 @@ class Client:
             delimiter: Keys that hold it behind the prefix are shown as one CommonPrefix.
             start_after: Keys up to this one, inclusive, are left out.
         """
+        for page in self.list_pages(bucket, prefix, delimiter=delimiter, start_after=start_after):
+            yield from page
+
+    def list_pages(
+        self, bucket: str, prefix: str = "", *, delimiter: str = "", start_after: str = ""
+    ) -> Iterator[Sequence[ObjectInfo | CommonPrefix]]:
+        """What `list` returns, in the pages in which it arrives: each is one request."""
         plain = self._settings.dialect == "s3"
-        return list_objects(self._send, bucket, prefix, delimiter, start_after, has_plain_tokens=plain)
+        return list_object_pages(self._send, bucket, prefix, delimiter, start_after, has_plain_tokens=plain)
+
+    def open(self, bucket: str, key: str, *, read_ahead: int = DEFAULT_READ_AHEAD) -> ObjectFile:
+        """Opens an object as a file: binary, seekable, read-only.
+
+        Args:
+            read_ahead: Bytes that are requested ahead of a reader that reads in order. 0: each read is a request.
+
+        Returns:
+            A file for one thread at a time. It reads the version that it found when it was opened; if that is replaced
+            meanwhile, reading raises ConditionNotMet.
+        """
+        return ObjectFile(self._send, lambda: self.head(bucket, key), lambda: self._executor, bucket, key, read_ahead)
 
     # Writing
 
@@ -224,7 +248,58 @@ class Client:
         """Deletes an object. One that does not exist is no error, as in S3."""
         self._send(ObjectRequest("DELETE", bucket, key))
 
+    # What only Forebay has
+
+    def plan(self, bucket: str, name: str, keys: Iterable[str | BatchKey]) -> PlanHandle:
+        """Tells Forebay the order in which keys will be read from now on, so that they are there before they are read.
+
+        A plan replaces the one of its name; names that agree up to their last slash are a series (docs/plans.md). Any
+        other server is told nothing: `is_accepted` of the handle is False then.
+        """
+        return self._resources.plan(bucket, name, keys)
+
+    def warm(self, bucket: str, objects: str | Sequence[str]) -> WarmHandle:
+        """Has Forebay bring objects into its cache, in the background.
+
+        Args:
+            objects: A prefix, of which every object is meant, or keys. The right to read all of a prefix is needed;
+                keys that may not be read are left out.
+
+        Returns:
+            The job, as `forebay jobs` shows it. Any other server is told nothing: `is_accepted` is False then.
+        """
+        return self._resources.warm(bucket, objects)
+
+    def flush(self, bucket: str, prefix: str = "", timeout: float | None = None) -> None:
+        """Returns once every write below `prefix` that was acknowledged before is at the origin.
+
+        Without Forebay, and without write-back, each write is there when it is acknowledged: this returns at once.
+
+        Raises:
+            ServiceUnavailable: There are still some after `timeout` seconds.
+        """
+        self._resources.flush(bucket, prefix, timeout)
+
+    def datasets(self, bucket: str) -> "builtins.list[dict[str, Any]]":
+        """The data sets of the bucket that Forebay has rules for, and that may be read entirely: what `forebay datasets
+        --json` shows of each. Empty without Forebay."""
+        listed = self.list(bucket, ".forebay/datasets/")
+        return self._resources.datasets(bucket, (each for each in listed if isinstance(each, ObjectInfo)))
+
     # The client itself
+
+    @property
+    def connections(self) -> int:
+        """Connections at once."""
+        return self._settings.connections
+
+    def send_request(self, request: ObjectRequest, tolerated: frozenset[int] = frozenset()) -> ObjectResponse:
+        """Sends a request of one's own: signed, repeated and checked as every other.
+
+        Args:
+            tolerated: Statuses whose responses are returned instead of raised as errors.
+        """
+        return self._sender.send(request, tolerated)
 
     @property
     def stats(self) -> ClientCounts:
@@ -260,6 +335,7 @@ class Client:
         """Makes what threads share: at first, and in the child after a fork."""
         self._stats = ClientStats()
         self._pool = None
+        self._resources = ForebayResources(self, self._stats.count_ignored, self._settings.timeout / 2)
         self._sender = RequestSender(self._transports, self._stats, self._settings.retries)
 
     @property
@@ -284,7 +360,7 @@ def _of_range(response: ObjectResponse, bucket: str, key: str, start: int, end: 
     """The range in a response. Raises BodyCorrupt where it is another."""
     if response.status == 206:
         found = content_range(response)
-        if found is None or found[0] != start or (end is not None and found[1] > end):
+        if found is None or found.start != start or (end is not None and found.end > end):
             raise BodyCorrupt("the response is of another range", bucket=bucket, key=key)
         return response.body
     # The server ignored the range, as HTTP allows: this is the whole object.

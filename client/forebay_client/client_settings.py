@@ -5,6 +5,7 @@
     region       argument > AWS_REGION > AWS_DEFAULT_REGION > profile > us-east-1
                  (dialect "oss": argument > OSS_REGION > those of AWS > cn-hangzhou)
     TLS          AWS_CA_BUNDLE > the profile's ca_bundle > the system's certificates
+    checksums    AWS_RESPONSE_CHECKSUM_VALIDATION > the profile's > when_required
 
 https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
 """
@@ -22,6 +23,7 @@ ClientDialect: TypeAlias = Literal["s3", "oss"]
 AddressingStyle: TypeAlias = Literal["path", "virtual"]
 
 _TRUE: Final = frozenset({"true", "1", "yes"})
+_VALIDATION: Final = "aws_response_checksum_validation"
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -60,6 +62,8 @@ class ClientSettings:
     retries: int
     """Attempts after the first."""
     ca_bundle: str | None
+    wants_checksums: bool = False
+    """Whether S3 is asked for the checksum of each whole object that is read."""
 
 
 def resolve_settings(
@@ -100,6 +104,7 @@ def resolve_settings(
         timeout,
         retries,
         environ.get("AWS_CA_BUNDLE") or shared.config.get("ca_bundle"),
+        (environ.get(_VALIDATION.upper()) or shared.config.get(_VALIDATION[4:], "")).lower() == "when_supported",
     )
 
 

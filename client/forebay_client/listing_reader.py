@@ -5,7 +5,7 @@ Keys travel percent-encoded (`encoding-type=url`), because XML can't carry all o
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 from urllib.parse import unquote_plus
@@ -22,11 +22,11 @@ _MAX_ELEMENTS: Final = 100_000
 SendRequest = Callable[[ObjectRequest], ObjectResponse]
 
 
-def list_objects(
+def list_object_pages(
     send: SendRequest, bucket: str, prefix: str, delimiter: str, start_after: str, *, has_plain_tokens: bool
-) -> Iterator[ObjectInfo | CommonPrefix]:
-    """Keys and common prefixes in the order of their UTF-8 bytes. `has_plain_tokens`: continuation tokens are never
-    encoded (S3); OSS encodes them as it does keys. Raises ClientError."""
+) -> Iterator[Sequence[ObjectInfo | CommonPrefix]]:
+    """Pages of objects and common prefixes in the order of their UTF-8 bytes. `has_plain_tokens`: continuation tokens
+    are never encoded (S3); OSS encodes them as it does keys. Raises ClientError."""
     token = ""
     while True:
         query = [("encoding-type", "url"), ("list-type", "2"), ("prefix", prefix)]
@@ -41,9 +41,10 @@ def list_objects(
             if page.name != "ListBucketResult":
                 raise MalformedXml("it is no listing")
             is_encoded = page.text_at("EncodingType") == "url"
-            yield from _entries(page, bucket, is_encoded=is_encoded)
+            entries = list(_entries(page, bucket, is_encoded=is_encoded))
         except MalformedXml as error:
             raise ServiceUnavailable(f"the listing can't be read: {error}", bucket=bucket) from error
+        yield entries
         if page.text_at("IsTruncated").strip().lower() != "true":
             return
         following = page.text_at("NextContinuationToken")

@@ -31,6 +31,10 @@ MAX_DOCUMENT: Final = 32 << 20
 _USER_AGENT: Final = "forebay-client"
 
 
+class _ConnectionEnded(TransportFailed):
+    """The server closed the connection before it answered."""
+
+
 class HttpTransport:
     """HTTP to one server."""
 
@@ -55,7 +59,7 @@ class HttpTransport:
         try:
             try:
                 response = self._exchange(lease, signed, request)
-            except TransportFailed:
+            except _ConnectionEnded:
                 if not lease.is_reused:
                     raise
                 # The server has closed an idle connection just now: no verdict on the server.
@@ -98,6 +102,8 @@ class HttpTransport:
             except (BrokenPipeError, ConnectionResetError):
                 pass  # a refusal may have come before the end
             return connection.getresponse()
+        except ConnectionError as error:
+            raise _ConnectionEnded(f"no response: {error}") from error
         except (OSError, HTTPException) as error:
             raise TransportFailed(f"no response: {str(error) or type(error).__name__}") from error
 

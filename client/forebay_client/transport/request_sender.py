@@ -62,8 +62,8 @@ class RequestSender:
         self._policy = RetryPolicy(retries, jitter)
         self._pause = pause or threading.Event().wait
 
-    def send(self, request: ObjectRequest) -> ObjectResponse:
-        """The successful response. Raises ClientError."""
+    def send(self, request: ObjectRequest, tolerated: frozenset[int] = frozenset()) -> ObjectResponse:
+        """The successful response, or one with a status that is `tolerated`. Raises ClientError."""
         partial: _PartialBody | None = None
         attempt = 0
         while True:
@@ -89,6 +89,8 @@ class RequestSender:
                     )
                 elif is_worth_retrying(response.status, error_code(response)[0]):
                     failure = functools.partial(error_of, request, response)
+                elif response.status in tolerated:
+                    return response
                 else:
                     raise error_of(request, response)
                 headers = response.headers
@@ -115,7 +117,7 @@ class RequestSender:
     def _send_rest(self, request: ObjectRequest, partial: _PartialBody) -> ObjectResponse | None:
         """The response with its body completed; None: the rest can't be had, or belongs to another version."""
         found = content_range(partial.head)
-        first = found[0] if found is not None else 0
+        first = found.start if found is not None else 0
         etag = partial.head.etag
         if not etag or etag.startswith("W/") or (partial.head.status == 206 and found is None):
             return None
@@ -134,7 +136,7 @@ class RequestSender:
         if response.status >= 300:
             return response
         span = content_range(response)
-        if response.status != 206 or response.etag != etag or span is None or span[0] != start:
+        if response.status != 206 or response.etag != etag or span is None or span.start != start:
             return None
         if len(response.body) != len(missing):
             return None
@@ -152,7 +154,7 @@ def _joined(partial: _PartialBody | None, interrupted: BodyInterrupted) -> _Part
     span = content_range(interrupted.head)
     first = content_range(partial.head)
     is_same = interrupted.head.status == 206 and interrupted.head.etag == partial.head.etag
-    if is_same and span is not None and span[0] == (first[0] if first is not None else 0) + partial.received:
+    if is_same and span is not None and span.start == (first.start if first is not None else 0) + partial.received:
         return replace(partial, received=partial.received + interrupted.received)
     return partial
 

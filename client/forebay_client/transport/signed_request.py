@@ -48,6 +48,7 @@ class ObjectRequestSigner:
         self._credentials: CredentialSource = settings.credentials
         self._dialect: ClientDialect = settings.dialect
         self._addressing: AddressingStyle = settings.addressing
+        self._wants_checksums = settings.wants_checksums and settings.dialect == "s3"
         self._clock = clock
 
     def sign(self, request: ObjectRequest) -> SignedRequest:
@@ -111,6 +112,8 @@ class ObjectRequestSigner:
             headers["range"] = f"bytes={start}-{'' if end is None else end - 1}"
             if self._dialect == "oss":
                 headers["x-oss-range-behavior"] = "standard"
+        elif self._wants_checksums and request.method == "GET" and request.key is not None:
+            headers["x-amz-checksum-mode"] = "ENABLED"
         if request.method in _WITH_BODY:
             headers["content-length"] = str(length_of(request.content))
             if self._dialect == "s3" and request.method == "PUT":

@@ -201,6 +201,17 @@ def may_read_all_below(principal: Principal, bucket: str, prefix: str) -> bool:
     return _is_prefix_granted(principal, Access.READ, f"{bucket}/{prefix}")
 
 
+def may_read_every_object_below(principal: Principal, bucket: str, prefix: str) -> bool:
+    """The same of objects alone: Forebay's own resources, which a prefix may lie above, are nobody's objects."""
+    return not is_reserved(prefix) and _is_prefix_granted(principal, Access.READ, f"{bucket}/{prefix}")
+
+
+def may_see_writes_below(principal: Principal, bucket: str, prefix: str) -> bool:
+    """Whether one grant covers reads, or one covers writes, of every key that begins with `prefix`: its owner may know
+    whether anything below it is pending. Conservative."""
+    return any(_is_prefix_granted(principal, access, f"{bucket}/{prefix}") for access in (Access.READ, Access.WRITE))
+
+
 def may_read_all_matched(principal: Principal, pattern: Pattern) -> bool:
     """Whether one grant covers reads of every object that the path of a rule can match. Conservative."""
     return _is_prefix_granted(principal, Access.READ, literal_prefix(pattern.text))

@@ -40,6 +40,8 @@ from forebay.write.object_write import DOCUMENT_LIMIT
 _READ_SIZE: Final = 256 << 10
 _CHECKSUMS: Final = ("x-amz-checksum-", "x-amz-sdk-checksum-")
 _IGNORED_QUERY: Final = frozenset({"x-id", "uploads", "partnumber", "uploadid"})
+KINDS_HEADER: Final = "x-forebay-resources"
+"""Of a listing: the kinds of resources there are. By it the client library knows that it talks to a Forebay."""
 _XML: Final[HeaderPairs] = (("Content-Type", "application/xml"),)
 
 
@@ -62,7 +64,8 @@ class ResourceRouter:
         owner = ResourceOwner(target.bucket or "", admission.principal, admission.identity, uses_checksums)
         if target.key is None:
             document = resource_listing(target, await self._entries(owner))
-            await _send(reply, record, 200, _XML, document)
+            kinds = (KINDS_HEADER, ", ".join(sorted(self.by_kind)))
+            await _send(reply, record, 200, (*_XML, kinds), document)
             return
         if target.key == BATCH_KEY:
             raise S3Error("MethodNotAllowed", f"{BATCH_KEY} takes a POST.", Method=admission.method)

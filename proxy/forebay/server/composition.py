@@ -47,6 +47,7 @@ from forebay.jobs.read_ahead import ReadAhead
 from forebay.jobs.recordings.kept_recordings import KeptRecordings
 from forebay.jobs.recordings.recording_access import RecordingAccess
 from forebay.jobs.recordings.recording_resource import RecordingResource
+from forebay.jobs.warm_resource import WarmResource
 from forebay.jobs.warm_up import WarmUps
 from forebay.jobs.warm_up_run import WarmUpServices
 from forebay.metadata.head_replacement import HeadReplacement
@@ -77,6 +78,7 @@ from forebay.request.batch.batch_reader import BatchReader
 from forebay.request.batch.batch_run import BatchServices
 from forebay.request.batch.cached_entries import CachedEntries
 from forebay.request.bucket_cors import BucketCors
+from forebay.request.flush_resource import FlushResource
 from forebay.request.forwarded_reads import ForwardedReads
 from forebay.request.gateway import Gateway
 from forebay.request.listing_read import ListingReader
@@ -424,6 +426,7 @@ def compose(
         clock,
     )
     resources.by_kind["datasets"] = data_set_resource
+    resources.by_kind["warm"] = WarmResource(warm_ups)
     kept_recordings, recordings = compose_recordings(
         settings,
         node_reads,
@@ -438,6 +441,7 @@ def compose(
     backlog = NodeBacklog(write_back, peers) if write_back is not None else None
     if backlog is not None:
         resources.by_kind["writes"] = WriteResource(backlog)
+        resources.by_kind["flush"] = FlushResource(backlog)
     head_hints = HeadHints(warmer, tasks.spawn)
     reader.on_head_hint = head_hints.add
     read_ahead = ReadAhead(node_reads, ahead, origins.list_objects, lambda: gateway.policy, tasks.spawn, timers)

@@ -1,0 +1,195 @@
+"""What Forebay knows beyond S3, as objects below `.forebay/` of a bucket: plans, warm-up, flushes, data sets.
+
+    listing of .forebay/  ──>  x-forebay-resources: datasets, flush, plans, ...     Forebay, and what it has
+                               no such header                                       any other server: it is sent nothing
+
+A server without the resource is no error: its absence changes nothing but speed. `Client.stats.ignored` counts the
+calls.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from forebay_client.batch.parallel_gets import as_batch_key
+from forebay_client.client_errors import ClientError, InvalidRequest, ObjectNotFound, ServiceUnavailable
+from forebay_client.objects import BatchKey, ObjectInfo
+from forebay_client.transport.object_request import ObjectRequest, ObjectResponse
+
+PREFIX: Final = ".forebay/"
+FLUSH_WAIT: Final = 20.0
+"""Seconds of one request of a flush, at most."""
+_KINDS: Final = "x-forebay-resources"
+_REFUSED: Final = frozenset({403, 404})
+
+
+class ResourceClient(Protocol):
+    """What the calls need of a client."""
+
+    def send_request(self, request: ObjectRequest, tolerated: frozenset[int] = frozenset()) -> ObjectResponse:
+        """See forebay_client.transport.request_sender."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlanHandle:
+    """A plan that was sent."""
+
+    bucket: str
+    name: str
+    is_accepted: bool
+    """False: the server knows no plans, and reads are as fast as it makes them."""
+    entries: int = 0
+    """Of the plan, as Forebay counts them."""
+    dropped: int = 0
+    """Keys that the sender may not read."""
+    _client: ResourceClient | None = field(default=None, repr=False, compare=False)
+
+    def progress(self) -> dict[str, Any]:
+        """Where the reader is, and how far ahead Forebay has fetched: the fields of docs/plans.md. Empty where there is
+        no such plan."""
+        if self._client is None:
+            return {}
+        try:
+            response = self._client.send_request(ObjectRequest("GET", self.bucket, f"{PREFIX}plans/{self.name}"))
+        except ObjectNotFound:
+            return {}
+        return _object(response, self.bucket)
+
+    def cancel(self) -> None:
+        """Ends the plan: nothing is fetched for it any more."""
+        if self._client is not None:
+            self._client.send_request(ObjectRequest("DELETE", self.bucket, f"{PREFIX}plans/{self.name}"))
+
+
+@dataclass(frozen=True, slots=True)
+class WarmHandle:
+    """A warm-up that was requested."""
+
+    bucket: str
+    is_accepted: bool
+    """False: the server has no warm-up."""
+    job: str = ""
+    """The job, as `forebay jobs` names it."""
+    dropped: int = 0
+    """Keys that the sender may not read."""
+
+
+class ForebayResources:
+    """The resources of one server, for one client."""
+
+    def __init__(
+        self, client: ResourceClient, count_ignored: Callable[[str], None], longest_wait: float = FLUSH_WAIT
+    ) -> None:
+        """`count_ignored`: called with the name of a call that the server has nothing for. `longest_wait`: seconds
+        that a response may be waited for."""
+        self._client, self._count_ignored = client, count_ignored
+        self._longest_wait = min(FLUSH_WAIT, longest_wait)
+        self._kinds: frozenset[str] | None = None
+
+    def kinds(self, bucket: str) -> frozenset[str]:
+        """The kinds of resources that the server has; empty if it is no Forebay. It is asked once."""
+        if self._kinds is None:
+            query = (("list-type", "2"), ("max-keys", "1"), ("prefix", PREFIX))
+            response = self._client.send_request(ObjectRequest("GET", bucket, query=query), _REFUSED)
+            found = frozenset(filter(None, response.headers.get(_KINDS, "").replace(" ", "").split(",")))
+            if response.status >= 300:  # of this bucket; the next one may tell
+                return found
+            self._kinds = found
+        return self._kinds
+
+    def plan(self, bucket: str, name: str, keys: Iterable[str | BatchKey]) -> PlanHandle:
+        """Sends a plan."""
+        if "plans" not in self.kinds(bucket):
+            self._count_ignored("plan")
+            return PlanHandle(bucket, name, is_accepted=False)
+        content = "".join([f"{_plan_line(as_batch_key(key))}\n" for key in keys]).encode()
+        response = self._client.send_request(
+            ObjectRequest("PUT", bucket, f"{PREFIX}plans/{name}", content=memoryview(content))
+        )
+        entries, dropped = (_number(response, f"x-forebay-plan-{each}") for each in ("entries", "dropped"))
+        return PlanHandle(bucket, name, True, entries, dropped, self._client)  # positional, as the fields
+
+    def warm(self, bucket: str, objects: str | Sequence[str]) -> WarmHandle:
+        """Requests a warm-up of a prefix, or of keys."""
+        if "warm" not in self.kinds(bucket):
+            self._count_ignored("warm")
+            return WarmHandle(bucket, is_accepted=False)
+        if isinstance(objects, str):
+            name, content = "prefix", objects.encode()
+        else:
+            name, content = "keys", "".join([f"{_line(key)}\n" for key in objects]).encode()
+        response = self._client.send_request(
+            ObjectRequest("PUT", bucket, f"{PREFIX}warm/{name}", content=memoryview(content))
+        )
+        return WarmHandle(
+            bucket, True, response.headers.get("x-forebay-warm-job", ""), _number(response, "x-forebay-warm-dropped")
+        )
+
+    def flush(
+        self, bucket: str, prefix: str, timeout: float | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Waits until what is pending now has reached the origin. Raises ServiceUnavailable after `timeout` seconds."""
+        if "flush" not in self.kinds(bucket):
+            self._count_ignored("flush")
+            return
+        end, before = math.inf if timeout is None else clock() + timeout, "new"
+        while True:
+            # Whole seconds: one that is begun is waited for.
+            wait = math.ceil(min(max(0.0, end - clock()), self._longest_wait))
+            key = f"{PREFIX}flush/{before}/{wait}"
+            response = self._client.send_request(ObjectRequest("PUT", bucket, key, content=memoryview(prefix.encode())))
+            left = _number(response, "x-forebay-flush-left")
+            if not left:
+                return
+            if clock() >= end:
+                raise ServiceUnavailable(
+                    f"{left} writes have not reached the origin", bucket=bucket, key=prefix or None
+                )
+            before = response.headers.get("x-forebay-flush-before", before)
+
+    def datasets(self, bucket: str, listed: Iterable[ObjectInfo]) -> list[dict[str, Any]]:
+        """The rows of data sets. `listed`: the objects below `.forebay/datasets/`."""
+        if "datasets" not in self.kinds(bucket):
+            self._count_ignored("datasets")
+            return []
+        rows = []
+        for each in listed:
+            try:
+                rows.append(_object(self._client.send_request(ObjectRequest("GET", bucket, each.key)), bucket))
+            except ObjectNotFound:
+                continue  # a reload has just removed its rule
+        return rows
+
+
+def _plan_line(entry: BatchKey) -> str:
+    if entry.member is not None:
+        raise InvalidRequest("a plan names objects and ranges, no members of archives", key=entry.key)
+    key = _line(entry.key)
+    if entry.start == 0 and entry.end is None:
+        return key
+    return f"{key}\t{entry.start}-{'' if entry.end is None else entry.end - 1}"
+
+
+def _line(key: str) -> str:
+    if any(mark in key for mark in "\n\r\t"):
+        raise InvalidRequest("a key with a line end or a tab can't be in a list of keys", key=key)
+    return key
+
+
+def _number(response: ObjectResponse, name: str) -> int:
+    text = response.headers.get(name, "0")
+    return int(text) if text.isascii() and text.isdecimal() else 0
+
+
+def _object(response: ObjectResponse, bucket: str) -> dict[str, Any]:
+    try:
+        document = json.loads(bytes(response.body))
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise ClientError("the document can't be read", bucket=bucket, status=response.status)
+    return document

@@ -1,0 +1,66 @@
+"""Flushes as objects: `PUT /<bucket>/.forebay/flush/new`, `.../new/<seconds>`. Implements
+forebay.request.resource.Resource.
+
+    body        a prefix of keys, in UTF-8; empty: the whole bucket
+    response    once every write that was pending under it is at the origin, at the latest after <seconds> or WAIT:
+                x-forebay-flush-left      how many of these writes are not
+                x-forebay-flush-before    the name below .forebay/flush/ by which the next PUT goes on with them
+
+For whoever may read or write every key of the prefix. What is accepted meanwhile is not waited for.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from forebay.core.buffers import Piece
+from forebay.core.errors import S3Error
+from forebay.core.heads import HeaderPairs
+from forebay.core.names import MAX_KEY_BYTES
+from forebay.policy.access import may_see_writes_below
+from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
+from forebay.write.back.node_backlog import NodeBacklog
+
+WAIT: Final = 20.0
+"""Seconds of one request: below the read timeouts of SDKs."""
+FIRST: Final = "new"
+
+
+class FlushResource:
+    """Flushes of the node's pending writes."""
+
+    largest_body: int = MAX_KEY_BYTES
+
+    def __init__(self, backlog: NodeBacklog) -> None:
+        self._backlog = backlog
+
+    async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:
+        """None: a flush is nothing that stays."""
+        return ()
+
+    async def read(self, owner: ResourceOwner, name: str) -> ResourceDocument | None:
+        """None."""
+        return None
+
+    async def write(self, owner: ResourceOwner, name: str, body: AsyncIterator[Piece]) -> HeaderPairs:
+        """Waits for the writes."""
+        earlier, slash, seconds = name.partition("/")
+        if not (earlier == FIRST or _is_number(earlier)) or bool(slash) != _is_number(seconds):
+            message = f"A flush is named {FIRST!r}, or by what an earlier one returned; seconds to wait may follow."
+            raise S3Error("InvalidArgument", message)
+        try:
+            prefix = b"".join([bytes(piece) async for piece in body]).decode()
+        except UnicodeDecodeError:
+            raise S3Error("InvalidArgument", "The body is a prefix of keys, in UTF-8.") from None
+        if not may_see_writes_below(owner.principal, owner.bucket, prefix):
+            raise S3Error("AccessDenied", "A flush needs the right to read or write every key of its prefix.")
+        wait = min(WAIT, int(seconds)) if seconds else WAIT
+        left, before = await self._backlog.flush(owner.bucket, prefix, wait, "" if earlier == FIRST else earlier)
+        return (("x-forebay-flush-left", str(left)), ("x-forebay-flush-before", before))
+
+    async def remove(self, owner: ResourceOwner, name: str) -> None:
+        """Refused."""
+        raise S3Error("MethodNotAllowed", "A flush ends by itself.")
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 20

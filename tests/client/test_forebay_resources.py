@@ -1,0 +1,72 @@
+"""Plans, warm-up, flushes and data sets: with a Forebay, and with a server that has none of them."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from forebay_client import BatchKey, Client, InvalidRequest
+from harness.fake_origin import FakeOrigin
+from harness.reference_sigv4 import Secret
+from harness.rig import READER, TRAINER, Rig
+
+RULES = '[[rules]]\npath = "data/open/**"\nname = "train"\nfreshness = "immutable"\n'
+
+
+def client_of(endpoint: str, secret: Secret, **arguments: str) -> Client:
+    return Client(endpoint, access_key=secret.access, secret_key=secret.secret, retries=0, **arguments)  # type: ignore[arg-type] # all are strings
+
+
+@pytest.mark.parametrize("dialect", ["s3", "oss"])
+async def test_forebay_has_them(tmp_path: Path, dialect: str) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        for number in range(5):
+            origin.store.put("data", f"open/{number}", b"content")
+
+        def dialogue(client: Client) -> None:
+            plan = client.plan("data", "epoch-0", ["open/3", BatchKey("open/1", 2, 5), "closed/1"])
+            assert (plan.is_accepted, plan.entries, plan.dropped) == (True, 2, 1)
+            assert plan.progress()["entries"] == 2
+            client.get("data", "open/3")
+            assert [row["name"] for row in client.datasets("data")] == ["train"]
+            plan.cancel()
+            assert plan.progress()["state"] == "cancelled"
+            client.flush("data")  # without a journal
+            assert client.warm("data", "open/").is_accepted
+            assert client.stats.ignored == {"flush": 1}
+            with pytest.raises(InvalidRequest, match="line end"):
+                client.plan("data", "epoch-1", ["a\nb"])
+            with pytest.raises(InvalidRequest, match="members"):
+                client.plan("data", "epoch-1", [BatchKey("a.tar", member="b")])
+
+        with client_of(rig.endpoint, READER, dialect=dialect) as client:
+            await asyncio.to_thread(dialogue, client)
+        for job in rig.parts.warm_ups.jobs():
+            await rig.parts.warm_ups.wait(job.id)
+        rig.parts.plans.coordinator.close()
+
+
+async def test_any_other_server_is_sent_nothing() -> None:
+    async with FakeOrigin() as origin:
+        origin.store.put("data", "k", b"content")
+
+        def dialogue(client: Client) -> None:
+            plan = client.plan("data", "epoch-0", ["k"])
+            assert (plan.is_accepted, plan.progress()) == (False, {})
+            plan.cancel()
+            assert client.warm("data", ["k"]).is_accepted is False
+            client.flush("data")
+            assert client.datasets("data") == []
+            assert client.stats.ignored == {"plan": 1, "warm": 1, "flush": 1, "datasets": 1}
+
+        with client_of(origin.endpoint, origin.secret) as client:
+            await asyncio.to_thread(dialogue, client)
+        assert [entry.operation for entry in origin.log.requests] == ["ListObjectsV2"]
+
+
+async def test_a_server_that_lets_nobody_list_has_none_of_them() -> None:
+    async with FakeOrigin() as origin, asyncio.timeout(30):
+        origin.store.put("data", "k", b"content")
+        with client_of(origin.endpoint, TRAINER) as client:
+            plan = await asyncio.to_thread(client.plan, "data", "epoch-0", ["k"])
+        assert plan.is_accepted is False

@@ -1,0 +1,240 @@
+"""Retries, bodies that broke off, and ways that fall back; over HTTP, to an origin that fails on command."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from forebay_client import AccessDenied, BodyCorrupt, ClientError, ObjectNotFound, ServiceUnavailable
+from forebay_client.client_settings import resolve_settings
+from forebay_client.client_stats import ClientStats
+from forebay_client.transport.http_transport import HttpTransport
+from forebay_client.transport.object_request import ObjectRequest, ObjectResponse, Transport, TransportFallback
+from forebay_client.transport.request_sender import RequestSender
+from forebay_client.transport.signed_request import ObjectRequestSigner
+from harness.fake import actions
+from harness.fake_origin import FakeOrigin
+
+CONTENT = random.Random(5).randbytes(300_000)
+OTHER = random.Random(6).randbytes(300_000)
+GET = ObjectRequest("GET", "b", "k")
+
+
+class FastWay:
+    """A transport that carries reads, and falls back or answers as the test says."""
+
+    name: str = "fast"
+
+    def __init__(self, send: Callable[[ObjectRequest], ObjectResponse]) -> None:
+        self._send = send
+
+    def carries(self, request: ObjectRequest) -> bool:
+        return request.method == "GET"
+
+    def send(self, request: ObjectRequest) -> ObjectResponse:
+        return self._send(request)
+
+    def close(self) -> None:
+        pass
+
+
+class Sending:
+    """A sender to an origin, with the delays that it would have waited."""
+
+    def __init__(self, origin: FakeOrigin) -> None:
+        self.origin = origin
+        self.delays: list[float] = []
+        self.stats = ClientStats()
+        secret = origin.secret
+        self.settings = resolve_settings(
+            endpoint=origin.endpoint,
+            access_key=secret.access,
+            secret_key=secret.secret,
+            session_token=None,
+            region=None,
+            profile=None,
+            dialect="s3",
+            addressing="path",
+            socket=None,
+            connections=4,
+            timeout=30.0,
+            retries=3,
+            environ={"AWS_CONFIG_FILE": "/none", "AWS_SHARED_CREDENTIALS_FILE": "/none"},
+        )
+        self.http = HttpTransport(self.settings, ObjectRequestSigner(self.settings))
+
+    async def send(self, request: ObjectRequest = GET, *faster: Transport) -> ObjectResponse:
+        sender = RequestSender(
+            (*faster, self.http), self.stats, self.settings.retries, pause=self.delays.append, jitter=lambda: 1.0
+        )
+        return await asyncio.to_thread(sender.send, request)
+
+    def ranges(self) -> list[tuple[str | None, str | None]]:
+        """Range and If-Match of each GET."""
+        return [(entry.range, entry.headers.get("If-Match")) for entry in self.origin.log.requests]
+
+
+@pytest.fixture
+async def sending() -> AsyncIterator[Sending]:
+    async with FakeOrigin() as origin:
+        origin.store.put("b", "k", CONTENT)
+        made = Sending(origin)
+        yield made
+        made.http.close()
+
+
+@pytest.mark.parametrize("fault", [actions.CloseAfter(100_000), actions.ResetAfter(100_000)])
+async def test_a_body_that_broke_off_is_continued(sending: Sending, fault: Any) -> None:
+    sending.origin.faults.add(fault, times=2)
+    assert (await sending.send()).body == CONTENT
+    (whole, first), (second, match), (third, again) = sending.ranges()
+    assert (whole, first) == (None, None)
+    assert match == again != None  # noqa: E711 # all three of them
+    assert second is not None
+    assert third is not None
+    # Where a connection is reset, bytes that had arrived may be lost.
+    assert 0 <= int(second[6:].partition("-")[0]) <= int(third[6:].partition("-")[0]) <= 200_000
+    assert (sending.stats.counts().retries, sending.stats.counts().resumed) == (2, 2)
+
+
+async def test_a_continued_range_begins_in_its_middle(sending: Sending) -> None:
+    sending.origin.faults.add(actions.CloseAfter(1000), times=1)
+    request = ObjectRequest("GET", "b", "k", span=(5000, 9000))
+    assert (await sending.send(request)).body == CONTENT[5000:9000]
+    assert [range_ for range_, _ in sending.ranges()] == ["bytes=5000-8999", "bytes=6000-8999"]
+
+
+async def test_the_callers_buffer_is_filled_from_where_it_broke_off(sending: Sending) -> None:
+    sending.origin.faults.add(actions.CloseAfter(100_000), times=1)
+    buffer = bytearray(400_000)
+    response = await sending.send(ObjectRequest("GET", "b", "k", buffer=memoryview(buffer)))
+    assert len(response.body) == 300_000
+    assert response.body.obj is buffer
+    assert buffer[:300_000] == CONTENT
+    assert buffer[300_000:] == bytes(100_000)
+
+
+async def test_two_versions_are_never_joined(sending: Sending) -> None:
+    origin = sending.origin
+    origin.faults.add(actions.CloseAfter(100_000), times=1)
+    overwrite = sending.delays.append
+
+    def pause(seconds: float) -> None:
+        overwrite(seconds)
+        origin.store.put("b", "k", OTHER)
+
+    sender = RequestSender((sending.http,), sending.stats, 3, pause=pause, jitter=lambda: 0.0)
+    assert (await asyncio.to_thread(sender.send, GET)).body == OTHER
+    assert [match is not None for _, match in sending.ranges()] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        actions.ChangeHeaders(drop=frozenset({"etag", "ETag"})),
+        actions.ChangeHeaders(set=(("ETag", 'W/"weak"'),)),
+    ],
+)
+async def test_without_a_strong_etag_all_is_read_again(sending: Sending, fault: Any) -> None:
+    sending.origin.faults.add(fault, actions.CloseAfter(100_000), times=1)
+    assert (await sending.send()).body == CONTENT
+    assert sending.ranges() == [(None, None), (None, None)]
+
+
+async def test_an_answer_of_another_range_is_not_joined(sending: Sending) -> None:
+    sending.origin.faults.add(actions.CloseAfter(100_000), times=1)
+    sending.origin.faults.add(actions.AnotherRange("bytes=0-199999"), range=True, times=1)
+    assert (await sending.send()).body == CONTENT
+    assert [range_ for range_, _ in sending.ranges()][0::2] == [None, None]
+
+
+async def test_failures_of_the_moment_are_repeated_after_a_delay(sending: Sending) -> None:
+    sending.origin.faults.add(actions.Respond(503, "SlowDown", "Slow.", (("Retry-After", "7"),)), times=1)
+    assert (await sending.send()).body == CONTENT
+    sending.origin.faults.add(actions.Respond(500, "InternalError"), times=3)
+    assert (await sending.send()).body == CONTENT
+    assert sending.delays == [7.0, 0.1, 0.2, 0.4]
+    assert sending.stats.counts().retries == 4
+
+
+async def test_retries_come_to_an_end(sending: Sending) -> None:
+    sending.origin.faults.add(actions.Respond(503, "SlowDown", "Slow."))
+    with pytest.raises(ServiceUnavailable) as caught:
+        await sending.send()
+    assert (caught.value.code, caught.value.status, len(sending.delays)) == ("SlowDown", 503, 3)
+    sending.origin.faults.clear()
+    sending.origin.faults.add(actions.CloseAfter(1000))
+    with pytest.raises(ServiceUnavailable, match="broke off"):
+        await sending.send()
+
+
+@pytest.mark.parametrize(("status", "kind"), [(403, AccessDenied), (404, ObjectNotFound), (400, ClientError)])
+async def test_a_refusal_is_not_repeated(sending: Sending, status: int, kind: type[ClientError]) -> None:
+    sending.origin.faults.add(actions.Respond(status, "Refused", "No."))
+    with pytest.raises(kind) as caught:
+        await sending.send()
+    assert (caught.value.code, sending.delays) == ("Refused", [])
+
+
+async def test_nobody_listens(sending: Sending) -> None:
+    await sending.origin.refuse()
+    with pytest.raises(ServiceUnavailable, match="no connection"):
+        await sending.send()
+    assert len(sending.delays) == 3
+
+
+async def test_an_idle_connection_that_was_closed_is_no_attempt(sending: Sending) -> None:
+    await sending.send()
+    sending.origin.disconnect()
+    assert (await sending.send()).body == CONTENT
+    assert (sending.delays, sending.origin.log.connections) == ([], 2)
+
+
+@pytest.mark.parametrize(
+    "fault", [actions.Garbage(), actions.Drop(), actions.LoseAnswer(), actions.AnnounceLength(400_000)]
+)
+async def test_no_proper_response_is_repeated(sending: Sending, fault: Any) -> None:
+    sending.origin.faults.add(fault, times=1)
+    assert (await sending.send()).body == CONTENT
+    assert len(sending.delays) == 1
+
+
+async def test_a_longer_body_than_announced_harms_nothing(sending: Sending) -> None:
+    sending.origin.faults.add(actions.LongerBody(b"HTTP/1.1 200 OK\r\n\r\n"))
+    assert (await sending.send()).body == CONTENT
+    sending.origin.faults.clear()
+    assert (await sending.send()).body == CONTENT
+
+
+async def test_a_faster_way_falls_back_and_is_counted(sending: Sending) -> None:
+    def unable(_: ObjectRequest) -> ObjectResponse:
+        raise TransportFallback("too_large")
+
+    assert (await sending.send(GET, FastWay(unable))).body == CONTENT
+    assert sending.stats.counts().fallbacks == {"fast: too_large": 1}
+    assert sending.delays == []
+    answer = ObjectResponse(200, {}, memoryview(b"fast"))
+    assert bytes((await sending.send(GET, FastWay(lambda _: answer))).body) == b"fast"
+    head = await sending.send(ObjectRequest("HEAD", "b", "k"), FastWay(unable))
+    assert (head.status, sending.stats.counts().fallbacks) == (200, {"fast: too_large": 1})
+    assert sending.stats.counts().requests == {"http": 2, "fast": 1}
+
+
+async def test_a_wrong_checksum_is_an_error_after_retries(sending: Sending) -> None:
+    sending.origin.faults.add(actions.ChangeHeaders(set=(("x-amz-checksum-crc32", "AAAAAA=="),)))
+    with pytest.raises(BodyCorrupt):
+        await sending.send()
+    assert len(sending.delays) == 3
+
+
+async def test_checksums_are_asked_for_where_the_environment_says_so(sending: Sending) -> None:
+    await sending.send()
+    sending.settings = replace(sending.settings, wants_checksums=True)
+    sending.http = HttpTransport(sending.settings, ObjectRequestSigner(sending.settings))
+    assert (await sending.send()).body == CONTENT
+    await sending.send(ObjectRequest("GET", "b", "k", span=(0, 5)))
+    modes = [entry.headers.get("x-amz-checksum-mode") for entry in sending.origin.log.requests]
+    assert modes == [None, "ENABLED", None]

@@ -1,0 +1,61 @@
+"""Flushes over the data port: they return when what was pending is at the origin, for whoever may see it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from forebay_client import AccessDenied, AsyncClient, ClientError, InvalidRequest, ServiceUnavailable
+from forebay_client.transport.object_request import ObjectRequest
+from harness.fake import actions
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.reference_sigv4 import Secret
+from harness.rig import READER, TRAINER
+from harness.write_back_rig import WriteBackRig, at_origin
+
+FLUSH = ".forebay/flush/"
+
+
+def client_of(rig: WriteBackRig, secret: Secret = TRAINER, dialect: str = "s3") -> AsyncClient:
+    return AsyncClient(rig.endpoint, access_key=secret.access, secret_key=secret.secret, retries=0, dialect=dialect)
+
+
+@pytest.mark.parametrize("dialect", ["s3", "oss"])
+async def test_a_flush_returns_when_the_writes_have_arrived(tmp_path: Path, dialect: str) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig, client_of(rig, dialect=dialect) as client:
+        await rig.prove()
+        origin.faults.add(actions.HoldRequest(gate := Gate()), method="PUT", key="run/a")
+        await client.put("ckpt", "run/a", b"first")
+        await gate.reached()
+        async with asyncio.TaskGroup() as group:
+            flush = group.create_task(client.flush("ckpt", "run/"))
+            await client.flush("ckpt", "else/")
+            with pytest.raises(ServiceUnavailable, match="1 writes have not reached the origin"):
+                await client.flush("ckpt", timeout=0)
+            assert not flush.done()
+            gate.open()
+        assert at_origin(origin, "run/a") == b"first"
+
+
+async def test_a_flush_needs_the_right_to_the_whole_prefix(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig, client_of(rig, READER) as client:
+        await rig.prove()
+        await client.flush("ckpt", "open/run/")
+        for prefix in ("", "op", "run/"):
+            with pytest.raises(AccessDenied):
+                await client.flush("ckpt", prefix)
+
+
+async def test_a_malformed_flush_is_refused(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig, client_of(rig) as client:
+        await rig.prove()
+        for name, body in (("soon", b""), ("new", b"\xff")):
+            request = ObjectRequest("PUT", "ckpt", FLUSH + name, content=memoryview(body))
+            with pytest.raises(InvalidRequest) as caught:
+                await asyncio.to_thread(client.blocking.send_request, request)
+            assert caught.value.code == "InvalidArgument"
+        for method, status in (("DELETE", 405), ("GET", 404)):
+            with pytest.raises(ClientError) as refused:
+                await asyncio.to_thread(client.blocking.send_request, ObjectRequest(method, "ckpt", f"{FLUSH}new"))
+            assert refused.value.status == status
