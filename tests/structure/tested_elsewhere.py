@@ -13,8 +13,7 @@ client/test_client.py                    client/client_stats client/listing_read
 client/test_client.py                    client/object_uploads client/objects
 client/test_client.py                    client/shared_profile client/transport/body_checks
 client/test_client.py                    client/transport/connection_shelf client/transport/error_document
-client/test_client.py                    client/transport/fork_safety client/transport/http_transport
-client/test_client.py                    client/transport/object_request
+client/test_client.py                    client/transport/http_transport client/transport/object_request
 client/test_client.py                    client/transport/retry_policy client/transport/signed_request
 client/test_client.py                    client/transport/upload_content
 client/cli/test_commands.py              client/cli/argument_types client/cli/command_context client/cli/stats_screen

@@ -23,7 +23,7 @@ def _forget(gone: Any) -> None:
 
 
 def _renew_all() -> None:
-    for reference in _renewals:
+    for reference in tuple(_renewals):  # a renewal may drop what is to be renewed, too
         renew = reference()
         if renew is not None:
             renew()
