@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from forebay_client.client_stats import ClientCounts
     from forebay_client.forebay_resources import PlanHandle, WarmHandle
+    from forebay_client.local_path import LocalPath, path
     from forebay_client.object_file import ObjectFile
     from forebay_client.objects import BatchItem, BatchKey, CommonPrefix, ObjectInfo
 
@@ -41,6 +42,7 @@ __all__ = [
     "CommonPrefix",
     "ConditionNotMet",
     "InvalidRequest",
+    "LocalPath",
     "ObjectFile",
     "ObjectInfo",
     "ObjectNotFound",
@@ -48,6 +50,7 @@ __all__ = [
     "RangeNotSatisfiable",
     "ServiceUnavailable",
     "WarmHandle",
+    "path",
 ]
 
 _HOMES = {
@@ -55,6 +58,7 @@ _HOMES = {
     "client": ("Client",),
     "client_stats": ("ClientCounts",),
     "forebay_resources": ("PlanHandle", "WarmHandle"),
+    "local_path": ("LocalPath", "path"),
     "object_file": ("ObjectFile",),
     "objects": ("BatchItem", "BatchKey", "CommonPrefix", "ObjectInfo"),
     "client_errors": (

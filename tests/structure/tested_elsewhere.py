@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from typing import Final
 
 _TESTS: Final = """
-client/test_client.py                    client/batch/parallel_gets client/client_credentials
-client/test_client.py                    client/client_errors client/client_settings
-client/test_client.py                    client/client_stats client/listing_reader
+client/test_client.py                    client/batch/parallel_gets client/client_errors client/listing_reader
 client/test_client.py                    client/object_uploads client/objects
-client/test_client.py                    client/shared_profile client/transport/body_checks
-client/test_client.py                    client/transport/connection_shelf client/transport/error_document
-client/test_client.py                    client/transport/http_transport client/transport/object_request
-client/test_client.py                    client/transport/retry_policy client/transport/signed_request
-client/test_client.py                    client/transport/upload_content
+client/test_client_credentials.py        client/shared_profile
+client/transport/test_http_transport.py  client/transport/connection_shelf
+client/transport/test_request_sender.py  client/client_stats client/transport/body_checks
+client/transport/test_request_sender.py  client/transport/error_document client/transport/object_request
+client/transport/test_request_sender.py  client/transport/retry_policy
+client/transport/test_http_transport.py  client/transport/signed_request client/transport/upload_content
 client/cli/test_commands.py              client/cli/argument_types client/cli/command_context client/cli/stats_screen
 client/cli/test_commands.py              client/cli/text_tables client/cli/top_command client/cli/jobs_command
 client/cli/test_commands.py              client/cli/ls_command

@@ -1,0 +1,81 @@
+"""Credentials from where the SDKs find them, in their order."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forebay.protocol.signatures.signing_key import SecretKey
+from forebay_client import ClientConfigurationError
+from forebay_client.client_credentials import BotocoreCredentials, find_credentials
+from forebay_client.shared_profile import read_profile
+
+KEYS = {"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "env-secret", "AWS_SESSION_TOKEN": "env-token"}
+
+
+def found(
+    tmp_path: Path, environ: dict[str, str], *arguments: str | None, profile: str | None = None
+) -> SecretKey | None:
+    environ = {
+        "AWS_CONFIG_FILE": str(tmp_path / "config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials"),
+        **environ,
+    }
+    access, secret, token = (*arguments, None, None, None)[:3]
+    return find_credentials(access, secret, token, "s3", read_profile(profile, environ), environ).current()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "credentials").write_text(
+        "[default]\naws_access_key_id = file\naws_secret_access_key = file-secret\n"
+        "[job]\naws_access_key_id = job\naws_secret_access_key = job%secret\naws_session_token = t\n"
+    )
+    (tmp_path / "config").write_text("[profile old]\naws_access_key_id = old\naws_secret_access_key = old-secret\n")
+    return tmp_path
+
+
+def test_the_nearest_source_wins(files: Path) -> None:
+    assert found(files, {}) == SecretKey("file", "file-secret")
+    assert found(files, KEYS) == SecretKey("env", "env-secret", "env-token")
+    assert found(files, KEYS, "arg", "arg-secret") == SecretKey("arg", "arg-secret")
+    assert found(files, KEYS, "") is None
+
+
+def test_a_named_profile_comes_before_the_environments_keys(files: Path) -> None:
+    assert found(files, KEYS, profile="job") == SecretKey("job", "job%secret", "t")
+    assert found(files, {**KEYS, "AWS_PROFILE": "old"}) == SecretKey("old", "old-secret")
+
+
+def test_a_file_that_cannot_be_parsed_shows_nothing_of_itself(tmp_path: Path) -> None:
+    (tmp_path / "credentials").write_text("[default]\naws_secret_access_key s3cret\n")
+    with pytest.raises(ClientConfigurationError, match="can't be read") as caught:
+        found(tmp_path, {})
+    assert "s3cret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+class Renewing:
+    """Credentials of botocore that change with each request."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def get_frozen_credentials(self) -> Any:
+        self.number += 1
+        if self.number > 2:
+            raise RuntimeError("s3cret")
+
+        class Frozen:
+            access_key, secret_key, token = f"key-{self.number}", "secret", None
+
+        return Frozen()
+
+
+def test_botocores_credentials_are_renewed() -> None:
+    credentials = BotocoreCredentials(Renewing())
+    assert credentials.current() == SecretKey("key-1", "secret")
+    assert credentials.current() == SecretKey("key-2", "secret")
+    with pytest.raises(ClientConfigurationError, match="RuntimeError") as caught:
+        credentials.current()
+    assert "s3cret" not in str(caught.value)

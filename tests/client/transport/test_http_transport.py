@@ -1,0 +1,166 @@
+"""HTTP by itself: TLS, forks, connections, unsigned requests, streams."""
+
+import asyncio
+import socket
+import ssl
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forebay_client import Client, ClientConfigurationError, ServiceUnavailable
+from forebay_client.transport.object_request import BodyInterrupted, ObjectRequest
+from harness.certificates import TestAuthority
+from harness.fake import actions
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.forked import in_a_fork
+
+CONTENT = bytes(range(256)) * 1000
+
+
+@pytest.fixture
+async def origin() -> AsyncIterator[FakeOrigin]:
+    async with FakeOrigin() as origin:
+        origin.store.put("b", "k", CONTENT)
+        yield origin
+
+
+def client_of(origin: FakeOrigin, **arguments: Any) -> Client:
+    secret = origin.secret
+    return Client(
+        origin.endpoint, **{"access_key": secret.access, "secret_key": secret.secret, "retries": 0, **arguments}
+    )
+
+
+async def test_a_child_after_a_fork_has_connections_of_its_own(origin: FakeOrigin) -> None:
+    with client_of(origin) as client:
+
+        def fork_in_use() -> None:
+            client.get("b", "k")
+            used = client.stats.requests["http"]
+            assert in_a_fork(lambda: bytes(client.get("b", "k"))) == CONTENT
+            assert in_a_fork(lambda: client.stats.requests) == {}
+            assert bytes(client.get("b", "k")) == CONTENT
+            assert client.stats.requests["http"] == used + 1
+
+        await asyncio.to_thread(fork_in_use)
+        assert origin.log.connections == 2
+
+
+async def test_a_child_is_not_stopped_by_what_other_threads_do(origin: FakeOrigin) -> None:
+    origin.faults.add(actions.HoldRequest(gate := Gate()), key="held")
+    origin.store.put("b", "held", b"held")
+    with client_of(origin, connections=2) as client:
+        async with asyncio.TaskGroup() as group:
+            # All connections of the parent are in use, and so is its pool of threads.
+            group.create_task(asyncio.to_thread(lambda: list(client.get_many("b", ["held", "held"]))))
+            await gate.reached(2)
+            child = asyncio.to_thread(in_a_fork, lambda: [bytes(i.content()) for i in client.get_many("b", ["k"])])
+            assert await child == [CONTENT]
+            gate.open()
+
+
+async def test_threads_share_a_bounded_number_of_connections(origin: FakeOrigin) -> None:
+    with client_of(origin, connections=3) as client:
+
+        def read() -> None:
+            for _ in range(5):
+                assert bytes(client.get("b", "k")) == CONTENT
+
+        await asyncio.gather(*(asyncio.to_thread(read) for _ in range(8)))
+    assert origin.log.connections <= 3
+    assert threading.active_count() < 50
+
+
+async def test_a_stream_gives_its_connection_back_at_its_end(origin: FakeOrigin) -> None:
+    request = ObjectRequest("GET", "b", "k", is_streamed=True)
+
+    def read(client: Client) -> None:
+        for _ in range(3):
+            stream = client.send_request(request).stream
+            assert stream is not None
+            content, buffer = bytearray(), memoryview(bytearray(100_000))
+            while count := stream.readinto(buffer):
+                content += buffer[:count]
+            assert content == CONTENT
+            stream.close()
+        abandoned = client.send_request(request).stream
+        assert abandoned is not None
+        abandoned.readinto(memoryview(bytearray(10)))
+        abandoned.close()
+        assert abandoned.readinto(memoryview(bytearray(10))) == 0
+        client.get("b", "k")
+
+    with client_of(origin, connections=1) as client:
+        await asyncio.to_thread(read, client)
+    assert origin.log.connections == 2
+
+
+async def test_a_stream_that_broke_off_says_so(origin: FakeOrigin) -> None:
+    origin.faults.add(actions.CloseAfter(1000))
+
+    def read(client: Client) -> None:
+        stream = client.send_request(ObjectRequest("GET", "b", "k", is_streamed=True)).stream
+        assert stream is not None
+        buffer = memoryview(bytearray(100_000))
+        with pytest.raises(BodyInterrupted, match="missing"):
+            all(iter(lambda: stream.readinto(buffer), 0))
+
+    with client_of(origin, connections=1) as client:
+        await asyncio.to_thread(read, client)
+
+
+async def test_an_empty_access_key_signs_nothing() -> None:
+    async with FakeOrigin(verify=False) as origin:
+        origin.store.put("b", "k", CONTENT)
+        with client_of(origin, access_key="", secret_key=None) as client:
+            await asyncio.to_thread(client.put, "b", "new", b"content")
+            assert bytes(await asyncio.to_thread(client.get, "b", "new")) == b"content"
+        assert [entry.headers.get("Authorization") for entry in origin.log.requests] == [None, None]
+
+
+async def test_a_server_that_says_nothing_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with (
+            Client(endpoint, access_key="a", secret_key="b", timeout=0.05, retries=0) as client,
+            pytest.raises(ServiceUnavailable, match="timed out"),
+        ):
+            await asyncio.to_thread(client.get, "b", "k")
+
+
+async def test_tls_is_verified_with_the_bundle_of_the_environment(origin: FakeOrigin, tmp_path: Path) -> None:
+    authority = TestAuthority(tmp_path)
+    (tmp_path / "chain.pem").write_bytes(b"".join(authority.issue("server")))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "chain.pem")
+    server = await asyncio.get_running_loop().create_server(origin.protocol, "127.0.0.1", 0, ssl=context)
+    endpoint = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    with client_of(origin) as client:
+        keys: dict[str, Any] = {"access_key": origin.secret.access, "secret_key": origin.secret.secret}
+        stranger = Client(endpoint, **keys, retries=0)
+        with stranger, pytest.raises(ServiceUnavailable, match="certificate verify failed"):
+            await asyncio.to_thread(stranger.get, "b", "k")
+        with Client(endpoint, **keys, retries=0) as trusting:
+            trusting._settings = replace(trusting._settings, ca_bundle=str(authority.file))  # noqa: SLF001 # as AWS_CA_BUNDLE would
+            trusting._transports = trusting._make_transports()  # noqa: SLF001 # likewise
+            trusting._renew()  # noqa: SLF001 # likewise
+            assert bytes(await asyncio.to_thread(trusting.get, "b", "k")) == CONTENT
+            assert (await asyncio.to_thread(trusting.put, "b", "over-tls", b"content")).size == 7
+            assert origin.log.requests[-1].headers["x-amz-content-sha256"] == "UNSIGNED-PAYLOAD"
+        assert bytes(await asyncio.to_thread(client.get, "b", "over-tls")) == b"content"
+    server.close()
+    await server.wait_closed()
+
+
+async def test_a_bundle_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(f"[default]\nca_bundle = {tmp_path / 'none.pem'}\n")
+    with Client("https://127.0.0.1:9", access_key="a", secret_key="b", retries=0) as client:
+        settings = client._settings  # noqa: SLF001 # what the environment would say
+        object.__setattr__(settings, "ca_bundle", str(tmp_path / "none.pem"))
+        with pytest.raises(ClientConfigurationError, match=r"none\.pem"):
+            await asyncio.to_thread(client.get, "b", "k")
