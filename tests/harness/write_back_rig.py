@@ -15,18 +15,27 @@ from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.rig import Rig
 
-JOURNAL = '[journal]\npath = "{path}"\nsize = "256MiB"\n\n'
+JOURNAL = '[journal]\npath = "{path}"\nsize = "{size}"\n\n'
 RULE = '[[rules]]\npath = "ckpt/**"\nwrite = "back"\n'
 
 
 class WriteBackRig(Rig):
     """See the module. It does not wait for pending writes when it is stopped."""
 
-    def __init__(self, origin: FakeOrigin, directory: Path, /, rule: str = "", rest: str = "", **settings: Any) -> None:
+    def __init__(
+        self,
+        origin: FakeOrigin,
+        directory: Path,
+        /,
+        rule: str = "",
+        rest: str = "",
+        journal_size: str = "256MiB",
+        **settings: Any,
+    ) -> None:
         """`rule`: more of the `back` rule. `rest`: more TOML, in front of it. `settings`: see harness.rig.Rig."""
         self.origin = origin
         self.journal = directory / "journal"
-        rest = rest + JOURNAL.format(path=self.journal) + RULE + rule
+        rest = rest + JOURNAL.format(path=self.journal, size=journal_size) + RULE + rule
         super().__init__(origin.endpoint, origin.secret, directory / "rig", rest=rest, **settings)
         self.configuration = self.configuration.replace('drain_timeout = "5s"', 'drain_timeout = "1ms"')
 

@@ -57,6 +57,7 @@ from forebay.origin.partial_content import partial_length
 from forebay.origin.reachability import ReachabilityProbe
 from forebay.origin.request_signer import RequestSigner
 from forebay.origin.request_turns import RequestTurns, Turn
+from forebay.origin.upload_turns import UploadTurns
 from forebay.protocol.signatures.signing_key import SecretKey
 
 _log = logging.getLogger(__name__)
@@ -99,6 +100,7 @@ class OriginClient:
         timers = timers or asyncio.get_running_loop()
         self.reads = RequestTurns(limits.reads, "origin reads", timers, min_rate=limits.min_client_rate)
         self.writes = RequestTurns(limits.writes, "origin writes", timers, min_rate=limits.min_client_rate)
+        self.uploads = UploadTurns(self.reads, self.writes)
         self.clock_difference: float | None = None
         """Seconds that Forebay's clock was ahead of the origin's at the latest signed probe."""
         self._clock = clock

@@ -27,6 +27,7 @@ from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_request import OriginRequest, RequestCredential
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.read_outcomes import ReadOutcome
+from forebay.origin.upload_turns import UploadTurns
 from forebay.protocol.copy_source import COPY_SOURCE, parse_copy_source
 
 _COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
@@ -111,6 +112,10 @@ class Origins:
     def background(self, bucket: str) -> BackgroundTurns:
         """The background turns of the origin that has `bucket`. Raises S3Error NoSuchBucket."""
         return self._of(bucket).client.reads.background
+
+    def uploads(self, bucket: str) -> UploadTurns:
+        """The upload turns of the origin that has `bucket`. Raises S3Error NoSuchBucket."""
+        return self._of(bucket).client.uploads
 
     def region_of(self, bucket: str | None) -> str:
         """The region of the origin that has `bucket`; of the last one where none has it, or there is none."""

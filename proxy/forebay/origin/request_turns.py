@@ -103,6 +103,8 @@ class RequestTurns:
         self._is_checking = False
         self.background = BackgroundTurns(self)
         """The gate of requests that nobody waits for yet."""
+        self.on_release: Callable[[], None] | None = None
+        """Called after each release (forebay.origin.upload_turns)."""
 
     def __repr__(self) -> str:
         return f"<RequestTurns {self._name}: {self.in_use} of {self.capacity}, {self.waiting} waiting>"
@@ -111,6 +113,10 @@ class RequestTurns:
     def waiting(self) -> int:
         """The number of waiters."""
         return sum(map(len, self._queues.values()))
+
+    def waiting_besides(self, principal: str) -> bool:
+        """Whether anybody else waits."""
+        return any(waiting != principal for waiting, _ in self._queues)
 
     def in_use_by(self, principal: str) -> int:
         """Turns out of one principal."""
@@ -168,6 +174,8 @@ class RequestTurns:
             self._serve()
         if self.background.waiting:
             self.background.serve()
+        if self.on_release is not None:
+            self.on_release()
 
     def unpace(self, turn: Turn) -> None:
         """A turn is no longer paced."""

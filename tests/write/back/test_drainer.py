@@ -2,16 +2,19 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 
-from forebay.core.names import ObjectName
+from forebay.core.heads import ObjectFacts
+from forebay.core.names import ObjectName, Version
+from forebay.core.requester import BACKGROUND, requester
 from forebay.core.task_registry import TaskRegistry
 from forebay.policy.drain_order import WriteInterval
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingVersion
 from forebay.write.back.accepted_write import AcceptedWrite
-from forebay.write.back.drainer import FIRST_PAUSE, LONGEST_PAUSE, Drainer
+from forebay.write.back.drainer import CONCURRENCY, FIRST_PAUSE, LARGE, LONGEST_PAUSE, Drainer
 from forebay.write.back.persister import PersistOutcome, PreparedUpload
 
 DONE = PersistOutcome("done")
@@ -40,27 +43,43 @@ class _ScriptedOrigin:
 
 
 class _Rig:
-    def __init__(self) -> None:
-        self.origin, self.tasks = _ScriptedOrigin(), TaskRegistry()
+    def __init__(self, origin: _ScriptedOrigin | None = None) -> None:
+        self.origin, self.tasks = origin or _ScriptedOrigin(), TaskRegistry()
         self.pauses: list[float] = []
         self.settled: list[str] = []
         self.fail_settling: Callable[[], bool] = lambda: False
         self.drainer = Drainer(self.origin, self._settle, self.tasks, self._sleep)  # type: ignore[arg-type] # it has the methods
         self._number = 0
+        self._settling = asyncio.Condition()
 
     async def _settle(self, write: AcceptedWrite, record: RecordId, outcome: PersistOutcome) -> None:
         if self.fail_settling():
             raise OSError(5, "EIO")
-        self.settled.append(write.name.key)
+        async with self._settling:
+            self.settled.append(write.name.key)
+            self._settling.notify_all()
+
+    async def wait_settled(self, count: int) -> None:
+        async with self._settling:
+            await self._settling.wait_for(lambda: len(self.settled) >= count)
 
     async def _sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
         await asyncio.sleep(0)
 
-    def add(self, key: str, began: int, written: int, *, is_recovered: bool = False) -> RecordId:
+    def add(
+        self,
+        key: str,
+        began: int,
+        written: int,
+        *,
+        is_recovered: bool = False,
+        kind: Literal["put", "complete", "delete"] = "delete",
+    ) -> RecordId:
         self._number += 1
-        record = RecordId("log", self._number)
-        write = AcceptedWrite("delete", ObjectName("b", key), WriteInterval(began, written))
+        record, interval = RecordId("log", self._number), WriteInterval(began, written)
+        facts = None if kind == "delete" else ObjectFacts(Version('"etag"'), 2 * LARGE, "", ())
+        write = AcceptedWrite(kind, ObjectName("b", key), interval, facts=facts)
         self.drainer.add(write, PendingVersion(record, written, None), is_recovered=is_recovered)
         return record
 
@@ -120,3 +139,52 @@ async def test_settling_is_tried_again() -> None:
     rig.add("a", 1, 2)
     await rig.tasks.wait_idle()
     assert (rig.settled, rig.pauses) == (["a"], [FIRST_PAUSE, 2 * FIRST_PAUSE])
+
+
+class _HeldOrigin(_ScriptedOrigin):
+    """Holds large bodies, and uploads that are prepared, until they are `let`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let, self.full = asyncio.Event(), asyncio.Event()
+        self.held = 0
+        self.requesters: set[str] = set()
+
+    async def _hold(self) -> None:
+        self.requesters.add(requester.get())
+        self.held += 1
+        if self.held == CONCURRENCY:
+            self.full.set()
+        await self.let.wait()
+        self.held -= 1
+
+    async def prepare(self, write: AcceptedWrite) -> PreparedUpload | PersistOutcome | None:
+        if write.kind != "complete":
+            return None
+        await self._hold()
+        return PreparedUpload("upload", [])
+
+    async def commit(
+        self, write: AcceptedWrite, version: PendingVersion, prepared: PreparedUpload | None, *, may_be_done: bool
+    ) -> PersistOutcome:
+        if write.kind == "put" and write.size > LARGE:
+            await self._hold()
+        return await super().commit(write, version, prepared, may_be_done=may_be_done)
+
+
+@pytest.mark.parametrize("kind", ["put", "complete"])
+@pytest.mark.parametrize("is_recovered", [False, True])
+async def test_small_writes_pass_large_ones(kind: Literal["put", "complete"], is_recovered: bool) -> None:
+    origin = _HeldOrigin()
+    rig = _Rig(origin)
+    large, small = [f"large{number}" for number in range(2 * CONCURRENCY)], ["small0", "small1"]
+    for key in [*large, *small]:
+        rig.add(key, 1, 2, is_recovered=is_recovered, kind=kind if key in large else "delete")
+    await origin.full.wait()
+    await rig.wait_settled(len(small))
+    assert (rig.settled, origin.held) == (small, CONCURRENCY)
+    origin.let.set()
+    await rig.tasks.wait_idle()
+    assert sorted(rig.settled) == sorted([*large, *small])
+    assert origin.requesters == {BACKGROUND}
+    assert requester.get() != BACKGROUND

@@ -17,6 +17,15 @@ def test_what_was_accepted_counts_until_it_is_measured() -> None:
     assert room.has_room(1)
 
 
+def test_what_was_removed_is_free_at_once() -> None:
+    room = JournalRoom(1000, lambda: 900, lambda: 0.0)
+    assert (room.is_full, room.has_room(1)) == (True, False)
+    room.release(300)
+    assert (room.is_full, room.has_room(300), room.has_room(1)) == (False, True, False)
+    room.release(5000)
+    assert not room.has_room(901)
+
+
 def test_a_closed_journal_takes_nothing() -> None:
     room = JournalRoom(1000, lambda: 0, lambda: 0.0)
     room.is_closed = True

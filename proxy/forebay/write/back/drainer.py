@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from forebay.core.requester import BACKGROUND, requester
 from forebay.core.task_registry import TaskRegistry
 from forebay.policy.drain_order import DrainOrder
 from forebay.storage.journal.log_writer import RecordId
@@ -24,7 +25,9 @@ from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.persister import Persister, PersistOutcome, PreparedUpload
 
 CONCURRENCY: Final = 16
-"""Writes under way at a time."""
+"""Large bodies, and other steps, under way at a time."""
+LARGE: Final = 8 << 20
+"""Bytes of a PUT whose body is a large one."""
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 60.0
 """Seconds between two attempts of one write: they double."""
@@ -75,8 +78,9 @@ class Drainer:
         self._stopped = stopped
         self._order: DrainOrder[RecordId] = DrainOrder()
         self.entries: dict[RecordId, DrainEntry] = {}
-        self._turns = asyncio.Semaphore(CONCURRENCY)
-        self._moves = asyncio.Semaphore(CONCURRENCY)
+        self._steps = asyncio.Semaphore(CONCURRENCY)
+        self._bodies = asyncio.Semaphore(CONCURRENCY)
+        """Of large bodies and of uploads that are prepared: what is small does not stand behind them."""
 
     def add(self, write: AcceptedWrite, version: PendingVersion, *, is_recovered: bool = False) -> None:
         """Adds a write, unless it is here. `is_recovered`: it may have been carried out already."""
@@ -121,9 +125,9 @@ class Drainer:
 
     async def _carry_out(self, record: RecordId) -> None:
         entry, pause = self.entries[record], FIRST_PAUSE
+        requester.set(BACKGROUND)  # of this task alone
         while True:
-            async with self._turns:
-                outcome = await self._attempt(entry)
+            outcome = await self._attempt(entry)
             entry.attempts += 1
             entry.reason, entry.may_be_done, entry.is_conflict = outcome.reason, True, outcome.is_conflict
             if outcome.result == "done":
@@ -148,7 +152,8 @@ class Drainer:
         self._remove(record)
 
     async def _prepare(self, entry: DrainEntry) -> None:
-        async with self._moves:
+        requester.set(BACKGROUND)  # of this task alone
+        async with self._bodies:
             prepared = await self._persister.prepare(entry.write)
         if isinstance(prepared, PreparedUpload):
             entry.prepared = prepared
@@ -157,15 +162,18 @@ class Drainer:
         if entry.preparing is not None:
             await asyncio.wait([entry.preparing])
         if entry.write.kind == "complete" and entry.prepared is None:
-            if entry.may_be_done and (found := await self._persister.look(entry.write)) is not None:
-                return found
-            prepared = await self._persister.prepare(entry.write)
+            async with self._bodies:
+                if entry.may_be_done and (found := await self._persister.look(entry.write)) is not None:
+                    return found
+                prepared = await self._persister.prepare(entry.write)
             if isinstance(prepared, PersistOutcome):
                 return prepared
             entry.prepared = prepared
-        outcome = await self._persister.commit(
-            entry.write, entry.version, entry.prepared, may_be_done=entry.may_be_done
-        )
+        is_large = entry.write.kind == "put" and entry.write.size > LARGE
+        async with self._bodies if is_large else self._steps:
+            outcome = await self._persister.commit(
+                entry.write, entry.version, entry.prepared, may_be_done=entry.may_be_done
+            )
         if outcome.is_upload_gone:
             entry.prepared = None
         return outcome

@@ -1,7 +1,7 @@
 """The room in the journal: whether it takes so many bytes more.
 
-The size is measured now and then; what was accepted since is added to it. Near its end the journal takes nothing: what
-is accepted already (parts of uploads, records of deletions) must still fit.
+The size is measured now and then; what was accepted since is added to it, what was removed subtracted. Near its end the
+journal takes nothing: what is accepted already (parts of uploads, records of deletions) must still fit.
 """
 
 from collections.abc import Callable
@@ -30,6 +30,10 @@ class JournalRoom:
         fits = not self.is_closed and self._filled + size <= self.size * _HIGH_WATER
         self._filled += size if fits else 0
         return fits
+
+    def release(self, size: int) -> None:
+        """Files of `size` bytes were removed."""
+        self._filled = max(0, self._filled - size)
 
     @property
     def is_full(self) -> bool:

@@ -213,7 +213,7 @@ class Persister:
         created = OriginRequest(
             "POST", *write.name, query=(("uploads", ""),), headers=write.headers, operation="CreateMultipartUpload"
         )
-        origin_id = upload_id(await self._ask(created)) or ""
+        origin_id = upload_id(await self._ask(write.name, created)) or ""
         if not origin_id:
             raise OriginBroken("an upload without an id")
         limit = asyncio.Semaphore(PARALLEL_PARTS)
@@ -245,7 +245,8 @@ class Persister:
             payload_hash=(part.part.sha256 or UNSIGNED_PAYLOAD) if part.part.size else EMPTY_SHA256,
             operation="UploadPart",
         )
-        async with await self._origins.send(request) as answer:
+        turn = self._origins.uploads(name.bucket).turn(part.part.size)
+        async with turn, await self._origins.send(request) as answer:
             document, etag = await answer.read(_DOCUMENT), answer.headers.get("ETag", "")
             if answer.status != 200:
                 raise _Refused(_judge_status(answer.status, document))
@@ -257,12 +258,12 @@ class Persister:
     async def _abort(self, name: ObjectName, origin_id: str) -> None:
         request = OriginRequest("DELETE", *name, query=(("uploadId", origin_id),), operation="AbortMultipartUpload")
         try:
-            await self._ask(request)
+            await self._ask(name, request)
         except (ForebayError, _Refused):
             return  # the origin's own rules for unfinished uploads remove it
 
-    async def _ask(self, request: OriginRequest) -> bytes:
-        async with await self._origins.send(request) as answer:
+    async def _ask(self, name: ObjectName, request: OriginRequest) -> bytes:
+        async with self._origins.uploads(name.bucket).turn(0), await self._origins.send(request) as answer:
             document = await answer.read(_DOCUMENT)
             if answer.status >= 300:
                 raise _Refused(_judge_status(answer.status, document))
@@ -276,6 +277,16 @@ class Persister:
         conditions: HeaderPairs,
     ) -> PersistOutcome:
         """`version` None: nobody sees the write yet."""
+        async with self._origins.uploads(write.name.bucket).turn(write.size if prepared is None else 0):
+            return await self._take_step(write, version, prepared, conditions)
+
+    async def _take_step(
+        self,
+        write: AcceptedWrite,
+        version: PendingVersion | None,
+        prepared: PreparedUpload | None,
+        conditions: HeaderPairs,
+    ) -> PersistOutcome:
         head = version.head if version is not None else None
         affected, keep = (write.name,), head.generation if head is not None else None
         number = self._invalidator.begin_write()

@@ -26,7 +26,8 @@ _log = logging.getLogger(__name__)
 
 
 class Settlement:
-    """Settles writes. `on_persisted(write)` is called for each that the origin has."""
+    """Settles writes. `on_persisted(write)` is called for each that the origin has, `on_removed(size)` with
+    the bytes of bodies that are removed."""
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class Settlement:
         tiers: Tiers,
         staged: StagedObjects,
         on_persisted: Callable[[AcceptedWrite], None],
+        on_removed: Callable[[int], None],
     ) -> None:
         self._journal = journal
         self._pending = pending
@@ -45,6 +47,7 @@ class Settlement:
         self._tiers = tiers
         self._staged = staged
         self._on_persisted = on_persisted
+        self._on_removed = on_removed
 
     async def persisted(self, write: AcceptedWrite, record: RecordId, outcome: PersistOutcome) -> None:
         """The origin has a write. Raises OSError: it can't be settled now."""
@@ -61,6 +64,7 @@ class Settlement:
         bodies = [body for record in records for body in self._shown.bodies_of(record)]
         await self._exchange.forget(records, is_persisted=is_persisted)
         await self._journal.remove_bodies(bodies)
+        self._on_removed(sum(body.size for body in bodies))
 
     async def _install(self, name: ObjectName, version: PendingVersion, etag: str) -> None:
         """Puts the blocks into the tiers, and the head that the origin has."""

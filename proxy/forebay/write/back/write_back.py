@@ -139,7 +139,9 @@ class WriteBack:
         self.room = JournalRoom(size, journal.size, monotonic)
         self.shown = ShownRecords(pending, uploads, invalidator, tiers, self._carry_out, self._settle_soon)
         self.exchange = RecordExchange(peers, self.shown, self.proofs)
-        self.settlement = Settlement(journal, pending, self.shown, self.exchange, tiers, staged, self._persisted)
+        self.settlement = Settlement(
+            journal, pending, self.shown, self.exchange, tiers, staged, self._persisted, self.room.release
+        )
         self.drainer = Drainer(persister, self.settlement.persisted, tasks, sleep, self._stopped)
         writer = RecordWriter(journal, record_origins, forwarder, self.exchange.publish, clock, versions.seen)
         self.acceptance = Acceptance(
