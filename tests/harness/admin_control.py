@@ -37,6 +37,7 @@ from forebay.server.admin.data_set_schema import (
     HitOutlook,
 )
 from forebay.server.admin.key_list import KeyList, KeyListEntry
+from forebay.server.admin.pack_request import PackRequest
 from forebay.server.admin.pending_schema import NOT_STUCK, Flushed, PendingContent, PendingDiscarded, PendingRetried
 from forebay.server.admin.pin_schema import PinList, PinRemoved, PinView
 from forebay.server.admin.readiness import Readiness
@@ -293,6 +294,13 @@ class FakeControl:
         )
         self.running[job.id] = job
         return job
+
+    async def start_pack(self, order: PackRequest) -> Job:
+        self._note("start_pack", order)
+        job = await self.start_job(WarmOrder(order.bucket, order.prefix))
+        assert job is not None
+        self.running[job.id] = replace(job, action=order.action)
+        return self.running[job.id]
 
     async def pins(self) -> PinList:
         self._note("pins")

@@ -23,6 +23,7 @@ from forebay_client.cli.job_report import UnwritableReport
 from forebay_client.cli.jobs_command import run_jobs
 from forebay_client.cli.key_files import FORMATS, KeyFile, UnreadableFile, key_file
 from forebay_client.cli.ls_command import run_ls
+from forebay_client.cli.pack_command import pack_problem, run_pack
 from forebay_client.cli.pins_command import run_pin, run_pins, run_unpin
 from forebay_client.cli.plans_command import run_plans
 from forebay_client.cli.recordings_command import ACTIONS, UnusableFile, problem_with, run_recordings
@@ -105,6 +106,26 @@ def _warm(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
     try:
         return run_warm(admin, context, request, wait=is_followed, report=args.report, as_json=args.json)
     except (UnreadableFile, UnwritableReport) as error:
+        raise UsageError(str(error)) from error
+
+
+def _pack(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    action = "check" if args.check else "delete" if args.delete else "pack"
+    if args.delete and args.only is None:
+        raise UsageError("Say with --only which members are taken out.")
+    return _run_pack(admin, context, args, action)
+
+
+def _unpack(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    return _run_pack(admin, context, args, "unpack")
+
+
+def _run_pack(admin: AdminClient, context: CommandContext, args: argparse.Namespace, action: str) -> int:
+    if (problem := pack_problem(args)) is not None:
+        raise UsageError(problem)
+    try:
+        return run_pack(admin, context, args, action)
+    except UnwritableReport as error:
         raise UsageError(str(error)) from error
 
 
@@ -258,6 +279,23 @@ _LOCATION: Final[Argument] = (
     "location",
     {"type": location, "metavar": "s3://bucket/prefix", "help": "which objects"},
 )
+_PACKED: Final[Argument] = (
+    "location",
+    {"type": location, "metavar": "s3://bucket/prefix", "help": "the objects that are packed, or were"},
+)
+_INTO: Final[Argument] = (
+    "--into",
+    {"type": location, "metavar": "s3://bucket/packed/", "help": "where packs are (default: packed/ of the bucket)"},
+)
+_ONLY: Final[Argument] = (
+    "--only",
+    {"type": location, "metavar": "s3://bucket/prefix", "help": "the members that are taken out or written"},
+)
+_DETACH: Final[Argument] = ("--detach", {"action": "store_true", "help": "leave the job to itself"})
+_FAILURES: Final[Argument] = (
+    "--report",
+    {"metavar": "FILE", "help": "write what failed to this file, a JSON object a line"},
+)
 _LOCATIONS: Final = {"type": location, "nargs": "*", "metavar": "s3://bucket/prefix"}
 _INTERVAL: Final = {"type": interval, "default": 1.0, "metavar": "SECONDS"}
 _CONCURRENCY: Final = {"type": positive, "metavar": "N"}
@@ -303,6 +341,25 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
             ("--if-fits", {"action": "store_true", "help": "fetch nothing unless all of it fits into the cache"}),
             ("--pin", {"action": "store_true", "help": "pin the prefixes first, so that what is warmed stays"}),
         ),
+    ),
+    "pack": ClientCommand(
+        _pack,
+        "Write small objects into a few large TAR objects, with an index by which they are read.",
+        (
+            _PACKED,
+            ("--shard-size", {**_SIZE, "help": "bytes after which a TAR object ends (default: 1GiB)"}),
+            _INTO,
+            ("--check", {"action": "store_true", "help": "verify each member of the pack that is there"}),
+            ("--delete", {"action": "store_true", "help": "take the members of --only out of the index"}),
+            _ONLY,
+            _DETACH,
+            _FAILURES,
+        ),
+    ),
+    "unpack": ClientCommand(
+        _unpack,
+        "Write the members of a pack as objects, and take them out of it.",
+        (_PACKED, _INTO, _ONLY, _DETACH, _FAILURES),
     ),
     "jobs": ClientCommand(
         _jobs,

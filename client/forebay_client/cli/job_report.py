@@ -10,6 +10,7 @@
 
 import json
 from pathlib import Path
+from typing import Final
 
 from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
 from forebay_client.cli.command_context import Screen
@@ -60,7 +61,10 @@ def write_report(admin: AdminClient, job: JsonObject, name: str) -> None:
 def report_job(screen: Screen, job: JsonObject) -> None:
     """Write what became of a job, in sentences."""
     if job["state"] == "cancelled":
-        screen.write_error(f"Cancelled job {job['id']}; until then {_amount(job)} had been warmed.")
+        done = "warmed" if job["action"] == "warm" else "done"
+        screen.write_error(f"Cancelled job {job['id']}; until then {_amount(job)} had been {done}.")
+    elif job["action"] != "warm":
+        _report_pack(screen, job)
     elif job["state"] not in ENDED:
         screen.write_line(f"Job {job['id']} warms {job_target(job)}.")
         survival = "goes on by itself, also after a restart" if job["survives"] else "ends with Forebay's process"
@@ -83,6 +87,25 @@ def report_job(screen: Screen, job: JsonObject) -> None:
         _report_failure(screen, job)
         if job["done"]:
             _report_kept(screen, job)
+
+
+_PACK_VERBS: Final = {"pack": "Packed", "check": "Verified", "delete": "Took out", "unpack": "Wrote as objects"}
+
+
+def _report_pack(screen: Screen, job: JsonObject) -> None:
+    if job["state"] not in ENDED:
+        screen.write_line(f"Job {job['id']}, {job['action']} of {job_target(job)}, has begun.")
+        survival = "goes on by itself, also after a restart" if job["survives"] else "ends with Forebay's process"
+        screen.write_line(f"It {survival}; `forebay jobs` shows how far it is.")
+        return
+    if job["reason"]:
+        screen.write_error(f"Job {job['id']} failed: {escape_unprintable(job['reason'])}.")
+    if job["failed"]:
+        screen.write_error(f"{format_count(job['failed'])} of {format_plural(job['listed'], 'object')} failed:")
+        for failure in job["failures"][:FAILURES_SHOWN]:
+            screen.write_error(f"  {escape_unprintable(failure['key'])}: {escape_unprintable(failure['reason'])}")
+    if job["state"] == "done" or job["done"]:
+        screen.write_line(f"{_PACK_VERBS[job['action']]} {_amount(job)}{_speed(job)}.")
 
 
 def _report_failure(screen: Screen, job: JsonObject) -> None:

@@ -178,6 +178,13 @@ def job_target(job: JsonObject) -> str:
     return " and ".join(parts) or escape_unprintable(str(Location(job["bucket"], job["prefix"] or "")))
 
 
+def _job_action(job: JsonObject) -> str:
+    """What a job does that does not warm."""
+    if job["action"] == "warm":
+        return "check of " if job["check"] else ""
+    return "check of the pack of " if job["action"] == "check" else f"{job['action']} of "
+
+
 def _job_row(job: JsonObject, now: float) -> tuple[str, ...]:
     # A plus sign: the listing goes on, and there may be more.
     listed = f"{job['listed']:,}" + ("" if job["listing_ended"] else "+")
@@ -190,5 +197,5 @@ def _job_row(job: JsonObject, now: float) -> tuple[str, ...]:
         format_size(job["bytes_done"]),
         "-" if job["seconds_left"] is None else format_duration(job["seconds_left"]),
         format_age(now - job["started_at"]),
-        f"check of {job_target(job)}" if job["check"] else job_target(job),
+        f"{_job_action(job)}{job_target(job)}",
     )

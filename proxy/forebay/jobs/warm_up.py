@@ -23,6 +23,7 @@ from forebay.jobs.inventory import Inventory
 from forebay.jobs.job_progress import WarmUpFailure
 from forebay.jobs.job_store import JobRecord, JobStore
 from forebay.jobs.key_lists import KeyLists
+from forebay.jobs.packing.pack_run import PackRun
 from forebay.jobs.warm_up_job import MAX_FAILURES, WarmUpJob
 from forebay.jobs.warm_up_order import WarmUpOrder
 from forebay.jobs.warm_up_run import WarmUpRun, WarmUpServices
@@ -102,7 +103,7 @@ class WarmUps:
                 self._jobs[job.id] = job
                 continue
             await asyncio.to_thread(record.drop_later_failures)
-            if not self._services.residency.is_lasting:
+            if job.order.pack is None and not self._services.residency.is_lasting:
                 job.start_over()
             found += 1
             _log.info("warm-up job %s goes on: %d of %d objects", job.id, job.position.entries, job.listed)
@@ -175,7 +176,11 @@ class WarmUps:
             if not job.listing_ended:  # listed anew, behind the lists
                 inventory.truncate(job.order.listed_keys)
                 job.listed, job.bytes_listed, job.older = len(inventory), inventory.known_bytes, 0
-        run = WarmUpRun(job, inventory or Inventory(), record, self._services)
+        run: WarmUpRun
+        if job.order.pack is not None and self._services.packing is not None:
+            run = PackRun(job, inventory or Inventory(), record, self._services, self._services.packing)
+        else:
+            run = WarmUpRun(job, inventory or Inventory(), record, self._services)
         try:
             await run.run()
         finally:

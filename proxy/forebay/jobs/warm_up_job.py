@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
 from forebay.jobs.job_progress import JobPosition, JobSpeed, WarmUpFailure
 from forebay.jobs.warm_up_order import WarmUpOrder
+from forebay.protocol.packs.packed_member import PackShard
 
 MAX_FAILURES: Final = 1000
 """Failures kept in memory of one job. The report on the disk has more (jobs.job_store)."""
@@ -76,6 +77,8 @@ class WarmUpJob:
     """Why fewer objects are kept than were warmed."""
     failures: list[WarmUpFailure] = field(default_factory=list)
     """The first MAX_FAILURES."""
+    shards: list[PackShard] = field(default_factory=list)
+    """Of a pack job: the shards that are written and verified."""
     position: JobPosition = field(default_factory=JobPosition)
     speed: JobSpeed = field(default_factory=JobSpeed)
 
@@ -174,7 +177,8 @@ class WarmUpJob:
         if not self.has_ended:
             at = self.position
             document |= {"done": at.done, "failed": at.failed, "bytes_done": at.size, "entries": at.entries}
-        return document | {"order": self.order.to_document(), "bucket": self.bucket}
+        shards = {"shards": [list(shard) for shard in self.shards]} if self.shards else {}
+        return document | {"order": self.order.to_document(), "bucket": self.bucket} | shards
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
@@ -185,6 +189,7 @@ class WarmUpJob:
         if job.state not in get_args(JobState):
             raise ValueError(f"no state: {job.state}")
         job.bucket, job.survives = str(document["bucket"]), True
+        job.shards = [PackShard(str(key), int(size), str(etag)) for key, size, etag in document.get("shards", ())]
         if not job.has_ended:
             job.state = "queued"
             job.position = JobPosition(int(document["entries"]), job.done, job.failed, job.bytes_done)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, NamedTuple, Self
 
+from forebay.jobs.packing.pack_order import PackOrder
 from forebay.policy.path_patterns import Pattern
 
 DEFAULT_CONCURRENCY: Final = 8
@@ -59,6 +60,8 @@ class WarmUpOrder:
     """It ends when its objects have so many bytes."""
     newer_than: float | None = None
     """Objects of a listing that were modified before are left out."""
+    pack: PackOrder | None = None
+    """Of a job that writes or reads packs; the other fields but `sources` mean nothing then."""
 
     def until(self, capacity: int) -> int | None:
         """Bytes of the cache that the job may fill; None: as many as its objects have."""
@@ -73,5 +76,7 @@ class WarmUpOrder:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         """The order that `to_document` wrote. Raises KeyError, TypeError, ValueError."""
-        values = {field.name: document[field.name] for field in fields(cls)}
-        return cls(**values | {"sources": tuple(ListedSource(*each) for each in values["sources"])})
+        pack = document.get("pack")  # earlier records have none
+        values = {field.name: document[field.name] for field in fields(cls) if field.name != "pack"}
+        values["sources"] = tuple(ListedSource(*each) for each in values["sources"])
+        return cls(**values, pack=PackOrder.from_document(pack) if pack is not None else None)

@@ -21,6 +21,7 @@ from forebay.jobs.inventory import Inventory, InventoryEntry
 from forebay.jobs.job_progress import CompletedEntry, WarmUpFailure
 from forebay.jobs.job_store import JobRecord
 from forebay.jobs.object_warmer import ObjectWarmer
+from forebay.jobs.packing.pack_services import PackServices
 from forebay.jobs.warm_up_fetch import OUTAGE_PATIENCE, NothingComes, WarmUpFetch
 from forebay.jobs.warm_up_job import WarmUpJob
 
@@ -65,6 +66,8 @@ class WarmUpServices:
     """Whether the origin of a bucket answers requests, as far as is known."""
     on_object: Callable[[str], None]
     """Called for each object: "warmed" or "failed"."""
+    packing: PackServices | None = None
+    """None: there are no pack jobs."""
 
 
 class WarmUpRun:

@@ -37,6 +37,7 @@ from forebay.jobs.head_hints import HeadHints
 from forebay.jobs.job_store import JobStore
 from forebay.jobs.node_prefetcher import NodePrefetcher
 from forebay.jobs.object_warmer import ObjectWarmer
+from forebay.jobs.packing.pack_services import PackServices
 from forebay.jobs.pin_registry import PinRegistry
 from forebay.jobs.plans.node_plans import NodePlans
 from forebay.jobs.plans.plan_coordinator import PlanCoordinator
@@ -387,6 +388,7 @@ def compose(
             timers,
             lambda bucket: origins.of(bucket).breaker.reachable is not False,
             lambda result: metrics.count("forebay_warm_objects_total", result),
+            PackServices(origins, invalidator, tasks, budget, clock, catalogue.directory),
         ),
         tasks,
         clock,

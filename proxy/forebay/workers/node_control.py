@@ -37,6 +37,7 @@ from forebay.server.admin.cached_objects import list_cached_objects
 from forebay.server.admin.control import Control, SharedControl
 from forebay.server.admin.data_set_schema import AdviceList, DataSetList, merged_rows
 from forebay.server.admin.key_list import KeyList, KeyListEntry
+from forebay.server.admin.pack_request import PackRequest
 from forebay.server.admin.pending_schema import Flushed, PendingContent, PendingDiscarded, PendingRetried
 from forebay.server.admin.pin_schema import PinChange, PinList, merged_pins
 from forebay.server.admin.readiness import (
@@ -238,6 +239,12 @@ class NodeControl(SharedControl):
         worker, job = await self._call_first_worker(Control.start_job, order)
         if job is not None:
             self._known_jobs[job.id] = _KnownJob(job, worker)
+        return job
+
+    async def start_pack(self, order: PackRequest) -> Job:
+        """Start the job in the first live worker."""
+        worker, job = await self._call_first_worker(Control.start_pack, order)
+        self._known_jobs[job.id] = _KnownJob(job, worker)
         return job
 
     async def extend_list(self, list_id: str, entries: list[KeyListEntry]) -> KeyList | None:

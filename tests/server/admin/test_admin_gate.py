@@ -50,6 +50,7 @@ MATRIX = (
     Row("DELETE", "/v1/plans/{id}", 404, target="/v1/plans/p9", content_type=JSON),
     Row("GET", "/v1/advice"),
     Row("POST", "/v1/jobs", 201, content_type=JSON, body='{"bucket": "b"}'),
+    Row("POST", "/v1/packs", 201, content_type=JSON, body='{"bucket": "b"}'),
     Row("GET", "/v1/jobs/{id}", 404, target="/v1/jobs/j9"),
     Row("DELETE", "/v1/jobs/{id}", 404, target="/v1/jobs/j9", content_type=JSON),
     Row("GET", "/v1/jobs/{id}/failures", 404, target="/v1/jobs/j9/failures"),

@@ -75,7 +75,8 @@ class PackCatalogue:
         self._tasks = tasks
         self._observe = observe
         self._clock = clock
-        self._directory = Path(tempfile.gettempdir()) if directory is None else directory
+        self.directory = Path(tempfile.gettempdir()) if directory is None else directory
+        """Of the copies of indexes."""
         self._known: dict[tuple[str, str], _Known] = {}
 
     async def view(self, bucket: str, packed: str, freshness: MaxAge | Immutable) -> PackView:
@@ -162,7 +163,7 @@ class PackCatalogue:
     async def _fetched(self, bucket: str, key: str) -> IndexFile:
         name = ObjectName(bucket, key)
         try:
-            file = await fetch_index(self._reads, name, self._directory)
+            file = await fetch_index(self._reads, name, self.directory)
         except MalformedPack as refused:
             raise PackUnavailable(f"the index {name.path} is refused: {refused}") from None
         except S3Error as refused:

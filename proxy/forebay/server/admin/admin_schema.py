@@ -145,7 +145,7 @@ class FailurePage:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A warm-up job."""
+    """A warm-up or pack job. Of a pack job `done` counts members, and nothing is cached."""
 
     id: str
     bucket: str
@@ -216,6 +216,8 @@ class Job:
     """Whether it goes on after a restart of Forebay, which needs `server.state_dir`."""
     resumed: int = 0
     """How often it has gone on after a restart."""
+    action: str = "warm"
+    """Of a pack job: pack, check, delete or unpack."""
     note: str = field(init=False, default=JOBS_SURVIVE)
 
 

@@ -32,8 +32,8 @@ def change_sentence(answer: object) -> str | None:
             return f"s3://{bucket}/{prefix} was pinned"
         case PinRemoved(PinView(bucket=bucket, prefix=prefix)):
             return f"s3://{bucket}/{prefix} was unpinned"
-        case Job(id=number, state=state):
-            return f"warm-up job {number} is {state}"
+        case Job(id=number, state=state, action=action):
+            return f"{'warm-up' if action == 'warm' else action} job {number} is {state}"
         case _:
             return None
 

@@ -44,6 +44,7 @@ from forebay.server.admin.admin_schema import (
 from forebay.server.admin.change_log import change_sentence
 from forebay.server.admin.data_set_schema import AdviceList, DataSetList
 from forebay.server.admin.key_list import KeyList, KeyListEntry
+from forebay.server.admin.pack_request import PackRequest
 from forebay.server.admin.pending_schema import (
     Flushed,
     PendingContent,
@@ -106,6 +107,10 @@ class Control(Protocol):
 
     async def start_job(self, order: WarmOrder) -> Job | None:
         """Start a warm-up job. Returns at once, with the job running or queued; None: a list of it is unknown."""
+        ...
+
+    async def start_pack(self, order: PackRequest) -> Job:
+        """Start a pack job. Returns at once, with the job running or queued."""
         ...
 
     async def extend_list(self, list_id: str, entries: list[KeyListEntry]) -> KeyList | None:

@@ -2,9 +2,13 @@
 
 from typing import Final
 
+from forebay.core.pack_names import PACK_ACTIONS
+from forebay.core.units import parse_size
+from forebay.jobs.packing.pack_order import DEFAULT_SHARD, PackOrder
 from forebay.jobs.warm_up_job import WarmUpJob
 from forebay.jobs.warm_up_order import DEFAULT_CONCURRENCY, ListedSource, WarmUpOrder
 from forebay.server.admin.admin_schema import Job, WarmFailure
+from forebay.server.admin.pack_request import PackRequest
 from forebay.server.admin.warm_order import ObjectUrl, WarmOrder, parse_newer_than, parse_object_url, parse_until
 
 SOURCES_SHOWN: Final = 20
@@ -29,6 +33,19 @@ def warm_up_order(order: WarmOrder, now: float) -> WarmUpOrder:
     )
 
 
+def pack_job_order(order: PackRequest) -> WarmUpOrder:
+    """The order of a pack job."""
+    pack = PackOrder(
+        order.bucket,
+        order.prefix,
+        order.into if order.into.endswith("/") else f"{order.into}/",
+        parse_size(order.shard_size) if order.shard_size is not None else DEFAULT_SHARD,
+        next(action for action in PACK_ACTIONS if action == order.action),
+        order.only or order.prefix,
+    )
+    return WarmUpOrder(sources=(ListedSource(order.bucket, order.prefix),), pack=pack)
+
+
 def _url(text: str) -> ObjectUrl:
     url = parse_object_url(text)
     if url is None:  # the schema has checked it
@@ -41,6 +58,7 @@ def job_view(job: WarmUpJob, now: float) -> Job:
     order = job.order
     return Job(
         id=job.id,
+        action="warm" if order.pack is None else order.pack.action,
         bucket=job.bucket,
         prefix=job.prefix,
         state=job.state,

@@ -63,6 +63,7 @@ ROUTES: Final = (
     Route("POST", "/v1/config/reload", Control.reload_config, if_none=_NO_FILE),
     Route("GET", "/v1/jobs", Control.jobs),
     Route("POST", "/v1/jobs", Control.start_job, 201, if_none=_NO_SUCH_LIST, body_limit=MAX_JOB_BODY),
+    Route("POST", "/v1/packs", Control.start_pack, 201),
     Route("GET", "/v1/jobs/{id}", Control.job, if_none=_NO_SUCH_JOB),
     Route("DELETE", "/v1/jobs/{id}", Control.cancel_job, if_none=_NO_SUCH_JOB),
     Route("GET", "/v1/jobs/{id}/failures", Control.job_failures, if_none=_NO_SUCH_JOB),

@@ -31,8 +31,9 @@ from forebay.server.admin.advice_rows import advice_rows
 from forebay.server.admin.cached_objects import LocalCacheView, list_cached_objects
 from forebay.server.admin.control import SharedControl
 from forebay.server.admin.data_set_schema import AdviceList, DataSetList
-from forebay.server.admin.job_view import job_view, warm_up_order
+from forebay.server.admin.job_view import job_view, pack_job_order, warm_up_order
 from forebay.server.admin.key_list import KeyList, KeyListEntry
+from forebay.server.admin.pack_request import PackRequest
 from forebay.server.admin.pending_schema import Flushed, PendingContent, PendingDiscarded, PendingRetried
 from forebay.server.admin.pending_verbs import PendingVerbs
 from forebay.server.admin.pin_schema import PinChange, PinList
@@ -250,6 +251,10 @@ class WorkerControl(SharedControl):
         for key in order.keys:
             inventory.add(InventoryEntry(order.bucket or "", key))
         return self._job(await warm_ups.start(warm_up_order(order, self._now()), inventory))
+
+    async def start_pack(self, order: PackRequest) -> Job:
+        """Start the job in this worker."""
+        return self._job(await self._parts.warm_ups.start(pack_job_order(order)))
 
     async def extend_list(self, list_id: str, entries: list[KeyListEntry]) -> KeyList | None:
         """Add objects to a list in this worker."""

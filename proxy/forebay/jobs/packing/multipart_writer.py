@@ -1,0 +1,155 @@
+"""Writes one object at the origin by multipart upload, from pieces in order, with one part in memory.
+
+    write ──> buffer ──full──> UploadPart        finish ──> last part ──> CompleteMultipartUpload
+                                                 abort  ──> AbortMultipartUpload
+
+Nothing is visible before `finish`. A part is sent again where the origin fails in a way that may pass.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from forebay.core.errors import ForebayError, OriginBroken, OriginError, OriginUnreachable
+from forebay.core.heads import HeaderPairs
+from forebay.core.names import ObjectName
+from forebay.origin.origin_limits import RETRIED_STATUSES
+from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
+from forebay.origin.origins import Origins
+from forebay.protocol.xml.s3_documents import UploadedPart, completion_document, embedded_error, upload_id
+
+LEAST_PART: Final = 5 << 20
+MAX_PARTS: Final = 10_000
+ATTEMPTS: Final = 5
+_DOCUMENT: Final = 1 << 20
+
+
+class MultipartWriter:
+    """One upload. `pause(attempt)` is awaited between attempts."""
+
+    def __init__(
+        self,
+        origins: Origins,
+        name: ObjectName,
+        part_size: int,
+        pause: Callable[[int], Awaitable[None]],
+        headers: HeaderPairs = (),
+    ) -> None:
+        self._origins = origins
+        self.name = name
+        self._part_size = max(LEAST_PART, part_size)
+        self._pause = pause
+        self._headers = headers
+        self._buffer = bytearray()
+        self._parts: list[UploadedPart] = []
+        self._upload = ""
+        self.size = 0
+        """Bytes written so far."""
+
+    async def write(self, piece: bytes | memoryview) -> None:
+        """Adds bytes. Raises OriginError, S3Error, Throttled."""
+        self.size += len(piece)
+        view = memoryview(piece)
+        while view:
+            room = self._part_size - len(self._buffer)
+            self._buffer += view[:room]
+            view = view[room:]
+            if len(self._buffer) == self._part_size:
+                await self._send_part()
+
+    async def finish(self) -> None:
+        """Completes the upload, which has at least one byte. Raises what `write` raises."""
+        if self._buffer or not self._parts:
+            await self._send_part()
+        document = completion_document(self._parts)
+        body = await self._ask(
+            OriginRequest(
+                "POST",
+                *self.name,
+                query=(("uploadId", self._upload),),
+                headers=(("Content-Type", "application/xml"),),
+                body=document,
+                payload_hash=UNSIGNED_PAYLOAD,
+                operation="CompleteMultipartUpload",
+            )
+        )
+        if (code := embedded_error(body[0])) is not None:
+            raise OriginBroken(f"{self.name.path}: the origin answered {code}")
+
+    async def abort(self) -> None:
+        """Gives the upload up. Raises nothing: the origin's own rules for unfinished uploads remove what is left."""
+        if not self._upload:
+            return
+        query = (("uploadId", self._upload),)
+        with suppress(ForebayError):
+            request = OriginRequest("DELETE", *self.name, query=query, operation="AbortMultipartUpload")
+            async with await self._origins.send(request):
+                pass
+
+    async def _send_part(self) -> None:
+        if not self._upload:
+            created = OriginRequest(
+                "POST", *self.name, query=(("uploads", ""),), headers=self._headers, operation="CreateMultipartUpload"
+            )
+            self._upload = upload_id((await self._ask(created))[0]) or ""
+            if not self._upload:
+                raise OriginBroken("an upload without an id")
+        number = len(self._parts) + 1
+        request = OriginRequest(
+            "PUT",
+            *self.name,
+            query=(("partNumber", str(number)), ("uploadId", self._upload)),
+            body=bytes(self._buffer),
+            content_length=len(self._buffer),
+            payload_hash=UNSIGNED_PAYLOAD,
+            operation="UploadPart",
+        )
+        _, etag = await self._ask(request)
+        self._parts.append(UploadedPart(number, etag))
+        self._buffer.clear()
+
+    async def _ask(self, request: OriginRequest) -> tuple[bytes, str]:
+        """Sends a request until it succeeds. Returns its document, and its ETag."""
+        for attempt in range(1, ATTEMPTS + 1):
+            problem = ""
+            try:
+                async with await self._origins.send(request) as answer:
+                    document = await answer.read(_DOCUMENT)
+                    if answer.status < 300:
+                        return document, answer.headers.get("ETag", "")
+                    code = embedded_error(document) or str(answer.status)
+                    problem = f"{self.name.path}: the origin answered {code} to {request.operation}"
+                    if answer.status not in RETRIED_STATUSES:
+                        raise OriginBroken(problem)
+            except OriginUnreachable as error:
+                problem = error.reason
+            except OriginBroken:
+                raise
+            except OriginError as error:
+                raise OriginBroken(f"{self.name.path}: {error.reason}") from None
+            if attempt < ATTEMPTS:
+                await self._pause(attempt)
+        raise OriginBroken(problem)
+
+
+async def put_object(origins: Origins, name: ObjectName, body: bytes, headers: HeaderPairs = ()) -> None:
+    """Writes a small object in one request. Raises OriginError, S3Error, Throttled."""
+    request = OriginRequest(
+        "PUT",
+        *name,
+        headers=headers,
+        body=body,
+        content_length=len(body),
+        payload_hash=UNSIGNED_PAYLOAD,
+        operation="PutObject",
+    )
+    async with await origins.send(request) as answer:
+        document = await answer.read(_DOCUMENT)
+        if answer.status >= 300:
+            raise OriginBroken(f"{name.path}: the origin answered {embedded_error(document) or answer.status}")
+
+
+async def pause_between_attempts(attempt: int) -> None:
+    """Waits longer with each attempt."""
+    await asyncio.sleep(0.2 * 2**attempt)

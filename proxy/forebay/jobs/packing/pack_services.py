@@ -1,0 +1,28 @@
+"""What all pack jobs of a worker share."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from forebay.core.fair_semaphore import FairSemaphore
+from forebay.core.task_registry import TaskRegistry
+from forebay.jobs.packing.multipart_writer import pause_between_attempts
+from forebay.origin.origins import Origins
+from forebay.write.invalidation import Invalidator
+
+
+@dataclass(frozen=True, slots=True)
+class PackServices:
+    """See the module."""
+
+    origins: Origins
+    invalidator: Invalidator
+    tasks: TaskRegistry
+    budget: FairSemaphore
+    """Bytes of buffers: of which a job takes a part, for as long as it reads and writes."""
+    clock: Callable[[], float]
+    """Seconds since the epoch."""
+    directory: Path
+    """Of copies of indexes."""
+    pause: Callable[[int], Awaitable[None]] = pause_between_attempts
+    """Awaited between attempts, with the number of the latest."""

@@ -1,0 +1,53 @@
+"""`forebay pack` and `forebay unpack`: the request, and what is refused."""
+
+import pytest
+
+from forebay.server.admin.pack_request import PackRequest
+from harness.admin_control import FakeControl
+from harness.admin_port import admin_port
+from harness.terminal import Typed, Typist
+
+
+def typed(control: FakeControl, *arguments: str) -> Typed:
+    with admin_port(control) as address:
+        return Typist(address).type(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "order"),
+    [
+        (("pack", "s3://b/p/"), PackRequest("b", "p/")),
+        (("pack", "s3://b/p/", "--check"), PackRequest("b", "p/", action="check")),
+        (
+            ("pack", "s3://b/p/", "--shard-size", "4GiB", "--into", "s3://b/packs/"),
+            PackRequest("b", "p/", "packs/", "4GiB"),
+        ),
+        (
+            ("pack", "s3://b/p/", "--delete", "--only", "s3://b/p/x"),
+            PackRequest("b", "p/", action="delete", only="p/x"),
+        ),
+        (("unpack", "oss://b/p/"), PackRequest("b", "p/", action="unpack")),
+    ],
+)
+def test_the_order_is_what_was_typed(arguments: tuple[str, ...], order: PackRequest) -> None:
+    control = FakeControl()
+    found = typed(control, *arguments, "--detach")
+    assert (found.code, found.err) == (0, "")
+    assert control.calls[0] == ("start_pack", order)
+    assert "`forebay jobs` shows how far it is" in found.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--into", "s3://other/packed/"), "in the bucket of its objects"),
+        (("--delete",), "Say with --only"),
+        (("--delete", "--only", "s3://b/q/"), "is not under s3://b/p/"),
+    ],
+)
+def test_wrong_usage_starts_nothing(arguments: tuple[str, ...], problem: str) -> None:
+    control = FakeControl()
+    found = typed(control, "pack", "s3://b/p/", *arguments)
+    assert found.code == 2
+    assert problem in found.err
+    assert control.calls == []

@@ -1,0 +1,236 @@
+"""Pack jobs: objects become members, verified, in one step for readers; and objects again."""
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import fsspec
+import pytest
+
+from harness.clients import RawClient, path_of
+from harness.conformance import texts
+from harness.fake.actions import HoldHead, Respond
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.oss_origin import OssOrigin
+from harness.rig import Rig
+
+RULE = '[[rules]]\npath = "bucket/train/**"\npacked = "packed/**"\nfreshness = "10m"\n'
+OBJECTS = {
+    f"train/{number:03}/{kind}": bytes([number]) * (1000 * number)
+    for number in range(40)
+    for kind in ("a.cls", "a.jpg")
+}
+
+
+def rig_of(origin: Any, directory: Path, **settings: Any) -> Rig:
+    return Rig(origin.endpoint, origin.secret, directory, rest=RULE, **settings)
+
+
+def fill(origin: FakeOrigin, objects: dict[str, bytes] = OBJECTS) -> None:
+    for key, content in objects.items():
+        origin.store.put("bucket", key, content, content_type="image/jpeg", x_amz_meta_label="cat")
+
+
+async def run_job(rig: Rig, state: str = "done", **fields: Any) -> dict[str, Any]:
+    """A pack job, at its end."""
+    order = {"bucket": "bucket", "prefix": "train/", "shard_size": "1MiB"} | fields
+    async with aiohttp.ClientSession() as session:
+        async with session.post(f"{rig.admin}/v1/packs", json=order) as answer:
+            assert answer.status == 201, await answer.text()
+            job = (await answer.json())["id"]
+        await rig.parts.warm_ups.wait(job)
+        async with session.get(f"{rig.admin}/v1/jobs/{job}") as answer:
+            found: dict[str, Any] = await answer.json()
+    assert found["state"] == state, found
+    return found
+
+
+async def body(client: RawClient, key: str) -> bytes:
+    answer = await client.request("GET", path_of("bucket", key))
+    assert answer.status == 200, answer.body
+    return answer.body
+
+
+def stored(origin: FakeOrigin, suffix: str) -> dict[str, bytes]:
+    """The objects at the origin whose keys end so."""
+    found = {key: versions[-1] for key, versions in origin.store.buckets["bucket"].versions.items()}
+    return {key: b"".join(each.content.views(0, each.size)) for key, each in found.items() if key.endswith(suffix)}
+
+
+async def test_objects_become_members(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        fill(origin)
+        before = {key: await rig.client().request("HEAD", path_of("bucket", key)) for key in OBJECTS}
+        job = await run_job(rig)
+        assert (job["action"], job["done"], job["bytes_done"]) == (
+            "pack",
+            len(OBJECTS),
+            sum(map(len, OBJECTS.values())),
+        )
+        for key in OBJECTS:
+            origin.store.delete("bucket", key)
+        await rig.restart()
+        for key, content in OBJECTS.items():
+            answer = await rig.client().request("GET", path_of("bucket", key))
+            assert answer.body == content
+            for header in ("ETag", "Last-Modified", "Content-Type", "x-amz-meta-label"):
+                assert answer.headers[header] == before[key].headers[header]
+        listed = await rig.client().request("GET", "/bucket?list-type=2&prefix=train%2F")
+        assert texts(listed, "Contents/Key") == sorted(OBJECTS)
+        shards = stored(origin, ".tar")
+        assert len(shards) == 2
+        found: dict[str, bytes] = {}
+        for content in shards.values():
+            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+                names = [member.name for member in archive]
+                assert len(names) % 2 == 0, "a sample is not divided"
+                found |= {member.name: archive.extractfile(member).read() for member in archive}  # type: ignore[union-attr] # a file
+        assert found == OBJECTS
+        assert not stored(origin, ".part")
+
+
+async def test_references_are_read_by_fsspec(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        fill(origin)
+        await run_job(rig)
+        (references,) = stored(origin, ".refs.json").values()
+        for key, content in stored(origin, ".tar").items():
+            (tmp_path / "bucket" / key).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "bucket" / key).write_bytes(content)
+        document = json.loads(references.decode().replace("s3://bucket/", f"{tmp_path}/bucket/"))
+        files = fsspec.filesystem("reference", fo=document, remote_protocol="file")
+        assert sorted(files.find("train")) == sorted(OBJECTS)
+        assert {key: files.cat(key) for key in OBJECTS} == OBJECTS
+        assert files.cat_file("train/007/a.jpg", start=3, end=9) == OBJECTS["train/007/a.jpg"][3:9]
+
+
+async def test_packing_again_adds_and_replaces(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        fill(origin)
+        await run_job(rig)
+        shards = stored(origin, ".tar").keys()
+        assert (await run_job(rig))["done"] == 0
+        assert stored(origin, ".tar").keys() == shards
+        origin.store.put("bucket", "train/001/a.jpg", b"replaced")
+        origin.store.put("bucket", "train/new", b"new")
+        origin.store.delete("bucket", "train/002/a.jpg")
+        assert (await run_job(rig))["done"] == 2
+        for key in (*OBJECTS, "train/new"):
+            origin.store.delete("bucket", key)
+        await rig.restart()
+        assert await body(rig.client(), "train/001/a.jpg") == b"replaced"
+        assert await body(rig.client(), "train/new") == b"new"
+        assert await body(rig.client(), "train/002/a.jpg") == OBJECTS["train/002/a.jpg"], "its member is still there"
+        assert (await run_job(rig, action="check"))["done"] == len(OBJECTS) + 1
+
+
+async def test_members_are_taken_out_and_become_objects(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        fill(origin)
+        await run_job(rig)
+        for key in OBJECTS:
+            origin.store.delete("bucket", key)
+        await rig.restart()
+        assert (await run_job(rig, action="delete", only="train/001/"))["done"] == 2
+        assert (await rig.client().request("GET", path_of("bucket", "train/001/a.jpg"))).status == 404
+        origin.store.put("bucket", "train/002/a.jpg", b"real")
+        assert (await run_job(rig, action="unpack", only="train/002/"))["state"] == "done"
+        assert stored(origin, "002/a.cls") == {"train/002/a.cls": OBJECTS["train/002/a.cls"]}
+        assert await body(rig.client(), "train/002/a.jpg") == b"real"
+        unpacked = await rig.client().request("GET", path_of("bucket", "train/002/a.cls"))
+        assert (unpacked.headers["Content-Type"], unpacked.headers["x-amz-meta-label"]) == ("image/jpeg", "cat")
+        assert await body(rig.client(), "train/003/a.cls") == OBJECTS["train/003/a.cls"]
+        assert (await run_job(rig, action="check"))["done"] == len(OBJECTS) - 4
+        assert (await rig.client().request("DELETE", path_of("bucket", "train/002/a.jpg"))).status == 204
+
+
+async def test_a_check_finds_damage(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        fill(origin)
+        await run_job(rig)
+        key, content = next(iter(stored(origin, "0.tar").items()))
+        damaged = bytearray(content)
+        damaged[content.index(OBJECTS["train/007/a.jpg"])] ^= 1
+        etag = origin.store.buckets["bucket"].versions[key][-1].etag
+        origin.store.put("bucket", key, bytes(damaged), etag=etag)
+        job = await run_job(rig, "failed", action="check")
+        assert job["done"] == len(OBJECTS) - 1
+        assert [each["reason"] for each in job["failures"]] == ["its bytes do not match its digest"]
+        origin.store.put("bucket", key, content)
+        job = await run_job(rig, "failed", action="check")
+        assert job["failed"] > 10, "the shard is another version"
+
+
+async def test_what_the_origin_refuses_stays_an_object(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        fill(origin)
+        origin.faults.add(Respond(403, "AccessDenied"), method="GET", key="train/005/a.jpg")
+        job = await run_job(rig, "failed")
+        assert (job["done"], job["failed"], job["reason"]) == (len(OBJECTS) - 1, 1, None)
+        assert job["failures"][0]["key"] == "train/005/a.jpg"
+        assert (await run_job(rig, action="check"))["done"] == len(OBJECTS) - 1
+
+
+async def test_nothing_to_pack_is_said(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.create_bucket("bucket")
+        assert (await run_job(rig, "failed"))["reason"] == "there is no object to pack"
+        assert "there is no pack" in (await run_job(rig, "failed", action="check"))["reason"]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"into": ""}, {"prefix": "packed/x"}, {"action": "delete"}, {"only": "other/"}, {"shard_size": "1"}]
+)
+async def test_impossible_orders_are_refused(tmp_path: Path, fields: dict[str, str]) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig, aiohttp.ClientSession() as session:
+        order = {"bucket": "bucket", "prefix": "train/"} | fields
+        async with session.post(f"{rig.admin}/v1/packs", json=order) as answer:
+            assert answer.status == 400
+
+
+async def test_an_oss_origin_has_packs(tmp_path: Path) -> None:
+    async with OssOrigin() as origin, rig_of(origin, tmp_path, dialect="oss") as rig:
+        fill(origin)
+        await run_job(rig)
+        for key in OBJECTS:
+            origin.store.delete("bucket", key)
+        await rig.restart()
+        assert {key: await body(rig.client(), key) for key in OBJECTS} == OBJECTS
+
+
+def first_behind(size: int) -> str:
+    """The first key that is not in the first shard of so many bytes."""
+    filled = 0
+    for key in sorted(OBJECTS):
+        if filled >= size and key.endswith("cls"):
+            return key
+        filled += 512 + -(-len(OBJECTS[key]) // 512) * 512
+    raise AssertionError("one shard has them all")
+
+
+async def test_a_job_goes_on_behind_its_last_shard(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        fill(origin)
+        gate = Gate()
+        origin.faults.add(HoldHead(gate), method="GET", key="train/039/a.jpg")
+        order = {"bucket": "bucket", "prefix": "train/", "shard_size": "1MiB"}
+        async with aiohttp.ClientSession() as session, session.post(f"{rig.admin}/v1/packs", json=order) as answer:
+            job = (await answer.json())["id"]
+        # It is read once to learn that the first shard is full, and again for the second, after that was recorded.
+        await origin.log.wait_for(2, "GET", key=first_behind(1 << 20))
+        await rig.stop()
+        assert not stored(origin, ".fbpack")
+        reads, held = origin.log.count(method="GET", key="train/001/a.jpg"), gate.arrived
+        await rig.start()
+        await gate.reached(held + 1)
+        gate.open()
+        await rig.parts.warm_ups.wait(job)
+        found = rig.parts.warm_ups.job(job)
+        assert found is not None
+        assert (found.state, found.done, found.resumed) == ("done", len(OBJECTS), 1)
+        assert origin.log.count(method="GET", key="train/001/a.jpg") == reads
+        assert (await run_job(rig, action="check"))["done"] == len(OBJECTS)
