@@ -10,11 +10,15 @@ import pytest
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
+from forebay.core.task_registry import TaskRegistry
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest, LoseAnswer, Respond
 from harness.fake.gate import Gate
 from harness.fake.store import Upload
 from harness.fake_origin import FakeOrigin
+from harness.held_syncs import HeldSyncs
+from harness.inspection import run_loop_until
+from harness.origin_history import RecordingStore
 from harness.oss_client import OssClient, told
 from harness.rig import TRAINER
 from harness.write_back_rig import WriteBackRig, at_origin
@@ -270,3 +274,76 @@ async def test_parts_are_judged_as_the_origin_would(tmp_path: Path) -> None:
         await rig.restart()
         assert rig.parts.write_back is not None
         assert rig.parts.write_back.uploads.by_id == {}
+
+
+async def test_an_upload_that_was_left_expires(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        oss, target = OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/file")
+        left, resumed = [await oss.initiate(target) for _ in range(2)]
+        await oss.part(target, left, 1, bytes(MIB))
+        rig.advance_clock(23 * 3600)
+        await oss.part(target, resumed, 1, bytes(MIB))
+        rig.advance_clock(3600)
+        await rig.write_back.expiry.expire()
+        await rig.parts.tasks.wait_idle()
+        assert list(rig.write_back.uploads.by_id) == [resumed]
+        assert len(list((rig.journal / "bodies").iterdir())) == 1
+        refused = await oss.request("PUT", f"{target}?partNumber=2&uploadId={left}", (), b"late")
+        assert (refused.status, told(refused, "Code")) == (404, "NoSuchUpload")
+        assert rig.parts.metrics.total("forebay_journal_expired_uploads_total") == 1
+        await rig.restart()
+        assert list(rig.write_back.uploads.by_id) == [resumed]
+
+
+_COMPLETED, _GONE = (200, True), (404, False)
+"""The answer to a completion, and whether there is the object."""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "ending"),
+    [
+        ("abort", "complete", _GONE),
+        ("complete", "abort", _COMPLETED),
+        ("part", "complete", _COMPLETED),
+        ("complete", "part", _COMPLETED),
+    ],
+)
+async def test_requests_at_once_leave_all_or_nothing(
+    tmp_path: Path, first: str, second: str, ending: tuple[int, bool]
+) -> None:
+    """The record of the second one is written before that of the first one is acted upon. The part is sent again, by
+    a client that has given the first try up; what the completion lists counts."""
+    content, files, store = os.urandom(MIB), HeldSyncs(), RecordingStore()
+    async with FakeOrigin() as origin:
+        origin.store = store
+        rig = WriteBackRig(origin, tmp_path)
+        rig.journal_files = files
+        async with rig:
+            await rig.prove()
+            store.history.clear()
+            oss, target, tasks = OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/file"), TaskRegistry()
+            upload = await oss.initiate(target)
+            etag = (await oss.part(target, upload, 1, content)).headers["ETag"]
+            requests = {
+                "complete": lambda: oss.complete(target, upload, [(1, etag)]),
+                "abort": lambda: oss.request("DELETE", f"{target}?uploadId={upload}"),
+                "part": lambda: oss.request("PUT", f"{target}?partNumber=1&uploadId={upload}", (), b"loser"),
+            }
+            files.hold()
+            earlier = tasks.spawn(requests[first](), first)
+            await run_loop_until(lambda: files.held == 1)
+            later = tasks.spawn(requests[second](), second)
+            await run_loop_until(lambda: rig.write_back.journal.waiting == 1)
+            files.release()
+            answers = {first: await earlier, second: await later}
+            other = next(name for name in answers if name != "complete")
+            assert answers[other].status in {200, 204}
+            found = await oss.request("GET", target)
+            is_there = found.status == 200 and found.body == content
+            assert (answers["complete"].status, is_there) == ending
+            await rig.settled()
+            await run_loop_until(lambda: not list((rig.journal / "bodies").iterdir()))
+            assert store.history == ([("a/file", content)] if is_there else [])
+            await rig.restart()
+            assert (rig.write_back.uploads.by_id, rig.write_back.backlog.writes) == ({}, 0)

@@ -342,6 +342,8 @@ class Worker:
             yield "forebay_journal_max_age_seconds", (), parts.write_back.max_age
             yield "forebay_journal_stuck", (), backlog.stuck
             yield "forebay_journal_conflicts", (), backlog.conflicts
+            yield "forebay_journal_uploads", (), len(parts.write_back.uploads.by_id)
+            yield "forebay_journal_upload_bytes", (), sum(each.size for each in parts.write_back.uploads.by_id.values())
         yield "forebay_buffer_capacity_bytes", (), parts.budget.capacity
         yield "forebay_buffer_used_bytes", (), parts.budget.in_use
         yield "forebay_held_bytes", (), parts.spool.in_use + parts.upload_starts.in_use

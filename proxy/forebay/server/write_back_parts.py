@@ -98,6 +98,8 @@ def compose_write_back(
         clock=clock,
         monotonic=time.monotonic,
         max_age=settings.journal.max_age,
+        upload_max_age=settings.journal.upload_max_age,
         on_write=count_write,
         on_full=lambda seconds: metrics.count("forebay_journal_full_seconds_total", by=seconds),
+        on_expired=lambda: metrics.count("forebay_journal_expired_uploads_total"),
     )

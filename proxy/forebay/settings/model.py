@@ -128,11 +128,13 @@ class SsdSettings:
 
 @dataclass(frozen=True, slots=True)
 class JournalSettings:
-    """`[journal]`: the journal's directory, its size in bytes, and the age of a write that is reported."""
+    """`[journal]`: the journal's directory, its size in bytes, the age of a write that is reported, and the time
+    without a part after which an unfinished upload is aborted."""
 
     path: str
     size: int
     max_age: float
+    upload_max_age: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -370,6 +370,13 @@ TABLE: Final[tuple[Setting, ...]] = (
         1.0,
     ),
     Setting(
+        "journal.upload_max_age",
+        DURATION,
+        "1d",
+        "How long an unfinished upload of the journal is kept after its last part; then it is aborted.",
+        60.0,
+    ),
+    Setting(
         "auth.mode",
         choice("keys", "open"),
         "keys",

@@ -17,19 +17,21 @@ def test_the_last_part_of_a_number_counts() -> None:
     uploads, upload_id = PendingUploads(), new_upload_id()
     uploads.create(RecordId("l", 0), AcceptedUpload(NAME, upload_id, (), 0.0))
     first, second = _part(upload_id, 1, 1), _part(upload_id, 1, 2)
-    assert uploads.add(first) is None
-    assert uploads.add(second) == first
+    uploads.add(first)
+    uploads.add(second)
     found = uploads.find(NAME, upload_id)
     assert found is not None
     assert found.parts == {1: second}
     assert uploads.find(ObjectName("b", "other"), upload_id) is None
-    uploads.settle(first.record)
+    assert (found.replaced, found.size) == ([first], 2)
     ended = uploads.end(upload_id)
     assert ended is not None
-    assert ended.records == [RecordId("l", 0), second.record]
+    assert ended.records == [RecordId("l", 0), second.record, first.record]
+    uploads.settle(first.record)
     assert uploads.parts == {second.record: second}
     assert uploads.find(NAME, upload_id) is None
-    assert uploads.add(_part(upload_id, 2, 3)) is None
+    uploads.add(_part(upload_id, 2, 3))
+    assert uploads.by_id == {}
 
 
 def test_ids_show_whose_upload_it_is() -> None:

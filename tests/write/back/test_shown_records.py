@@ -40,14 +40,19 @@ class _Rig:
         self.pending, self.uploads, self.fences = PendingObjects(self._read), PendingUploads(), _Fences()
         self.carried_out: list[RecordId] = []
         self.superseded: list[RecordId] = []
+        self.is_draining = True
         self.shown = ShownRecords(
             self.pending,
             self.uploads,
             cast("Invalidator", self.fences),
             Tiers(MemoryTier(1 << 20, lambda _: None), None),
             lambda _write, version, _is_recovered: self.carried_out.append(version.record),
-            self.superseded.extend,
+            self._supersede,
         )
+
+    def _supersede(self, records: Sequence[RecordId]) -> bool:
+        self.superseded += records
+        return self.is_draining
 
     async def _read(self, _ref: object, _within: object) -> memoryview:
         raise AssertionError("nothing reads")
@@ -127,3 +132,56 @@ def test_an_aborted_upload_leaves_nothing(*, keep: bool) -> None:
         else:
             rig.shown.show(entry, _id(number), b"", is_recovered=False)
     assert rig.superseded == [_id(0), _id(1)]
+
+
+def _upload(record: int) -> list[JournalEntry]:
+    part = AcceptedPart(NAME, "u", 1, '"1"', 1, (), None, (), 0.0)
+    complete = AcceptedWrite(
+        "complete",
+        NAME,
+        WriteInterval(0, 4),
+        _put(4).headers,
+        _put(4).facts,
+        upload_id="u",
+        parts=(CompletedPart(1, '"1"', _id(record)),),
+    )
+    return [AcceptedUpload(NAME, "u", (), 0.0), part, complete, AbortedUpload(NAME, "u")]
+
+
+@pytest.mark.parametrize("is_draining", [False, True])
+def test_an_abort_before_a_completion_ends_the_upload(*, is_draining: bool) -> None:
+    """In the worker that settles the parts; the others hear from it."""
+    rig = _Rig()
+    rig.is_draining = is_draining
+    create, part, complete, abort = _upload(1)
+    for number, entry in ((0, create), (1, part), (3, abort), (2, complete)):
+        rig.shown.show(entry, _id(number), b"x", is_recovered=False)
+    assert rig.superseded[:3] == [_id(0), _id(1), _id(3)]
+    if is_draining:
+        assert (rig.superseded[3:], list(rig.shown.refused), rig.shown.writes) == ([_id(2)], [_id(2)], {})
+    else:
+        assert (rig.superseded[3:], list(rig.shown.refused), list(rig.shown.writes)) == ([], [], [_id(2)])
+
+
+def test_an_abort_after_a_completion_takes_nothing_away() -> None:
+    rig = _Rig()
+    create, part, complete, abort = _upload(1)
+    for number, entry in enumerate((create, part, complete, abort)):
+        rig.shown.show(entry, _id(number), b"x", is_recovered=False)
+    assert (rig.superseded, rig.carried_out) == ([_id(3)], [_id(2)])
+
+
+def test_a_replaced_part_stays_until_its_upload_ends() -> None:
+    """A completion that is being written may have listed it."""
+    rig = _Rig()
+    create, part, complete, _ = _upload(1)
+    for number, entry in ((0, create), (1, part), (5, part)):
+        rig.shown.show(entry, _id(number), b"%d" % number, is_recovered=False)
+    assert rig.superseded == []
+    rig.shown.show(complete, _id(2), b"", is_recovered=False)
+    version = rig.pending.current(NAME)
+    assert version is not None
+    assert [each.content for each in version.parts] == [b"1"]
+    assert set(rig.shown.with_upload(_id(2))) == {_id(0), _id(1), _id(2), _id(5)}
+    rig.shown.show(part, _id(6), b"6", is_recovered=False)
+    assert rig.superseded == [_id(6)], "a part that comes after the end"

@@ -359,6 +359,12 @@ class PeerService:
         if self._write_back is not None:
             self._write_back.proofs.receive(request)
 
+    def _completion(self, request: Document, _: OpenWrites) -> Document:
+        return self._write_back.check_completion(request) if self._write_back is not None else {}
+
+    def _upload_parts(self, request: Document, _: OpenWrites) -> Document:
+        return self._write_back.expiry.receive(request) if self._write_back is not None else {}
+
     def _written_through(self, request: Document, _: OpenWrites) -> None:
         if self._write_back is not None:
             self._write_back.receive_made(request)
@@ -442,6 +448,8 @@ class PeerService:
         "pending": _pending,
         "settled": _settled,
         "write_proof": _write_proof,
+        "completion": _completion,
+        "upload_parts": _upload_parts,
         "written_through": _written_through,
     }
     """None of these waits, so that calls take effect in the order in which they arrive."""

@@ -25,6 +25,11 @@ class GroupCommit:
         self._waiting: list[tuple[NewRecord, asyncio.Future[RecordId]]] = []
         self._committing: asyncio.Future[list[RecordId]] | None = None
 
+    @property
+    def waiting(self) -> int:
+        """Records that wait for the batch under way."""
+        return len(self._waiting)
+
     async def append(self, record: NewRecord) -> RecordId:
         """Returns once the record is durable. Raises JournalFailed.
 

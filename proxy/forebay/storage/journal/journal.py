@@ -73,6 +73,11 @@ class Journal:
         """Returns the time on the node's clock: the number of the run, and nanoseconds that all workers share."""
         return self._run << 64 | time.monotonic_ns()
 
+    @property
+    def waiting(self) -> int:
+        """Records that wait for the batch under way."""
+        return self._commits.waiting
+
     async def append(self, document: Document, payload: Buffer | bytes = b"") -> RecordId:
         """Appends a record; durable when it returns. Raises JournalFailed."""
         return await self._commits.append(NewRecord(encode_document(document), payload))

@@ -3,6 +3,8 @@
     create ──> upload ──part──> its number: the last one counts ──complete──> an object, with the parts that it lists
                                                                 ──abort──> nothing
 
+A part that is replaced is kept until the upload ends: a completion under way may have listed it.
+
 The upload id is Forebay's own, so a request shows by itself whether its upload is here (`is_local`).
 """
 
@@ -45,11 +47,23 @@ class PendingUpload:
     record: RecordId
     upload: AcceptedUpload
     parts: dict[int, PendingPart] = field(default_factory=dict)
+    replaced: list[PendingPart] = field(default_factory=list)
+    """Parts of which a later one has the number."""
 
     @property
     def records(self) -> list[RecordId]:
-        """Its own, and those of its parts."""
-        return [self.record, *(part.record for part in self.parts.values())]
+        """Its own, and those of all its parts."""
+        return [self.record, *(part.record for part in (*self.parts.values(), *self.replaced))]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its parts."""
+        return sum(part.part.size for part in (*self.parts.values(), *self.replaced))
+
+    @property
+    def changed_at(self) -> float:
+        """When its last part was accepted, or the upload itself; in seconds since the epoch."""
+        return max((part.part.accepted_at for part in self.parts.values()), default=self.upload.accepted_at)
 
 
 class PendingUploads:
@@ -69,15 +83,16 @@ class PendingUploads:
         """Adds an upload."""
         self.by_id[upload.upload_id] = PendingUpload(record, upload)
 
-    def add(self, part: PendingPart) -> PendingPart | None:
-        """Adds a part. Returns the one that it replaces."""
+    def add(self, part: PendingPart) -> None:
+        """Adds a part."""
         self.parts[part.record] = part
         upload = self.by_id.get(part.part.upload_id)
         if upload is None:  # completed or aborted meanwhile
-            return None
+            return
         replaced = upload.parts.get(part.part.number)
+        if replaced is not None:
+            upload.replaced.append(replaced)
         upload.parts[part.part.number] = part
-        return replaced
 
     def end(self, upload_id: str) -> PendingUpload | None:
         """Removes an upload that is completed or aborted, and returns it. Its parts stay until they are settled."""

@@ -113,7 +113,7 @@ class RecordWriter:
         """Shows a record to every worker."""
         await self._publish(entry, record, payload)
 
-    async def write(self, context: WriteContext, entry: JournalEntry, payload: bytes = b"") -> None:
+    async def write(self, context: WriteContext, entry: JournalEntry, payload: bytes = b"") -> RecordId:
         """Appends a record without a body file, and publishes it. Raises S3Error."""
         try:
             record = await self.append(entry, payload)
@@ -121,6 +121,7 @@ class RecordWriter:
             reason = str(failure)
             raise self._failed(context, reason) from None
         await self._publish(entry, record, payload)
+        return record
 
     def _failed(self, context: WriteContext, reason: str) -> S3Error:
         self._failed_until = self.clock() + FAILURE_SECONDS

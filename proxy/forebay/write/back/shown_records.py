@@ -7,12 +7,15 @@
 
 Records come from the journal at a start, from this worker's own requests and from other workers, in any order and more
 than once; a message about a settled one may come late.
+
+An upload may be completed and aborted at once, in two workers. What the draining worker hears of first counts: it
+settles the parts of an aborted upload, and refuses a completion that comes after (`refused`).
 """
 
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.log_writer import RecordId
@@ -31,7 +34,10 @@ from forebay.write.back.pending_uploads import PendingPart, PendingUploads
 from forebay.write.invalidation import Invalidator
 
 _REMEMBERED: Final = 65_536
-"""Settled records that are kept in mind: a message about one of them may come late."""
+"""Settled records, and uploads that have ended, that are kept in mind: a message about one of them may come late."""
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +53,7 @@ class KeptWrite(NamedTuple):
 
 class ShownRecords:
     """The records of one worker. `on_write(write, version, is_recovered)` is called for each write that is shown, and
-    `on_superseded(records)` for records that nothing needs any more."""
+    `on_superseded(records)` for records that nothing needs any more: it returns whether this worker settles them."""
 
     def __init__(
         self,
@@ -56,7 +62,7 @@ class ShownRecords:
         invalidator: Invalidator,
         tiers: Tiers,
         on_write: Callable[[AcceptedWrite, PendingVersion, bool], None],
-        on_superseded: Callable[[Sequence[RecordId]], None],
+        on_superseded: Callable[[Sequence[RecordId]], bool],
     ) -> None:
         self._pending = pending
         self._uploads = uploads
@@ -75,6 +81,10 @@ class ShownRecords:
         self._finished: OrderedDict[RecordId, None] = OrderedDict()
         self._ended: dict[RecordId, list[RecordId]] = {}
         """The records of a completed upload, by that of its completion."""
+        self._ended_uploads: OrderedDict[str, bool] = OrderedDict()
+        """Uploads that have ended: whether this worker has settled their parts, as they were aborted."""
+        self.refused: OrderedDict[RecordId, None] = OrderedDict()
+        """Completions of such uploads."""
 
     def show(self, entry: JournalEntry, record: RecordId, payload: bytes, *, is_recovered: bool) -> None:
         """Shows a record, unless it is known or was settled."""
@@ -84,13 +94,19 @@ class ShownRecords:
             case AcceptedUpload():
                 self._uploads.create(record, entry)
             case AcceptedPart():
-                replaced = self._uploads.add(PendingPart(record, entry, body_parts(entry.bodies, payload)))
-                if replaced is not None:
-                    self._on_superseded([replaced.record])
+                self._uploads.add(PendingPart(record, entry, body_parts(entry.bodies, payload)))
+                if entry.upload_id in self._ended_uploads:
+                    self._on_superseded([record])
             case AbortedUpload():
                 upload = self._uploads.end(entry.upload_id)
-                self._on_superseded([*(upload.records if upload is not None else ()), record])
+                is_settled = self._on_superseded([*(upload.records if upload is not None else ()), record])
+                if upload is not None:
+                    _remember(self._ended_uploads, entry.upload_id, is_settled)
             case AcceptedWrite():
+                if entry.kind == "complete" and self._ended_uploads.get(entry.upload_id):
+                    _remember(self.refused, record, None)
+                    self._on_superseded([record])
+                    return
                 version = entry.version(record, self._parts_of(self._uploads, entry, record, payload))
                 if self.last_settled.supersedes(entry):
                     _log.warning(
@@ -132,6 +148,7 @@ class ShownRecords:
         if write.kind != "complete":
             return body_parts(write.bodies, payload)
         upload = uploads.end(write.upload_id)
+        _remember(self._ended_uploads, write.upload_id, False)
         self._ended[record] = upload.records if upload is not None else []
         known = [uploads.parts.get(part.record) for part in write.parts]
         return tuple(piece for part in known if part is not None for piece in part.bytes)
@@ -153,9 +170,7 @@ class ShownRecords:
         """Forgets a record that is settled. Returns the write, if it was shown."""
         self._known.discard(record)
         self._ended.pop(record, None)
-        self._finished[record] = None
-        if len(self._finished) > _REMEMBERED:
-            self._finished.popitem(last=False)
+        _remember(self._finished, record, None)
         self._uploads.settle(record)
         self._kept_uploads.settle(record)
         self.kept.pop(record, None)
@@ -164,3 +179,9 @@ class ShownRecords:
             self.last_settled.add(write.name, write.interval.written)
             self._pending.remove(write.name, record)
         return write
+
+
+def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:
+    known[key] = value
+    if len(known) > _REMEMBERED:
+        known.popitem(last=False)

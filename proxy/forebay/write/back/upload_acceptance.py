@@ -1,6 +1,6 @@
 """Acceptance of multipart uploads, from their creation to their end, as the origin would answer them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from hashlib import md5
 from typing import Final
@@ -20,6 +20,7 @@ from forebay.protocol.xml.s3_documents import (
     created_document,
     read_parts_cooperatively,
 )
+from forebay.storage.journal.log_writer import RecordId
 from forebay.write.back.accepted_write import (
     DURABLE_LOCAL,
     DURABLE_ORIGIN,
@@ -34,6 +35,7 @@ from forebay.write.back.copied_part import CopySources
 from forebay.write.back.origin_completion import OriginCompletion, conditions_of
 from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads, new_upload_id
 from forebay.write.back.record_writer import DEFAULT_TYPE, XML, RecordWriter, facts_of, md5_header, origin_headers
+from forebay.write.back.upload_expiry import UploadExpiry
 from forebay.write.forward_request import WriteContext
 from forebay.write.forwarder import Forwarder
 
@@ -55,13 +57,18 @@ class UploadAcceptance:
         has_room: Callable[[int], bool],
         sources: CopySources,
         completion: OriginCompletion,
+        is_refused: Callable[[RecordId], Awaitable[bool]],
+        expiry: UploadExpiry,
     ) -> None:
+        """`is_refused`: whether the node knows of an abort that came before a completion."""
         self._writer = writer
         self._uploads = uploads
         self._forwarder = forwarder
         self._has_room = has_room
         self._sources = sources
         self._completion = completion
+        self._is_refused = is_refused
+        self._expiry = expiry
 
     async def create(self, context: WriteContext) -> None:
         """Accepts a CreateMultipartUpload. Raises S3Error."""
@@ -74,6 +81,10 @@ class UploadAcceptance:
 
     async def part(self, context: WriteContext) -> None:
         """Accepts an UploadPart. Raises S3Error, Throttled."""
+        with self._expiry.receiving(context.forward.upload.upload_id):
+            await self._part(context)
+
+    async def _part(self, context: WriteContext) -> None:
         self._check_part(context)
         self._check_room(context.forward.length or 0)
         async with self._writer.stored(context) as (body, stored):
@@ -86,6 +97,10 @@ class UploadAcceptance:
 
     async def copied_part(self, context: WriteContext) -> None:
         """Accepts an UploadPartCopy: the bytes are read now. Raises S3Error, OriginError, Throttled."""
+        with self._expiry.receiving(context.forward.upload.upload_id):
+            await self._copied_part(context)
+
+    async def _copied_part(self, context: WriteContext) -> None:
         self._check_part(context)
         source = await self._sources.open(context.forward)
         self._check_room(source.size)
@@ -148,7 +163,9 @@ class UploadAcceptance:
         )
         durable = DURABLE_LOCAL
         if conditions is None:
-            await self._writer.write(context, write, document)
+            record = await self._writer.write(context, write, document)
+            if await self._is_refused(record):
+                raise S3Error("NoSuchUpload", UploadId=write.upload_id)
         else:
             etag, durable = await self._completion.complete(context, write, conditions) or etag, DURABLE_ORIGIN
             with suppress(S3Error):  # what is left of the upload here expires

@@ -38,6 +38,7 @@ from forebay.storage.journal.recovery_scan import JournalScan, PendingRecord
 from forebay.storage.tiers import Tiers
 from forebay.write.back.acceptance import Acceptance
 from forebay.write.back.accepted_write import (
+    AbortedUpload,
     AcceptedPart,
     AcceptedUpload,
     AcceptedWrite,
@@ -51,13 +52,14 @@ from forebay.write.back.object_acceptance import ObjectAcceptance
 from forebay.write.back.origin_completion import OriginCompletion
 from forebay.write.back.origin_versions import OriginVersions
 from forebay.write.back.part_listing import parts_document
-from forebay.write.back.pending_uploads import PendingUploads, is_local
+from forebay.write.back.pending_uploads import PendingUpload, PendingUploads, is_local
 from forebay.write.back.persister import Persister, PersistOutcome
 from forebay.write.back.record_exchange import RecordExchange
 from forebay.write.back.record_writer import RecordWriter
 from forebay.write.back.settlement import Settlement
 from forebay.write.back.shown_records import ShownRecords
 from forebay.write.back.upload_acceptance import UploadAcceptance
+from forebay.write.back.upload_expiry import UploadExpiry
 from forebay.write.back.upload_listing import UploadListings
 from forebay.write.back.write_probe import WriteProbe
 from forebay.write.back.write_proofs import WriteProofs, proof_of
@@ -118,18 +120,22 @@ class WriteBack:
         monotonic: Callable[[], float],
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         max_age: float = math.inf,
+        upload_max_age: float = math.inf,
         on_write: Callable[[str, int], None] = lambda _result, _size: None,
         on_full: Callable[[int], None] = lambda _seconds: None,
+        on_expired: Callable[[], None] = lambda: None,
     ) -> None:
         """`size`: bytes of the journal at most. `proof_lease`: seconds. `clock`: seconds since the epoch.
         `max_age`: seconds after which a pending write is reported. `on_write(result, size)` is called for each write:
         "accepted" or "through", then "persisted", "stuck" or "conflict"; `on_full` with the seconds for which the
-        journal has had no room."""
+        journal has had no room. `upload_max_age`: seconds for which an unfinished upload is kept after its last part;
+        `on_expired` is called for each that is aborted then."""
         self.journal = journal
         self.pending = pending
         self.uploads = uploads
         self.record_origins = record_origins
         self._tasks = tasks
+        self._peers = peers
         self._rules = rules
         self._clock = clock
         self.max_age = max_age
@@ -143,7 +149,12 @@ class WriteBack:
             journal, pending, self.shown, self.exchange, tiers, staged, self._persisted, self.room.release
         )
         self.drainer = Drainer(persister, self.settlement.persisted, tasks, sleep, self._stopped)
-        writer = RecordWriter(journal, record_origins, forwarder, self.exchange.publish, clock, versions.seen)
+        self.expiry = UploadExpiry(
+            uploads, peers, self._abort, clock, max_age=upload_max_age, size=size, on_expired=on_expired
+        )
+        self._writer = writer = RecordWriter(
+            journal, record_origins, forwarder, self.exchange.publish, clock, versions.seen
+        )
         self.acceptance = Acceptance(
             writer,
             ObjectAcceptance(writer, pending),
@@ -154,6 +165,8 @@ class WriteBack:
                 self.room.has_room,
                 CopySources(origins, pending),
                 OriginCompletion(persister, self.wait_before_write, self.learn),
+                self._is_refused,
+                self.expiry,
             ),
             self.proofs,
             WriteProbe(origins, self.proofs, tasks, monotonic),
@@ -187,6 +200,7 @@ class WriteBack:
                     self.is_draining = True
                     await self._take_over()
             if self.is_draining:
+                await self.expiry.expire()
                 try:
                     self._load(await self.journal.reclaim())
                 except OSError as error:
@@ -374,9 +388,29 @@ class WriteBack:
         if (proof := proof_of(operation, write.name)) is not None:
             self.proofs.revoke(proof)
 
-    def _settle_soon(self, records: Sequence[RecordId]) -> None:
+    def _settle_soon(self, records: Sequence[RecordId]) -> bool:
         if self.is_draining:
             self._tasks.spawn(self.settlement.settle(records), "settle records")
+        return self.is_draining
+
+    async def _abort(self, upload: PendingUpload) -> None:
+        """Aborts an upload that its client has left. Raises JournalFailed."""
+        entry = AbortedUpload(upload.upload.name, upload.upload.upload_id)
+        await self._writer.publish(entry, await self._writer.append(entry))
+
+    def check_completion(self, request: Document) -> Document:
+        """Answers another worker, whether a completion of its is refused. Raises PeerUnavailable."""
+        record = decode(lambda: RecordId(str(request["log"]), int(request["number"])))
+        return {"is_drainer": self.is_draining, "refused": record in self.shown.refused}
+
+    async def _is_refused(self, record: RecordId) -> bool:
+        """Whether the draining worker had heard of an abort of its upload before a completion came."""
+        if not self.is_draining:
+            request = {"kind": "completion", "log": record.log, "number": record.number}
+            for response in (await self._peers.call_all(request)).values():
+                if response.get("is_drainer") is True:
+                    return response.get("refused") is True
+        return record in self.shown.refused
 
 
 def _load_order(entry: JournalEntry) -> tuple[int, float]:
