@@ -7,26 +7,24 @@ PyTorch's DataLoader forks its workers while the parent's client is in use. On s
 import os
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakMethod
+from weakref import WeakKeyDictionary
 
-_renewals: list[WeakMethod[Callable[[], None]]] = []
+_renewals: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+"""The names of the methods to be called, by their objects. No WeakMethods: those complain when the interpreter ends."""
 
 
 def renew_after_fork(renew: Callable[[], None]) -> None:
     """Has a bound method called in each child, before anything else runs there, as long as its object lives."""
-    _renewals.append(WeakMethod(renew, _forget))
-
-
-def _forget(gone: Any) -> None:
-    if gone in _renewals:
-        _renewals.remove(gone)
+    owner = getattr(renew, "__self__", None)
+    if owner is None:
+        raise TypeError("what is renewed is a bound method")
+    _renewals.setdefault(owner, set()).add(renew.__name__)
 
 
 def _renew_all() -> None:
-    for reference in tuple(_renewals):  # a renewal may drop what is to be renewed, too
-        renew = reference()
-        if renew is not None:
-            renew()
+    for owner, names in list(_renewals.items()):  # a renewal may drop what is to be renewed, too
+        for name in names:
+            getattr(owner, name)()
 
 
 if hasattr(os, "register_at_fork"):
