@@ -16,7 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from forebay_client.batch.parallel_gets import parallel_gets
+from forebay_client.batch.archive_member import read_member
+from forebay_client.batch.batch_reads import BatchReads, BatchWays
 from forebay_client.client_errors import BodyCorrupt, ClientError, RangeNotSatisfiable
 from forebay_client.client_settings import ClientSettings, resolve_settings
 from forebay_client.client_stats import ClientCounts, ClientStats
@@ -156,7 +157,8 @@ class Client:
         return len(body)
 
     def get_many(self, bucket: str, keys: Iterable[str | BatchKey], *, ordered: bool = True) -> Iterator[BatchItem]:
-        """Reads many objects, or parts of them, as fast as the connection carries them.
+        """Reads many objects, or parts of them: from Forebay by one request for hundreds (docs/batches.md), else by
+        parallel GETs.
 
         Args:
             keys: Keys, or BatchKeys for ranges; drawn as the items are consumed, so a generator will do.
@@ -168,11 +170,14 @@ class Client:
         """
 
         def read(key: BatchKey) -> memoryview:
+            if key.member is not None:
+                return read_member(self._send, bucket, key)
             if key.start == 0 and key.end is None:
                 return self.get(bucket, key.key)
             return self.get_range(bucket, key.key, key.start, key.end)
 
-        return parallel_gets(read, keys, self._executor, self._settings.connections, ordered=ordered)
+        ways = BatchWays(self._send, read, self._executor, self._settings.connections)
+        return self._batches.items(ways, bucket, keys, ordered=ordered)
 
     def head(self, bucket: str, key: str) -> ObjectInfo:
         """Size, ETag, type and metadata of an object. Raises ObjectNotFound and the other ClientErrors."""
@@ -334,6 +339,7 @@ class Client:
     def _renew(self) -> None:
         """Makes what threads share: at first, and in the child after a fork."""
         self._stats = ClientStats()
+        self._batches = BatchReads(self._stats)
         self._pool = None
         self._resources = ForebayResources(self, self._stats.count_ignored, self._settings.timeout / 2)
         self._sender = RequestSender(self._transports, self._stats, self._settings.retries)

@@ -17,6 +17,8 @@ from forebay.policy.batch_window import MAX_BYTES, MAX_ENTRIES
 from forebay.protocol.batch import tar_entries
 from forebay.protocol.batch.batch_request import MAX_BODY, MAX_KEYS
 from forebay.request.batch.entry_reply import HELD_SIZE
+from forebay_client import BatchKey, Client
+from forebay_client.batch.batch_reads import GROUP
 from harness.fake_origin import FakeOrigin
 from harness.rig import TRAINER, Rig
 
@@ -24,7 +26,7 @@ PAGE: Final = (Path(__file__).parents[2] / "docs" / "batches.md").read_text()
 
 
 def example(language: str) -> str:
-    [found] = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    [found] = re.findall(rf"^```{re.escape(language)}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     return str(found)
 
 
@@ -69,10 +71,25 @@ async def test_tarfile_reads_a_batch_as_it_comes(tmp_path: Path) -> None:
     assert printed == [("read", "train/0001.jpg", 5), ("cannot read", "train/gone.jpg", "NoSuchKey")]
 
 
+async def test_the_client_reads_a_batch(tmp_path: Path) -> None:
+    printed: list[tuple[object, ...]] = []
+    async with rig_with_samples(tmp_path) as rig:
+        with Client(rig.endpoint, access_key=TRAINER.access, secret_key=TRAINER.secret) as client:
+            names = {"client": client, "BatchKey": BatchKey, "print": lambda *words: printed.append(words)}
+            await asyncio.to_thread(exec, compile(example("python client"), "docs/batches.md", "exec"), names)
+            assert (client.stats.requests, client.stats.fallbacks) == ({"http": 1}, {})
+    assert printed == [
+        (0, "train/0001.jpg", b"first", None),
+        (1, "train/0002.jpg", b"seco", None),
+        (2, "train/gone.jpg", None, "NoSuchKey"),
+    ]
+
+
 def test_the_page_names_the_bounds_of_the_code() -> None:
     assert f"at most {MAX_KEYS:,} entries" in PAGE
     assert f"at most {MAX_BODY >> 20} MiB" in PAGE
     assert f"up to {MAX_ENTRIES} at once" in PAGE
+    assert f"{GROUP} keys a request" in PAGE
     assert f"{MAX_BYTES >> 20} MiB of them" in PAGE
     assert f"at most {HELD_SIZE >> 10} KiB for each object" in PAGE
     for record in (tar_entries.INDEX, tar_entries.KEY, tar_entries.STATUS, tar_entries.CODE, tar_entries.MESSAGE):

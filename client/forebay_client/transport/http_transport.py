@@ -141,7 +141,12 @@ class HttpBodyStream:
             return 0
         left = self._response.length
         try:
-            count = self._response.readinto(buffer)
+            if self._response.chunked:  # `readinto` would wait until the buffer is full
+                piece = self._response.read1(len(buffer))
+                count = len(piece)
+                buffer[:count] = piece
+            else:
+                count = self._response.readinto(buffer)
         except (OSError, HTTPException) as error:
             self.close()
             raise self._interrupted(str(error) or type(error).__name__) from error

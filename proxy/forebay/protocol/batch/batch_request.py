@@ -21,7 +21,6 @@ from typing import Final, NamedTuple
 
 from forebay.core.errors import S3Error
 from forebay.core.names import MAX_KEY_BYTES
-from forebay.protocol.range_header import WHOLE, ByteRange, RangeSpec
 
 MAX_KEYS: Final = 10_000
 MAX_BODY: Final = 16 << 20
@@ -44,11 +43,9 @@ class BatchEntry(NamedTuple):
     """The member of the object, a TAR, whose bytes are meant."""
 
     @property
-    def spec(self) -> RangeSpec:
-        """The bytes of the object, or of its member."""
-        if not self.start and self.end is None:
-            return WHOLE
-        return ByteRange(self.start, None if self.end is None else self.end - 1)
+    def is_whole(self) -> bool:
+        """Whether all of the object, or of its member, is meant."""
+        return not self.start and self.end is None
 
     @property
     def entry_name(self) -> str:
@@ -93,7 +90,7 @@ def batch_document(batch: BatchRequest) -> bytes:
     """The JSON of a batch, which `parse_batch` reads."""
     keys: list[str | dict[str, str | int]] = []
     for entry in batch.entries:
-        if entry.member is None and entry.spec is WHOLE:
+        if entry.member is None and entry.is_whole:
             keys.append(entry.key)
             continue
         fields: dict[str, str | int] = {"key": entry.key}

@@ -34,7 +34,6 @@ from forebay.protocol.batch.tar_entries import END_OF_TAR, EntryMark, entry_head
 from forebay.protocol.dates import parse_http_date
 from forebay.protocol.exchange import EMPTY_BODY, ObjectReply, Request
 from forebay.protocol.header_map import Headers
-from forebay.protocol.range_header import ByteRange
 from forebay.request.admission import Admission, admit_entry
 from forebay.request.batch.batch_output import BatchOutput
 from forebay.request.batch.cached_entries import CachedEntries, CachedEntry
@@ -43,6 +42,7 @@ from forebay.request.batch.entry_reply import HELD_SIZE, EntryReply
 ReadObject: TypeAlias = Callable[[Admission, Request, ObjectReply, RequestRecord], Awaitable[None]]
 """Answers the plain read of an admission; never raises (forebay.request.gateway.Gateway.read)."""
 
+_NO_MEMBERS: Final = EntryMark(501, "NotImplemented", "Members of archives are not read here: read the archive.")
 _DENIED: Final = EntryMark(403, "AccessDenied", S3_CODES["AccessDenied"][1])
 _BROKEN: Final = EntryMark(503, "ServiceUnavailable", "The object broke off while it was read. Please try again.")
 _TRIES: Final = 2
@@ -160,7 +160,7 @@ class BatchRun:
         while self._next < len(entries) and self._may_begin():
             index, self._next = self._next, self._next + 1
             admission = self._admit(index)
-            if admission is not None and self._find(index, admission) is None:
+            if admission is not None and entries[index].member is None and self._find(index, admission) is None:
                 self._pending[index] = self._begin(index, admission, ahead=True)
 
     def _may_begin(self) -> bool:
@@ -168,17 +168,16 @@ class BatchRun:
 
     def _admit(self, index: int) -> Admission | None:
         entry = self._batch.entries[index]
-        is_plain = not entry.start and entry.end is None
-        return admit_entry(self._admission, entry.key, self._plain_headers if is_plain else self._entry_headers(entry))
+        headers = self._plain_headers if entry.is_whole else self._entry_headers(entry)
+        return admit_entry(self._admission, entry.key, headers)
 
     def _entry_headers(self, entry: BatchEntry | None) -> Headers:
         """The headers of the GET that an entry stands for."""
         headers = CIMultiDict[str]()
         if self._no_cache:
             headers["Cache-Control"] = "no-cache"
-        if entry is not None and isinstance(entry.spec, ByteRange):
-            start, last = entry.spec
-            headers["Range"] = f"bytes={start}-{'' if last is None else last}"
+        if entry is not None:
+            headers["Range"] = f"bytes={entry.start}-{'' if entry.end is None else entry.end - 1}"
         return CIMultiDictProxy(headers)
 
     def _find(self, index: int, admission: Admission) -> CachedEntry | None:
@@ -188,9 +187,10 @@ class BatchRun:
         """Appends an entry that needs no waiting: one that is denied, or in a tier. Returns the admission of any
         other."""
         admission = self._admit(index)
-        if admission is None:
-            self._append_mark(index, _DENIED)
-            self._count("", None, _DENIED.status)
+        if admission is None or self._batch.entries[index].member is not None:
+            mark = _DENIED if admission is None else _NO_MEMBERS
+            self._append_mark(index, mark)
+            self._count("", None, mark.status)
             return None
         found = self._find(index, admission)
         if found is None:
@@ -237,8 +237,11 @@ class BatchRun:
             batch, method="GET", headers=admission.headers, body=EMPTY_BODY, has_body=False, oss_request=None
         )
         own = RequestRecord("GET", "full", time.monotonic(), self._record.request_id, self._record.peer)
-        work = self._read(admission, request, reply, own)
-        return _PendingEntry(index, admission, reply, own, self._services.tasks.spawn(_run(work), entry.key), charged)
+        task = self._services.tasks.spawn(self._answer(admission, request, reply, own), entry.key)
+        return _PendingEntry(index, admission, reply, own, task, charged)
+
+    async def _answer(self, admission: Admission, request: Request, reply: EntryReply, record: RequestRecord) -> None:
+        await self._read(admission, request, reply, record)
 
     async def _write(self, pending: _PendingEntry) -> None:
         """Gives an entry its turn, and waits until it is in the output."""
@@ -294,7 +297,3 @@ class BatchRun:
         if sent is not None:
             for source, size in sent.items():
                 counts.sent[source] += size
-
-
-async def _run(work: Awaitable[None]) -> None:
-    await work

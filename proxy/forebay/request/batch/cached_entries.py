@@ -14,7 +14,6 @@ from forebay.core.read_stream import ReadStream
 from forebay.metadata.resolver import Resolver
 from forebay.policy.recognition import tracked_read
 from forebay.protocol.batch.batch_request import BatchEntry
-from forebay.protocol.range_header import WHOLE, Unsatisfiable, resolve
 from forebay.request.admission import Admission
 from forebay.storage.tiers import Tiers
 
@@ -48,10 +47,9 @@ class CachedEntries:
         head = self._resolver.fresh_head(name, decision, no_cache=no_cache, identity=admission.identity)
         if head is None:
             return None
-        spec = entry.spec
-        span = Span(0, head.size) if spec is WHOLE else resolve(spec, head.size)
-        if isinstance(span, Unsatisfiable):
+        if entry.start >= head.size and not entry.is_whole:
             return None
+        span = Span(entry.start, head.size if entry.end is None else min(entry.end, head.size))
         if not span.length:
             return CachedEntry(head, span, memoryview(b""), "memory")
         number, last = span.start // head.block_size, (span.stop - 1) // head.block_size

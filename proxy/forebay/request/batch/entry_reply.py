@@ -21,7 +21,6 @@ from forebay.core.heads import HeaderPairs
 from forebay.protocol.batch.batch_request import BatchEntry
 from forebay.protocol.batch.tar_entries import EntryMark, entry_header, padding
 from forebay.protocol.dates import parse_http_date
-from forebay.protocol.range_header import WHOLE
 from forebay.request.batch.batch_output import FULL_SIZE, BatchOutput
 
 HELD_SIZE: Final = 16 << 10
@@ -85,7 +84,7 @@ class EntryReply:
         if 200 <= status < 300:
             if length is None:
                 raise S3Error("MissingContentLength", "The origin sends this object without its length.")
-            if (status == 206) is (self._entry.spec is WHOLE):
+            if (status == 206) is self._entry.is_whole:
                 raise S3Error("NotImplemented", "The origin answered another range than the one that was sent.")
             self.size = self._left = length
             self._modified_at = next((_epoch(value) for name, value in headers if name.lower() == "last-modified"), 0)

@@ -1,0 +1,89 @@
+"""The TAR of a batch, decoded while it arrives: in pieces of any size, whole or broken off."""
+
+import io
+import tarfile
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forebay.protocol.batch.tar_entries import END_OF_TAR, EntryMark, entry_header, mark_header, padding
+from forebay_client.batch.tar_stream import AHEAD, TarBroken, TarStream
+from forebay_client.transport.object_request import BodyInterrupted, ObjectResponse
+
+_NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=150)
+
+
+class Pieces:
+    """A body that arrives in pieces. Implements BodyStream. `breaks`: how it ends, instead of well."""
+
+    def __init__(self, body: bytes, size: int = 1 << 30, *, breaks: bool = False) -> None:
+        self._left, self._size, self._breaks = body, size, breaks
+        self.is_closed = False
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        count = min(len(buffer), self._size, len(self._left))
+        if not count and self._breaks:
+            raise BodyInterrupted("reset", ObjectResponse(200, {}), memoryview(b""), 0)
+        buffer[:count] = self._left[:count]
+        self._left = self._left[count:]
+        return count
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def entry(name: str, body: bytes) -> bytes:
+    return entry_header(name, len(body), 0) + body + padding(len(body))
+
+
+def read(pieces: Pieces) -> list[tuple[str, bytes]]:
+    return [(each.name, bytes(each.data)) for each in TarStream(pieces)]
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(_NAMES, st.binary(max_size=2000)), max_size=5), st.integers(1, 3000))
+def test_any_pieces_make_the_same_entries(entries: list[tuple[str, bytes]], size: int) -> None:
+    tar = b"".join(entry(name, body) for name, body in entries) + END_OF_TAR
+    found = list(TarStream(Pieces(tar, size)))
+    assert [(each.records.get("FOREBAY.key", each.name), bytes(each.data)) for each in found] == entries
+
+
+@pytest.mark.parametrize("size", [AHEAD - 1, AHEAD, 3 * AHEAD + 7])
+def test_large_entries_are_received_in_place(size: int) -> None:
+    body = bytes(range(256)) * (size // 256 + 1)
+    tar = entry("a", body[:size]) + entry("b", b"small") + END_OF_TAR
+    assert read(Pieces(tar, 100_000)) == [("a", body[:size]), ("b", b"small")]
+
+
+def test_marks_have_their_records() -> None:
+    [mark] = TarStream(Pieces(mark_header("gone", EntryMark(404, "NoSuchKey", "no")) + END_OF_TAR))
+    assert (mark.records["FOREBAY.status"], mark.records["FOREBAY.key"], len(mark.data)) == ("404", "gone", 0)
+
+
+@given(st.integers(0, 4 * 512 + 1023), st.booleans())
+def test_a_tar_that_ends_early_is_broken(stop: int, breaks: bool) -> None:
+    tar = entry("a", b"first") + entry("b", b"second") + END_OF_TAR
+    with pytest.raises(TarBroken):
+        list(TarStream(Pieces(tar[:stop], breaks=breaks)))
+
+
+@given(st.binary(max_size=3000))
+def test_garbage_is_broken_or_a_tar(body: bytes) -> None:
+    with pytest.raises(TarBroken):
+        list(TarStream(Pieces(body + b"\1")))
+
+
+def test_one_member_of_a_foreign_tar_is_found() -> None:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        folder = tarfile.TarInfo("folder")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)
+        for name, size in (("folder/large", 3 * AHEAD), ("p" * 90 + "/" + "n" * 90, 5), ("last", 7)):
+            info = tarfile.TarInfo(name)
+            info.size = size
+            archive.addfile(info, io.BytesIO(name[-1].encode() * size))
+    for name, body in (("p" * 90 + "/" + "n" * 90, b"nnnnn"), ("last", b"t" * 7)):
+        [found] = [each for each in TarStream(Pieces(file.getvalue(), 5000), wanted=name) if each.name == name]
+        assert bytes(found.data) == body
