@@ -1,0 +1,131 @@
+"""Packs read over plain S3 and OSS, and through Forebay: the same bytes in all three."""
+
+import asyncio
+import pickle
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from forebay_client import BodyCorrupt, Client, ObjectNotFound
+from forebay_client.packs import PackReader
+from harness.fake_origin import FakeOrigin
+from harness.oss_origin import OssOrigin
+from harness.packed_objects import shard_and_index
+from harness.rig import TRAINER, Rig
+
+T = TypeVar("T")
+OBJECTS = {f"train/{number:04}.jpg": bytes([number % 251]) * (100 + number) for number in range(600)} | {
+    "train/empty": b""
+}
+INDEX = "packed/train.fbpack"
+
+
+def fill(origin: FakeOrigin) -> None:
+    headers = (("Content-Type", "image/jpeg"), ("x-amz-meta-label", "cat"))
+    shard, index = shard_and_index(OBJECTS, prefix="train/", headers=headers)
+    origin.store.put("data", "packed/0.tar", shard)
+    origin.store.put("data", INDEX, index)
+
+
+def client_of(endpoint: str, secret: Any, **arguments: Any) -> Client:
+    return Client(
+        endpoint, access_key=secret.access, secret_key=secret.secret, region=secret.region, retries=0, **arguments
+    )
+
+
+@pytest.fixture(params=["s3", "oss", "forebay"])
+async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Client]:
+    kind: str = request.param
+    if kind == "oss":
+        async with OssOrigin() as oss:
+            fill(oss)
+            with client_of(oss.endpoint, oss.secret, dialect="oss", addressing="virtual") as client:
+                yield client
+        return
+    async with FakeOrigin() as origin:
+        fill(origin)
+        if kind == "s3":
+            with client_of(origin.endpoint, origin.secret) as client:
+                yield client
+        else:
+            async with Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+                with client_of(rig.endpoint, TRAINER) as client:
+                    yield client
+
+
+async def run(call: Callable[..., T], *arguments: Any) -> T:
+    return await asyncio.to_thread(call, *arguments)
+
+
+async def test_members_are_read_without_a_rule(client: Client) -> None:
+    def dialogue() -> None:
+        reader = PackReader(client, "data", INDEX)
+        assert len(reader) == len(OBJECTS)
+        assert list(reader.keys()) == sorted(OBJECTS)
+        assert list(reader.keys("train/01")) == [f"train/{number:04}.jpg" for number in range(100, 200)]
+        assert bytes(reader.get("train/0007.jpg")) == OBJECTS["train/0007.jpg"]
+        assert bytes(reader.get("train/empty")) == b""
+        assert bytes(reader.get_range("train/0007.jpg", 5, 9)) == OBJECTS["train/0007.jpg"][5:9]
+        info = reader.head("train/0007.jpg")
+        assert (info.size, info.content_type, info.metadata) == (107, "image/jpeg", {"label": "cat"})
+        assert "train/0007.jpg" in reader
+        assert "train/none" not in reader
+        with pytest.raises(ObjectNotFound) as caught:
+            reader.get("train/none")
+        assert (caught.value.bucket, caught.value.key) == ("data", "train/none")
+
+    await run(dialogue)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_many_members_take_few_requests(client: Client, ordered: bool) -> None:  # a parameter
+    keys = [*reversed(OBJECTS), "train/none", "train/0001.jpg"]
+
+    def dialogue() -> None:
+        reader = PackReader(client, "data", INDEX)
+        before = client.stats.requests
+        items = list(reader.get_many(keys, ordered=ordered))
+        assert sum(client.stats.requests.values()) - sum(before.values()) <= 2
+        if ordered:
+            assert [item.key for item in items] == keys
+        assert sorted(item.index for item in items) == list(range(len(keys)))
+        for item in items:
+            assert item.key == keys[item.index]
+            if item.key == "train/none":
+                assert isinstance(item.error, ObjectNotFound)
+            else:
+                assert bytes(item.content()) == OBJECTS[item.key]
+
+    await run(dialogue)
+
+
+async def test_a_reader_pickles_as_its_arguments(client: Client) -> None:
+    def dialogue() -> None:
+        copy = pickle.loads(pickle.dumps(PackReader(client, "data", INDEX)))  # noqa: S301 # our own
+        assert bytes(copy.get("train/0001.jpg")) == OBJECTS["train/0001.jpg"]
+        copy.client.close()
+
+    await run(dialogue)
+
+
+async def test_damage_is_found() -> None:
+    async with FakeOrigin() as origin:
+        fill(origin)
+        shard, index = shard_and_index(OBJECTS, prefix="train/")
+        origin.store.put("data", "packed/cut.fbpack", index[:-1])
+        origin.store.put("data", "packed/0.tar", shard.replace(OBJECTS["train/0007.jpg"], bytes(107)))
+
+        def dialogue() -> None:
+            with client_of(origin.endpoint, origin.secret) as client:
+                with pytest.raises(BodyCorrupt, match="cut short"):
+                    PackReader(client, "data", "packed/cut.fbpack")
+                reader = PackReader(client, "data", INDEX)
+                with pytest.raises(BodyCorrupt, match="not those of the index"):
+                    reader.get("train/0007.jpg")
+                [item] = reader.get_many(["train/0007.jpg"])
+                assert isinstance(item.error, BodyCorrupt)
+                assert bytes(PackReader(client, "data", INDEX, verify=False).get("train/0007.jpg")) == bytes(107)
+
+        await run(dialogue)
