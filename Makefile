@@ -47,7 +47,6 @@ bench-epochs: $(VENV)/.dev  ## data sets larger than the cache, plans, recording
 	$(BIN)/python -m benchmarks.readme
 
 bench-checkpoints: $(VENV)/.dev clients-torch  ## checkpoints under write = "back", beside local files, the origin and writing through; PARTS="saves drain" for some: half an hour
-	$(BIN)/python -m pip --python .clients/torch/bin/python install --quiet --disable-pip-version-check tenacity==9.2.1  # for s3torchconnector.dcp
 	$(BIN)/python -m benchmarks checkpoints $(PARTS)
 	$(BIN)/python -m benchmarks.readme
 

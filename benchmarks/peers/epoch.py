@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-import torch  # type: ignore[import-not-found] # installed in the clients' environment only
+import torch
 from botocore.config import Config
-from torch.utils.data import DataLoader, Dataset, Sampler  # type: ignore[import-not-found] # as above
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 SHAPE = (3, 224, 224)
 SIZE = 4 * 3 * 224 * 224
@@ -35,7 +35,7 @@ def client_of(asked: dict[str, Any], connections: int) -> Any:
     return boto3.client("s3", endpoint_url=asked["endpoint"], config=config, **CREDENTIALS)
 
 
-class Samples(Dataset):  # type: ignore[misc] # as above
+class Samples(Dataset):
     """Index -> tensor. The client is made in the worker that uses it."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
@@ -59,7 +59,7 @@ class Samples(Dataset):  # type: ignore[misc] # as above
         return torch.frombuffer(bytearray(raw), dtype=torch.float32).reshape(SHAPE)
 
 
-class Order(Sampler):  # type: ignore[misc] # as above
+class Order(Sampler):
     """The indices of the next epoch."""
 
     def __init__(self) -> None:

@@ -110,9 +110,11 @@ class AsyncClient:
         """See Client.delete."""
         await self._run(self._client.delete, bucket, key)
 
-    async def plan(self, bucket: str, name: str, keys: Iterable[str | BatchKey]) -> PlanHandle:
+    async def plan(
+        self, bucket: str, name: str, keys: Iterable[str | BatchKey], *, order: Iterable[int] | None = None
+    ) -> PlanHandle:
         """See Client.plan. The handle's own calls block."""
-        return await self._run(self._client.plan, bucket, name, keys)
+        return await self._run(self._client.plan, bucket, name, keys, order=order)
 
     async def warm(self, bucket: str, objects: str | Sequence[str]) -> WarmHandle:
         """See Client.warm."""

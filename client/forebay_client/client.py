@@ -255,13 +255,19 @@ class Client:
 
     # What only Forebay has
 
-    def plan(self, bucket: str, name: str, keys: Iterable[str | BatchKey]) -> PlanHandle:
+    def plan(
+        self, bucket: str, name: str, keys: Iterable[str | BatchKey], *, order: Iterable[int] | None = None
+    ) -> PlanHandle:
         """Tells Forebay the order in which keys will be read from now on, so that they are there before they are read.
 
         A plan replaces the one of its name; names that agree up to their last slash are a series (docs/plans.md). Any
         other server is told nothing: `is_accepted` of the handle is False then.
+
+        Args:
+            order: Numbers of `keys`, from 0, in the order of reading: then `keys` are all keys of the data set, which
+                are sent once, and each plan is four bytes an entry. Pass the same sequence of keys each time.
         """
-        return self._resources.plan(bucket, name, keys)
+        return self._resources.plan(bucket, name, keys, order)
 
     def warm(self, bucket: str, objects: str | Sequence[str]) -> WarmHandle:
         """Has Forebay bring objects into its cache, in the background.

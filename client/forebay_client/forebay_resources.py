@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 from forebay_client.batch.parallel_gets import as_batch_key
 from forebay_client.client_errors import ClientError, InvalidRequest, ObjectNotFound, ServiceUnavailable
+from forebay_client.compact_plan import compact_plan, key_list
 from forebay_client.objects import BatchKey, ObjectInfo
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse
 
@@ -89,6 +90,8 @@ class ForebayResources:
         self._client, self._count_ignored = client, count_ignored
         self._longest_wait = min(FLUSH_WAIT, longest_wait)
         self._kinds: frozenset[str] | None = None
+        self._key_list: tuple[Sequence[str], bytes] | None = None
+        """The keys of the latest compact plan, and the digest of their list."""
 
     def kinds(self, bucket: str) -> frozenset[str]:
         """The kinds of resources that the server has; empty if it is no Forebay. It is asked once."""
@@ -101,17 +104,37 @@ class ForebayResources:
             self._kinds = found
         return self._kinds
 
-    def plan(self, bucket: str, name: str, keys: Iterable[str | BatchKey]) -> PlanHandle:
-        """Sends a plan."""
+    def plan(
+        self, bucket: str, name: str, keys: Iterable[str | BatchKey], order: Iterable[int] | None = None
+    ) -> PlanHandle:
+        """Sends a plan: `keys` in their order, or the keys with the numbers of `order`."""
         if "plans" not in self.kinds(bucket):
             self._count_ignored("plan")
             return PlanHandle(bucket, name, is_accepted=False)
-        content = "".join([f"{_plan_line(as_batch_key(key))}\n" for key in keys]).encode()
-        response = self._client.send_request(
-            ObjectRequest("PUT", bucket, f"{PREFIX}plans/{name}", content=memoryview(content))
-        )
+        if order is not None:
+            response = self._send_compact(bucket, name, _named_keys(keys), order)
+        else:
+            content = "".join([f"{_plan_line(as_batch_key(key))}\n" for key in keys]).encode()
+            response = self._put(bucket, f"plans/{name}", content)
         entries, dropped = (_number(response, f"x-forebay-plan-{each}") for each in ("entries", "dropped"))
         return PlanHandle(bucket, name, True, entries, dropped, self._client)  # positional, as the fields
+
+    def _send_compact(self, bucket: str, name: str, keys: Sequence[str], order: Iterable[int]) -> ObjectResponse:
+        """Sends numbers of keys; and the keys before them, where the server does not have them."""
+        known = self._key_list
+        if known is None or known[0] is not keys:
+            self._key_list = known = (keys, key_list(keys).digest)
+        digest = known[1]
+        content = compact_plan(digest, order)
+        try:
+            return self._put(bucket, f"plans/{name}", content)
+        except InvalidRequest:
+            # The list is not known there, or no longer: it keeps the latest. If it is anything else, it is so again.
+            self._put(bucket, f"plans/keys/{digest.hex()}", key_list(keys).content)
+            return self._put(bucket, f"plans/{name}", content)
+
+    def _put(self, bucket: str, name: str, content: bytes) -> ObjectResponse:
+        return self._client.send_request(ObjectRequest("PUT", bucket, f"{PREFIX}{name}", content=memoryview(content)))
 
     def warm(self, bucket: str, objects: str | Sequence[str]) -> WarmHandle:
         """Requests a warm-up of a prefix, or of keys."""
@@ -122,9 +145,7 @@ class ForebayResources:
             name, content = "prefix", objects.encode()
         else:
             name, content = "keys", "".join([f"{_line(key)}\n" for key in objects]).encode()
-        response = self._client.send_request(
-            ObjectRequest("PUT", bucket, f"{PREFIX}warm/{name}", content=memoryview(content))
-        )
+        response = self._put(bucket, f"warm/{name}", content)
         return WarmHandle(
             bucket, True, response.headers.get("x-forebay-warm-job", ""), _number(response, "x-forebay-warm-dropped")
         )
@@ -163,6 +184,14 @@ class ForebayResources:
             except ObjectNotFound:
                 continue  # a reload has just removed its rule
         return rows
+
+
+def _named_keys(keys: Iterable[str | BatchKey]) -> Sequence[str]:
+    """`keys` itself where it is a sequence of names: it is compared with the one before."""
+    named = keys if isinstance(keys, Sequence) else list(keys)
+    if any(not isinstance(key, str) for key in named):
+        raise InvalidRequest("an order is of whole objects: its keys are names")
+    return named  # type: ignore[return-value] # as was seen
 
 
 def _plan_line(entry: BatchKey) -> str:

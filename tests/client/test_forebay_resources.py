@@ -27,6 +27,12 @@ async def test_forebay_has_them(tmp_path: Path, dialect: str) -> None:
             plan = client.plan("data", "epoch-0", ["open/3", BatchKey("open/1", 2, 5), "closed/1"])
             assert (plan.is_accepted, plan.entries, plan.dropped) == (True, 2, 1)
             assert plan.progress()["entries"] == 2
+            keys = [f"open/{number}" for number in range(5)] + ["closed/1"]
+            for epoch, order in enumerate(([4, 0, 5, 4], [1])):
+                compact = client.plan("data", f"compact-{epoch}", keys, order=order)
+                assert (compact.entries, compact.dropped) == ((3, 1), (1, 0))[epoch]
+            with pytest.raises(InvalidRequest, match="there is no key 6"):
+                client.plan("data", "compact", keys, order=[6])
             client.get("data", "open/3")
             assert [row["name"] for row in client.datasets("data")] == ["train"]
             plan.cancel()

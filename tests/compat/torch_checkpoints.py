@@ -3,7 +3,7 @@ environment torch is installed."""
 
 from typing import Any
 
-import torch  # type: ignore[import-not-found] # installed in the errands' environments only
+import torch
 
 from compat.errand import SMALL, equal, same
 

@@ -21,6 +21,10 @@ client/cli/test_commands.py              client/cli/ls_command
 client/cli/test_commands.py              client/cli/datasets_command client/cli/advise_command
 client/cli/test_main_process.py              client/cli/deferred_interrupts client/cli/proxy_commands main
 client/cli/test_warm_command.py              client/cli/job_report client/cli/key_files client/cli/progress_display
+scenarios/test_pytorch.py                client/torch/connector_datasets client/torch/dataset_client
+scenarios/test_pytorch.py                client/torch/iterable_dataset client/torch/loader_hook client/torch/map_dataset
+scenarios/test_pytorch.py                client/torch/planned_sampler client/torch/sampler_preview
+scenarios/test_pytorch.py                client/torch/shard_dataset
 docs/test_cli_page.py                    client/cli/argument_parser
 client/cli/test_commands.py                  client/cli/plans_command
 

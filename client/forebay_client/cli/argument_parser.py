@@ -46,6 +46,12 @@ def make_parser() -> argparse.ArgumentParser:
     journal.add_argument("--export", metavar="DIR", help="write each pending object to a file of this directory")
     _add_serve(add("doctor", "Check the configuration, the origin and the machine, as `serve` would use them."))
     add("demo", "Show what Forebay does, with an object store of its own in temporary files.")
+    run = add("run", "Run a training script unchanged, and send the order of its DataLoaders as plans.")
+    run.add_argument("--endpoint", metavar="URL", help="where Forebay is; becomes AWS_ENDPOINT_URL of the program")
+    run.add_argument(
+        "--name", metavar="NAME", help="of the job, in the names of its plans (default: of its command line)"
+    )
+    run.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM", help="the program, and its arguments")
     shared = _shared_options()
     for name, command in COMMANDS.items():
         added = add(name, command.help, shared)

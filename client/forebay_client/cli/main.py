@@ -18,6 +18,7 @@ from forebay_client.cli.argument_parser import PROXY_COMMANDS, make_parser
 from forebay_client.cli.command_context import CommandContext, process_context
 from forebay_client.cli.commands import COMMANDS, UsageError
 from forebay_client.cli.proxy_commands import run_proxy_command
+from forebay_client.cli.run_command import run_program
 
 
 def main(arguments: Sequence[str] | None = None, context: CommandContext | None = None) -> int:
@@ -31,6 +32,8 @@ def main(arguments: Sequence[str] | None = None, context: CommandContext | None 
     try:
         if args.command in PROXY_COMMANDS:
             return run_proxy_command(args.command, args, screen)
+        if args.command == "run":
+            return run_program(context, args.program, args.endpoint, args.name)
         code = COMMANDS[args.command].run(_admin(args.admin, context), context, args)
         screen.out.flush()
     except UsageError as error:

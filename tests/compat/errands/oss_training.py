@@ -10,11 +10,11 @@ import io
 from typing import Any
 
 import oss2
-import torch  # type: ignore[import-not-found] # installed in the errands' environments only
+import torch
 from oss2.credentials import StaticCredentialsProvider
 from osstorchconnector import OssCheckpoint, OssMapDataset
 from torch import nn, optim  # likewise
-from torch.utils.data import DataLoader  # type: ignore[import-not-found] # likewise
+from torch.utils.data import DataLoader
 
 from compat.errand import Errand, equal
 from compat.errands.osstorchconnector import connector_files

@@ -9,10 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import torch  # type: ignore[import-not-found] # installed in the errands' environments only
+import torch
 from osstorchconnector import OssCheckpoint, OssIterableDataset, OssMapDataset
 from osstorchconnector import imagenet_manifest_parser as manifest_parser
-from torch.utils.data import DataLoader  # type: ignore[import-not-found] # likewise
+from torch.utils.data import DataLoader
 
 from compat import torch_checkpoints
 from compat.errand import LARGE, SMALL, Errand, equal, same

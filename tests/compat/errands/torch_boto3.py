@@ -3,16 +3,16 @@
 from typing import Any
 
 import boto3
-import torch  # type: ignore[import-not-found] # installed in the errands' environments only
+import torch
 from botocore.config import Config
-from torch.utils.data import DataLoader, Dataset  # type: ignore[import-not-found] # likewise
+from torch.utils.data import DataLoader, Dataset
 
 from compat.errand import SMALL, Errand, equal, same
 
 FILES = 24
 
 
-class Objects(Dataset):  # type: ignore[misc] # torch is not there for the type checker
+class Objects(Dataset):
     """The objects below train/, as tensors; the client is made in the worker process that uses it."""
 
     def __init__(self, endpoint: str, bucket: str) -> None:

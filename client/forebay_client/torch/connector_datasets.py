@@ -1,0 +1,185 @@
+"""Data sets with the names and arguments of s3torchconnector's and osstorchconnector's: an import is all that changes.
+
+    from forebay_client.torch import S3MapDataset          # instead of: from s3torchconnector import S3MapDataset
+    dataset = S3MapDataset.from_prefix("s3://datasets/train/", region="us-east-1", endpoint=..., transform=decode)
+
+What differs: a batch is one round trip; an iterable data set lists when it is made, once for all workers; the bytes of
+a sample are there when its transform is called, so that `reader_constructor`, a way to fetch them, is ignored.
+Of `s3client_config` the profile, `unsigned`, `max_attempts` and the style of addressing are obeyed.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Self
+
+from forebay_client.torch.dataset_client import oss_client
+from forebay_client.torch.iterable_dataset import ForebayIterableDataset
+from forebay_client.torch.map_dataset import ForebayMapDataset
+from forebay_client.torch.sample_file import SampleFile, identity
+from forebay_client.torch.sample_list import (
+    ManifestParser,
+    SampleList,
+    listed_samples,
+    manifest_samples,
+    named_samples,
+)
+
+if TYPE_CHECKING:
+    from forebay_client.client import Client
+
+Transform = Callable[[SampleFile], Any]
+
+
+class S3MapDataset(ForebayMapDataset):
+    """As s3torchconnector.S3MapDataset."""
+
+    @classmethod
+    def from_prefix(  # type: ignore[override] # the arguments are s3torchconnector's
+        cls,
+        s3_uri: str,
+        *,
+        region: str | None = None,
+        endpoint: str | None = None,
+        transform: Transform = identity,
+        s3client_config: Any = None,
+        reader_constructor: Any = None,
+    ) -> Self:
+        """The objects under a prefix."""
+        client = s3_client(region, endpoint, s3client_config)
+        return cls(lambda found: listed_samples(found, s3_uri), client=client, transform=transform)
+
+    @classmethod
+    def from_objects(  # type: ignore[override] # as above
+        cls,
+        object_uris: str | Iterable[str],
+        *,
+        region: str | None = None,
+        endpoint: str | None = None,
+        transform: Transform = identity,
+        s3client_config: Any = None,
+        reader_constructor: Any = None,
+    ) -> Self:
+        """The objects of these URIs."""
+        client = s3_client(region, endpoint, s3client_config)
+        return cls(named_samples(object_uris), client=client, transform=transform)
+
+
+class S3IterableDataset(ForebayIterableDataset):
+    """As s3torchconnector.S3IterableDataset."""
+
+    @classmethod
+    def from_prefix(  # type: ignore[override] # as above
+        cls,
+        s3_uri: str,
+        *,
+        region: str | None = None,
+        endpoint: str | None = None,
+        transform: Transform = identity,
+        s3client_config: Any = None,
+        enable_sharding: bool = False,
+        reader_constructor: Any = None,
+    ) -> Self:
+        """The objects under a prefix."""
+        client = s3_client(region, endpoint, s3client_config)
+        return cls(listed_samples(client, s3_uri), client=client, transform=transform, sharding=enable_sharding)
+
+    @classmethod
+    def from_objects(  # type: ignore[override] # as above
+        cls,
+        object_uris: str | Iterable[str],
+        *,
+        region: str | None = None,
+        endpoint: str | None = None,
+        transform: Transform = identity,
+        s3client_config: Any = None,
+        enable_sharding: bool = False,
+        reader_constructor: Any = None,
+    ) -> Self:
+        """The objects of these URIs."""
+        client = s3_client(region, endpoint, s3client_config)
+        return cls(named_samples(object_uris), client=client, transform=transform, sharding=enable_sharding)
+
+
+class _OssDataset:
+    """The constructors that both of osstorchconnector's data sets have."""
+
+    @classmethod
+    def from_prefix(cls, oss_uri: str, endpoint: str, *, transform: Transform = identity, **options: Any) -> Any:
+        """The objects under a prefix."""
+        return cls._of(lambda client: listed_samples(client, oss_uri), endpoint, transform, **options)
+
+    @classmethod
+    def from_objects(
+        cls, object_uris: str | Iterable[str], endpoint: str, *, transform: Transform = identity, **options: Any
+    ) -> Any:
+        """The objects of these URIs."""
+        return cls._of(lambda _: named_samples(object_uris), endpoint, transform, **options)
+
+    @classmethod
+    def from_manifest_file(
+        cls,
+        manifest_file_path: str,
+        manifest_parser: ManifestParser,
+        oss_base_uri: str,
+        endpoint: str,
+        *,
+        transform: Transform = identity,
+        **options: Any,
+    ) -> Any:
+        """The objects that a manifest lists, with their labels."""
+
+        def read(client: "Client") -> SampleList:
+            return manifest_samples(lambda: client, manifest_file_path, manifest_parser, oss_base_uri)
+
+        return cls._of(read, endpoint, transform, **options)
+
+    @classmethod
+    def _of(
+        cls,
+        read: Callable[["Client"], SampleList],
+        endpoint: str,
+        transform: Transform,
+        *,
+        cred_path: str = "",
+        cred_provider: Any = None,
+        config_path: str = "",
+        region: str = "",
+    ) -> Any:
+        # config_path: of the threads and logs of osstorchconnector's own library, which is not used here.
+        client = oss_client(endpoint, cred_path=cred_path, cred_provider=cred_provider, region=region)
+        return cls(read(client), client=client, transform=_OssTransform(transform))  # type: ignore[call-arg] # of the data set beside it
+
+
+class OssMapDataset(_OssDataset, ForebayMapDataset):  # type: ignore[misc] # the arguments are osstorchconnector's
+    """As osstorchconnector.OssMapDataset, without `from_tar`."""
+
+
+class OssIterableDataset(_OssDataset, ForebayIterableDataset):  # type: ignore[misc] # as above
+    """As osstorchconnector.OssIterableDataset, without `from_tar`: ShardDataset reads archives."""
+
+    def __init__(self, samples: SampleList, **options: Any) -> None:
+        super().__init__(samples, **options)
+        self._rank, self._ranks = 0, 1  # the workers of a loader share the objects, ranks do not
+
+
+class _OssTransform:
+    """Calls a transform with a sample whose key is as osstorchconnector has it: /BUCKET/KEY."""
+
+    def __init__(self, transform: Transform) -> None:
+        self._transform = transform
+
+    def __call__(self, sample: SampleFile) -> Any:
+        sample.key = f"/{sample.bucket}/{sample.key}"
+        return self._transform(sample)
+
+
+def s3_client(region: str | None, endpoint: str | None, config: Any = None) -> "Client":
+    """A client that is told what s3torchconnector is told; `config`: its S3ClientConfig."""
+    from forebay_client.client import Client  # noqa: PLC0415 # lazily: importing a data set needs none
+
+    options: dict[str, Any] = {}
+    if config is not None:
+        options["profile"] = getattr(config, "profile", None)
+        options["retries"] = max(0, getattr(config, "max_attempts", 5) - 1)
+        if getattr(config, "unsigned", False):
+            options["access_key"] = ""
+    return Client(endpoint, region=region, **options)

@@ -1,0 +1,72 @@
+"""The client that a data set's plans are sent with: its own, or one to where it reads.
+
+the library's data sets     their `client`
+s3torchconnector            its endpoint and region; the credentials are those of the environment
+osstorchconnector           its endpoint and region, signed as OSS; credentials of its file or its provider
+every other                 a client of the environment
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from forebay_client.client import Client
+
+
+def client_for(dataset: Any) -> "Client":
+    """A client for the plans of `dataset`. Raises ClientConfigurationError where the environment has none."""
+    from forebay_client.client import Client  # noqa: PLC0415 # what sends nothing needs none
+
+    while True:
+        own = getattr(dataset, "client", None)
+        if isinstance(own, Client):
+            return own
+        inner = getattr(dataset, "dataset", None)
+        if inner is None:
+            several = getattr(dataset, "datasets", None)
+            inner = several[0] if isinstance(several, list) and several else None
+        if inner is None:
+            break
+        dataset = inner
+    module = type(dataset).__module__
+    if module.startswith("s3torchconnector."):
+        return Client(getattr(dataset, "endpoint", None), region=getattr(dataset, "region", None), **PATIENCE)
+    if module.startswith("osstorchconnector."):
+        return oss_client(
+            dataset._endpoint,  # noqa: SLF001 # it has no public way
+            cred_path=dataset._cred_path,  # noqa: SLF001 # as above
+            cred_provider=dataset._cred_provider,  # noqa: SLF001 # as above
+            region=dataset._region,  # noqa: SLF001 # as above
+            **PATIENCE,
+        )
+    return Client(**PATIENCE)
+
+
+PATIENCE: dict[str, Any] = {"timeout": 10.0, "retries": 1}
+"""Of a client that sends nothing but plans: the training waits for it."""
+
+
+def oss_client(
+    endpoint: str, *, cred_path: str = "", cred_provider: Any = None, region: str = "", **options: Any
+) -> "Client":
+    """A client that is told what osstorchconnector is told: a JSON file of credentials, or a provider of them."""
+    from forebay_client.client import Client  # noqa: PLC0415 # as above
+
+    credentials: dict[str, Any] = {}
+    if cred_provider is not None:
+        found = cred_provider.get_credentials()
+        credentials = {
+            "access_key": found.access_key_id,
+            "secret_key": found.access_key_secret,
+            "session_token": getattr(found, "security_token", None) or None,
+        }
+    elif cred_path:
+        stored = json.loads(Path(cred_path).read_text(encoding="utf-8"))
+        credentials = {
+            "access_key": stored["AccessKeyId"],
+            "secret_key": stored["AccessKeySecret"],
+            "session_token": stored.get("SecurityToken") or None,
+        }
+    url = endpoint if "://" in endpoint else f"https://{endpoint}"
+    return Client(url, region=region or None, dialect="oss", **credentials, **options)

@@ -1,0 +1,140 @@
+"""Which objects the samples of a data set are: how an index becomes a key of a bucket, for plans.
+
+A data set is asked in this order; what is none of them is unknown, and then no plan is sent.
+
+    keys, bucket                     the documented way: `keys` are the keys by index, or URIs, then without `bucket`;
+                                     `buckets` instead of it: that of each
+    _bucket_key_pairs                s3torchconnector's map data set, once it has listed
+    _bucket_objects                  osstorchconnector's
+    samples, imgs                    as of torchvision's ImageFolder: pairs that begin with a URI, or a key of `bucket`
+    dataset and indices; datasets    torch.utils.data.Subset; ConcatDataset: of those above
+
+Nothing here imports torch or lists a bucket, and no attribute is called.
+"""
+
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+SCHEMES: Final = ("s3://", "oss://")
+
+
+class DatasetKeys(NamedTuple):
+    """The objects of a data set, by index."""
+
+    keys: Sequence[str]
+    buckets: Sequence[str]
+    """Of each key; or a single one, of all."""
+    subset: Sequence[int] | None = None
+    """Which key an index stands for, if not the one of its number."""
+
+    def by_bucket(self, order: Iterable[int]) -> dict[str, "array[int]"]:
+        """The numbers of the keys that `order` stands for, by bucket, each in that order. Raises IndexError."""
+        count = len(self.keys) if self.subset is None else len(self.subset)
+        numbers = array("I", [index if index >= 0 else count + index for index in order])
+        if numbers and max(numbers) >= count:
+            raise IndexError(f"index {max(numbers)} of a data set of {count}")
+        if self.subset is not None:
+            subset = self.subset
+            numbers = array("I", [subset[number] for number in numbers])
+        if len(self.buckets) == 1:
+            return {self.buckets[0]: numbers}
+        found: dict[str, array[int]] = {}
+        for number in numbers:
+            found.setdefault(self.buckets[number], array("I")).append(number)
+        return found
+
+
+def dataset_keys(dataset: Any) -> DatasetKeys | None:
+    """The objects of `dataset`; None: it does not say which."""
+    for read in (_named_keys, _connector_keys, _labelled_samples, _subset, _concatenated):
+        found = read(dataset)
+        if found is not None:
+            return found
+    return None
+
+
+def split_uri(uri: str) -> tuple[str, str] | None:
+    """Bucket and key of `s3://bucket/key` or `oss://bucket/key`; None: it is neither."""
+    for scheme in SCHEMES:
+        if uri.startswith(scheme):
+            bucket, _, key = uri[len(scheme) :].partition("/")
+            return (bucket, key) if bucket and key else None
+    return None
+
+
+def _named_keys(dataset: Any) -> DatasetKeys | None:
+    keys = getattr(dataset, "keys", None)
+    return _of_names(dataset, keys) if isinstance(keys, Sequence) else None
+
+
+def _connector_keys(dataset: Any) -> DatasetKeys | None:
+    pairs = getattr(dataset, "_bucket_key_pairs", None)
+    if isinstance(pairs, list) and pairs and hasattr(pairs[0], "bucket"):
+        return _of_pairs([(each.bucket, each.key) for each in pairs])
+    objects = getattr(dataset, "_bucket_objects", None)
+    if isinstance(objects, list) and objects and isinstance(getattr(objects[0], "key", None), str):
+        return _of_uris([f"oss:/{key}" if (key := each.key).startswith("/") else key for each in objects])
+    return None
+
+
+def _labelled_samples(dataset: Any) -> DatasetKeys | None:
+    for name in ("samples", "imgs"):
+        samples = getattr(dataset, name, None)
+        if isinstance(samples, list) and samples and isinstance(samples[0], tuple | list):
+            return _of_names(dataset, [sample[0] for sample in samples])
+    return None
+
+
+def _subset(dataset: Any) -> DatasetKeys | None:
+    inner, indices = getattr(dataset, "dataset", None), getattr(dataset, "indices", None)
+    if inner is None or not isinstance(indices, Sequence):
+        return None
+    found = dataset_keys(inner)
+    if found is None:
+        return None
+    outer = found.subset
+    return found._replace(subset=indices if outer is None else [outer[index] for index in indices])
+
+
+def _concatenated(dataset: Any) -> DatasetKeys | None:
+    datasets = getattr(dataset, "datasets", None)
+    if (
+        not isinstance(datasets, list)
+        or not datasets
+        or not isinstance(getattr(dataset, "cumulative_sizes", None), list)
+    ):
+        return None
+    pairs: list[tuple[str, str]] = []
+    for inner in datasets:
+        found = dataset_keys(inner)
+        if found is None:
+            return None
+        numbers = found.subset if found.subset is not None else range(len(found.keys))
+        several = len(found.buckets) > 1
+        pairs += [(found.buckets[number if several else 0], found.keys[number]) for number in numbers]
+    return _of_pairs(pairs)
+
+
+def _of_names(dataset: Any, names: Sequence[Any]) -> DatasetKeys | None:
+    if not names or not isinstance(names[0], str):
+        return None
+    bucket = getattr(dataset, "bucket", None)
+    if isinstance(bucket, str) and bucket:
+        return DatasetKeys(names, [bucket])
+    buckets = getattr(dataset, "buckets", None)
+    if isinstance(buckets, Sequence) and len(buckets) in {1, len(names)}:
+        return DatasetKeys(names, buckets)
+    return _of_uris(names)
+
+
+def _of_uris(uris: Sequence[str]) -> DatasetKeys | None:
+    pairs = [split_uri(uri) for uri in uris]
+    found = [pair for pair in pairs if pair is not None]
+    return _of_pairs(found) if found and len(found) == len(pairs) else None
+
+
+def _of_pairs(pairs: Sequence[tuple[str, str]]) -> DatasetKeys:
+    buckets = [bucket for bucket, _ in pairs]
+    same = len(set(buckets)) == 1
+    return DatasetKeys([key for _, key in pairs], buckets[:1] if same else buckets)

@@ -1,0 +1,158 @@
+"""Objects as an iterable data set: read in their order, or in a shuffled one, a batch ahead of what is wanted.
+
+Ranks and the workers of a loader share the objects: worker w of W of rank r of R reads every (R*W)th, from r + R*w on.
+The state of an epoch can be saved in its middle and resumed, by torchdata's StatefulDataLoader in each worker.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import torch.distributed
+import torch.utils.data
+
+from forebay_client.torch.epoch_plans import EpochPlans
+from forebay_client.torch.sample_file import SampleFile, identity
+from forebay_client.torch.sample_list import (
+    ManifestParser,
+    SampleList,
+    listed_samples,
+    manifest_samples,
+    named_samples,
+)
+from forebay_client.torch.sample_reads import read_samples
+
+if TYPE_CHECKING:
+    from forebay_client.client import Client
+
+
+class ForebayIterableDataset(torch.utils.data.IterableDataset):
+    """The objects of `samples`, each as what `transform` makes of its SampleFile.
+
+    `batch`: how many are read in one round trip. `sharding`: whether ranks and workers share the objects; without it
+    each reads them all. `shuffle`: in an order of `seed` and the epoch. As with DistributedSampler, set_epoch is called
+    before each epoch, unless the workers are persistent, which count themselves. `plan`: whether each epoch's order is
+    sent as a plan before it is read.
+    """
+
+    def __init__(
+        self,
+        samples: SampleList,
+        *,
+        client: "Client | None" = None,
+        transform: Callable[[SampleFile], Any] = identity,
+        batch: int = 64,
+        sharding: bool = True,
+        shuffle: bool = False,
+        seed: int = 0,
+        plan: bool = False,
+    ) -> None:
+        self._samples, self._transform, self._client = samples, transform, client
+        self._batch, self._sharding, self._shuffle, self._seed = batch, sharding, shuffle, seed
+        self._rank, self._ranks = world()
+        self._plan = plan
+        self._epoch = 0
+        self._begun = 0
+        """The epoch that is being read."""
+        self._yielded = 0
+        self._resumed = 0
+
+    @classmethod
+    def from_prefix(cls, uri: str, *, client: "Client | None" = None, **options: Any) -> Self:
+        """The objects under `s3://bucket/prefix`, listed here and now, once for all workers."""
+        found = client if client is not None else default_client()
+        return cls(listed_samples(found, uri), client=found, **options)
+
+    @classmethod
+    def from_objects(cls, uris: str | Iterable[str], *, client: "Client | None" = None, **options: Any) -> Self:
+        """The objects of these URIs."""
+        return cls(named_samples(uris), client=client, **options)
+
+    @classmethod
+    def from_keys(cls, bucket: str, keys: Sequence[str], *, client: "Client | None" = None, **options: Any) -> Self:
+        """The objects of these keys in one bucket."""
+        return cls(SampleList(keys, [bucket]), client=client, **options)
+
+    @classmethod
+    def from_manifest(
+        cls,
+        location: str | Path,
+        *,
+        parser: ManifestParser | None = None,
+        base_uri: str = "",
+        client: "Client | None" = None,
+        **options: Any,
+    ) -> Self:
+        """The objects that a manifest lists, with labels (forebay_client.torch.sample_list has its forms)."""
+        found = client if client is not None else default_client()
+        return cls(manifest_samples(lambda: found, location, parser, base_uri), client=found, **options)
+
+    @property
+    def client(self) -> "Client":
+        """What the objects are read with."""
+        if self._client is None:
+            self._client = default_client()
+        return self._client
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """Of all objects, not of this rank's alone."""
+        return self._samples.keys
+
+    @property
+    def buckets(self) -> Sequence[str]:
+        """Of each object, or a single one."""
+        return self._samples.buckets
+
+    def set_epoch(self, epoch: int) -> None:
+        """The number of the epoch that is begun next, here and in every worker that is started from here on."""
+        self._epoch = self._begun = epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        worker = torch.utils.data.get_worker_info()
+        number, workers = (worker.id, worker.num_workers) if worker is not None and self._sharding else (0, 1)
+        rank, ranks = (self._rank, self._ranks) if self._sharding else (0, 1)
+        self._begun, self._yielded, self._resumed = self._epoch, self._resumed, 0
+        self._epoch += 1
+        order = self._order(self._begun)[rank::ranks]
+        if self._plan and (worker is None or worker.id == 0):
+            EpochPlans(lambda: self.client, self).send(self._begun, order[self._yielded * workers :])
+        return self._rest(order[number::workers])
+
+    def _rest(self, order: Sequence[int]) -> Iterator[Any]:
+        """The samples of `order` behind those that were yielded before."""
+        for start in range(self._yielded, len(order), self._batch):
+            for sample in read_samples(self.client, self._samples, order[start : start + self._batch]):
+                self._yielded += 1
+                yield self._transform(sample)
+
+    def _order(self, epoch: int) -> Sequence[int]:
+        return epoch_order(len(self._samples), self._seed, epoch) if self._shuffle else range(len(self._samples))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Which epoch, and how many samples of it this worker has yielded."""
+        return {"epoch": self._begun, "yielded": self._yielded}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The next epoch that is iterated over is the rest of the one that was saved."""
+        self._epoch, self._resumed = state["epoch"], state["yielded"]
+
+
+def epoch_order(count: int, seed: int, epoch: int) -> Sequence[int]:
+    """The numbers below `count`, shuffled: the same in every process."""
+    return random.Random(f"{seed}-{epoch}").sample(range(count), count)  # noqa: S311 # reproducible, not secret
+
+
+def world() -> tuple[int, int]:
+    """Rank and number of ranks of this process: 0 and 1 outside of a process group."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return 0, 1
+
+
+def default_client() -> "Client":
+    """A client of the environment."""
+    from forebay_client.client import Client  # noqa: PLC0415 # what reads nothing needs none
+
+    return Client()

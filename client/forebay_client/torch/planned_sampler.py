@@ -1,0 +1,242 @@
+"""A sampler that sends the order of each epoch as a plan before its first index is used.
+
+    loader = planned(DataLoader(dataset, batch_size=256, shuffle=True, num_workers=8))
+
+    sampler = PlannedSampler(DistributedSampler(dataset), dataset)
+    loader = DataLoader(dataset, batch_size=256, sampler=sampler)
+
+The indices are those that the sampler within yields, drawn when they would have been drawn, from the same generators:
+with the same seed, training is the same with and without (see sampler_preview). A sampler of another type than
+PyTorch's own is drawn to its end before its first index is used, if it has a length.
+
+The state of an epoch can be saved in its middle and resumed, here and by torchdata's StatefulDataLoader: the rest of
+the order is then the plan.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+import torch
+
+from forebay_client.torch.epoch_plans import EpochPlans, PlanCounts
+from forebay_client.torch.sampler_preview import (
+    SamplerPreview,
+    at_epoch,
+    distributed_sampler,
+    draws_early,
+    flat_indices,
+    generator_of,
+    preview,
+)
+
+_Loader = TypeVar("_Loader")
+_VERSION: Final = 1
+
+
+class PlannedSampler(torch.utils.data.Sampler):
+    """Yields what `sampler`, or a batch sampler, yields, and sends its order as a plan.
+
+    `dataset`: what the indices are of; by default the sampler's own. `client`: by default the data set's own, or one
+    of the environment. `name`: of the series of plans; by default made of host,
+    command line, rank and data set. `next_epoch`: whether the plan of the epoch that follows is sent with each, where
+    its order is known: that of a DistributedSampler. `quiet`: a data set whose objects are unknown is not logged.
+    """
+
+    def __init__(
+        self,
+        sampler: Any,
+        dataset: Any = None,
+        *,
+        client: Any = None,
+        name: str | None = None,
+        next_epoch: bool = True,
+        quiet: bool = False,
+    ) -> None:
+        self.sampler = sampler
+        self._dataset = dataset if dataset is not None else _dataset_of(sampler)
+        self._next_epoch = next_epoch
+        self._plans = EpochPlans(_connection(client, self._dataset), self._dataset, name, quiet=quiet)
+        self._epoch = 0
+        """Of the latest epoch that was begun: the sampler's own number, or a count."""
+        self._queued: int | None = None
+        """The epoch whose plan was sent ahead."""
+        self._before: dict[str, Any] = {}
+        """From which the current epoch's order can be drawn again."""
+        self._yielded = 0
+        self._is_open = False
+        self._resumed: dict[str, Any] | None = None
+
+    @property
+    def counts(self) -> PlanCounts:
+        """What became of the plans."""
+        return self._plans.counts
+
+    def __getattr__(self, name: str) -> Any:
+        # batch_size, drop_last, set_epoch and whatever else a training loop wants of the sampler within.
+        if name.startswith("__") or name == "sampler":
+            raise AttributeError(name)
+        return getattr(self.sampler, name)
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        resumed, self._resumed = self._resumed, None
+        if resumed is not None:
+            return self._rest_of_epoch(resumed)
+        if draws_early(self.sampler):
+            before, order = self._state_before(), preview(self.sampler)
+            return self._whole_epoch(before, order, iter(self.sampler))
+        return self._whole_epoch()
+
+    def state_dict(self, yielded: int | None = None) -> dict[str, Any]:
+        """The state of the current epoch, for load_state_dict.
+
+        `yielded`: how many indices or batches the job has used, where its loader draws ahead of it; StatefulDataLoader
+        knows that itself. By default, how many were drawn."""
+        if self._resumed is not None:
+            return self._resumed
+        before = self._before if self._is_open else self._state_before()
+        count = self._yielded if yielded is None else yielded
+        return {"version": _VERSION, "yielded": count if self._is_open else 0, "epoch": self._epoch, "before": before}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The next epoch that is iterated over is the rest of the one that was saved."""
+        if state.get("version") != _VERSION:
+            raise ValueError(f"not a state of PlannedSampler, or of another version of it: {state.get('version')}")
+        self._restore(state["before"])
+        self._resumed = state
+
+    def _whole_epoch(
+        self,
+        before: dict[str, Any] | None = None,
+        order: SamplerPreview | None = None,
+        units: Iterator[Any] | None = None,
+    ) -> Iterator[Any]:
+        """As PyTorch's samplers, a generator: nothing is drawn before its first index is wanted. The arguments are of a
+        sampler that has drawn already."""
+        self._begin(before if before is not None else self._state_before())
+        if order is None:
+            order = preview(self.sampler)
+        if units is None:
+            units = iter(self.sampler)
+        if order is not None:
+            self._send(order.indices)
+        elif hasattr(self.sampler, "__len__"):
+            whole = list(units)
+            self._send(flat_indices(whole))
+            units = iter(whole)
+        else:
+            self._plans.skip("its sampler has no length")
+        yield from self._counted(units)
+
+    def _rest_of_epoch(self, state: dict[str, Any]) -> Iterator[Any]:
+        """What was left of an epoch whose state was saved."""
+        before = state["before"]
+        self._restore(before)
+        order = preview(self.sampler, before["global"])
+        generator = generator_of(self.sampler)
+        if generator is not None and order is not None and order.generator_state is not None:
+            generator.set_state(order.generator_state)  # as it is behind this epoch, so that the next has its own order
+        units = order.units if order is not None else list(self.sampler)
+        self._epoch = state["epoch"] - 1
+        self._begin(before)
+        rest, self._yielded = units[state["yielded"] :], state["yielded"]
+        self._send(flat_indices(rest))
+        yield from self._counted(iter(rest))
+
+    def _counted(self, units: Iterator[Any]) -> Iterator[Any]:
+        for unit in units:
+            self._yielded += 1
+            yield unit
+        self._is_open = False
+        self._plans.forget(self._epoch)
+
+    def _state_before(self) -> dict[str, Any]:
+        """From which the order of the epoch that begins now can be drawn again."""
+        generator, distributed = generator_of(self.sampler), distributed_sampler(self.sampler)
+        before: dict[str, Any] = {"global": torch.get_rng_state()}
+        if generator is not None:
+            before["generator"] = generator.get_state()
+        if distributed is not None:
+            before["epoch"] = distributed.epoch
+        elif hasattr(self.sampler, "state_dict"):
+            before["sampler"] = self.sampler.state_dict()
+        return before
+
+    def _restore(self, before: dict[str, Any]) -> None:
+        """The sampler's own state; the global generator is the program's."""
+        generator, distributed = generator_of(self.sampler), distributed_sampler(self.sampler)
+        if generator is not None:
+            generator.set_state(before["generator"])
+        if distributed is not None:
+            distributed.set_epoch(before["epoch"])
+        elif "sampler" in before:
+            self.sampler.load_state_dict(before["sampler"])
+
+    def _begin(self, before: dict[str, Any]) -> None:
+        if self._is_open:
+            self._plans.cancel(self._epoch)
+        distributed = distributed_sampler(self.sampler)
+        self._epoch = distributed.epoch if distributed is not None else self._epoch + 1
+        if self._queued is not None and self._queued != self._epoch:
+            self._plans.cancel(self._queued)
+            self._queued = None
+        self._before, self._yielded, self._is_open = before, 0, True
+
+    def _send(self, indices: list[int]) -> None:
+        if self._queued == self._epoch:
+            self._queued = None  # It was sent with the epoch before.
+        else:
+            self._plans.send(self._epoch, indices)
+        if self._next_epoch and distributed_sampler(self.sampler) is not None:
+            following = preview(at_epoch(self.sampler, self._epoch + 1))
+            if following is not None and self._plans.send(self._epoch + 1, following.indices):
+                self._queued = self._epoch + 1
+
+
+def planned(
+    loader: _Loader,
+    *,
+    client: Any = None,
+    name: str | None = None,
+    next_epoch: bool = True,
+) -> _Loader:
+    """`loader`, which from now on sends the order of each epoch as a plan; what it yields is unchanged.
+
+    A loader of an iterable data set, which has no sampler, is returned as it is. `client`, `name`, `next_epoch`: as of
+    PlannedSampler."""
+    plain: Any = loader
+    if isinstance(plain.dataset, torch.utils.data.IterableDataset):
+        return loader
+    attribute = "sampler" if plain.batch_sampler is None else "batch_sampler"
+    if not isinstance(getattr(plain, attribute), PlannedSampler):
+        sampler = PlannedSampler(
+            getattr(plain, attribute), plain.dataset, client=client, name=name, next_epoch=next_epoch
+        )
+        # DataLoader refuses another sampler, because it would not notice: this one has the same order.
+        object.__setattr__(plain, attribute, sampler)
+    return loader
+
+
+def _dataset_of(sampler: Any) -> Any:
+    """The data set that a sampler was made with."""
+    while (inner := getattr(sampler, "sampler", None)) is not None:
+        sampler = inner
+    for name in ("dataset", "data_source"):
+        if (dataset := getattr(sampler, name, None)) is not None:
+            return dataset
+    raise ValueError("the sampler does not know its data set: PlannedSampler(sampler, dataset)")
+
+
+def _connection(client: Any, dataset: Any) -> Callable[[], Any]:
+    """What gives the client of the plans: `client`, or the data set's own, or one of the environment."""
+
+    def connect() -> Any:
+        if client is not None:
+            return client
+        from forebay_client.torch.dataset_client import client_for  # noqa: PLC0415 # what sends nothing needs none
+
+        return client_for(dataset)
+
+    return connect

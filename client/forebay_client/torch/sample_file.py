@@ -1,0 +1,82 @@
+"""One object of a data set, read whole: what a transform is called with.
+
+It reads as s3torchconnector's S3Reader and osstorchconnector's DataObject do, and has the bytes without a copy besides:
+
+    def decode(sample):
+        return torch.frombuffer(sample.view, dtype=torch.uint8)
+"""
+
+import io
+from typing import Any
+
+
+class SampleFile(io.BufferedIOBase):
+    """A seekable file over `view`, the object's bytes. Pickles as its bytes."""
+
+    def __init__(self, bucket: str, key: str, view: memoryview, label: Any = "") -> None:
+        self.bucket, self.key, self.label = bucket, key, label
+        self.view = view
+        self._position = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.view)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """At most `size` bytes, a copy; all that is left without it."""
+        start = self._position
+        end = len(self.view) if size is None or size < 0 else min(start + size, len(self.view))
+        self._position = max(start, end)
+        return bytes(self.view[start:end])
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """As `read`."""
+        return self.read(size)
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill `buffer`; how many bytes there were."""
+        target = memoryview(buffer).cast("B")
+        count = max(0, min(len(target), len(self.view) - self._position))
+        target[:count] = self.view[self._position : self._position + count]
+        self._position += count
+        return count
+
+    readinto1 = readinto
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Move; the new position. It may be behind the end."""
+        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: len(self.view)}
+        if whence not in origin:
+            raise ValueError("Seek must be passed SEEK_CUR, SEEK_SET, or SEEK_END")
+        position = origin[whence] + offset
+        if position < 0:
+            raise ValueError(f"negative seek value {position}")
+        self._position = position
+        return position
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def err(self) -> int:
+        """0, as of a DataObject without an error: what can't be read is an exception."""
+        return 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (self.bucket, self.key, bytes(self.view), self.label, self._position)
+
+
+def identity(sample: Any) -> Any:
+    """The transform of a data set that has none: the sample itself."""
+    return sample
+
+
+def _rebuilt(bucket: str, key: str, content: bytes, label: Any, position: int) -> SampleFile:
+    reader = SampleFile(bucket, key, memoryview(content), label)
+    reader.seek(position)
+    return reader

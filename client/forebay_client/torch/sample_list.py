@@ -1,0 +1,106 @@
+"""The objects of a data set, in the order of their indices: listed under a prefix, named one by one, or in a manifest.
+
+A manifest is a file, or an object, of
+
+    text         a key or URI a line; behind a tab its label
+    JSON lines   an object a line: {"key": "train/7.jpg", "label": 3}; by its first byte, {
+
+or whatever a parser of one's own reads from it.
+"""
+
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from forebay_client.objects import ObjectInfo
+from forebay_client.torch.dataset_keys import SCHEMES
+
+ManifestParser = Callable[[Any], Iterable[tuple[str, Any]]]
+"""Reads a binary file, returns keys with their labels."""
+
+
+class ListingClient(Protocol):
+    """What is wanted of a Client."""
+
+    def get(self, bucket: str, key: str) -> memoryview:
+        """A whole object."""
+
+    def list(self, bucket: str, prefix: str = "") -> Iterator[Any]:
+        """The objects under a prefix."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleList:
+    """Keys by index."""
+
+    keys: Sequence[str]
+    buckets: Sequence[str]
+    """Of each key; or a single one, of all."""
+    labels: Sequence[Any] = ()
+    """Of each key; or none at all."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def bucket(self, index: int) -> str:
+        """Of one sample."""
+        return self.buckets[0] if len(self.buckets) == 1 else self.buckets[index]
+
+    def label(self, index: int) -> Any:
+        """Of one sample; empty without one."""
+        return self.labels[index] if self.labels else ""
+
+
+def listed_samples(client: ListingClient, uri: str) -> SampleList:
+    """The objects whose keys begin with the prefix of `uri`, in the listing's order."""
+    bucket, prefix = parse_sample_uri(uri)
+    return SampleList([found.key for found in client.list(bucket, prefix) if isinstance(found, ObjectInfo)], [bucket])
+
+
+def named_samples(uris: str | Iterable[str], labels: Sequence[Any] = ()) -> SampleList:
+    """The objects of these URIs."""
+    pairs = [parse_sample_uri(uri) for uri in ([uris] if isinstance(uris, str) else uris)]
+    buckets = [bucket for bucket, _ in pairs]
+    return SampleList([key for _, key in pairs], buckets[:1] if len(set(buckets)) == 1 else buckets, labels)
+
+
+def manifest_samples(
+    client: Callable[[], ListingClient], location: str | Path, parser: ManifestParser | None = None, base_uri: str = ""
+) -> SampleList:
+    """The objects that a manifest lists. `location`: a URI, or a path; `base_uri` is put in front of each key."""
+    if isinstance(location, str) and location.startswith(SCHEMES):
+        content = bytes(client().get(*parse_sample_uri(location)))
+    else:
+        content = Path(location).read_bytes()
+    rows = list((parser or parse_manifest)(io.BytesIO(content)))
+    return named_samples([base_uri + key for key, _ in rows], [label for _, label in rows])
+
+
+def parse_manifest(file: Any) -> Iterator[tuple[str, Any]]:
+    """Keys and labels of a manifest in one of the forms above. Raises ValueError, with the line."""
+    for number, line in enumerate(file.read().decode().splitlines(), 1):
+        if not line.strip():
+            continue
+        if line.startswith("{"):
+            try:
+                row = json.loads(line)
+                yield row["key"], row.get("label", "")
+            except (ValueError, KeyError, TypeError) as error:
+                raise ValueError(f"line {number} of the manifest: {error!r}") from error
+        else:
+            key, _, label = line.partition("\t")
+            yield key, label
+
+
+def parse_sample_uri(uri: str) -> tuple[str, str]:
+    """Bucket and key, or prefix, of `s3://bucket/key` or `oss://bucket/key`. Raises ValueError."""
+    for scheme in SCHEMES:
+        if uri.startswith(scheme):
+            bucket, _, key = uri[len(scheme) :].partition("/")
+            if not bucket:
+                break
+            return bucket, key
+    raise ValueError(f"a URI is s3://BUCKET/KEY or oss://BUCKET/KEY, not {uri!r}")

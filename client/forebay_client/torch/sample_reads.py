@@ -1,0 +1,35 @@
+"""Samples by index, in one batch for each bucket."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from forebay_client.torch.sample_file import SampleFile
+from forebay_client.torch.sample_list import SampleList
+
+
+class BatchClient(Protocol):
+    """What is wanted of a Client."""
+
+    def get_many(self, bucket: str, keys: Iterable[Any], *, ordered: bool = True) -> Iterator[Any]:
+        """Many objects of a bucket."""
+
+
+def read_samples(client: BatchClient, samples: SampleList, indices: Sequence[int]) -> list[SampleFile]:
+    """The samples, in the order of `indices`. Raises IndexError, and the ClientError of one that can't be read."""
+    count = len(samples)
+    wanted = [int(index) + (count if index < 0 else 0) for index in indices]
+    if any(not 0 <= index < count for index in wanted):
+        raise IndexError(f"an index of {indices} is outside of a data set of {count}")
+    if len(samples.buckets) == 1:
+        groups = {samples.buckets[0]: list(range(len(wanted)))}
+    else:
+        groups = {}
+        for at, index in enumerate(wanted):
+            groups.setdefault(samples.bucket(index), []).append(at)
+    found: dict[int, SampleFile] = {}
+    for bucket, positions in groups.items():
+        keys = [samples.keys[wanted[at]] for at in positions]
+        for item in client.get_many(bucket, keys, ordered=False):
+            at = positions[item.index]
+            found[at] = SampleFile(bucket, keys[item.index], item.content(), samples.label(wanted[at]))
+    return [found[at] for at in range(len(wanted))]

@@ -1,0 +1,44 @@
+"""The compact form of a plan, against the proxy's own reading of it."""
+
+from array import array
+from hashlib import sha256
+
+import pytest
+
+from forebay.jobs.plans.plan_body import HEADER_SIZE, CompactPlan, read_header
+from forebay_client.client_errors import InvalidRequest
+from forebay_client.compact_plan import compact_plan, key_list
+
+
+@pytest.mark.parametrize("order", [[3, 0, 3], range(4), array("I", [1]), []])
+def test_the_proxy_reads_what_was_written(order: list[int]) -> None:
+    body = compact_plan(sha256(b"keys").digest(), order)
+    digest, count = read_header(body[:HEADER_SIZE])
+    assert digest == sha256(b"keys").hexdigest()
+    files: dict[str, bytes] = {}
+
+    def append(name: str, content: bytes) -> None:
+        files[name] = files.get(name, b"") + content
+
+    plan = CompactPlan(append, count, 4, None)
+    list(plan.feed(body[HEADER_SIZE:]))
+    plan.close()
+    assert array("I", files["indices"]) == array("I", order)
+
+
+def test_a_list_is_named_by_its_bytes() -> None:
+    found = key_list(["a", "ä b"])
+    assert found.content == "a\nä b\n".encode()
+    assert found.digest == sha256(found.content).digest()
+
+
+@pytest.mark.parametrize("key", ["", "a\nb", "a\rb", "a\tb"])
+def test_a_key_that_no_line_can_hold_is_refused(key: str) -> None:
+    with pytest.raises(InvalidRequest, match="list of keys"):
+        key_list(["a", key])
+
+
+@pytest.mark.parametrize("order", [[-1], [1 << 32], ["a"]])
+def test_what_is_no_number_is_refused(order: list[int]) -> None:
+    with pytest.raises(InvalidRequest, match="an order is numbers"):
+        compact_plan(bytes(32), order)

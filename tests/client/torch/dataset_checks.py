@@ -1,0 +1,145 @@
+"""The data sets, against the Forebay of the test: alone, in loaders, and beside those of the connectors."""
+
+import io
+import json
+import re
+import tarfile
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+import forebay_client.torch as ours
+from client.torch.contents import CONTENTS, COUNT, PREFIX, URIS
+from client.torch.torch_checks import Checks, raised
+from forebay_client import Client, ObjectNotFound
+
+
+def check_an_object_that_is_gone_is_named(checks: Checks) -> None:
+    dataset = ours.ForebayMapDataset.from_keys("bucket", ["train/00.bin", "gone"], client=Client(checks.endpoint))
+    for kind, indices in ((ObjectNotFound, [0, 1]), (IndexError, [0, 2])):
+        with raised(kind, "bucket/gone|of 2"):
+            dataset.__getitems__(indices)
+
+
+def check_samples_have_their_bytes_without_a_copy(checks: Checks) -> None:
+    dataset = ours.ForebayMapDataset.from_objects(URIS, client=Client(checks.endpoint))
+    sample = dataset[7]
+    assert bytes(sample.view) == CONTENTS["train/07.bin"]
+    assert (sample.size, sample.readable(), sample.seekable()) == (107, True, True)
+
+
+def check_manifests_name_keys_and_labels(checks: Checks) -> None:
+    client = Client(checks.endpoint)
+    client.put("bucket", "manifest.txt", b"00.bin\tcat\n05.bin\tdog\n")
+    client.put(
+        "bucket",
+        "manifest.jsonl",
+        b'{"key": "s3://bucket/train/03.bin", "label": 3}\n{"key": "s3://bucket/train/04.bin"}\n',
+    )
+    text = ours.ForebayMapDataset.from_manifest("s3://bucket/manifest.txt", base_uri=PREFIX, client=client)
+    assert [(sample.key, sample.label) for sample in text] == [("train/00.bin", "cat"), ("train/05.bin", "dog")]
+    lines = ours.ForebayIterableDataset.from_manifest("s3://bucket/manifest.jsonl", client=client)
+    assert [(sample.key, sample.label) for sample in lines] == [("train/03.bin", 3), ("train/04.bin", "")]
+    own = checks.directory / "own.csv"
+    own.write_text("train/01.bin,one\n")
+    parsed = ours.ForebayMapDataset.from_manifest(
+        own,
+        parser=lambda file: [line.decode().strip().split(",") for line in file],
+        base_uri="s3://bucket/",
+        client=client,
+    )
+    assert (parsed[0].key, parsed[0].label) == ("train/01.bin", "one")
+
+
+def check_an_iterable_is_shared_shuffled_and_resumed(checks: Checks) -> None:
+    client = Client(checks.endpoint)
+
+    def made(**options: Any) -> Any:
+        return ours.ForebayIterableDataset.from_prefix(
+            PREFIX, client=client, transform=lambda sample: int(sample.read(1)[0]), batch=6, **options
+        )
+
+    assert list(made()) == list(range(COUNT))
+    shuffled = made(shuffle=True, seed=4)
+    first, second = list(shuffled), list(shuffled)
+    assert first != second
+    assert sorted(first) == sorted(second) == list(range(COUNT))
+    again = made(shuffle=True, seed=4)
+    again.set_epoch(1)
+    reading = iter(again)
+    begun = [next(reading) for _ in range(11)]
+    state = again.state_dict()
+    resumed = made(shuffle=True, seed=4)
+    resumed.load_state_dict(state)
+    assert begun + list(resumed) == second
+    ended = again.state_dict()
+    list(reading)
+    finished = made(shuffle=True, seed=4)
+    finished.load_state_dict(again.state_dict())
+    assert list(finished) == []
+    assert list(finished) == list(again), "the next epoch is whole"
+    assert ended["yielded"] == 11
+
+
+def shard(first: int, count: int) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for number in range(first, first + count):
+            for extension, content in (("bin", bytes([number]) * 700), ("cls", str(number).encode())):
+                member = tarfile.TarInfo(f"a.b/{number:04}.{extension}")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def check_shards_are_read_as_webdataset_has_them(checks: Checks) -> None:
+    client = Client(checks.endpoint)
+    for number in range(4):
+        client.put("bucket", f"shards/train-{number:03}.tar", shard(10 * number, 10))
+
+    def made(**options: Any) -> Any:
+        return ours.ShardDataset(
+            "s3://bucket/shards/train-{000..003}.tar",
+            client=client,
+            transform=lambda sample: int(sample["cls"]),
+            **options,
+        )
+
+    assert list(made()) == list(range(40))
+    plain = next(iter(ours.ShardDataset(["s3://bucket/shards/train-001.tar"], client=client)))
+    assert plain == {
+        "__key__": "a.b/0010",
+        "__url__": "s3://bucket/shards/train-001.tar",
+        "bin": bytes([10]) * 700,
+        "cls": b"10",
+    }
+    shuffled = made(shuffle=True)
+    reading = iter(shuffled)
+    begun = [next(reading) for _ in range(13)]
+    resumed = made(shuffle=True)
+    resumed.load_state_dict(shuffled.state_dict())
+    assert sorted(begun + list(resumed)) == list(range(40))
+    assert begun != list(range(13))
+
+
+def check_forebay_follows_the_plan_of_a_loader(checks: Checks) -> None:
+    client = Client(checks.endpoint)
+    dataset = ours.ForebayMapDataset.from_prefix(PREFIX, client=client, transform=lambda sample: sample.size)
+    loader = ours.planned(DataLoader(dataset, batch_size=8, shuffle=True), name="job/rank-0")
+    for epoch in (1, 2):
+        sizes = [int(size) for batch in loader for size in batch]
+        assert sorted(sizes) == [len(content) for content in CONTENTS.values()]
+        progress = json.loads(bytes(client.get("bucket", f".forebay/plans/job/rank-0/epoch-{epoch}")))
+        assert (progress["entries"], progress["dropped"]) == (COUNT, 0), progress
+    assert (loader.batch_sampler.counts.sent, client.stats.ignored) == (2, {})
+
+
+def check_the_examples_of_the_page_run(checks: Checks) -> None:
+    client = Client(checks.endpoint)
+    for number in range(40):
+        client.put("datasets", f"train/{number:02}.jpg", bytes(number))
+    page = (Path(__file__).parents[3] / "docs" / "pytorch.md").read_text()
+    names: dict[str, object] = {}
+    for example in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        exec(compile(example, "docs/pytorch.md", "exec"), names)  # noqa: S102 # the page's own examples
