@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
 from aiobotocore.session import AioSession
@@ -24,6 +25,8 @@ class Refreshable:
     def __init__(self) -> None:
         self.next: Frozen | Exception = Frozen("a1", "s1", "t1")
         self.expired = False
+        self.left = 3600.0
+        """Seconds."""
         self.calls = 0
 
     async def get_frozen_credentials(self) -> Frozen:
@@ -32,8 +35,8 @@ class Refreshable:
             raise self.next
         return self.next
 
-    def refresh_needed(self, _refresh_in: float) -> bool:
-        return self.expired
+    def refresh_needed(self, refresh_in: float) -> bool:
+        return self.expired or refresh_in > self.left
 
 
 class Session:
@@ -130,3 +133,14 @@ async def test_a_profile_of_the_shared_file(tmp_path: Path) -> None:
     session.set_config_variable("config_file", str(tmp_path / "none"))
     assert await CredentialChain(session=session).current() == SecretKey("LAB", "s", "t")
     assert await CredentialChain(session=session).session() is session
+
+
+async def test_only_a_key_that_expires_can_be_near_its_end() -> None:
+    found = Refreshable()
+    chain = CredentialChain(session=cast("AioSession", Session(found)))
+    assert not chain.ends_within(300), "none was looked for"
+    await chain.current()
+    assert not chain.ends_within(300)
+    found.left = 299.0
+    assert chain.ends_within(300)
+    assert not StaticCredentials(SecretKey("a", "s", "t")).ends_within(1e9)

@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from forebay.origin.credentials import StaticCredentials
+from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.write.back.write_proofs import WriteProof
 from harness.clients import path_of
 from harness.fake.actions import Respond
-from harness.fake_origin import FakeOrigin
+from harness.fake_origin import DEFAULT_SECRET, FakeOrigin
+from harness.reference_sigv4 import Secret
 from harness.write_back_rig import WriteBackRig, at_origin
 
 
@@ -159,3 +162,51 @@ async def test_a_read_says_where_the_object_is_durable(tmp_path: Path) -> None:
         for key in ("a/one", "a/two"):
             read = await rig.client().request("GET", path_of("ckpt", key))
             assert (read.body, "x-forebay-durable" in read.headers) == (b"1", False)
+
+
+class _EndingCredentials(StaticCredentials):
+    """Temporary ones, which could not be refreshed."""
+
+    def ends_within(self, seconds: float) -> bool:
+        return seconds >= 120
+
+
+async def test_nothing_is_acknowledged_near_the_end_of_a_credential(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        client, secret = rig.parts.origins.of("ckpt"), origin.secret
+        key = SecretKey(secret.access, secret.secret)
+        client.use_credentials(_EndingCredentials(key))
+        for method, body in (("PUT", b"x"), ("DELETE", b"")):
+            answer = await rig.client().request(method, path_of("ckpt", "a/object"), (), body)
+            assert answer.headers["x-forebay-durable"] == "origin"
+        client.use_credentials(StaticCredentials(key))
+        await rig.put("a/object", b"x")
+
+
+async def test_a_reload_of_the_credential_ends_all_proofs(tmp_path: Path) -> None:
+    other = Secret("other", "other-secret")
+    async with FakeOrigin(secrets=(DEFAULT_SECRET, other)) as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        proof = WriteProof("put", "ckpt/a")
+        assert rig.write_back.proofs.covers(proof)
+        await rig.worker.control.reload_config()
+        assert rig.write_back.proofs.covers(proof), "the same credential"
+        before, after = (f'access_key = "{each.access}"' for each in (DEFAULT_SECRET, other))
+        text = rig.configuration.replace(before, after).replace(DEFAULT_SECRET.secret, other.secret)
+        (tmp_path / "rig" / "forebay.toml").write_text(text)
+        origin.faults.add(Respond(403, "AccessDenied"), operation="CreateMultipartUpload")
+        await rig.worker.control.reload_config()
+        assert not rig.write_back.proofs.covers(proof)
+        answer = await rig.client().request("PUT", path_of("ckpt", "a/object"), (), b"x")
+        assert answer.headers["x-forebay-durable"] == "origin"
+
+
+async def test_a_refused_credential_acknowledges_nothing(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        refusal = origin.faults.add(Respond(403, "InvalidAccessKeyId"))
+        assert await rig.parts.origins.of("ckpt").credential_check.check() == "refused"
+        assert (await rig.client().request("PUT", path_of("ckpt", "a/object"), (), b"x")).status == 503
+        origin.faults.remove(refusal)
+        assert len(rig.write_back.pending) == 0

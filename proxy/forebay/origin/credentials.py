@@ -35,6 +35,10 @@ class Credentials(Protocol):
         """The origin refuses the key: look for another one where there may be."""
         ...
 
+    def ends_within(self, seconds: float) -> bool:
+        """Whether the key is known to expire within so many seconds, and no other one is there yet."""
+        ...
+
     async def session(self) -> "AioSession":
         """An aiobotocore session that uses the same key, for the operations that botocore does."""
         ...
@@ -54,6 +58,10 @@ class StaticCredentials:
 
     def renew(self) -> None:
         """A fixed key stays."""
+
+    def ends_within(self, _seconds: float) -> bool:
+        """When a fixed session token expires is not known."""
+        return False
 
     async def session(self) -> "AioSession":
         """A session with the fixed key."""
@@ -146,6 +154,10 @@ class CredentialChain:
         if self._is_own_session:
             self._session = None
 
+    def ends_within(self, seconds: float) -> bool:
+        """Whether the key that was found expires so soon: its refresh, which begins earlier, has failed."""
+        return self._found is not None and _expired(self._found, seconds)
+
     async def _find(self) -> ProviderCredentials:
         async with self._finding:
             if self._found is None:
@@ -171,7 +183,8 @@ def _session(profile: str | None) -> "AioSession":
     return AioSession(profile=profile)
 
 
-def _expired(found: ProviderCredentials) -> bool:
-    """Whether the credentials have expired. Only refreshable ones do, and have the attribute."""
+def _expired(found: ProviderCredentials, within: float = 0) -> bool:
+    """Whether the credentials have expired, or will `within` seconds. Only refreshable ones do, and have the
+    attribute."""
     refresh_needed = getattr(found, "refresh_needed", None)
-    return refresh_needed is not None and bool(refresh_needed(0))
+    return refresh_needed is not None and bool(refresh_needed(within))

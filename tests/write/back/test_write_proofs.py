@@ -76,3 +76,10 @@ def test_a_malformed_message_proves_nothing() -> None:
     proofs = WriteProofs(10.0, lambda: 0.0)
     with pytest.raises(PeerUnavailable):
         proofs.receive({"kind": "write_proof", "write": "put"})
+
+
+def test_another_credential_has_proven_nothing() -> None:
+    proofs = WriteProofs(10.0, lambda: 0.0)
+    proofs.add(PUT)
+    proofs.forget_all()
+    assert not proofs.covers(PUT)

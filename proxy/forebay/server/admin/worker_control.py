@@ -219,6 +219,8 @@ class WorkerControl(SharedControl):
                 origin.client.use_credentials(credentials_of(applied.credentials))
                 self._parts.tasks.spawn(origin.listing.close(), "connect again to list")
                 self._parts.tasks.spawn(origin.client.credential_check.check(), "check the origin credential")
+                if self._parts.write_back is not None:
+                    self._parts.write_back.proofs.forget_all()
         self._parts.gateway.policy = policy = gateway_policy(self.settings)
         self._parts.read_ahead.use_policy()
         self._parts.read_counts.apply_rules(policy.rules.data_sets)

@@ -89,6 +89,9 @@ class Acceptance:
             return "the journal has failed"
         if forward.identity is not None:
             return "a credential of the client's own"
+        credential_reason = self._probe.credential_obstacle(forward.target.bucket or "")
+        if credential_reason is not None:
+            return credential_reason
         needed = {proof_of(operation, name): name for name in names}
         unproven = {proof: name for proof, name in needed.items() if proof is None or not self._proofs.covers(proof)}
         await asyncio.gather(*(self._probe.prove(proof, name) for proof, name in unproven.items() if proof is not None))

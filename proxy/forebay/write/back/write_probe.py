@@ -29,6 +29,8 @@ from forebay.write.back.write_proofs import MAX_PROOFS, WriteProof, WriteProofs
 
 PAUSE: Final = 10.0
 """Seconds between two probes of one kind and folder, after a refusal."""
+LAST_SECONDS: Final = 300.0
+"""Of a temporary credential: nothing is acknowledged any more that it may be too late to carry out."""
 LONGEST_KEY: Final = 900
 """Bytes of a key that a probe's own key may be derived from; S3 allows 1024."""
 _DOCUMENT: Final = 64 << 10
@@ -55,6 +57,14 @@ class WriteProbe:
             task = self._under_way[proof] = self._tasks.spawn(self._probe(proof, name), f"probe {proof.folder}")
             task.add_done_callback(lambda _: self._under_way.pop(proof))
         await asyncio.wait([task])
+
+    def credential_obstacle(self, bucket: str) -> str | None:
+        """Returns why what is acknowledged now may not be carried out by Forebay's credential, in words; None: it can
+        be, as far as is known. Raises S3Error NoSuchBucket."""
+        client = self._origins.of(bucket)
+        if client.credential_check.fault is not None:
+            return "the origin refuses the credential"
+        return "the credential is about to end" if client.credentials.ends_within(LAST_SECONDS) else None
 
     async def _probe(self, proof: WriteProof, name: ObjectName) -> bool:
         try:

@@ -3,6 +3,7 @@
     a write went through, or was persisted ──> proof: which kind, under which folder ──> for a lease
     a probe succeeded (write_probe)        ──┘
     a write of that kind was refused       ──> no proof any more
+    the origin's credential was changed    ──> no proof at all
 
 A write is acknowledged here only under a proof, so a missing permission or bucket is seen by its client, in time. What
 is proven is Forebay's own right: a principal with a credential of its own at the origin writes through.
@@ -66,6 +67,10 @@ class WriteProofs:
         """The origin has refused such a write."""
         if proof in self._proofs:
             self._change(proof, is_proven=False)
+
+    def forget_all(self) -> None:
+        """Forebay signs with another credential from now on, in this worker: each of them is reloaded."""
+        self._proofs.clear()
 
     def is_versioned(self, bucket: str) -> bool | None:
         """Returns whether the bucket keeps versions; None: it is not known."""
