@@ -9,6 +9,7 @@ the asyncio twin (forebay_client.async_client) are these.
 """
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
@@ -340,7 +341,15 @@ class Client:
         return _rebuilt, (type(self), self._arguments)
 
     def _make_transports(self) -> tuple[Transport, ...]:
-        return (HttpTransport(self._settings, self._signer),)
+        http = HttpTransport(self._settings, self._signer)
+        if self._settings.socket == "" or sys.platform != "linux":
+            return (http,)
+        try:
+            from forebay_client.shared_memory.socket_hint import SocketHint  # noqa: PLC0415 # Linux only
+            from forebay_client.shared_memory.socket_transport import SocketTransport  # noqa: PLC0415 # likewise
+        except ImportError:  # a Python without ctypes or mmap
+            return (http,)
+        return SocketTransport(self._settings, self._signer, SocketHint(self._settings)), http
 
     def _renew(self) -> None:
         """Makes what threads share: at first, and in the child after a fork."""

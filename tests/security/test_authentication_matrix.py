@@ -23,6 +23,7 @@ from harness.fake_origin import FakeOrigin
 from harness.lane_responses import has_template
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, Rig
+from harness.socket_rig import client_by, socket_setting
 from security.gateway_requests import handle_raw_request
 from security.oss_required_grants import OSS_NEEDS, OSS_SAMPLES, OSS_STRANGE, name_of
 from security.oss_signers import ALL_SIGNERS, SUB_RESOURCES
@@ -82,7 +83,8 @@ def _filled(origin: FakeOrigin) -> None:
 @pytest.fixture
 async def warm(tmp_path: Path) -> AsyncIterator[tuple[Rig, FakeOrigin]]:
     """A Forebay with the object in memory, and an origin that has forgotten that it was asked."""
-    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=_grants()) as rig:
+    settings = {"rest": _grants(), "server": socket_setting(tmp_path)}
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, **settings) as rig:
         _filled(origin)
         for _ in range(2):
             assert (await rig.client().request("GET", f"/{BUCKET}/{KEY}")).body == CONTENT
@@ -158,12 +160,10 @@ async def test_nothing_unproved_is_answered_or_reaches_the_origin(warm: tuple[Ri
     assert cells > (90_000 if SCALE > 1 else 30_000)
 
 
-@pytest.mark.parametrize("lane", ["fast", "full"])
+@pytest.mark.parametrize("lane", ["fast", "full", "channel"])
 async def test_nothing_unproved_is_answered_over_a_socket(warm: tuple[Rig, FakeOrigin], lane: str) -> None:
     rig, origin = warm
-    client, now = rig.client(), rig.now()
-    if lane == "full":
-        rig.worker.listener.requests.fast_lane = None
+    client, now = client_by(lane, rig), rig.now()
     for number, sample in enumerate((*SAMPLES, *OSS_SAMPLES)):
         step, cells = 7, unauthenticated_requests(sample, PAYLOADS[number % 5], TRAINER, now)
         if number >= len(SAMPLES):

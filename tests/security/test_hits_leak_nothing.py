@@ -24,6 +24,7 @@ from harness.inspection import cache_status
 from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
+from harness.socket_rig import client_by, socket_setting
 from security.oss_signers import ALL_SIGNERS, OSS_SIGNERS
 from security.signers import ENDLESS, SIGNERS, Form, Pairs, form_name
 
@@ -93,6 +94,9 @@ OSS_ASKED: Final[Mapping[str, tuple[str, Pairs]]] = {
 }
 OSS_QUERIES: Final = ("", "?objectMeta", "?versionId=null", "?response-content-type=text%2Fx", "?acl", "?tagging")
 QUERIES: Final = ("", "?versionId=null", "?partNumber=1", "?response-content-type=text%2Fx", "?attributes", "?tagging")
+
+BY_OTHER_WAYS: Final = [("memory, fresh", "full"), ("memory, fresh", "channel")]
+"""States that are looked at in the full lane, and over the Unix socket's channels."""
 
 Ask = Callable[[str, str, Pairs], RawRequest]
 
@@ -193,7 +197,8 @@ async def _in_state(state: str, tmp_path: Path, more: str = "") -> AsyncIterator
     """The object in that state, and the two keys revoked that could read it a moment ago."""
     ssd, rest = "256MiB" if state.startswith("ssd") else None, _KEYS + _TO_BE_REVOKED + _TO_BE_NARROWED % "**"
     rest += more
-    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, ssd=ssd, rest=rest) as rig:
+    settings = {"ssd": ssd, "rest": rest, "server": socket_setting(tmp_path)}
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, **settings) as rig:
         origin.store.put("bucket", THERE, CONTENT, content_type="text/secret", x_amz_meta_colour=COLOUR)
         origin.store.put("bucket", "open/small", b"open")
         if state != "miss":
@@ -252,9 +257,7 @@ async def test_anonymous_reader_learns_nothing(tmp_path: Path, state: str, grant
     """With grants for another prefix nothing is looked up; with a grant for this one the origin answers, and what it
     refuses to anybody is not answered from the cache."""
     async with _in_state(state, tmp_path, _ANONYMOUS_GRANTS % granted) as (rig, origin):
-        if lane == "full":
-            rig.worker.listener.requests.fast_lane = None
-        client = rig.client()
+        client = client_by(lane, rig)
         for ask, asked, queries in ((_anonymous, ASKED, QUERIES), (_anonymous_of_oss, OSS_ASKED, OSS_QUERIES)):
             for what, (method, pairs) in asked.items():
                 for query in queries if what in {"get", "head"} else queries[:1]:
@@ -271,12 +274,10 @@ async def test_anonymous_reader_learns_nothing(tmp_path: Path, state: str, grant
         assert (await client.request("GET", f"/bucket/{THERE}")).body == CONTENT
 
 
-@pytest.mark.parametrize(("state", "lane"), [*((state, "fast") for state in STATES), ("memory, fresh", "full")])
+@pytest.mark.parametrize(("state", "lane"), [*((state, "fast") for state in STATES), *BY_OTHER_WAYS])
 async def test_unauthorised_reader_learns_nothing(tmp_path: Path, state: str, lane: str) -> None:
     async with _in_state(state, tmp_path) as (rig, origin):
-        if lane == "full":
-            rig.worker.listener.requests.fast_lane = None
-        client = rig.client()
+        client = client_by(lane, rig)
         for asked, (method, pairs) in ASKED.items():
             for caller, ask in CALLERS.items():
                 for query in QUERIES if asked in {"get", "head"} else QUERIES[:1]:
@@ -293,12 +294,10 @@ async def test_unauthorised_reader_learns_nothing(tmp_path: Path, state: str, la
         assert (cache_status(answer), answer.body) == ((200, STATES[state]), CONTENT)
 
 
-@pytest.mark.parametrize(("state", "lane"), [*((state, "fast") for state in STATES), ("memory, fresh", "full")])
+@pytest.mark.parametrize(("state", "lane"), [*((state, "fast") for state in STATES), *BY_OTHER_WAYS])
 async def test_unauthorised_oss_reader_learns_nothing(tmp_path: Path, state: str, lane: str) -> None:
     async with _in_state(state, tmp_path) as (rig, origin):
-        if lane == "full":
-            rig.worker.listener.requests.fast_lane = None
-        client = rig.client()
+        client = client_by(lane, rig)
         for asked, (method, pairs) in OSS_ASKED.items():
             plain = asked in {"get", "head"}
             for caller, ask in {**OSS_KNOWN, **(OSS_UNKNOWN if plain else {})}.items():

@@ -28,6 +28,12 @@ scenarios/test_pytorch.py                client/torch/shard_dataset
 docs/test_cli_page.py                    client/cli/argument_parser
 client/cli/test_commands.py                  client/cli/plans_command
 
+client/shared_memory/test_socket_transport.py    client/shared_memory/channel
+server/http/test_client_connection.py    server/http/accepted_bytes
+server/shared_memory/test_read_channel.py        server/shared_memory/channel_reply
+server/shared_memory/test_read_channel.py        server/shared_memory/client_memory
+server/shared_memory/test_read_channel.py        server/shared_memory/socket_connection
+
 core/test_fences.py                      core/names
 protocol/packs/test_pack_index.py        protocol/packs/index_block
 scenarios/test_packing.py                jobs/packing/pack_order core/pack_names jobs/packing/pack_services

@@ -89,6 +89,11 @@ def _grants(settings: Iterable[GrantSettings]) -> tuple[Grant, ...]:
     )
 
 
+def reads_everything(principal: Principal) -> bool:
+    """Whether one grant allows the principal to read every object of every bucket."""
+    return any(Access.READ in grant.allow and grant.pattern.covers_prefix("") for grant in principal.grants)
+
+
 @dataclass(frozen=True, slots=True)
 class Prefix:
     """Every object of `bucket` whose key starts with `prefix`; with an empty prefix, the bucket itself too."""

@@ -74,6 +74,7 @@ from forebay.peers.owners import Peers
 from forebay.policy.coalescing import FetchBounds
 from forebay.policy.origin_routes import routes_of
 from forebay.policy.pools import Pool
+from forebay.protocol.channel_frames import SLOT_UNIT
 from forebay.request.admission import GatewayPolicy
 from forebay.request.batch.batch_reader import BatchReader
 from forebay.request.batch.batch_run import BatchServices
@@ -102,6 +103,8 @@ from forebay.server.origin_composition import compose_origins
 from forebay.server.recording_parts import compose_recordings
 from forebay.server.resource_limits import usable_connections
 from forebay.server.rpc.peer_service import PeerService
+from forebay.server.shared_memory.client_memory import ClientMemory
+from forebay.server.shared_memory.read_channel import ChannelServices
 from forebay.server.ssd_attachment import SsdAttachment
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
@@ -160,6 +163,8 @@ class Parts:
     ssd: SsdAttachment | None
     """None: no SSD tier is configured."""
     budget: FairSemaphore
+    rings: FairSemaphore
+    """The bytes of memory that clients on the Unix socket share."""
     spool: Spool
     upload_starts: Spool
     """What was read ahead of uploads. By itself, so that uploads that drip take no space from bodies that must be
@@ -477,6 +482,7 @@ def compose(
         tiers=tiers,
         ssd=ssd,
         budget=budget,
+        rings=FairSemaphore(settings.memory.rings),
         spool=spool,
         upload_starts=upload_starts,
         uploads=uploads,
@@ -523,9 +529,32 @@ def connection_services(
     unsent = SemaphoreShare(parts.budget, UNSENT_SHARE)
     sources = HitSources(parts.resolver, parts.tiers, unsent)
     fast_lane = FastLane(parts.gateway, sources, HitTelemetry(parts.metrics, access_log))
-    requests = RequestService(parts.gateway, parts.metrics, access_log, allowed, timers, fast_lane)
+    requests = RequestService(
+        parts.gateway, parts.metrics, access_log, allowed, timers, fast_lane, settings.server.socket
+    )
     send_queue = SendQueue(asyncio.get_running_loop())
     return ConnectionServices(requests, allowed, timers, unsent, send_queue)
+
+
+def socket_services(settings: Settings, parts: Parts, services: ConnectionServices, timers: Timers) -> ChannelServices:
+    """The services that every channel of the worker's Unix socket works with, beside those of its connections."""
+    count = parts.metrics.count
+    memory = ClientMemory(
+        parts.rings,
+        settings.memory.ring // SLOT_UNIT * SLOT_UNIT,
+        lambda: parts.tiers.memory.occupancy().capacity,
+        timers,
+        lambda form: count("forebay_socket_reads_total", form),
+    )
+    return ChannelServices(
+        services.requests,
+        services.limits,
+        timers,
+        services.unsent,
+        services.send_queue,
+        memory,
+        lambda: parts.gateway.policy,
+    )
 
 
 def _job_store(settings: Settings) -> JobStore | None:

@@ -53,11 +53,13 @@ def usable_cores(allowed: int | None = None, mount: Path = CGROUP_MOUNT, members
 def capacity_warnings(settings: Settings, root: Path = _ROOT) -> Iterator[str]:
     """Warnings of tiers that are larger than the memory or the file system they are in. `root`: of /proc and /sys."""
     memory = settings.memory.size + settings.memory.buffers + settings.memory.ahead
+    if settings.server.socket is not None:
+        memory += settings.memory.rings
     limit = min(_memory_limits(root), default=None)
     if limit is not None and memory > limit:
         yield (
-            f"memory.size, buffers and ahead make {_gib(memory)}, and there is {_gib(limit)} for this process: it may "
-            "be killed when the tier fills"
+            f"memory.size, buffers, ahead and rings make {_gib(memory)}, and there is {_gib(limit)} for this process: "
+            "it may be killed when the tier fills"
         )
     if settings.ssd is not None:
         disk = _file_system_size(Path(settings.ssd.path))

@@ -25,13 +25,16 @@ from forebay.jobs.recordings.recorder import Recorder
 from forebay.jobs.warm_up_job import JobState
 from forebay.server.admin.admin_server import serve_admin
 from forebay.server.admin.worker_control import WorkerControl
-from forebay.server.composition import WorkerGroup, compose, connection_services
+from forebay.server.composition import WorkerGroup, compose, connection_services, socket_services
 from forebay.server.config_source import ConfigSource
+from forebay.server.http.client_connection import ConnectionServices
 from forebay.server.http.listener import Listener
 from forebay.server.http.listening_sockets import BACKLOG, bind
 from forebay.server.http.tls import Certificate, CertificateRefused, CertificateRenewed, CertificateUnchanged, pem_files
 from forebay.server.origin_watch import OriginWatch
 from forebay.server.rpc.rpc_server import RpcServer
+from forebay.server.shared_memory.socket_connection import SocketConnection
+from forebay.server.shared_memory.socket_file import SocketFile, listen_on_socket
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.log_file import LogFile, PipeLock, stream_descriptor
 from forebay.server.telemetry.metrics import Metrics, Sample
@@ -61,6 +64,8 @@ class Membership:
     listen: ListenAddress
     tls_listen: ListenAddress | None
     """The shared addresses, with their final ports."""
+    socket_fd: int | None
+    """The listening Unix socket of all workers; None: there is none."""
 
 
 class Worker:
@@ -90,6 +95,7 @@ class Worker:
         self._runners: list[web.ServerRunner | web.AppRunner] = []
         self._servers: list[asyncio.Server] = []
         self._certificate: Certificate | None = None
+        self._socket_file: SocketFile | None = None
         self._log_file: LogFile | None = None
         self._access_log: AccessLog | None = None
         self._background = TaskRegistry()
@@ -110,6 +116,8 @@ class Worker:
             plain = listen(addresses.listen, "server.listen") if member is None else None
             secure = listen(addresses.tls_listen, "server.tls_listen") if member is None else None
             admin = listen(server.admin, "server.admin") if member is None else None
+            if member is None and (file := listen_on_socket(server)) is not None:
+                self._socket_file = opened.enter_context(contextlib.closing(file))
             if (files := pem_files(server)) is not None:
                 self._certificate = Certificate(files)
             log_to = self._open_access_log(opened)
@@ -134,11 +142,16 @@ class Worker:
             self.control = WorkerControl(self.parts, self._settings, self.source)
             if log_to is not None:
                 self._access_log = AccessLog(log_to, time.time, member.pipe_lock if member else None)
-            self.listener = Listener(connection_services(self._settings, self.parts, self._access_log, self._timers))
+            services = connection_services(self._settings, self.parts, self._access_log, self._timers)
+            self.listener = Listener(services)
+            self._channel_services = socket_services(self._settings, self.parts, services, self._timers)
+            self.client_memory = self._channel_services.memory
+            self.listener.begin_draining = self.client_memory.begin_draining
             plain = plain or listen(addresses.listen, "server.listen")
             secure = secure or listen(addresses.tls_listen, "server.tls_listen")
             assert plain is not None  # noqa: S101 # server.listen is always set
             await self._serve(plain, secure)
+            await self._serve_socket(services)
             if admin is not None:
                 await self._serve_admin(admin)
             opened.pop_all()
@@ -191,6 +204,20 @@ class Worker:
             )
             self.tls_address = secure.getsockname()
 
+    async def _serve_socket(self, services: ConnectionServices) -> None:
+        """Accept from the Unix socket, if there is one."""
+        listening = self._socket_file.listening if self._socket_file is not None else None
+        if self._membership is not None and self._membership.socket_fd is not None:
+            listening = socket.socket(fileno=self._membership.socket_fd)
+        if listening is None:
+            return
+        loop, server, channels = asyncio.get_running_loop(), self.listener.server, self._channel_services
+        self._servers.append(
+            await loop.create_unix_server(
+                lambda: SocketConnection(server, loop, services, channels), sock=listening, backlog=BACKLOG
+            )
+        )
+
     async def _serve_admin(self, admin: socket.socket) -> None:
         self._runners.append(await serve_admin(self._settings.server, self.control, admin))
         self.admin_address = admin.getsockname()
@@ -239,10 +266,13 @@ class Worker:
         """Drain and close. Returns whether every request in flight was finished. `hurry`, once set, ends the drain."""
         for server in self._servers:
             server.close()
+        if self._socket_file is not None:
+            self._socket_file.close()
         # Logged once no new connection is accepted.
         _log.info("ending: requests under way have %g s", self._settings.server.drain_timeout)
         drained = await self.listener.drain(self._settings.server.drain_timeout, hurry or asyncio.Event())
         await self.listener.close()
+        self.client_memory.close()
         if self._membership is not None:
             await self._membership.port.close()  # not before: while clients are answered, others' writes count
         for runner in self._runners:
@@ -306,6 +336,9 @@ class Worker:
         yield "forebay_info", (forebay_client.__version__,), 1
         yield "forebay_workers", (), 1
         yield "forebay_connections", (), self.listener.connections
+        yield "forebay_socket_channels", (), len(self.client_memory.channels)
+        yield "forebay_socket_ring_bytes", (), parts.rings.in_use
+        yield "forebay_socket_file_bytes", (), self.client_memory.files.size
         yield "forebay_requests_in_flight", (), self.listener.requests.in_flight
         for origin in parts.origins:
             client = origin.client

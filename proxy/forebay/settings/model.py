@@ -30,6 +30,12 @@ class ServerSettings:
     admin: ListenAddress | None
     workers: int
     domains: tuple[str, ...]
+    socket: str | None
+    """An absolute path; None: there is none."""
+    socket_mode: str
+    """Octal digits."""
+    socket_group: str | None
+    """A name or a number."""
     cnames: Mapping[str, str]
     """Hosts, in lower case and without a final dot, to buckets."""
     admin_token: Secret | None
@@ -109,11 +115,15 @@ class FetchSettings:
 
 @dataclass(frozen=True, slots=True)
 class MemorySettings:
-    """`[memory]`: the memory tier, the buffers of fetches, and what is fetched ahead of readers, in bytes."""
+    """`[memory]`: the memory tier, the buffers of fetches, what is fetched ahead of readers, and the rings of clients
+    on the Unix socket, in bytes."""
 
     size: int
     buffers: int
     ahead: int
+    rings: int
+    ring: int
+    """Of one client."""
 
 
 @dataclass(frozen=True, slots=True)

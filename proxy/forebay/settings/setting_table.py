@@ -22,6 +22,7 @@ from forebay.settings.value_types import (
     INTEGER,
     LISTING,
     LOG,
+    MODE,
     NAMES,
     PATTERN,
     PATTERNS,
@@ -216,6 +217,19 @@ TABLE: Final[tuple[Setting, ...]] = (
         "server.tls_key", FILE, UNSET, "The certificate's private key, in PEM without a passphrase; reread with it."
     ),
     Setting(
+        "server.socket",
+        FILE,
+        UNSET,
+        "The path of a Unix socket for clients on this machine: HTTP, and reads whose bytes come in shared memory.",
+    ),
+    Setting(
+        "server.socket_mode",
+        MODE,
+        "0660",
+        "The permissions of the socket's file: who may connect; what a client may read is what its signature proves.",
+    ),
+    Setting("server.socket_group", WORD, UNSET, "The group of the socket's file, a name or a number."),
+    Setting(
         "server.admin",
         or_off(ADDRESS),
         "127.0.0.1:9001",
@@ -342,6 +356,23 @@ TABLE: Final[tuple[Setting, ...]] = (
         "is fetched ahead.",
         0,
         live=True,
+    ),
+    Setting(
+        "memory.rings",
+        SIZE,
+        "256MiB",
+        "Bytes of memory that clients of `server.socket` share with Forebay, all together; a client beyond it gets its "
+        "bytes through the socket.",
+        0,
+        live=True,
+    ),
+    Setting(
+        "memory.ring",
+        SIZE,
+        "64MiB",
+        "Bytes of it that one connection of a client may have, so the largest body that it gets in one piece.",
+        0,
+        64 * GIB,
     ),
     Setting("ssd.path", FILE, REQUIRED, "The directory of the SSD tier; one Forebay uses it at a time."),
     Setting("ssd.size", SIZE, REQUIRED, "The size of the SSD tier.", MIB, live=True),

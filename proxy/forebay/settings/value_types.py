@@ -267,6 +267,11 @@ ENDPOINT: Final = ValueType(
 DOMAINS: Final = ValueType("list of domain names", f"a list of {DOMAINS_ALLOWED}", _read_domains, _list_of_text)
 CNAMES: Final = ValueType("table of hosts to buckets", CNAMES_ALLOWED, _read_cnames, _cnames_of_text)
 FILE: Final = ValueType("path", _FILES_ALLOWED, _text(_FILES_ALLOWED, _read_path))
+MODE: Final = ValueType(
+    "permissions",
+    "permissions in octal, such as 0660",
+    _matching(r"0?[0-7]{3}", "permissions in octal, such as 0660"),
+)
 LOG: Final = ValueType('path, "stdout", "stderr" or "off"', _LOGS_ALLOWED, _text(_LOGS_ALLOWED, _read_log))
 BUCKETS: Final = ValueType("list of patterns of bucket names", BUCKETS_ALLOWED, _read_buckets, _list_of_text)
 WORD: Final = ValueType("word", _WORDS_ALLOWED, _matching(_WORD.pattern, _WORDS_ALLOWED))

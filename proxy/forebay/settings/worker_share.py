@@ -1,8 +1,8 @@
 """The share of one worker in settings that are given for a node.
 
-Memory, buffers, blocks fetched ahead, spooled bytes and requests in flight to the origin are divided equally among the
-workers. The SSD tier is shared by all. Limits of connections and requests guard one process, and each worker has them
-whole.
+Memory, buffers, blocks fetched ahead, rings of clients, spooled bytes and requests in flight to the origin are divided
+equally among the workers. The SSD tier is shared by all. Limits of connections and requests guard one process, and each
+worker has them whole.
 """
 
 from dataclasses import replace
@@ -19,6 +19,7 @@ def worker_share(settings: Settings, workers: int) -> Settings:
         size=settings.memory.size // workers,
         buffers=max(1, settings.memory.buffers // workers),
         ahead=settings.memory.ahead // workers,
+        rings=settings.memory.rings // workers,
     )
     limits = replace(settings.limits, held=settings.limits.held // workers)
 

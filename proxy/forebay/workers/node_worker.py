@@ -96,7 +96,13 @@ class NodeWorker:
             settings = _settings_in_force(source, request)
             set_log_level(settings)
             membership = Membership(
-                self._group, self._port, request.run, self._pipe_lock, request.listen, request.tls_listen
+                self._group,
+                self._port,
+                request.run,
+                self._pipe_lock,
+                request.listen,
+                request.tls_listen,
+                request.socket_fd,
             )
             worker = Worker(worker_share(settings, self._workers), source, membership=membership)
             await worker.start()

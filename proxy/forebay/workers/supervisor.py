@@ -24,6 +24,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.peers.unix_socket import make_socket_directory, socket_path
 from forebay.server.config_source import ConfigSource
 from forebay.server.http.listening_sockets import bind, reserve
+from forebay.server.shared_memory.socket_file import SocketFile, listen_on_socket
 from forebay.server.startup import import_aiohttp
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.model import ServerSettings, Settings
@@ -73,6 +74,7 @@ class Supervisor:
         self._first_text, self._first_mode = text, mode
         self._group = secrets.token_hex(16)
         self._tasks = TaskRegistry()
+        self._socket_file: SocketFile | None = None
         self._supervising: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -90,6 +92,9 @@ class Supervisor:
                 self._reserved.append(keep(reserve(server.tls_listen, "server.tls_listen")))
                 self.tls_address = self._reserved[1].getsockname()
             admin = keep(bind(server.admin, "server.admin")) if server.admin is not None else None
+            self._socket_file = listen_on_socket(server)
+            if self._socket_file is not None:
+                opened.enter_context(contextlib.closing(self._socket_file))
             self._socket_directory = make_socket_directory(self.pool.worker_count)
             opened.pop_all()
         self.directory = self._socket_directory.path
@@ -136,6 +141,8 @@ class Supervisor:
         await self._tasks.close()
         for reserved in self._reserved:
             reserved.close()
+        if self._socket_file is not None:
+            self._socket_file.close()
         self._socket_directory.remove()
 
     async def _wait_or_kill(self, worker: WorkerProcess) -> None:
@@ -177,6 +184,11 @@ class Supervisor:
             self.directory, number, workers, self._group, request, self._tasks.spawn
         )
 
+    @property
+    def _socket_fd(self) -> int | None:
+        """The descriptor of the Unix socket, which workers inherit under the same number."""
+        return self._socket_file.listening.fileno() if self._socket_file is not None else None
+
     def _start_request(self, number: int) -> StartRequest:
         control = self.control
         return StartRequest(
@@ -188,6 +200,7 @@ class Supervisor:
             flags=control.source.flags,
             listen=self._listen(number, _address(self.address)),
             tls_listen=_address(self.tls_address) if self.tls_address is not None else None,
+            socket_fd=self._socket_fd,
             sizes=control.worker_sizes(),
             run=self._run,
         )

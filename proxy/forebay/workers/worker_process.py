@@ -70,7 +70,7 @@ class WorkerProcess:
         """Start worker `number` of `workers`. Returns when it serves. Raises WorkerStartError."""
         try:
             _prepare_socket(socket_path(directory, number))
-            process = await cls._run(directory, number, workers, group)
+            process = await cls._run(directory, number, workers, group, request.socket_fd)
         except OSError as failure:
             raise WorkerStartError(f"worker {number} can't be started: {failure}") from failure
         started = cls(number, process, Peer(number, socket_path(directory, number), SUPERVISOR_NUMBER, spawn))
@@ -83,7 +83,9 @@ class WorkerProcess:
         return started
 
     @staticmethod
-    async def _run(directory: Path, number: int, workers: int, group: str) -> asyncio.subprocess.Process:
+    async def _run(
+        directory: Path, number: int, workers: int, group: str, socket_fd: int | None
+    ) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",  # the working directory is the user's, and no place to import from
@@ -96,6 +98,7 @@ class WorkerProcess:
             group,
             stdin=asyncio.subprocess.PIPE,  # see parent_watch
             env={**os.environ, "PYTHONPATH": _search_path()},
+            pass_fds=() if socket_fd is None else (socket_fd,),
             start_new_session=True,  # Ctrl-C reaches the supervisor alone, which ends the workers
         )
 

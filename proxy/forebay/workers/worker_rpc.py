@@ -47,6 +47,8 @@ class StartRequest:
     flags: Mapping[str, Any]
     listen: ListenAddress
     tls_listen: ListenAddress | None
+    socket_fd: int | None
+    """The descriptor of the listening Unix socket, which the worker has inherited; None: there is none."""
     sizes: Mapping[TierName, int]
     """Capacities set over the configured ones, one worker's share."""
     run: NodeRun

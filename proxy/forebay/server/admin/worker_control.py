@@ -228,6 +228,7 @@ class WorkerControl(SharedControl):
             self._parts.kept_recordings.apply_rules()
         self._parts.budget.resize(new.memory.buffers)
         self._parts.tiers.memory.ahead.budget.resize(new.memory.ahead)
+        self._parts.rings.resize(new.memory.rings)
         self._parts.resolver.permissions.ttl = new.auth.authorization_ttl
         self._parts.listing_permissions.ttl = new.auth.authorization_ttl
         self._parts.listings.drop_unruled()

@@ -20,7 +20,7 @@ prepared response exists, goes a shorter way to the same answer:
 import time
 from collections.abc import Callable, Sequence
 from email.utils import formatdate
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
@@ -52,7 +52,7 @@ from forebay.server.fastpath.prepared_response import NO_ENDS, PreparedResponse
 from forebay.server.fastpath.request_head import parse_request_head
 from forebay.server.fastpath.template_cache import TemplateCache
 from forebay.server.http.aiohttp_exchange import HOST_ID, SERVER_NAME
-from forebay.server.http.sendfile_writer import FileExtent, SendfileWriter
+from forebay.server.http.sendfile_writer import FileExtent
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
 from forebay.storage.memory.head_attachments import HeadAttachments
@@ -96,23 +96,34 @@ class HitTelemetry(NamedTuple):
     access_log: AccessLog | None
 
 
+class ExtentSender(Protocol):
+    """What sends file extents to a client."""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a body may be sent now."""
+        ...
+
+
 class ClientState:
     """What the fast lane keeps for one connection."""
 
-    __slots__ = ("_make_sender", "_sender", "has_unsent", "peer", "template")
+    __slots__ = ("_make_sender", "_sender", "has_unsent", "peer", "reads_everything", "template")
 
-    def __init__(self, peer: str, make_sender: Callable[[], SendfileWriter] | None = None) -> None:
+    def __init__(self, peer: str, make_sender: Callable[[], ExtentSender] | None = None) -> None:
         """`make_sender`: for bodies sent past the transport; None where the connection cannot."""
         self.peer = peer
         self._make_sender = make_sender
-        self._sender: SendfileWriter | None = None
+        self._sender: ExtentSender | None = None
+        self.reads_everything = False
+        """Whether the principal of the last hit that is not joined to its head may read every object."""
         self.template: HeadTemplate | None = None
         """The template of the last request that matched one. It proves nothing about the client."""
         self.has_unsent = False
         """Whether responses were made that are not yet written: no body may overtake them."""
 
     @property
-    def sender(self) -> SendfileWriter | None:
+    def sender(self) -> ExtentSender | None:
         """The writer of file extents, made on first use; None if it cannot send now."""
         if self._sender is None and self._make_sender is not None:
             try:
@@ -294,6 +305,7 @@ class FastLane:
                 if found is None:
                     return None
                 body, extents, cache = found
+                client.reads_everything = prepared.reads_everything
         else:
             length = 0
         request_id = new_request_id()

@@ -16,6 +16,7 @@ from forebay.core.events import ObjectRead
 from forebay.core.heads import Head, HeaderPairs
 from forebay.core.names import BlockId
 from forebay.core.request_record import CacheStatus
+from forebay.policy.access import reads_everything
 from forebay.policy.freshness import freshness_lifetime
 from forebay.policy.recognition import tracked_read
 from forebay.policy.rules import Decision
@@ -59,6 +60,7 @@ class PreparedResponse:
         "operation",
         "policy",
         "principal",
+        "reads_everything",
         "rule",
         "signed_end",
         "signed_start",
@@ -85,6 +87,8 @@ class PreparedResponse:
         self.policy, self.operation = admission.policy, admission.operation.name
         self.signed_start, self.signed_end = signed_ends
         self.principal = admission.principal.id
+        identities = admission.policy.keyring.origin_identities
+        self.reads_everything = self.principal not in identities and reads_everything(admission.principal)
         self.is_get = admission.method == "GET"
         self.name = name = admission.target.name
         self.head, self.size = head, head.size

@@ -12,12 +12,7 @@
 """
 
 import asyncio
-import contextlib
-import fcntl
-import os
-import sys
-import termios
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -26,8 +21,12 @@ from aiohttp import web
 from forebay.core.buffers import Buffer
 from forebay.core.errors import S3Error
 from forebay.core.fair_semaphore import SemaphoreShare
+from forebay.core.heads import HeaderPairs
+from forebay.core.request_record import RequestRecord
 from forebay.core.timers import Timers
+from forebay.server.fastpath.direct_reply import DirectReply
 from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLane, HitResponse
+from forebay.server.http.accepted_bytes import unacknowledged, write_now
 from forebay.server.http.aiohttp_connection import AiohttpConnection
 from forebay.server.http.connection_limits import ConnectionLimits, StallTimer, Timeout
 from forebay.server.http.request_framing import RequestBoundary
@@ -35,8 +34,6 @@ from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendfileWriter, SendQueue
 
 _END: Final = b"\r\n\r\n"
-_NO_BYTES: Final = bytes(4)
-"""A C integer, 0."""
 _MAX_JOINED: Final = 16
 """Small responses to requests that arrived together which leave in one write: 256 KiB at most, before it is seen
 whether the client accepts them."""
@@ -212,6 +209,12 @@ class ClientConnection(AiohttpConnection):
         self._idle_until = self._timers.time() + self._limits.idle_timeout
         return response
 
+    def make_reply(
+        self, record: RequestRecord, is_last: Callable[[], bool], isolation: HeaderPairs, *, is_head: bool
+    ) -> DirectReply:
+        """The reply to an admitted read."""
+        return DirectReply(self, record, is_last, isolation, is_head=is_head)
+
     def read_answered(self, *, keep_alive: bool) -> None:
         """The admitted read has been answered; `keep_alive`: another request may follow."""
         self._is_reading = False
@@ -271,17 +274,10 @@ class ClientConnection(AiohttpConnection):
         """Write what the client accepts at once, past the transport, and return how many bytes that was. From then on
         the transport's buffer is full with the first byte in it. Not for TLS. Raises ConnectionError."""
         transport = self.transport
-        if transport is None or transport.is_closing():
-            raise ConnectionResetError("the client has left")
-        if transport.get_write_buffer_size():
-            return 0
-        if not self._pauses_early:
+        if not self._pauses_early and transport is not None:
             self._pauses_early = True
             transport.set_write_buffer_limits(0)
-        try:
-            return os.writev(self._fd, pieces)
-        except BlockingIOError:
-            return 0
+        return write_now(transport, self._fd, pieces)
 
     async def drain(self) -> None:
         """Wait until the client has accepted nearly all that was written. Raises ConnectionError if it does not."""
@@ -338,14 +334,7 @@ class ClientConnection(AiohttpConnection):
         return self._unacknowledged()
 
     def _unacknowledged(self) -> int:
-        """Bytes that were written and that the client has not acknowledged. The kernel accepts more only once a third
-        of its buffer is free, which a slow client may take an hour for."""
-        if self.transport is None:
-            return 0
-        queued = _NO_BYTES
-        with contextlib.suppress(OSError, ValueError):
-            queued = fcntl.ioctl(self._fd, termios.TIOCOUTQ, _NO_BYTES)
-        return self.transport.get_write_buffer_size() + int.from_bytes(queued, sys.byteorder)
+        return unacknowledged(self.transport, self._fd)
 
     def _abort(self) -> None:
         if self.transport is not None:

@@ -9,6 +9,7 @@ Sockets are bound elsewhere (forebay.server.http.listening_sockets), and request
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import cast
 
 from aiohttp import web
@@ -40,6 +41,8 @@ class Listener:
         self._timers = services.timers
         self.requests = services.requests
         self.server = ConnectionFactory(services)
+        self.begin_draining: Callable[[], None] = lambda: None
+        """Ends what else is open when the drain begins."""
 
     @property
     def connections(self) -> int:
@@ -53,6 +56,7 @@ class Listener:
         """
         self.requests.begin_draining()
         self.server.pre_shutdown()
+        self.begin_draining()
         async with asyncio.TaskGroup() as group:
             waits = [group.create_task(self.requests.until_idle()), group.create_task(hurry.wait())]
             with contextlib.suppress(TimeoutError):

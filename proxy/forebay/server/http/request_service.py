@@ -9,15 +9,18 @@ It bounds the requests in flight, and wakes a drain when none is left. It knows 
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
 from forebay.core.errors import S3Error
+from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord, new_request_id
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
+from forebay.protocol.channel_frames import CHANNEL_PATH, HINT_HEADER
 from forebay.protocol.exchange import EMPTY_BODY, ObjectReply, Request
 from forebay.request.gateway import Gateway
 from forebay.server.fastpath.direct_reply import DirectReply, ReplyConnection
@@ -40,6 +43,12 @@ class RequestConnection(ReplyConnection, Protocol):
         """Whether more requests have been parsed than are being answered."""
         ...
 
+    def make_reply(
+        self, record: RequestRecord, is_last: Callable[[], bool], isolation: HeaderPairs, *, is_head: bool
+    ) -> DirectReply:
+        """The reply to a `read` that this connection began."""
+        ...
+
     def read_answered(self, *, keep_alive: bool) -> None:
         """The `read` that this connection began has been answered; `keep_alive`: another request may follow."""
 
@@ -55,8 +64,10 @@ class RequestService:
         limits: ConnectionLimits,
         timers: Timers,
         fast_lane: FastLane | None = None,
+        socket_path: str | None = None,
     ) -> None:
-        """`access_log`, `fast_lane`: None for none."""
+        """`access_log`, `fast_lane`: None for none. `socket_path`: of the Unix socket, for clients that ask."""
+        self._socket_path = socket_path
         self._gateway = gateway
         self._metrics = metrics
         self._access_log = access_log
@@ -101,6 +112,12 @@ class RequestService:
         """Answer a request that aiohttp has parsed. Raises BadHttpMessage if its framing is not plain."""
         if (reason := framing_error(request)) is not None:
             raise BadHttpMessage(reason)  # for handle_error, as if the parser had raised it
+        if (
+            request.method == "OPTIONS"
+            and self._socket_path is not None
+            and is_socket_question(request, connection.peer)
+        ):
+            return web.Response(status=204, headers={HINT_HEADER: self._socket_path})
         record = RequestRecord(request.method, "full", time.monotonic(), new_request_id(), peer=connection.peer)
         is_too_large = _head_size(request) > self._limits.header_size
         is_chunked = "Transfer-Encoding" in request.headers
@@ -147,7 +164,7 @@ class RequestService:
         record = RequestRecord(read.method, "full", read.started, new_request_id(), peer=connection.peer)
         isolation = read.admission.policy.isolation_headers
         is_head = read.method == "HEAD"
-        reply = DirectReply(connection, record, lambda: self.is_draining, isolation, is_head=is_head)
+        reply = connection.make_reply(record, lambda: self.is_draining, isolation, is_head=is_head)
         request = Request(
             read.method,
             read.raw_target,
@@ -193,6 +210,11 @@ class RequestService:
         self._metrics.record_request(record)
         if self._access_log is not None:
             self._access_log.write(record)
+
+
+def is_socket_question(request: web.BaseRequest, peer: str) -> bool:
+    """Whether a client of this machine asks where the Unix socket is."""
+    return request.raw_path == CHANNEL_PATH and (peer.startswith("127.") or peer in {"::1", "unix"})
 
 
 def _head_size(request: web.BaseRequest) -> int:

@@ -79,6 +79,17 @@ CATALOGUE: Final = (
     _counter("forebay_refused_total", "code", "Connections refused or closed before there was a request, by S3 code.",
              ("SlowDown", "BadRequest", "RequestTimeout")),
     _counter(
+        "forebay_socket_reads_total",
+        "form",
+        "Reads over channels of the Unix socket, by how the body went: inline (through the socket), ring (a copy in "
+        "the client's ring), memory or segment (a descriptor of a memory file or of an SSD segment), declined (for "
+        "plain HTTP).",
+        ("inline", "ring", "memory", "segment", "declined"),
+    ),
+    _gauge("forebay_socket_channels", "", "Open channels of the Unix socket."),
+    _gauge("forebay_socket_ring_bytes", "", "Bytes of memory in the rings of clients."),
+    _gauge("forebay_socket_file_bytes", "", "Bytes of memory files that clients have descriptors of."),
+    _counter(
         "forebay_sent_bytes_total",
         "source",
         "Body bytes sent to clients, by source: memory, ssd, flight (fetched for this reader), joined"

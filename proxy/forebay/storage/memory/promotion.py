@@ -80,6 +80,7 @@ class Promotion:
             if buffer is None or isinstance(buffer.obj, SharedBlock):
                 continue
             if (extent := owner.allocate(len(buffer))) is not None:
+                extent.arena.copying += 1
                 extents.append((block, buffer, extent))
         if not extents:
             return
@@ -88,6 +89,7 @@ class Promotion:
         def promoted(copies: Sequence[Buffer | None] | None) -> None:
             self._is_promoting = False
             for (block, buffer, extent), copy in zip(extents, copies or [None] * len(extents), strict=True):
+                extent.arena.copying -= 1
                 if copy is None or not owner.replace(block, buffer, copy):
                     owner.arenas.mark_wasted(extent.arena)
 

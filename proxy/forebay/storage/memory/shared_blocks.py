@@ -67,15 +67,22 @@ class Arena:
     """
 
     def __init__(self, capacity: int, huge: int, closed: "deque[tuple[int, bool]]") -> None:
-        self._capacity, self._huge, self._closed = capacity, huge, closed
+        self.capacity, self._huge, self._closed = capacity, huge, closed
         self.fd = -1
         self._mapping: tuple[int, int] | None = None
         """Address and length of what was reserved; the file is mapped within."""
         self._address = 0
         # The following is the book-keeping of storage.memory.arenas.
         self.end = self.counted = 0
+        self.copying = 0
+        """Extents that were allocated and are still being written."""
         self.has_waste = self.is_retiring = False
         self.blocks: set[BlockId] = set()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more will be written to the file."""
+        return self.end >= min(HUGE, self.capacity) and not self.copying
 
     def write(self, offset: int, buffer: Buffer) -> Buffer | None:
         """Copies a buffer to an extent of the file and returns that; None if it can't be written.
@@ -97,8 +104,8 @@ class Arena:
 
     def _open(self) -> None:
         """Creates and maps the file. Raises OSError."""
-        fd = os.memfd_create("forebay-blocks", os.MFD_CLOEXEC)
-        length = self._capacity + HUGE if self._huge else self._capacity
+        fd = os.memfd_create("forebay-blocks", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        length = self.capacity + HUGE if self._huge else self.capacity
         start = _LIBC.mmap(None, length, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
         if start == _MAP_FAILED:
             os.close(fd)
@@ -107,7 +114,7 @@ class Arena:
         # A huge page needs an address and an offset that are both multiples of its size.
         self._address = -(-start // HUGE) * HUGE if self._huge else start
         flags = mmap.MAP_SHARED | _MAP_FIXED
-        if _LIBC.mmap(self._address, self._capacity, mmap.PROT_READ, flags, fd, 0) == _MAP_FAILED:
+        if _LIBC.mmap(self._address, self.capacity, mmap.PROT_READ, flags, fd, 0) == _MAP_FAILED:
             self._close()
             raise OSError("can't be mapped")
         for page in range(0, self._huge, HUGE):

@@ -1,0 +1,311 @@
+"""One read channel to Forebay: a connection of its Unix socket, as forebay.protocol.channel_frames has it.
+
+    read(head) ──> message: slots given back since the last one, the head ──> frame ──> head of the response, body
+
+A channel is used by one thread at a time; views of its ring may be dropped by any. It ends with the first thing that
+goes wrong (ChannelBroken): nothing is known of what comes next on it. Views outlive it.
+
+A fork copies views that the parent may give back later, and the slot would be written again under the child's eyes. So
+a channel with views at a fork gives nothing back any more, and is not used again: `is_forked`.
+"""
+
+import array
+import mmap
+import os
+import socket
+import struct
+from collections import deque
+from typing import Final
+
+from forebay.protocol.channel_frames import (
+    DECLINED,
+    DROPPED,
+    FRAME,
+    INLINE,
+    MAX_PIECES,
+    MAX_RELEASES,
+    MEMORY,
+    PIECE,
+    RING,
+    SLOT_UNIT,
+    SWITCHED,
+    UPGRADE,
+    WITH_DESCRIPTOR,
+    ChannelFrame,
+    Piece,
+    message,
+    read_frame,
+    read_pieces,
+)
+from forebay_client.shared_memory.mapped_memory import MappedMemory, Unmappable
+from forebay_client.shared_memory.received_head import ReceivedHead
+
+_BUFFER: Final = 64 << 10
+_RIGHTS: Final = socket.CMSG_SPACE(4 * MAX_PIECES) if hasattr(socket, "CMSG_SPACE") else 0
+_CLOSE_ON_EXEC: Final = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+
+
+class ChannelBroken(Exception):
+    """The channel can't be used any more. The argument is the reason, in a word."""
+
+
+class ReadDeclined(Exception):
+    """The read is one for plain HTTP; the channel is as it was."""
+
+
+class ClientChannel:
+    """See the module."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        """`timeout`: seconds without a byte. Raises ChannelBroken."""
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        # Timeouts of the kernel's: Python's own cost a system call for each use.
+        limit = struct.pack("@ll", int(timeout), int(timeout % 1 * 1e6))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self._buffer = bytearray(_BUFFER)
+        self._start = self._end = 0
+        self._descriptors: deque[int] = deque()
+        self._ring: MappedMemory | None = None
+        self._files: dict[int, MappedMemory] = {}
+        self._released: deque[int] = deque()
+        self._views = 0
+        """Of the ring, ever made and not yet given back."""
+        self.is_forked = False
+        self.used_at = 0.0
+        """When it was used last, on the monotonic clock; its pool's."""
+        try:
+            self._socket.connect(path)
+            self._socket.sendall(UPGRADE)
+            self._switch()
+        except OSError as error:
+            self.close()
+            raise ChannelBroken("unreachable") from error
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def has_views(self) -> bool:
+        """Whether somebody has a view of the ring."""
+        return self._views > len(self._released)
+
+    @property
+    def peer_user(self) -> int:
+        """The user that Forebay runs as."""
+        raw = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        return int(struct.unpack("3i", raw)[1])
+
+    def read(self, head: bytes, target: memoryview | None = None) -> tuple[ReceivedHead, memoryview]:
+        """The response to the request with this head, and its body; in `target` if that is large enough. Raises
+        ChannelBroken, ReadDeclined."""
+        try:
+            self._send(message(head, self._taken_back()))
+            return self._receive(target)
+        except (OSError, ValueError, Unmappable) as error:
+            self.close()
+            raise ChannelBroken(_reason(error)) from error
+        except (ChannelBroken, KeyboardInterrupt):
+            self.close()
+            raise
+
+    def _send(self, data: bytes) -> None:
+        """Raises ChannelBroken where Forebay has ended the channel."""
+        try:
+            self._socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise ChannelBroken("ended") from error
+
+    def flush(self) -> None:
+        """Gives back what was dropped since the last read. Raises ChannelBroken, also if Forebay has ended the
+        channel."""
+        try:
+            while slots := self._taken_back():
+                self._socket.sendall(message(b"", slots))
+            if self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b"":
+                raise ConnectionResetError
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.close()
+            raise ChannelBroken("ended") from error
+
+    def close(self) -> None:
+        """Ends the channel. Views stay good."""
+        self._socket.close()
+        self._ring = None
+        self._files.clear()
+        while self._descriptors:
+            os.close(self._descriptors.popleft())
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _taken_back(self) -> list[int]:
+        """The slots to be given back in one message."""
+        released, slots = self._released, list[int]()
+        if self.is_forked:
+            return slots
+        while released and len(slots) < MAX_RELEASES:
+            slots.append(released.popleft())
+        self._views -= len(slots)
+        return slots
+
+    # Receiving
+
+    def _switch(self) -> None:
+        self._fill(len(SWITCHED))
+        if bytes(self._buffer[: len(SWITCHED)]) != SWITCHED:
+            raise ChannelBroken("refused")
+        self._start = len(SWITCHED)
+
+    def _receive(self, target: memoryview | None) -> tuple[ReceivedHead, memoryview]:
+        while True:
+            self._fill(FRAME.size)
+            frame = read_frame(memoryview(self._buffer)[self._start : self._start + FRAME.size])
+            self._start += FRAME.size
+            if frame.kind != DROPPED:
+                break
+            self._files.pop(frame.position, None)
+        if frame.kind == DECLINED:
+            raise ReadDeclined
+        if frame.kind == INLINE:
+            return self._receive_inline(frame.length, target)
+        pieces = read_pieces(self._received(frame.pieces * PIECE.size), frame.pieces)
+        head = ReceivedHead(self._received(frame.head))
+        if frame.kind == RING:
+            body = self._view_of_ring(frame)
+        elif frame.kind == MEMORY:
+            body = self._view_of_files(pieces, frame.length)
+        else:
+            body = self._read_segments(pieces, frame.length, target)
+        if target is not None and body.obj is not target.obj and len(body) <= len(target):
+            target[: len(body)] = body
+            body = target[: len(body)]
+        return head, body
+
+    def _receive_inline(self, length: int, target: memoryview | None) -> tuple[ReceivedHead, memoryview]:
+        """A head and a body of `length` bytes in all."""
+        while (at := self._buffer.find(b"\r\n\r\n", self._start, self._end)) < 0:
+            if self._end - self._start >= min(length, _BUFFER):
+                raise ChannelBroken("garbage")
+            self._fill(self._end - self._start + 1)
+        head = ReceivedHead(self._received(at + 4 - self._start))
+        size = length - len(head.raw)
+        if size < 0:
+            raise ChannelBroken("garbage")
+        body = target[:size] if target is not None and size <= len(target) else memoryview(bytearray(size))
+        have = min(size, self._end - self._start)
+        body[:have] = self._buffer[self._start : self._start + have]
+        self._start += have
+        while have < size:
+            count = self._socket.recv_into(body[have:])
+            if not count:
+                raise ChannelBroken("broken")
+            have += count
+        return head, body
+
+    def _view_of_ring(self, frame: ChannelFrame) -> memoryview:
+        if frame.flags & WITH_DESCRIPTOR:
+            self._ring = self._next_file()
+        ring = self._ring
+        if ring is None or frame.position % SLOT_UNIT or frame.position + frame.length > ring.size:
+            raise ChannelBroken("garbage")
+        self._views += 1
+        return ring.view(frame.position, frame.length, self._released, frame.position // SLOT_UNIT)
+
+    def _view_of_files(self, pieces: list[Piece], length: int) -> memoryview:
+        for piece in pieces:
+            if piece.flags & WITH_DESCRIPTOR:
+                self._files[piece.file] = self._next_file()
+        try:
+            parts = [(self._files[piece.file], piece.position, piece.length) for piece in pieces]
+        except KeyError:
+            raise ChannelBroken("garbage") from None
+        if not parts or any(at + size > file.size for file, at, size in parts) or length != sum(p[2] for p in parts):
+            raise ChannelBroken("garbage")
+        if len(parts) == 1 and not parts[0][1] % mmap.PAGESIZE:
+            file, position, _ = parts[0]
+            return file.view(position, length)
+        borders = [at for _, at, _ in parts] + [size for _, _, size in parts[:-1]]
+        if not any(border % mmap.PAGESIZE for border in borders):
+            return MappedMemory.of_pieces(parts).view(0, length)
+        return memoryview(b"".join([_part(file, at, size) for file, at, size in parts]))
+
+    def _read_segments(self, pieces: list[Piece], length: int, target: memoryview | None) -> memoryview:
+        """Copies the pieces: a file on disk is not mapped, as an error of the disk would be a signal."""
+        count = max((piece.file for piece in pieces), default=-1) + 1
+        descriptors = [self._next_descriptor() for _ in range(count)]
+        try:
+            if length != sum(piece.length for piece in pieces):
+                raise ChannelBroken("garbage")
+            body = target[:length] if target is not None and length <= len(target) else memoryview(bytearray(length))
+            done = 0
+            for piece in pieces:
+                _read_into(body[done : done + piece.length], descriptors[piece.file], piece.position)
+                done += piece.length
+            return body
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def _next_file(self) -> MappedMemory:
+        """The memory file that came next. Raises Unmappable."""
+        fd = self._next_descriptor()
+        try:
+            return MappedMemory.of_file(fd)
+        finally:
+            os.close(fd)
+
+    def _next_descriptor(self) -> int:
+        if not self._descriptors:
+            raise ChannelBroken("garbage")
+        return self._descriptors.popleft()
+
+    def _received(self, size: int) -> bytes:
+        """The next bytes. Raises ChannelBroken for more than a buffer holds."""
+        if size > _BUFFER:
+            raise ChannelBroken("garbage")
+        self._fill(size)
+        received = bytes(memoryview(self._buffer)[self._start : self._start + size])
+        self._start += size
+        return received
+
+    def _fill(self, size: int) -> None:
+        """Receives until `size` bytes are in the buffer. Raises ChannelBroken."""
+        while self._end - self._start < size:
+            if self._start == self._end:
+                self._start = self._end = 0
+            elif self._start:
+                self._buffer[: self._end - self._start] = self._buffer[self._start : self._end]
+                self._start, self._end = 0, self._end - self._start
+            count, rights, flags, _ = self._socket.recvmsg_into(
+                [memoryview(self._buffer)[self._end :]], _RIGHTS, _CLOSE_ON_EXEC
+            )
+            for _, _, numbers in rights:
+                self._descriptors.extend(array.array("i", numbers[: len(numbers) // 4 * 4]))
+            if not count:
+                raise ChannelBroken("ended")
+            if flags & socket.MSG_CTRUNC:
+                raise ChannelBroken("descriptors")
+            self._end += count
+
+
+def _part(file: MappedMemory, position: int, length: int) -> memoryview:
+    """A piece that may begin within a page."""
+    first = position % mmap.PAGESIZE
+    return file.view(position - first, first + length)[first:]
+
+
+def _read_into(part: memoryview, fd: int, position: int) -> None:
+    while part:
+        count = os.preadv(fd, [part], position)
+        if not count:
+            raise ChannelBroken("truncated")
+        part, position = part[count:], position + count
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, BlockingIOError):
+        return "timeout"
+    return "unmappable" if isinstance(error, Unmappable) else "garbage" if isinstance(error, ValueError) else "broken"

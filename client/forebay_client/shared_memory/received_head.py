@@ -1,0 +1,41 @@
+"""The head of a response as it was received: its fields are parsed when somebody looks at them."""
+
+from collections.abc import Iterator, Mapping
+
+
+class ReceivedHead(Mapping[str, str]):
+    """The fields of a head, names in lower case; the values of a repeated one joined by commas."""
+
+    __slots__ = ("_fields", "raw")
+
+    def __init__(self, raw: bytes) -> None:
+        """`raw`: from the status line to the empty line."""
+        self.raw = raw
+        self._fields: dict[str, str] | None = None
+
+    @property
+    def status(self) -> int:
+        """The HTTP status. Raises ValueError for what is no response."""
+        if not self.raw.startswith(b"HTTP/1.1 "):
+            raise ValueError("no response of HTTP")
+        return int(self.raw[9:12])
+
+    def __getitem__(self, name: str) -> str:
+        return self._parsed()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parsed())
+
+    def __len__(self) -> int:
+        return len(self._parsed())
+
+    def _parsed(self) -> dict[str, str]:
+        if self._fields is None:
+            fields: dict[str, str] = {}
+            for line in self.raw.decode("latin-1").split("\r\n")[1:]:
+                name, colon, value = line.partition(":")
+                if colon:
+                    name, value = name.strip().lower(), value.strip()
+                    fields[name] = f"{fields[name]}, {value}" if name in fields else value
+            self._fields = fields
+        return self._fields

@@ -1,0 +1,103 @@
+"""Where Forebay's Unix socket is: as the client was told, or as its endpoint on the same machine hints.
+
+    socket=, FOREBAY_SOCKET ──> that path
+    neither                 ──> OPTIONS at an endpoint on loopback ──> a path ──> is it the endpoint's? ──> that path
+
+What answers at the endpoint gets the signed requests anyway. Whoever else listens at the path must not: it could send
+them to the endpoint again. So the socket's listener must be root, this user, or the user that listens at the endpoint's
+port, as the kernel says (SO_PEERCRED of the one, /proc/net/tcp of the other); a path alone could have been planted by
+anybody. Asked once at the first read, and again a while after it was in vain.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from http.client import HTTPConnection, HTTPException
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from forebay.protocol.channel_frames import CHANNEL_PATH, HINT_HEADER
+from forebay_client.client_settings import ClientSettings, ServerUrl
+from forebay_client.shared_memory.channel import ChannelBroken, ClientChannel
+
+ASKED_AGAIN: Final = 60.0
+"""Seconds after a hint that was missing or not to be believed."""
+_TIMEOUT: Final = 2.0
+_LISTENING: Final = "0A"
+_TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+
+
+class SocketHint:
+    """The socket of one client. Used by many threads at once: at worst, two ask."""
+
+    def __init__(self, settings: ClientSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._server, self._clock = settings.server, clock
+        self._configured = settings.socket
+        self._is_local = settings.server.scheme == "http" and is_loopback(settings.server.host)
+        self._found: str | None = None
+        self._asked_at: float | None = None
+
+    def __call__(self) -> str | None:
+        """The path; None: there is no socket, or none to be believed."""
+        if self._configured is not None:
+            return self._configured or None
+        if self._found is not None or not self._is_local:
+            return self._found
+        now = self._clock()
+        if self._asked_at is None or now - self._asked_at >= ASKED_AGAIN:
+            self._asked_at = now
+            path = _ask(self._server)
+            if path is not None and _is_believed(path, self._server.port):
+                self._found = path
+        return self._found
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine itself, without a resolver."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def listening_users(port: int, tables: tuple[Path, ...] = _TABLES) -> Iterator[int]:
+    """The users that listen at a TCP port of this network namespace."""
+    for table in tables:
+        try:
+            lines = table.read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            if fields[3] == _LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
+                yield int(fields[7])
+
+
+def _ask(server: ServerUrl) -> str | None:
+    connection = HTTPConnection(server.host, server.port, timeout=_TIMEOUT)
+    try:
+        connection.request("OPTIONS", CHANNEL_PATH)
+        path = connection.getresponse().getheader(HINT_HEADER)
+    except (OSError, HTTPException):
+        return None
+    finally:
+        connection.close()
+    return path if path is not None and path.startswith("/") else None
+
+
+def is_of_endpoint(listener: int, own: int, at_the_port: Iterable[int]) -> bool:
+    """Whether the user that listens at a socket may get what this user (`own`) has signed for an endpoint, at whose
+    port the users `at_the_port` listen."""
+    return listener in {0, own, *at_the_port}
+
+
+def _is_believed(path: str, port: int) -> bool:
+    try:
+        channel = ClientChannel(path, _TIMEOUT)
+    except (ChannelBroken, ValueError):
+        return False
+    try:
+        return is_of_endpoint(channel.peer_user, os.geteuid(), listening_users(port))
+    finally:
+        channel.close()

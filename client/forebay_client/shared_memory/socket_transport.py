@@ -1,0 +1,100 @@
+"""Reads over Forebay's Unix socket: the transport that is tried first where there is one.
+
+    GET of an object, not streamed ──> a channel ──> response, whatever its status
+                                           └── TransportFallback: HTTP instead, counted by its reason
+
+    reason                        meaning
+    unreachable, refused          nobody listens at the path, or what listens is no Forebay with channels
+    busy                          as many channels are open as the client has connections
+    declined                      Forebay answers this request over plain HTTP only
+    ended, broken, timeout        Forebay ended, or the channel was closed in the middle of the read
+    garbage, descriptors,         what came is not what the protocol says, or a descriptor could not be received
+    unmappable, truncated         or used
+
+A read has no effect, so each failure may be followed by HTTP at once.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from forebay.protocol.channel_frames import MAX_HEAD
+from forebay_client.client_settings import ClientSettings
+from forebay_client.shared_memory.channel import ChannelBroken, ClientChannel, ReadDeclined
+from forebay_client.shared_memory.channel_pool import ChannelPool, NoChannel
+from forebay_client.shared_memory.read_signing import ReadSigner
+from forebay_client.transport.object_request import ObjectRequest, ObjectResponse, TransportFallback
+from forebay_client.transport.signed_request import ObjectRequestSigner
+
+_RECONNECTS: Final = frozenset({"ended"})
+"""Of a channel that was used before: Forebay closes idle ones, or was restarted."""
+
+
+class SocketTransport:
+    """See the module."""
+
+    name: str = "socket"
+
+    def __init__(
+        self, settings: ClientSettings, signer: ObjectRequestSigner, find_socket: Callable[[], str | None]
+    ) -> None:
+        """`find_socket`: the path; None: there is none now."""
+        self._settings, self._signer, self._find_socket = settings, signer, find_socket
+        self._reads = ReadSigner(settings.server.authority, settings.region, settings.credentials.current)
+        self._has_plain_reads = settings.dialect == "s3" and settings.addressing == "path"
+        self._pool = ChannelPool(self._open_channel, settings.connections)
+
+    def carries(self, request: ObjectRequest) -> bool:
+        """Reads of objects, where there is a socket."""
+        return (
+            request.method == "GET"
+            and request.key is not None
+            and not request.is_streamed
+            and not request.query
+            and self._find_socket() is not None
+        )
+
+    def send(self, request: ObjectRequest) -> ObjectResponse:
+        """See Transport."""
+        head = self._head(request)
+        if len(head) > MAX_HEAD:
+            raise TransportFallback("declined")
+        is_retried = False
+        while True:
+            try:
+                channel = self._pool.lease()
+            except NoChannel as error:
+                raise TransportFallback(str(error)) from error
+            try:
+                fields, body = channel.read(head, request.buffer)
+                response = ObjectResponse(fields.status, fields, body)
+            except ReadDeclined:
+                self._pool.release(channel)
+                raise TransportFallback("declined") from None
+            except BaseException as error:
+                channel.close()
+                self._pool.drop(channel)
+                if not isinstance(error, ChannelBroken | ValueError):
+                    raise
+                if str(error) in _RECONNECTS and channel.used_at and not is_retried:
+                    is_retried = True
+                    continue
+                raise TransportFallback(str(error) if isinstance(error, ChannelBroken) else "garbage") from error
+            self._pool.release(channel)
+            return response
+
+    def close(self) -> None:
+        """Closes the idle channels. Views stay good."""
+        self._pool.close()
+
+    def _head(self, request: ObjectRequest) -> bytes:
+        if self._has_plain_reads and request.key is not None:
+            return self._reads.head(request.bucket, request.key, request.span, tuple(request.headers.items()))
+        signed = self._signer.sign(request)
+        fields = "".join(f"{name}: {value}\r\n" for name, value in signed.headers.items())
+        return f"{signed.method} {signed.target} HTTP/1.1\r\n{fields}\r\n".encode("latin-1")
+
+    def _open_channel(self) -> ClientChannel:
+        path = self._find_socket()
+        if path is None:
+            raise ChannelBroken("unreachable")
+        return ClientChannel(path, self._settings.timeout)

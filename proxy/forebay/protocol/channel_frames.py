@@ -1,0 +1,138 @@
+"""The read channel: signed reads over a Unix socket whose bodies come in shared memory. The bytes on the socket.
+
+    client                                              server
+      UPGRADE                                ──>
+                                             <──        SWITCHED, or any other response: no channel here
+      message: releases, head of a GET       ──>
+                                             <──        frame, head of the response, body or its location
+      ...
+
+A request is the head of an HTTP/1.1 request, byte for byte as on a TCP connection, signature included. Several may be
+sent at once; they are answered in order. A message without a head only gives slots of the ring back:
+
+    message   releases u16 | length of the head u16 | releases x number of a slot u32 | head
+    frame     kind u8 | flags u8 | count u16 | length of the head u32 | position u64 | length u64
+    piece     file u16 | flags u16 | length u32 | position u64
+
+    kind      what follows the frame      where the body is
+    INLINE    `length` bytes              behind the head
+    RING      the head                    `length` bytes at `position` of the ring, until the client releases the slot
+    MEMORY    `count` pieces, the head    the pieces, of memory files with these numbers: `length` bytes in all
+    SEGMENT   `count` pieces, the head    likewise, of files on disk whose descriptors come with the frame: their
+                                          numbers are the places of these, and mean nothing afterwards
+    DECLINED  nothing                     the request is one for plain HTTP: nothing was done
+    DROPPED   nothing                     (no response) the client lets go of the memory file numbered `position`
+
+A slot's number is its position in pages (SLOT_UNIT). The flag WITH_DESCRIPTOR of a frame says that descriptors come
+with its first byte (SCM_RIGHTS, unix(7)): the ring's, before its first slot; a memory file's, the first time that it
+is named, where its piece has the same flag; every file on disk. They are in the order of the pieces. Descriptors are
+read-only; those of memory are sealed against shrinking, growth and writing. Numbers are little-endian.
+
+Both ends import this module; neither keeps a format of its own.
+"""
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+CHANNEL_PATH: Final = "/.forebay/channel"
+PROTOCOL_NAME: Final = "forebay-channel/1"
+UPGRADE: Final = (
+    f"GET {CHANNEL_PATH} HTTP/1.1\r\nHost: forebay\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL_NAME}\r\n\r\n"
+).encode()
+SWITCHED: Final = (
+    f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL_NAME}\r\n\r\n"
+).encode()
+
+INLINE: Final = 1
+RING: Final = 2
+MEMORY: Final = 3
+SEGMENT: Final = 4
+DECLINED: Final = 5
+DROPPED: Final = 6
+WITH_DESCRIPTOR: Final = 1
+
+SLOT_UNIT: Final = 4096
+"""Bytes: slots of the ring begin at multiples of it."""
+MAX_RELEASES: Final = 1024
+"""In one message."""
+MAX_HEAD: Final = 8192
+"""Bytes of the head of a request."""
+HINT_HEADER: Final = "x-forebay-socket"
+"""The socket's path: in the response to OPTIONS of CHANNEL_PATH at the HTTP endpoint, for clients of this machine."""
+
+MESSAGE: Final = Struct("<HH")
+FRAME: Final = Struct("<BBHIQQ")
+PIECE: Final = Struct("<HHIQ")
+MAX_PIECES: Final = 64
+"""Of one frame. The kernel passes up to 253 descriptors at once."""
+
+
+class ChannelFrame(NamedTuple):
+    """A frame as it was received. See the module."""
+
+    kind: int
+    flags: int
+    pieces: int
+    """How many."""
+    head: int
+    position: int
+    length: int
+
+
+class Message(NamedTuple):
+    """A message of the client: the numbers of the slots that it gives back, and the head of a request, which may be
+    empty."""
+
+    releases: tuple[int, ...]
+    head: bytes
+    size: int
+    """Bytes of the message."""
+
+
+def message(head: bytes, releases: tuple[int, ...] | list[int] = ()) -> bytes:
+    """A message. At most MAX_RELEASES and MAX_HEAD."""
+    if not releases:
+        return MESSAGE.pack(0, len(head)) + head
+    return MESSAGE.pack(len(releases), len(head)) + Struct(f"<{len(releases)}I").pack(*releases) + head
+
+
+def read_message(data: bytes, start: int = 0) -> Message | None:
+    """The message that begins at `start` of `data`, None if more bytes have to come. Raises ValueError for what can be
+    none, with what is wrong with it."""
+    have = len(data) - start
+    if have < MESSAGE.size:
+        return None
+    count, length = MESSAGE.unpack_from(data, start)
+    if count > MAX_RELEASES or length > MAX_HEAD:
+        raise ValueError(f"a message with {count} releases and a head of {length} bytes")
+    first = start + MESSAGE.size
+    size = MESSAGE.size + 4 * count + length
+    if have < size:
+        return None
+    releases = Struct(f"<{count}I").unpack_from(data, first) if count else ()
+    head = data[first + 4 * count : start + size]
+    if length and head.find(b"\r\n\r\n") != length - 4:
+        raise ValueError("a head that ends elsewhere than at its end")
+    return Message(releases, head, size)
+
+
+class Piece(NamedTuple):
+    """Where a piece of a body is."""
+
+    file: int
+    flags: int
+    length: int
+    position: int
+
+
+def read_pieces(data: bytes | bytearray | memoryview, count: int) -> list[Piece]:
+    """The pieces at the start of `data`."""
+    return [Piece(*fields) for fields in PIECE.iter_unpack(data[: count * PIECE.size])]
+
+
+def read_frame(data: bytes | bytearray | memoryview) -> ChannelFrame:
+    """The frame at the start of `data`. Raises ValueError for an unknown kind."""
+    frame = ChannelFrame(*FRAME.unpack_from(data))
+    if not INLINE <= frame.kind <= DROPPED:
+        raise ValueError(f"a frame of the kind {frame.kind}")
+    return frame

@@ -1,0 +1,1 @@
+"""The Unix socket for clients on this machine, and memory that they share with a worker."""

@@ -1,0 +1,114 @@
+"""The ring of one client: slots of sealed memory that bodies are copied to, and that the client gives back.
+
+    allocate ──> copied to ──> announced ──> read by the client ──> released by the client ──> allocated again
+
+- The server writes slots and never reads them.
+- A slot that was announced is not written again before the client has released it, and only the client can.
+- Memory is charged to the budget as the ring grows, by STEP, up to its size: a client that keeps its slots gets no more
+  of them, and its bodies through the socket. What was charged is given back when no process has the ring any more.
+
+Slots that were released last are allocated first: their pages exist, and are in the processor's cache.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from forebay.core.buffers import Buffer
+from forebay.core.fair_semaphore import FairSemaphore
+from forebay.protocol.channel_frames import SLOT_UNIT
+from forebay.server.shared_memory.sealed_memory import SealedMemory
+
+STEP: Final = 1 << 20
+"""Bytes that are charged at a time."""
+
+
+class ClientRing:
+    """See the module. Ended by `close`."""
+
+    def __init__(self, size: int, budget: FairSemaphore) -> None:
+        """`size`: bytes that it may grow to, a multiple of SLOT_UNIT. Raises OSError."""
+        self.memory = SealedMemory(size)
+        self.is_passed = False
+        """Whether the client has its descriptor."""
+        self._budget = budget
+        self._free: dict[int, list[int]] = {}
+        """Released slots, by size."""
+        self._in_use: dict[int, int] = {}
+        """The size of each slot that is not released, by position."""
+        self._end = 0
+        self.charged = 0
+        """Bytes of the budget."""
+
+    def __len__(self) -> int:
+        """Returns the number of slots in use."""
+        return len(self._in_use)
+
+    def allocate(self, length: int) -> int:
+        """The position of a slot for `length` bytes; -1 if there is none."""
+        size = -(-length // SLOT_UNIT) * SLOT_UNIT
+        free = self._free.get(size)
+        if free:
+            position = free.pop()
+        elif self._grow(size):
+            position, self._end = self._end, self._end + size
+        else:
+            position = self._split(size)
+            if position < 0:
+                return -1
+        self._in_use[position] = size
+        return position
+
+    def release(self, position: int) -> None:
+        """Takes a slot back. Raises ValueError if it is not in use."""
+        size = self._in_use.pop(position, 0)
+        if not size:
+            raise ValueError("a slot that is not in use")
+        self._free.setdefault(size, []).append(position)
+
+    def copy(self, position: int, pieces: Sequence[Buffer]) -> None:
+        """Copies the pieces to a slot, one after the other."""
+        view = self.memory.view
+        for piece in pieces:
+            end = position + len(piece)
+            view[position:end] = piece
+            position = end
+
+    def close(self) -> None:
+        """Unmaps the ring and gives back what was charged. The caller knows that no process has it."""
+        self.memory.close()
+        self._budget.release(self.charged)
+        self.charged = 0
+
+    def _grow(self, size: int) -> bool:
+        """Whether `size` bytes more are charged behind the last slot."""
+        end = self._end + size
+        if end > self.memory.size:
+            return False
+        missing = -(-(end - self.charged) // STEP) * STEP
+        if missing > 0:
+            if not self._budget.try_acquire(missing):
+                return False
+            self.charged += missing
+        return True
+
+    def _split(self, size: int) -> int:
+        """Joins released slots that are neighbours, and allocates from the first that is large enough."""
+        spans: list[list[int]] = []
+        for position, length in sorted((at, length) for length, free in self._free.items() for at in free):
+            if spans and spans[-1][0] + spans[-1][1] == position:
+                spans[-1][1] += length
+            else:
+                spans.append([position, length])
+        found = -1
+        if spans and sum(spans[-1]) == self._end:
+            self._end = spans.pop()[0]  # nothing is in use behind it
+            if self._grow(size):
+                found, self._end = self._end, self._end + size
+        self._free = {}
+        for position, length in spans:
+            start = position
+            if found < 0 and length >= size:
+                found, start, length = position, position + size, length - size  # noqa: PLW2901 # the rest of it
+            if length:
+                self._free.setdefault(length, []).append(start)
+        return found

@@ -1,0 +1,88 @@
+"""Memory files of the memory tier that clients have descriptors of.
+
+    an arena that is full ──> sealed and passed ──> counted here, and kept open ──> nobody has it any more ──> let go of
+
+An arena (storage.memory.shared_blocks) shows every block in it, so its descriptor goes only to principals that may read
+everything (policy.access.reads_everything). Its memory is not free before the last client has let go of it; until then
+it is kept here, and so counts against the memory tier. At most a share of the tier is passed at once: a client that
+keeps descriptors takes no more from the others than that.
+
+An arena that blocks are still to be written to is not passed: what a client sees through a descriptor was in the cache
+when it got it.
+"""
+
+from typing import Final
+
+from forebay.server.shared_memory.sealed_memory import WatchedFile
+from forebay.storage.memory.shared_blocks import Arena
+
+PASSED_SHARE: Final = 2
+"""One in so many bytes of the memory tier may be in files that clients have."""
+MAX_FILES: Final = 1024
+"""Each takes a descriptor of this process."""
+
+
+class PassedFile:
+    """An arena that at least one client has, or had a moment ago."""
+
+    __slots__ = ("_watched", "arena", "size")
+
+    def __init__(self, arena: Arena) -> None:
+        """Raises OSError where the arena can't be sealed."""
+        self._watched = WatchedFile(arena.fd)
+        self.arena, self.size = arena, arena.end
+
+    def open_reader(self) -> int:
+        """A descriptor to pass on; the caller closes it. Raises OSError."""
+        return self._watched.open_reader()
+
+    def is_held(self) -> bool:
+        """Whether a client has the file open or mapped."""
+        return self._watched.is_held()
+
+    def close(self) -> None:
+        """Stops watching the file."""
+        self._watched.close()
+
+
+class PassedFiles:
+    """The memory files of one worker that clients have."""
+
+    def __init__(self) -> None:
+        self._by_arena: dict[Arena, PassedFile] = {}
+        self.size = 0
+        """Bytes."""
+
+    def __len__(self) -> int:
+        """Returns the number of files."""
+        return len(self._by_arena)
+
+    def share(self, arena: Arena, limit: int) -> PassedFile | None:
+        """The file of an arena, to be passed to one client more; None if it can't be passed now. `limit`: bytes of all
+        files that are passed."""
+        passed = self._by_arena.get(arena)
+        if passed is not None:
+            return passed
+        if not arena.is_full or self.size + arena.end > limit or len(self._by_arena) >= MAX_FILES:
+            return None
+        try:
+            passed = PassedFile(arena)
+        except OSError:
+            return None
+        self._by_arena[arena] = passed
+        self.size += passed.size
+        return passed
+
+    def drop_released(self) -> None:
+        """Lets go of the files that no client has."""
+        for passed in [each for each in self._by_arena.values() if not each.is_held()]:
+            del self._by_arena[passed.arena]
+            self.size -= passed.size
+            passed.close()
+
+    def close(self) -> None:
+        """Lets go of all files."""
+        for passed in self._by_arena.values():
+            passed.close()
+        self._by_arena.clear()
+        self.size = 0

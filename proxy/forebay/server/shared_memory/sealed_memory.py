@@ -1,0 +1,96 @@
+"""Memory files that other processes may read and never change, and whether any of them still does.
+
+    created ──> mapped here ──> sealed: no shrinking, no growth, no writing but through the mapping that exists
+            ──> passed: a descriptor of its own, open for reading
+            ──> is_held: whether a process other than this has one open, or mapped
+
+A size that is fixed before anybody maps the file is what makes a mapping safe: no access to it can raise SIGBUS. The
+seal against writing holds for every process, root's too.
+
+Who has the file is asked of the kernel: it grants a write lease on a descriptor only if the inode is open for reading
+nowhere else, and a mapping keeps the file open. So nobody's word is needed on what it has let go of, and nothing is
+left when a process is killed. The lease is given back at once.
+
+https://man7.org/linux/man-pages/man2/memfd_create.2.html, https://man7.org/linux/man-pages/man2/F_GET_SEALS.2const.html,
+https://man7.org/linux/man-pages/man2/F_GETLEASE.2const.html
+"""
+
+import errno
+import fcntl
+import mmap
+import os
+import signal
+from typing import Final
+
+F_SEAL_FUTURE_WRITE: Final = 0x10
+"""<linux/fcntl.h>, Linux 5.1; Python's fcntl does not name it."""
+FIXED_SIZE: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+SEALS: Final = FIXED_SIZE | F_SEAL_FUTURE_WRITE | fcntl.F_SEAL_SEAL
+
+
+class WatchedFile:
+    """A sealed memory file that may be passed to other processes. Closed by `close`, or when it is garbage."""
+
+    __slots__ = ("_watch",)
+
+    def __init__(self, fd: int) -> None:
+        """Seals the memory file `fd` and keeps a descriptor of its own. Raises OSError."""
+        self._watch = -1
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
+        self._watch = _reopen(fd)
+        # What a process that opens the file in the moment of a lease has the kernel send: ignored by default.
+        fcntl.fcntl(self._watch, fcntl.F_SETSIG, signal.SIGURG)
+        if self.is_held():
+            self.close()
+            raise OSError(errno.ENOTSUP, "the kernel does not say who has a memory file open")
+
+    def open_reader(self) -> int:
+        """A descriptor to pass on, open for reading; the caller closes it. Raises OSError."""
+        return _reopen(self._watch)
+
+    def is_held(self) -> bool:
+        """Whether another process has the file open or mapped, or a descriptor of it is under way."""
+        try:
+            fcntl.fcntl(self._watch, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        except OSError:
+            return True
+        fcntl.fcntl(self._watch, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        return False
+
+    def close(self) -> None:
+        """Closes the descriptor. May be called twice."""
+        watch, self._watch = self._watch, -1
+        if watch >= 0:
+            os.close(watch)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class SealedMemory:
+    """Bytes of this process that others can map for reading. Not backed by memory until they are written."""
+
+    __slots__ = ("_mapping", "file", "size", "view")
+
+    def __init__(self, size: int) -> None:
+        """`size`: bytes, a multiple of the page. Raises OSError."""
+        fd = os.memfd_create("forebay-ring", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.fchmod(fd, 0o400)
+            os.ftruncate(fd, size)
+            self._mapping = mmap.mmap(fd, size)
+            self.file = WatchedFile(fd)
+        finally:
+            os.close(fd)
+        self.size = size
+        self.view = memoryview(self._mapping)
+
+    def close(self) -> None:
+        """Unmaps the bytes here. Other processes keep theirs."""
+        self.view.release()
+        self._mapping.close()
+        self.file.close()
+
+
+def _reopen(fd: int) -> int:
+    return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)

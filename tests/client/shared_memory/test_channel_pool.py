@@ -1,0 +1,111 @@
+"""The pool of channels: which is used next, when none is tried, what ends with time and with a fork."""
+
+import pytest
+
+from forebay_client.shared_memory.channel import ChannelBroken
+from forebay_client.shared_memory.channel_pool import FIRST_PAUSE, IDLE_SECONDS, ChannelPool, NoChannel
+
+
+class FakeChannel:
+    """A channel without a connection."""
+
+    def __init__(self) -> None:
+        self.is_forked = self.has_views = self.is_closed = self.has_ended = False
+        self.used_at = 0.0
+        self.flushed = 0
+
+    def flush(self) -> None:
+        self.flushed += 1
+        if self.has_ended:
+            raise ChannelBroken("ended")
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Fixture:
+    """A pool of fake channels and its clock."""
+
+    def __init__(self, limit: int = 2) -> None:
+        self.now = 100.0
+        self.failure: str | None = None
+        self.opened: list[FakeChannel] = []
+        self.pool = ChannelPool(self.open_channel, limit, lambda: self.now, 3600.0)  # type: ignore[arg-type] # a fake
+
+    def open_channel(self) -> FakeChannel:
+        if self.failure is not None:
+            raise ChannelBroken(self.failure)
+        self.opened.append(FakeChannel())
+        return self.opened[-1]
+
+
+def test_the_channel_used_last_is_used_next() -> None:
+    fixture = Fixture()
+    first, second = fixture.pool.lease(), fixture.pool.lease()
+    fixture.pool.release(second)
+    fixture.pool.release(first)
+    assert fixture.pool.lease() is first
+    assert len(fixture.opened) == 2
+    fixture.pool.close()
+
+
+def test_no_more_channels_than_the_limit() -> None:
+    fixture = Fixture(limit=1)
+    channel = fixture.pool.lease()
+    with pytest.raises(NoChannel, match="busy"):
+        fixture.pool.lease()
+    fixture.pool.drop(channel)
+    fixture.pool.lease()
+    fixture.pool.close()
+
+
+def test_after_a_failure_nothing_is_tried_for_a_while() -> None:
+    fixture = Fixture()
+    fixture.failure = "unreachable"
+    with pytest.raises(NoChannel, match="unreachable"):
+        fixture.pool.lease()
+    fixture.failure = None
+    with pytest.raises(NoChannel, match="unreachable"):
+        fixture.pool.lease()
+    fixture.now += FIRST_PAUSE
+    fixture.pool.lease()
+    fixture.pool.close()
+
+
+def test_idle_and_ended_channels_are_closed_and_views_keep_one() -> None:
+    fixture = Fixture(limit=3)
+    leased = [fixture.pool.lease() for _ in range(3)]
+    for channel in leased:
+        fixture.pool.release(channel)
+    kept, ended, idle = fixture.opened
+    kept.has_views = ended.has_ended = True
+    fixture.pool.tend()
+    assert [channel.is_closed for channel in fixture.opened] == [False, False, False]
+    assert fixture.pool.lease() is leased[2]  # the ended one is gone
+    fixture.pool.release(leased[2])
+    fixture.now += IDLE_SECONDS
+    fixture.pool.tend()
+    assert (kept.is_closed, idle.is_closed) == (False, True)
+    fixture.pool.close()
+    assert kept.is_closed
+
+
+def test_a_channel_with_views_at_a_fork_is_not_used_again() -> None:
+    fixture = Fixture()
+    held, free = fixture.pool.lease(), fixture.pool.lease()
+    fixture.opened[0].has_views = True
+    fixture.pool.before_fork()
+    fixture.pool.release(held)
+    fixture.pool.release(free)
+    assert fixture.opened[0].is_closed
+    assert fixture.pool.lease() is free
+    fixture.pool.close()
+
+
+def test_the_child_of_a_fork_begins_without_channels() -> None:
+    fixture = Fixture()
+    parents = fixture.pool.lease()
+    fixture.pool.after_fork_in_child()
+    assert fixture.opened[0].is_closed  # the child's descriptor; the parent's stays open
+    assert fixture.pool.lease() is not parents
+    fixture.pool.close()

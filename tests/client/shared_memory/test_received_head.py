@@ -1,0 +1,22 @@
+"""A response's head is parsed when somebody looks."""
+
+import pytest
+
+from forebay_client.shared_memory.received_head import ReceivedHead
+
+
+def test_fields_are_found_by_their_names_in_lower_case() -> None:
+    head = ReceivedHead(
+        b'HTTP/1.1 206 Partial Content\r\nETag: "a:b"\r\nX-Amz-Meta-Name:  v \r\nVary: a\r\nvary: b\r\n\r\n'
+    )
+    assert head.status == 206
+    assert dict(head) == {"etag": '"a:b"', "x-amz-meta-name": "v", "vary": "a, b"}
+    assert len(head) == 3
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"\r\n\r\n", b"HTTP/1.1 \r\n\r\n", b"HTTP/1.0 200 OK\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n"]
+)
+def test_what_is_no_response_has_no_status(raw: bytes) -> None:
+    with pytest.raises(ValueError, match=r"HTTP|int"):
+        _ = ReceivedHead(raw).status

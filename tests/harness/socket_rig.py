@@ -1,0 +1,149 @@
+"""Clients of a rig's Unix socket: the client library, and a channel that a test drives by hand.
+
+async with FakeOrigin() as origin, socket_rig(origin, tmp_path) as rig:
+    channel = await HandChannel.open(rig)
+    head, body = await channel.read("b", "k")
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Any, Self
+
+from forebay.core.names import ObjectName
+from forebay.core.timers import Timers
+from forebay.protocol.channel_frames import MAX_HEAD
+from forebay.protocol.signatures.signing_key import SecretKey
+from forebay_client import Client
+from forebay_client.shared_memory.channel import ChannelBroken, ClientChannel, ReadDeclined
+from forebay_client.shared_memory.read_signing import ReadSigner
+from forebay_client.shared_memory.received_head import ReceivedHead
+from harness.clients import RawClient, RawRequest
+from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
+from harness.raw_connection import RawAnswer, RawConnection
+from harness.reference_sigv4 import Secret
+from harness.rig import TRAINER, Rig
+
+
+class SocketRig(Rig):
+    """A rig with a Unix socket, and clients of it that end with the rig."""
+
+    def __init__(
+        self, origin: FakeOrigin, directory: Path, timers: Timers | None = None, /, *, server: str = "", **settings: Any
+    ) -> None:
+        """`settings`: see `configuration_of`."""
+        self.socket = str(directory / "forebay.sock")
+        server = f'socket = "{self.socket}"\n{server}'
+        super().__init__(origin.endpoint, origin.secret, directory, timers, server=server, **settings)
+        self._clients: list[Client] = []
+
+    def library(self, secret: Secret = TRAINER, **arguments: Any) -> Client:
+        """The client library, for threads. By the socket unless `arguments` say otherwise."""
+        key = {"access_key": secret.access, "secret_key": secret.secret, "region": secret.region}
+        arguments = {"socket": self.socket, "retries": 0, "timeout": 20.0, **key, **arguments}
+        self._clients.append(Client(self.endpoint, **arguments))
+        return self._clients[-1]
+
+    def forms(self) -> dict[str, int]:
+        """How many reads came in which form."""
+        counted = self.parts.metrics.counters["forebay_socket_reads_total"]
+        return {labels[0]: count for labels, count in counted.items() if count}
+
+    async def channels_are(self, number: int) -> None:
+        """Waits until so many channels are open."""
+        await run_loop_until(lambda: len(self.worker.client_memory.channels) == number)
+
+    async def promote(self, client: Client, bucket: str, *keys: str) -> None:
+        """Reads objects until their blocks are in memory files, one after the other."""
+        arenas = self.parts.tiers.memory.arenas
+        for key in keys:
+            body = await asyncio.to_thread(client.get, bucket, key)
+            head = self.parts.tiers.memory.head(ObjectName(bucket, key))
+            assert head is not None
+            blocks = len(arenas) + -(-len(body) // head.block_size)
+            for _ in range(3):
+                await asyncio.to_thread(client.get, bucket, key)
+            await run_loop_until(lambda blocks=blocks: len(arenas) == blocks)  # type: ignore[misc] # of the moment
+
+    async def __aexit__(self, *why: Any) -> None:
+        for client in self._clients:
+            client.close()
+        await super().__aexit__(*why)
+
+
+class HandChannel:
+    """A channel, its reads signed as a principal."""
+
+    def __init__(self, channel: ClientChannel, signer: ReadSigner) -> None:
+        self.channel, self.signer = channel, signer
+
+    @classmethod
+    async def open(cls, rig: SocketRig, secret: Secret = TRAINER) -> Self:
+        key = SecretKey(secret.access, secret.secret)
+        host = rig.endpoint.removeprefix("http://")
+        channel = await asyncio.to_thread(ClientChannel, rig.socket, 20.0)
+        return cls(channel, ReadSigner(host, secret.region, lambda: key))
+
+    async def read(
+        self, bucket: str, key: str, span: tuple[int, int | None] | None = None, **headers: str
+    ) -> tuple[ReceivedHead, memoryview]:
+        """`headers`: with `_` for `-`."""
+        extra = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+        return await asyncio.to_thread(self.channel.read, self.signer.head(bucket, key, span, extra))
+
+    def close(self) -> None:
+        self.channel.close()
+
+
+class SocketClient(RawClient):
+    """Sends what a test has signed over a channel as far as Forebay answers there, else as HTTP over the same socket:
+    as the client library does, with nothing of its own."""
+
+    def __init__(self, rig: Rig, secret: Secret = TRAINER) -> None:
+        super().__init__(rig.endpoint, secret)
+        self._path = str(rig.directory / "forebay.sock")
+        self._channel: ClientChannel | None = None
+        self.answered = 0
+        """Requests that the channel answered."""
+
+    async def open(self, receive_buffer: int | None = None) -> RawConnection:
+        return RawConnection(*await asyncio.open_unix_connection(self._path))
+
+    async def send(self, request: RawRequest, connection: RawConnection | None = None) -> RawAnswer:
+        wire = request.wire
+        if connection is not None or request.body or len(wire) > MAX_HEAD:
+            return await super().send(request, connection)
+        try:
+            answer = await asyncio.to_thread(self._read, wire)
+        except (ReadDeclined, ChannelBroken):
+            return await super().send(request)
+        self.answered += 1
+        return answer
+
+    def _read(self, wire: bytes) -> RawAnswer:
+        if self._channel is None:
+            self._channel = ClientChannel(self._path, 20.0)
+        try:
+            head, body = self._channel.read(wire)
+        except ChannelBroken:
+            self._channel = None
+            raise
+        lines = head.raw.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")[1:]
+        pairs = tuple((name, value.strip()) for name, _, value in (line.partition(":") for line in lines))
+        return RawAnswer(head.status, pairs, bytes(body))
+
+    def close(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+
+
+def client_by(lane: str, rig: Rig) -> RawClient:
+    """The client that a test's lane is for: "fast" and "full" by TCP, "channel" by the Unix socket (SOCKET)."""
+    if lane == "full":
+        rig.worker.listener.requests.fast_lane = None
+    return SocketClient(rig) if lane == "channel" else rig.client()
+
+
+def socket_setting(directory: Path) -> str:
+    """The line of [server] that `SocketClient` needs."""
+    return f'socket = "{directory / "forebay.sock"}"'

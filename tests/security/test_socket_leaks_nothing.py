@@ -1,0 +1,91 @@
+"""Shared memory shows a client what it may read, and nothing else: not of other clients, not of what it lost."""
+
+import asyncio
+import gc
+import random
+from pathlib import Path
+
+from forebay_client import Client, ClientError
+from harness.fake_origin import FakeOrigin
+from harness.rig import READER, TRAINER
+from harness.socket_rig import HandChannel, SocketRig
+
+MIB = 1 << 20
+SECRET = b"only the trainer may read this. "
+OPEN = b"everybody with a key may read it"
+
+
+async def test_a_reader_of_a_prefix_maps_no_byte_of_another(tmp_path: Path) -> None:
+    rest = '[[rules]]\npath = "**"\nfreshness = "immutable"\n'
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path, memory="64MiB", rest=rest) as rig:
+        for number in range(4):
+            origin.store.put("b", f"open/{number}", OPEN * (MIB // len(OPEN)))
+            origin.store.put("b", f"closed/{number}", SECRET * (MIB // len(SECRET)))
+        trainer, reader = rig.library(), await HandChannel.open(rig, READER)
+        for number in range(4):  # neighbours in the same files
+            await rig.promote(trainer, "b", f"open/{number}", f"closed/{number}")
+        assert rig.forms().get("memory", 0) == 0
+        keep = [await asyncio.to_thread(trainer.get, "b", f"closed/{number}") for number in range(4)]
+        assert rig.forms()["memory"] == 4
+        views = [(await reader.read("b", f"open/{number}"))[1] for number in range(4)]
+        assert all(view == OPEN * (MIB // len(OPEN)) for view in views)
+        assert rig.forms()["memory"] == 4
+        channel = reader.channel
+        assert not channel._files  # noqa: SLF001 # it got a ring and no file
+        assert channel._ring is not None  # noqa: SLF001 # likewise
+        ring = bytes(channel._ring.view(0, rig.parts.rings.in_use))  # noqa: SLF001 # all that it could look at
+        assert OPEN in ring
+        assert SECRET[:16] not in ring
+        del keep
+        gc.collect()
+        reader.close()
+
+
+async def test_a_ring_is_one_clients_own(tmp_path: Path) -> None:
+    """What one client read is in no memory of another's, however slots come and go."""
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path) as rig:
+        draw = random.Random(1)
+        for number in range(6):
+            origin.store.put("b", f"open/{number}", OPEN * draw.randrange(1_000, 20_000))
+            origin.store.put("b", f"closed/{number}", SECRET * draw.randrange(1_000, 20_000))
+        reader = await HandChannel.open(rig, READER)
+        for _ in range(10):
+            trainer = await HandChannel.open(rig, TRAINER)
+            for _ in range(6):
+                await trainer.read("b", f"closed/{draw.randrange(6)}")
+                await reader.read("b", f"open/{draw.randrange(6)}")
+            trainer.close()
+        ring = reader.channel._ring  # noqa: SLF001 # all that it could look at
+        assert ring is not None
+        assert SECRET[:16] not in bytes(ring.view(0, 4 * MIB))
+        reader.close()
+
+
+async def test_a_revoked_key_gets_nothing_more_and_its_files_go(tmp_path: Path) -> None:
+    key = '[[auth.keys]]\nid = "leaver"\nsecret = "leaver-secret"\ngrants = [{ path = "**", allow = ["read"] }]\n'
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path, rest=key) as rig:
+        origin.store.put("b", "open/k", OPEN * (4 * MIB // len(OPEN)))
+        leaver = rig.library(type(TRAINER)("leaver", "leaver-secret"))
+        await rig.promote(leaver, "b", "open/k")
+        await asyncio.to_thread(leaver.get, "b", "open/k")
+        memory = rig.worker.client_memory
+        assert memory.files.size == 4 * MIB
+        file = rig.directory / "forebay.toml"
+        file.write_text(rig.configuration.replace(key, ""))
+        await rig.worker.reload()
+        memory.check()
+        await rig.channels_are(0)
+        assert "AccessDenied" in await asyncio.to_thread(error_of, leaver)
+        pool = leaver._transports[0]._pool  # type: ignore[attr-defined] # noqa: SLF001 # what runs every two seconds
+        pool.tend()
+        gc.collect()
+        memory.check()
+        assert memory.files.size == 0
+
+
+def error_of(client: Client) -> str:
+    try:
+        client.get("b", "open/k")
+    except ClientError as error:
+        return type(error).__name__
+    return ""

@@ -1,0 +1,191 @@
+"""A channel and clients that break its protocol, or use it as nobody should: they lose their connection, and nothing
+else happens."""
+
+import array
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from forebay.protocol.channel_frames import FRAME, MESSAGE, SWITCHED, UPGRADE, message
+from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
+from harness.rig import READER, TRAINER
+from harness.socket_rig import HandChannel, SocketRig
+
+HEAD = b"GET /b/open/k HTTP/1.1\r\nhost: h\r\n\r\n"
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[SocketRig]:
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path) as made:
+        origin.store.put("b", "open/k", b"x" * 200_000)
+        origin.store.put("b", "open/small", b"small")
+        yield made
+
+
+async def switched(rig: SocketRig) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_unix_connection(rig.socket)
+    writer.write(UPGRADE)
+    assert await reader.readexactly(len(SWITCHED)) == SWITCHED
+    return reader, writer
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def head_of(channel: HandChannel, key: str = "open/k") -> bytes:
+    return channel.signer.head("b", key, None)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff" * 40,
+        b"GET / HTTP/1.1\r\nHost: h\r\n\r\n",
+        MESSAGE.pack(0, 100) + b"x" * 100,
+        message(HEAD + HEAD),
+        message(HEAD, [0]),
+        message(b"", [1, 2, 3]),
+        message(HEAD[:-2]),
+    ],
+    ids=["bytes", "http", "no head", "two heads", "no ring", "no slots", "half a head"],
+)
+async def test_garbage_ends_the_channel(rig: SocketRig, data: bytes) -> None:
+    reader, writer = await switched(rig)
+    writer.write(data)
+    assert await reader.read() == b""
+    writer.close()
+    await rig.channels_are(0)
+
+
+async def test_a_slot_is_given_back_once(rig: SocketRig) -> None:
+    channel = await HandChannel.open(rig, READER)
+    _, body = await channel.read("b", "open/k")
+    raw = channel.channel._socket  # noqa: SLF001 # what the library would never send
+    raw.sendall(message(b"", [0]) + message(b"", [0]))
+    assert bytes(await asyncio.to_thread(raw.recv, 1)) == b""
+    await rig.channels_are(0)
+    assert bytes(body) == b"x" * 200_000
+    channel.close()
+
+
+@pytest.mark.parametrize("step", [1, 3, 50])
+async def test_a_message_may_come_in_parts(rig: SocketRig, step: int) -> None:
+    channel = await HandChannel.open(rig)
+    data = message(head_of(channel, "open/small"))
+    for start in range(0, len(data), step):
+        channel.channel._socket.sendall(data[start : start + step])  # noqa: SLF001 # in parts
+        await asyncio.sleep(0)
+    head, body = await asyncio.to_thread(channel.channel._receive, None)  # noqa: SLF001 # likewise
+    assert (head.status, bytes(body)) == (200, b"small")
+    channel.close()
+
+
+async def test_requests_sent_at_once_are_answered_in_order(rig: SocketRig) -> None:
+    channel = await HandChannel.open(rig, READER)
+    keys = ["open/k", "open/absent", "open/small", "open/k", "open/small"] * 20
+    data = b"".join(message(head_of(channel, key)) for key in keys)
+    sending = asyncio.create_task(asyncio.to_thread(channel.channel._socket.sendall, data))  # noqa: SLF001, TID251 # at once
+    for key in keys:
+        head, body = await asyncio.to_thread(channel.channel._receive, None)  # noqa: SLF001 # likewise
+        expected = {"open/k": (200, 200_000), "open/small": (200, 5)}.get(key)
+        assert head.status == 404 if expected is None else (head.status, len(body)) == expected
+    await sending
+    channel.close()
+
+
+async def test_what_is_no_plain_read_is_declined(rig: SocketRig) -> None:
+    """Nothing but an admitted GET or HEAD of an object is answered: no write, no listing, no forgery."""
+    reader, writer = await switched(rig)
+    channel = await HandChannel.open(rig, READER)
+    heads = [
+        HEAD,
+        channel.signer.head("b", "closed/k", None),
+        channel.signer.head("b", "open/k", None).replace(b"GET", b"DELETE", 1),
+        channel.signer.head("b", "open/k", None).replace(b"GET", b"PUT", 1),
+        channel.signer.head("b", "open/k", None).replace(b"open/k", b"open/j", 1),
+        channel.signer.head("b", "", None),
+        b"POST /b?delete HTTP/1.1\r\nhost: h\r\ncontent-length: 5\r\n\r\n",
+        b"nonsense\r\n\r\n",
+    ]
+    for head in heads:
+        writer.write(message(head))
+        assert (await reader.readexactly(FRAME.size))[0] == 5
+    writer.close()
+    channel.close()
+    assert rig.forms() == {"declined": len(heads)}
+
+
+async def test_descriptors_from_a_client_are_dropped(rig: SocketRig) -> None:
+    channel = await HandChannel.open(rig)
+    before = descriptors()
+    own = os.memfd_create("hostile")
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [own] * 250))]
+    for _ in range(20):
+        channel.channel._socket.sendmsg([message(b"")], rights)  # noqa: SLF001 # the library sends none
+    os.close(own)
+    head, _ = await channel.read("b", "open/small")
+    assert head.status == 200
+    assert descriptors() <= before + 4
+    channel.close()
+
+
+async def test_a_client_that_never_reads_is_given_up_on(tmp_path: Path) -> None:
+    settings = {"rest": '[limits]\nbody_timeout = "1s"\n', "server": ""}
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path, **settings) as rig:
+        origin.store.put("b", "open/k", b"x" * 16_000)
+        channel = await HandChannel.open(rig)
+        data = message(head_of(channel)) * 200
+        channel.channel._socket.setblocking(False)  # noqa: SLF001 # what it never reads it may not wait for
+        sent = channel.channel._socket.send(data)  # noqa: SLF001 # likewise
+        assert sent
+        await rig.channels_are(0)
+        assert rig.parts.budget.in_use == 0
+        channel.close()
+
+
+async def test_connections_beyond_the_limit_are_refused_and_the_rest_served(tmp_path: Path) -> None:
+    async with (
+        FakeOrigin() as origin,
+        SocketRig(origin, tmp_path, rest="[limits]\nconnections = 20\n") as rig,
+    ):
+        origin.store.put("b", "open/k", b"x")
+        served = await HandChannel.open(rig)
+        idle = [await asyncio.open_unix_connection(rig.socket) for _ in range(60)]
+        await run_loop_until(lambda: rig.worker.listener.connections >= 19)
+        assert bytes((await served.read("b", "open/k"))[1]) == b"x"
+        for _, writer in idle:
+            writer.close()
+        await run_loop_until(lambda: rig.worker.listener.connections == 0)
+        assert bytes((await (await HandChannel.open(rig)).read("b", "open/k"))[1]) == b"x"
+        served.close()
+
+
+async def test_a_client_that_leaves_in_the_middle_leaves_nothing(rig: SocketRig) -> None:
+    for _ in range(5):
+        channel = await HandChannel.open(rig, TRAINER)
+        channel.channel._socket.sendall(message(head_of(channel)) * 3)  # noqa: SLF001 # and does not wait
+        channel.close()
+    await rig.channels_are(0)
+    await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 0)
+    rig.worker.client_memory.check()
+    assert rig.parts.rings.in_use == 0
+
+
+async def test_no_slot_is_written_before_it_is_given_back(rig: SocketRig) -> None:
+    """Every view of a client is what it was, however many it takes and whenever it drops them."""
+    channel = await HandChannel.open(rig, READER)
+    views = []
+    for _ in range(20):
+        _, body = await channel.read("b", "open/k")
+        views.append(body)
+        if len(views) > 4:
+            del views[0]
+        assert all(view == b"x" * 200_000 for view in views)
+    assert rig.parts.rings.in_use <= 2 << 20
+    channel.close()
