@@ -102,6 +102,7 @@ def test_what_may_change_without_a_restart() -> None:
         "memory.size",
         "memory.buffers",
         "memory.ahead",
+        "memory.rings",
         "ssd.size",
         "ssd.pin_quota",
     }
