@@ -50,6 +50,11 @@ bench-checkpoints: $(VENV)/.dev clients-torch  ## checkpoints under write = "bac
 	$(BIN)/python -m benchmarks checkpoints $(PARTS)
 	$(BIN)/python -m benchmarks.readme
 
+.PHONY: bench-clients
+bench-clients: $(VENV)/.dev clients-torch  ## client libraries reading what is cached: boto3, s3torchconnector, aiohttp, obstore and ours; PARTS="reads" for some: some minutes
+	$(BIN)/python -m pip --python .clients/torch/bin/python install --quiet --disable-pip-version-check aiohttp==3.14.5 obstore==0.12.1
+	$(BIN)/python -m benchmarks clients $(PARTS)
+
 bench-misses: $(VENV)/.dev  ## what a miss and a warm-up of small objects cost, beside nginx and a bare loop: some minutes
 	$(BIN)/python -m benchmarks misses
 

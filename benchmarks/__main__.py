@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 from benchmarks import (
     ROOT,
     checkpoints,
+    clients,
     cold,
     epochs,
     misses,
@@ -58,7 +59,11 @@ LONG: Final[Mapping[str, Callable[[BenchContext], list[Section]]]] = {
     "training": training.run,
 }
 """Each has a page of its own, and is run by its name alone."""
-PARTED: Final[Mapping[str, Mapping[str, Part]]] = {"checkpoints": checkpoints.PARTS, "epochs": epochs.PARTS}
+PARTED: Final[Mapping[str, Mapping[str, Part]]] = {
+    "checkpoints": checkpoints.PARTS,
+    "clients": clients.PARTS,
+    "epochs": epochs.PARTS,
+}
 """Each has a page of its own as well, and is run by its name and those of some of its parts, or of none for all."""
 PAGE: Final = ROOT / "docs" / "benchmarks.md"
 

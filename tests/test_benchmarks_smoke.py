@@ -4,12 +4,14 @@ What they measure here means nothing, and no time is asserted; that what they ti
 """
 
 import shutil
+import sys
 from pathlib import Path
 from xml.etree.ElementTree import fromstring
 
 import pytest
 from benchmarks import (
     checkpoint_saves,
+    clients,
     cold,
     drain_reads,
     epoch_plans,
@@ -227,6 +229,18 @@ def test_small_writes(bench: BenchContext) -> None:
 def test_reads_beside_a_drain(bench: BenchContext) -> None:
     [section] = drain_reads.run(bench)
     assert [row[0] for row in figures(section)] == ["nobody", "the drain"]
+
+
+@pytest.mark.long
+def test_clients(bench: BenchContext) -> None:
+    [section] = clients.run_reads(bench, Path(sys.executable), (4 * KIB,), (2,))
+    assert [row[0] for row in figures(section)] == [
+        "boto3",
+        "aiohttp",
+        "forebay_client over HTTP",
+        "forebay_client over HTTP, `get_into`",
+    ]
+    assert section.remarks.startswith("Not installed, so not measured: s3torchconnector, obstore")
 
 
 def test_a_plot_has_a_mark_for_each_measurement(tmp_path: Path) -> None:

@@ -1,0 +1,126 @@
+"""Clients: what a read of a cached object costs in Python, by client library and transport."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, NamedTuple
+
+from benchmarks import ROOT, cores
+from benchmarks.bench_context import BenchContext, digests
+from benchmarks.forebay import Forebay
+from benchmarks.http_client import UnexpectedResponse
+from benchmarks.origin import BUCKET, Objects, Origin, running_origin
+from benchmarks.processes import script_output
+from benchmarks.run_sizes import KIB, MIB, TENSOR
+from benchmarks.tables import Section, Table, count_text, size_text, time_text
+
+PYTHON: Final = ROOT / ".clients" / "torch" / "bin" / "python"
+SIZES: Final = (4 * KIB, 128 * KIB, TENSOR, 8 * MIB)
+PROCESSES: Final = (1, 4)
+PEERS: Final = ("boto3", "s3torchconnector", "aiohttp", "obstore")
+OURS: Final = ("forebay", "forebay, get_into")
+_NAMES: Final = {
+    "forebay": "forebay_client over HTTP",
+    "forebay, get_into": "forebay_client over HTTP, `get_into`",
+}
+_OBJECTS: Final = 8
+"""Of each size: the reads are hits from memory."""
+_READER: Final = Path(__file__).with_name("peers") / "object_readers.py"
+_PATIENCE: Final = 300.0
+_TEXT: Final = """\
+Objects of {size} from Forebay's memory, read whole, one after another, by {processes}
+([benchmarks/peers/object_readers.py](../benchmarks/peers/object_readers.py)), each with a client of its own. All take
+turns; medians of {rounds} turns. Every client has read every object once before, and compared its SHA-256. The clients
+sign each request; aiohttp, which can't, is handed URLs that were signed before. Clients and server share this machine's
+cores, so that CPU for a read says more than the rate; the server's is all that Forebay used meanwhile."""
+
+
+class _Turn(NamedTuple):
+    rate: float
+    cpu: float
+    """Of the client, seconds a read."""
+    server: float
+    """Of Forebay, seconds a read."""
+
+
+def run_reads(
+    bench: BenchContext,
+    python: Path = PYTHON,
+    sizes: Sequence[int] = SIZES,
+    numbers: Sequence[int] = PROCESSES,
+) -> list[Section]:
+    """Reads of hits: a section for each size and number of processes, with the clients that `python` has."""
+    if not python.exists():
+        raise UnexpectedResponse(f"{python} is not there: make clients-torch")
+    objects = {str(size): Objects(size, _OBJECTS) for size in sizes}
+    with running_origin(bench.directory, objects, pinned=False) as origin:
+        forebay = Forebay(bench.directory / "forebay", origin.port, memory="2GiB")
+        with forebay.running(origin.targets(str(sizes[0]))[0]) as peer:
+            return [
+                _section(bench, origin, python, f"http://127.0.0.1:{forebay.port}", peer.group, size, processes)
+                for size in sizes
+                for processes in numbers
+            ]
+
+
+def _section(
+    bench: BenchContext, origin: Origin, python: Path, endpoint: str, group: int, size: int, processes: int
+) -> Section:
+    asked = {
+        "endpoint": endpoint,
+        "bucket": BUCKET,
+        "prefix": str(size),
+        "count": _OBJECTS,
+        "size": size,
+        "seconds": bench.sizes.round_seconds,
+        "processes": processes,
+        "digests": list(digests(origin, str(size)).values()),
+        "paths": [str(ROOT / "client"), str(ROOT / "proxy"), *filter(None, _further_paths())],
+    }
+    turns: dict[str, list[_Turn]] = {}
+    absent: list[str] = []
+    for _ in range(bench.sizes.rounds):
+        for client in (*PEERS, *OURS):
+            if client in absent:
+                continue
+            before = cores.cpu_seconds(group)
+            found: dict[str, Any] | None = script_output(_READER, {**asked, "client": client}, _PATIENCE, python=python)
+            if found is None:
+                absent.append(client)
+                continue
+            count = found["objects"]
+            # The reads before the first that is counted are Forebay's work, too.
+            server = (cores.cpu_seconds(group) - before) / (count + processes * _OBJECTS)
+            turns.setdefault(client, []).append(_Turn(found["rate"], found["cpu"] / count, server))
+    return _written(turns, absent, size, processes, bench.sizes.rounds)
+
+
+def _written(turns: dict[str, list[_Turn]], absent: Sequence[str], size: int, processes: int, rounds: int) -> Section:
+    medians = {client: _Turn(*(median(column) for column in zip(*each, strict=True))) for client, each in turns.items()}
+    best = min((medians[client].cpu for client in PEERS if client in medians), default=None)
+    boto3 = medians["boto3"].cpu if "boto3" in medians else None
+    rows = [
+        (
+            _NAMES.get(client, client),
+            f"{count_text(each.rate)}/s",
+            time_text(each.cpu),
+            f"{boto3 / each.cpu:.1f}" if boto3 else "",
+            f"{best / each.cpu:.1f}" if best else "",
+            time_text(each.server),
+        )
+        for client, each in medians.items()
+    ]
+    headings = ("client", "reads", "CPU a read", "boto3's by it", "the best other's by it", "server's CPU a read")
+    who = "one process" if processes == 1 else f"{processes} processes"
+    text = _TEXT.format(size=size_text(size), processes=who, rounds=rounds)
+    remark = f"Not installed, so not measured: {', '.join(absent)}." if absent else ""
+    return Section(f"{size_text(size)}, {who}", text, Table(headings, rows), remark)
+
+
+def _further_paths() -> list[str]:
+    """Where clients stand that are not in the environment of PyTorch's: FOREBAY_BENCH_PATHS."""
+    return os.environ.get("FOREBAY_BENCH_PATHS", "").split(os.pathsep)
+
+
+PARTS: Final = {"reads": run_reads}
