@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from forebay.core.errors import SettingsError, StartError
+from forebay.server.allocator import keep_freed_memory
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
 from forebay.server.http.tls import exposed_key_warning
@@ -119,6 +120,7 @@ async def _serve(make: Callable[[], NodeServer], loaded: Loaded, welcome: Callab
         loop.add_signal_handler(number, end)
     await server.start()
     freeze_long_lived(loop)
+    keep_freed_memory()
     loop.add_signal_handler(signal.SIGHUP, server.schedule_reload)
     notify_service_manager(READY, os.environ)  # not behind the line of the start, which waits for the origin
     settings = _with_ports(loaded.settings, server)

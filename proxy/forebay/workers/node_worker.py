@@ -29,6 +29,7 @@ from forebay.server.admin.cached_objects import CacheView, LocalCacheView
 from forebay.server.admin.control import Control
 from forebay.server.admin.json_codec import from_json
 from forebay.server.admin.pin_schema import PinChange
+from forebay.server.allocator import keep_freed_memory
 from forebay.server.composition import WorkerGroup
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
@@ -115,6 +116,7 @@ class NodeWorker:
         self._methods |= rpc_handlers(CacheView, LocalCacheView(worker.parts.tiers))
         self._worker = worker
         freeze_long_lived(asyncio.get_running_loop())
+        keep_freed_memory()
         return {}
 
 

@@ -22,7 +22,7 @@ from forebay.storage.spool import SPILL_SIZE, Spool, SpooledBody
 
 READ_AHEAD: Final = 1 << 20
 """Bytes of a body that are awaited before its request takes a turn at the origin."""
-LARGE: Final = 512 << 10
+LARGE: Final = 1024 << 10
 """Bytes of a body, and at a time, that are checked in a thread."""
 _LARGE_PIECE: Final = 64 << 10
 """Bytes of signed chunks that are decoded in a thread: their hash, at 1.8 GB/s, takes as long as a hop to it and back.
