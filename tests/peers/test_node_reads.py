@@ -11,11 +11,12 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import PeerUnavailable
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
-from forebay.core.read_stream import BATCH_SECONDS, ReadBatch, ReadStream
+from forebay.core.read_stream import BATCH_SECONDS, MAX_UNDELIVERED, ReadBatch, ReadStream
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document
-from forebay.peers.node_reads import LEASE_SECONDS, MAX_UNSENT, RENEW_SECONDS, NodeReads, decode_batch, encode_batch
+from forebay.peers.node_reads import LEASE_SECONDS, RENEW_SECONDS, NodeReads, decode_batch, encode_batch
 from forebay.peers.owners import Peers
+from forebay.peers.read_sender import MAX_UNSENT, RETRY_SECONDS
 from forebay.policy.recognition import tracked_read
 from harness.manual_timers import ManualTimers
 
@@ -99,7 +100,7 @@ async def test_a_subscriber_gets_the_reads_of_all_workers() -> None:
         ReadBatch([read("key", 1)], 1),
     ]
     end()
-    await node.settle(LEASE_SECONDS)
+    await node.settle()
     assert [stream.is_open for stream in node.streams] == [False, False]
     assert node.timers.pending == 0
 
@@ -132,16 +133,59 @@ async def test_a_slow_collector_is_not_waited_for() -> None:
     assert node.dropped == 3
 
 
-async def test_reads_for_a_collector_that_is_gone_are_lost() -> None:
+async def test_reads_wait_for_a_collector_that_is_gone() -> None:
     node, batches = NodeDouble(), list[ReadBatch]()
     node.reads[0].subscribe(batches.append)
     node.is_collector_there = False
-    node.streams[1].add(read("lost", 1))
-    await node.settle()
+    for key in ("first", "second"):
+        node.streams[1].add(read(key, 1))
+        node.timers.advance(BATCH_SECONDS)
+        await asyncio.sleep(0)
+    assert batches == []
     node.is_collector_there = True
-    node.streams[1].add(read("seen", 1))
+    await node.settle(RETRY_SECONDS)
+    assert [batch.reads[0].name.key for batch in batches] == ["first", "second"]
+    assert node.dropped == 0
+
+
+async def test_reads_wait_for_the_first_subscriber() -> None:
+    """A collector that was restarted answers before anybody has subscribed."""
+    node, batches = NodeDouble(), list[ReadBatch]()
+    node.reads[1].lease({"kind": "collect_reads", "seconds": LEASE_SECONDS})
+    node.streams[1].add(read("early", 1))
+    node.timers.advance(BATCH_SECONDS)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    node.reads[0].subscribe(batches.append)
+    await node.settle(RETRY_SECONDS)
+    assert [batch.reads[0].name.key for batch in batches] == ["early"]
+
+
+async def test_a_batch_that_is_sent_again_is_delivered_once() -> None:
+    node, batches = NodeDouble(), list[ReadBatch]()
+    node.reads[0].subscribe(batches.append)
+    first = {"kind": "reads", "run": "a", "number": 1, **encode_batch(ReadBatch([read("key", 1)], 1))}
+    for request in (first, first, first | {"number": 2}, first, first | {"run": "restarted"}):
+        assert node.reads[0].receive(request) == {"collected": True}
+    assert len(batches) == 3
+
+
+async def test_reads_are_dropped_when_the_collector_stays_away() -> None:
+    node = NodeDouble()
+    node.is_collector_there = False
+    node.reads[1].lease({"kind": "collect_reads", "seconds": LEASE_SECONDS})
+    node.streams[1].add(read("lost", 1))
+    await node.settle(LEASE_SECONDS)
+    assert (node.dropped, node.streams[1].is_open, node.timers.pending) == (1, False, 0)
+
+
+async def test_the_collector_counts_its_own_dropped_reads() -> None:
+    node, batches = NodeDouble(), list[ReadBatch]()
+    node.reads[0].subscribe(batches.append)
+    for _ in range(MAX_UNDELIVERED + 2):
+        node.streams[0].add(read())
     await node.settle()
-    assert [batch.reads[0].name.key for batch in batches] == ["seen"]
+    assert node.dropped == batches[0].dropped == 2
 
 
 async def test_another_worker_collects_nothing() -> None:

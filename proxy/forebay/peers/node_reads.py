@@ -3,35 +3,36 @@
     worker 0      read stream ────────────────────────────────────────┐
     worker k      read stream ──> at most one call under way ── RPC ──┴──> subscribers: plans, recordings, statistics
 
-A worker sends its reads only while worker 0 wants them. Wanting is a lease: worker 0 renews it every RENEW_SECONDS as
-long as it has a subscriber, so that neither a restarted collector nor a restarted sender needs to know of the other's
-restart. Reads are never waited for: while a call is under way they are kept, MAX_UNSENT of them, and then dropped and
-counted (`forebay_reads_dropped_total`, and `ReadBatch.dropped`).
+A worker sends its reads only while worker 0 wants them. Wanting is a lease, which worker 0 renews every RENEW_SECONDS
+as long as it has a subscriber, and ends with the last one: neither a restarted collector nor a restarted sender needs
+to know of the other's restart. It outlasts a collector that is busy or restarted: what is read meanwhile is kept, and
+arrives afterwards (peers.read_sender). What no longer fits is dropped and counted (`forebay_reads_dropped_total`, and
+`ReadBatch.dropped`). Reads are never waited for.
 
 A subscriber gets at most what one worker has answered within core.read_stream.BATCH_SECONDS, in the order of that
 worker. The order between workers is that of arrival.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Final
 
-from forebay.core.errors import ForebayError
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadBatch, ReadStream, ReadSubscriber
-from forebay.core.timers import Timers
+from forebay.core.timers import Timer, Timers
 from forebay.peers.frames import Document, Spawn
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode, decode_span
+from forebay.peers.read_sender import COLLECTED, BatchNumbers, ReadSender
 from forebay.policy.recognition import tracked_read
 
 COLLECTOR: Final = 0
 """The number of the collecting worker."""
 RENEW_SECONDS: Final = 1.0
-LEASE_SECONDS: Final = 3.0
-MAX_UNSENT: Final = 4096
-_ANSWERED: Final[Document] = {}
+LEASE_SECONDS: Final = 60.0
+"""Longer than a collector hangs before it is ended, and its successor needs to start."""
+_NOT_YET: Final[Document] = {}
+"""The answer to reads that nobody has subscribed to: the collector may have just started."""
 _SEPARATOR: Final = "\0"
 """No key has this character."""
 
@@ -51,15 +52,18 @@ class NodeReads:
         self._stream = stream
         self._peers = peers
         self._timers = timers
-        self._spawn = spawn
         self._on_dropped = on_dropped
+        self._numbers = BatchNumbers()
+        self._sender: ReadSender | None = None
+        if not self.is_collector:
+            collector = peers.others[COLLECTOR]
+            self._sender = ReadSender(peers.number, collector.call, encode_batch, timers, spawn, on_dropped)
         self._subscribers: list[ReadSubscriber] = []
         self._unsubscribe: Callable[[], None] | None = None
         """Ends the subscription to this worker's own stream."""
         self._leased_until = 0.0
-        self._unsent: list[ObjectRead] = []
-        self._dropped = 0
-        self._is_sending = False
+        self._timer: Timer | None = None
+        """Renews the lease of the others, or ends this worker's."""
 
     @property
     def is_collector(self) -> bool:
@@ -75,71 +79,76 @@ class NodeReads:
             raise RuntimeError("reads are collected by another worker")
         self._subscribers.append(subscriber)
         if self._unsubscribe is None:
-            self._unsubscribe = self._stream.subscribe(self._deliver)
+            self._unsubscribe = self._stream.subscribe(self._deliver_own)
             self._renew()
 
         def unsubscribe() -> None:
             if subscriber in self._subscribers:
                 self._subscribers.remove(subscriber)
             if not self._subscribers and self._unsubscribe is not None:
-                self._unsubscribe()
-                self._unsubscribe = None
+                self._stop()
+                self._lease_others(0.0)
 
         return unsubscribe
 
+    def _stop(self) -> None:
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _renew(self) -> None:
-        if self._subscribers and self._peers.others:
-            self._peers.notify({"kind": "collect_reads", "seconds": LEASE_SECONDS})
-            self._timers.call_later(RENEW_SECONDS, self._renew)
+        if self._peers.others:
+            self._lease_others(LEASE_SECONDS)
+            self._timer = self._timers.call_later(RENEW_SECONDS, self._renew)
+
+    def _lease_others(self, seconds: float) -> None:
+        self._peers.notify({"kind": "collect_reads", "seconds": seconds})
+
+    def _deliver_own(self, batch: ReadBatch) -> None:
+        if batch.dropped:
+            self._on_dropped(batch.dropped)
+        self._deliver(batch)
 
     def _deliver(self, batch: ReadBatch) -> None:
         for subscriber in tuple(self._subscribers):
             subscriber(batch)
 
     def receive(self, request: Document) -> Document:
-        """Delivers another worker's reads. Raises PeerUnavailable for a document that does not fit."""
-        self._deliver(decode(lambda: decode_batch(request)))
-        return _ANSWERED
+        """Delivers another worker's reads, once. Raises PeerUnavailable for a document that does not fit."""
+        batch, run, number = decode(lambda: (decode_batch(request), str(request["run"]), int(request["number"])))
+        if not self._subscribers:
+            return _NOT_YET
+        if self._numbers.is_new(batch.worker, run, number):
+            self._deliver(batch)
+        return COLLECTED
 
     # Any other worker
 
     def lease(self, request: Document) -> None:
-        """Sends this worker's reads to the collector for a while."""
+        """Sends this worker's reads to the collector for a while; for no longer if that is no time at all."""
         seconds = decode(lambda: float(request["seconds"]))
+        sender = self._sender
+        if sender is None:
+            return
         self._leased_until = self._timers.time() + seconds
-        if self._unsubscribe is None:
-            self._unsubscribe = self._stream.subscribe(self._collect)
-            self._timers.call_later(seconds, self._check_lease)
+        if seconds <= 0:
+            self._stop()
+            sender.discard()
+        elif self._unsubscribe is None:
+            self._unsubscribe = self._stream.subscribe(lambda batch: sender.add(batch.reads, batch.dropped))
+            self._timer = self._timers.call_later(seconds, self._check_lease)
 
     def _check_lease(self) -> None:
         rest = self._leased_until - self._timers.time()
         if rest > 0:
-            self._timers.call_later(rest, self._check_lease)
-        elif self._unsubscribe is not None:
-            self._unsubscribe()
-            self._unsubscribe = None
-
-    def _collect(self, batch: ReadBatch) -> None:
-        room = max(0, MAX_UNSENT - len(self._unsent))
-        dropped = batch.dropped + max(0, len(batch.reads) - room)
-        self._unsent += batch.reads[:room]
-        if dropped:
-            self._dropped += dropped
-            self._on_dropped(dropped)
-        if not self._is_sending:
-            self._is_sending = True
-            self._spawn(self._send(), "send reads to the collector")
-
-    async def _send(self) -> None:
-        try:
-            while self._unsent:
-                reads, self._unsent = self._unsent, []
-                dropped, self._dropped = self._dropped, 0
-                batch = ReadBatch(reads, self._peers.number, dropped)
-                with suppress(ForebayError):  # the collector has gone: its successor wants later ones
-                    await self._peers.others[COLLECTOR].call({"kind": "reads", **encode_batch(batch)})
-        finally:
-            self._is_sending = False
+            self._timer = self._timers.call_later(rest, self._check_lease)
+        else:
+            self._stop()
+            if self._sender is not None:
+                self._sender.drop()
 
 
 def encode_batch(batch: ReadBatch) -> Document:

@@ -70,6 +70,14 @@ async def rig(tmp_path: Path) -> AsyncIterator[RecorderRig]:
     await made.catalogue.close()
 
 
+async def test_reads_wait_until_the_recordings_are_loaded(rig: RecorderRig) -> None:
+    rig.read(KEYS)
+    assert rig.counts["recorded"] == 0
+    await rig.catalogue.open()
+    rig.recorder.observe_pending()
+    assert rig.counts["recorded"] == 60
+
+
 async def test_readers_are_recorded_apart(rig: RecorderRig) -> None:
     await rig.catalogue.open()
     for start in range(0, 60, 20):

@@ -69,6 +69,7 @@ class KeptRecordings:
         """Loads what an earlier process has left, and listens if a rule records or follows."""
         self.apply_rules()
         await self.catalogue.open()
+        self.recorder.observe_pending()
 
     def apply_rules(self) -> None:
         """Listens to reads if a rule records or follows."""

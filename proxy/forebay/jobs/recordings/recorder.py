@@ -60,11 +60,14 @@ class Recorder:
             else:
                 self._count("dropped", len(batch.reads))
             return
-        if self._pending:
-            pending, self._pending = self._pending, []
-            for each in pending:
-                self._observe(each)
+        self.observe_pending()
         self._observe(batch)
+
+    def observe_pending(self) -> None:
+        """Adds what was read until the recordings of an earlier process were loaded: called once they are."""
+        pending, self._pending = self._pending, []
+        for each in pending:
+            self._observe(each)
 
     def _observe(self, batch: ReadBatch) -> None:
         if batch.dropped:

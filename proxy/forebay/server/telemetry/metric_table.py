@@ -130,7 +130,8 @@ CATALOGUE: Final = (
     _counter(
         "forebay_reads_dropped_total",
         "",
-        "Reads that plans, recordings and statistics have not seen, because the worker that collects them was busy.",
+        "Reads that plans, recordings and statistics have not seen, because the worker that collects them was busy or"
+        " away for too long.",
     ),
     _counter("forebay_recording_recorded_total", "", "Reads that were recorded."),
     _counter(

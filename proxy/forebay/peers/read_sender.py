@@ -1,0 +1,141 @@
+"""The read sender: carries one worker's reads to the collector, in order, each once.
+
+    add ──> ring, MAX_UNSENT reads ──> one batch under way ──> answered: the next one
+                │                              └── not answered: the same batch again, RETRY_SECONDS later
+                └── overflow: the oldest are dropped, and counted
+
+Reads are never waited for, and never lost without a count: a collector that is busy, hangs or is restarted gets them
+afterwards, as many as the ring has. A batch is numbered, so that one whose answer was lost is delivered once
+(`BatchNumbers`). One that the collector fails at MAX_FAILURES times is dropped and counted: it would stay for ever.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from random import getrandbits
+from typing import Final
+
+from forebay.core.errors import ForebayError, PeerNotListening
+from forebay.core.events import ObjectRead
+from forebay.core.read_stream import ReadBatch
+from forebay.core.timers import Timers
+from forebay.peers.frames import Document, Spawn
+
+MAX_UNSENT: Final = 4096
+"""Reads of the ring. A batch under way has as many at most, beside them."""
+RETRY_SECONDS: Final = 0.25
+MAX_FAILURES: Final = 20
+"""Answers that are failures, or connections that end over a batch. A collector that does not listen is none: it is
+being restarted."""
+COLLECTED: Final[Document] = {"collected": True}
+"""The answer to a batch that was delivered. One to which somebody has yet to subscribe is answered otherwise."""
+
+
+class ReadSender:
+    """Carries the reads of worker `worker`."""
+
+    def __init__(
+        self,
+        worker: int,
+        call: Callable[[Document], Awaitable[Document]],
+        encode: Callable[[ReadBatch], Document],
+        timers: Timers,
+        spawn: Spawn,
+        on_dropped: Callable[[int], None],
+    ) -> None:
+        """`call` calls the collector, and raises PeerUnavailable or what it failed with. `on_dropped` is called with
+        the number of reads that were dropped."""
+        self._worker = worker
+        self._call = call
+        self._encode = encode
+        self._timers = timers
+        self._spawn = spawn
+        self._on_dropped = on_dropped
+        self._run = f"{getrandbits(64):016x}"  # unlike that of this worker's last process, not secret
+        self._number = 0
+        self._unsent: list[ObjectRead] = []
+        self._dropped = 0
+        """Reads that are missing before the unsent ones."""
+        self._is_sending = False
+        self._retry = asyncio.Event()
+        self._under_way = 0
+        """Reads of the batch under way."""
+        self._wanted = 0
+        """Changes when no reads are wanted any more."""
+
+    def add(self, reads: Sequence[ObjectRead], dropped: int = 0) -> None:
+        """Sends reads as soon as the earlier ones have arrived. `dropped`: so many are missing before them."""
+        self._unsent += reads
+        overflow = max(0, len(self._unsent) - MAX_UNSENT)
+        del self._unsent[:overflow]
+        self._count(dropped + overflow)
+        if not self._is_sending:
+            self._is_sending = True
+            self._spawn(self._send(), "send reads to the collector")
+
+    def discard(self) -> None:
+        """Forgets all reads: nobody wants them any more."""
+        self._unsent.clear()
+        self._dropped = 0
+        self._wanted += 1
+        self._retry.set()
+
+    def drop(self) -> None:
+        """Forgets all reads, and counts them as dropped: the collector has not been there for too long."""
+        lost = len(self._unsent) + self._under_way
+        self.discard()
+        self._count(lost)
+
+    def _count(self, dropped: int) -> None:
+        if dropped:
+            self._dropped += dropped
+            self._on_dropped(dropped)
+
+    async def _send(self) -> None:
+        try:
+            while self._unsent:
+                reads, self._unsent = self._unsent, []
+                dropped, self._dropped = self._dropped, 0
+                self._number += 1
+                self._under_way, wanted = len(reads), self._wanted
+                document = self._encode(ReadBatch(reads, self._worker, dropped))
+                is_there = await self._deliver({"kind": "reads", "run": self._run, "number": self._number, **document})
+                self._under_way = 0
+                if not is_there and wanted == self._wanted:
+                    self._dropped += dropped  # no batch has told of them
+                    self._count(len(reads))
+        finally:
+            self._is_sending = False
+
+    async def _deliver(self, request: Document) -> bool:
+        """Returns whether the collector has the batch."""
+        failures, wanted = 0, self._wanted
+        while wanted == self._wanted and failures < MAX_FAILURES:
+            try:
+                if (await self._call(request)).get("collected") is True:
+                    return True
+            except PeerNotListening:
+                pass
+            except ForebayError:
+                failures += 1
+            self._retry.clear()
+            timer = self._timers.call_later(RETRY_SECONDS, self._retry.set)
+            if wanted == self._wanted:
+                await self._retry.wait()
+            timer.cancel()
+        return False
+
+
+class BatchNumbers:
+    """The latest batch that each worker has delivered: it may be sent again when its answer was lost."""
+
+    def __init__(self) -> None:
+        self._latest: dict[int, tuple[str, int]] = {}
+
+    def is_new(self, worker: int, run: str, number: int) -> bool:
+        """Whether batch `number` of a worker's process `run` was not delivered yet; it counts as delivered from now
+        on."""
+        latest = self._latest.get(worker)
+        if latest is not None and latest[0] == run and number <= latest[1]:
+            return False
+        self._latest[worker] = run, number
+        return True
