@@ -40,6 +40,7 @@ from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.pack_request import PackRequest
 from forebay.server.admin.pending_schema import NOT_STUCK, Flushed, PendingContent, PendingDiscarded, PendingRetried
 from forebay.server.admin.pin_schema import PinList, PinRemoved, PinView
+from forebay.server.admin.plan_schema import PlanOrder, PlanSent
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.recording_schema import (
     RecordingList,
@@ -323,6 +324,11 @@ class FakeControl:
     async def plans(self) -> PlanList:
         self._note("plans")
         return PlanList(tuple(self.sent_plans.values()))
+
+    async def send_plan(self, order: PlanOrder) -> PlanSent:
+        self._note("send_plan", order)
+        plan = self.sent_plans.get(order.name)
+        return PlanSent(plan, "" if plan is not None else "Line 1: the line is too long.")
 
     async def plan(self, plan_id: str) -> PlanProgress | None:
         self._note("plan", plan_id)

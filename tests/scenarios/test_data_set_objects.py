@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -76,9 +76,16 @@ async def test_boto3_and_an_oss_client_list_and_read_them(tmp_path: Path) -> Non
             ]
             row = json.loads(client.get_object(Bucket="b", Key=".forebay/datasets/train")["Body"].read())
             assert (row["name"], row["objects"], row["size"], row["reads"]) == ("train", 20, 20 * SIZE, 20)
-            for change in (client.put_object, client.delete_object):
+            named = {"Bucket": "b", "Key": ".forebay/datasets/train"}
+            refused: list[Callable[[], object]] = [
+                lambda: client.put_object(**named),
+                lambda: client.put_object(**named, Body=b"a body"),
+                lambda: client.create_multipart_upload(**named),
+                lambda: client.delete_object(**named),
+            ]
+            for change in refused:
                 with pytest.raises(ClientError, match="MethodNotAllowed"):
-                    change(Bucket="b", Key=".forebay/datasets/train")
+                    change()
 
         await asyncio.to_thread(dialogue)
         client.close()

@@ -1,11 +1,13 @@
 """Plans: sent with an SDK, followed by the reads, fetched ahead within bounds, and nobody else's business."""
 
 import asyncio
+import base64
 import hashlib
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from harness.inspection import run_loop_until
 from harness.oss_client import OssClient, told
 from harness.raw_connection import RawAnswer
 from harness.rig import READER, TRAINER, Rig
+from harness.worker_node import request_admin
 
 SIZE = 20_000
 KEYS = [f"open/{number:03}" for number in range(60)]
@@ -297,3 +300,78 @@ async def test_boto3_and_an_oss_client_send_list_and_cancel(tmp_path: Path) -> N
         assert (await oss.request("PUT", path, (), text(KEYS[9:12]))).status == 200
         assert json.loads((await oss.request("GET", path)).body)["entries"] == 3
         assert (await oss.request("DELETE", path)).status == 204
+
+
+async def test_an_operator_sends_a_plan_in_the_name_of_a_key(tmp_path: Path) -> None:
+    async with rig_with_data(tmp_path, [*KEYS, "closed"]) as (_, rig):
+        order = {"bucket": "b", "name": "order", "content": base64.b64encode(text([*KEYS, "closed"])).decode()}
+        status, refused = await request_admin(rig.admin, "PUT", "/v1/plans", order)
+        assert (status, refused["error"]) == (400, "bad_plan")
+        assert TRAINER.access in refused["message"], "there are several keys"
+        status, sent = await request_admin(rig.admin, "PUT", "/v1/plans", {**order, "key": READER.access})
+        assert (status, sent["plan"]["entries"], sent["plan"]["dropped"]) == (200, 60, 1), "as the key may read"
+        await until(rig, lambda plan: plan["lead_entries"] == 60)
+        assert await progress(rig) == {}, "it is the reader's, not the trainer's"
+        assert (await progress(rig, secret=READER))["entries"] == 60
+        for bad in (
+            {"content": "?"},
+            {"name": "keys/x"},
+            {"key": "nobody"},
+            {"content": base64.b64encode(b"\xff").decode()},
+        ):
+            assert (await request_admin(rig.admin, "PUT", "/v1/plans", {**order, "key": READER.access, **bad}))[
+                0
+            ] == 400
+
+
+async def test_plans_of_a_set_larger_than_the_memory(tmp_path: Path) -> None:
+    """What the stable share keeps is not fetched again, what it does not keep is fetched once an epoch, ahead."""
+    size, step = 100_000, 10
+    keys = [f"open/{number:02}" for number in range(60)]
+    rules = '[[rules]]\npath = "**"\nfreshness = "immutable"\neviction = "epoch"\nplan_horizon = "2MB"\n'
+    async with FakeOrigin() as origin:
+        for key in keys:
+            origin.store.put_synthetic("b", key, size)
+        async with Rig(origin.endpoint, origin.secret, tmp_path, memory="3MB", rest=rules) as rig:
+            random, order = Random(1), list(keys)
+
+            async def wait_ahead(name: str, position: int) -> None:
+                await until(rig, lambda plan: plan["position"] >= position and plan["lead_entries"] >= step, name)
+
+            for epoch in range(4):
+                random.shuffle(order)
+                before = {key: origin.log.count("GET", key=key) for key in keys}
+                name = f"set/{epoch}"
+                await send(rig, order, name)
+                for start in range(0, len(order), step):
+                    await wait_ahead(name, start)
+                    await read(rig, order[start : start + step], size)
+                await until(rig, lambda plan: plan["state"] == "done", name)
+                fetched = [origin.log.count("GET", key=key) - before[key] for key in keys]
+                assert max(fetched) == 1
+                assert epoch < 2 or 0.5 <= sum(fetched) / len(keys) <= 0.65
+
+
+async def test_a_plan_is_warmed_in_its_order(tmp_path: Path) -> None:
+    small = '[[rules]]\npath = "**"\nfreshness = "immutable"\nplan_horizon = "1B"\n'
+    async with rig_with_data(tmp_path, rest=small) as (origin, rig):
+        order = KEYS[::-1]
+        await send(rig, order)
+        sent = await until(rig, lambda plan: plan["lead_entries"] == 1)
+        for name in ("s3://b/order", "s3://b/.forebay/plans/order", sent["id"]):
+            job = {"plans": [name], "concurrency": 1}
+            status, started = await request_admin(rig.admin, "POST", "/v1/jobs", job)
+            assert (status, started["listed"]) == (201, 60)
+            await rig.parts.warm_ups.wait(started["id"])
+        fetched = [each.key for each in origin.log.requests if each.operation == "GetObject"]
+        assert fetched == order
+        status, refused = await request_admin(rig.admin, "POST", "/v1/jobs", {"plans": ["s3://b/other"]})
+        assert (status, refused["error"]) == (404, "no_such_list")
+        bads: list[dict[str, list[str]]] = [
+            {"plans": ["no id"]},
+            {"plans": ["s3://b"]},
+            {"recordings": ["nightly"]},
+            {"recordings": []},
+        ]
+        for bad in bads:
+            assert (await request_admin(rig.admin, "POST", "/v1/jobs", bad))[0] == 400

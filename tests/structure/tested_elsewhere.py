@@ -53,6 +53,7 @@ metadata/test_permissions.py             origin/origin_identity
 scenarios/test_advice.py                 server/admin/advice_rows
 scenarios/test_data_sets.py              server/admin/data_set_rows server/admin/data_set_schema
 scenarios/test_pins.py                   server/admin/pin_schema server/admin/pin_verbs
+scenarios/test_plans.py                  server/admin/plan_schema server/admin/plan_verbs
 storage/ssd/test_ssd_pins.py             storage/ssd/pin_gatherer storage/ssd/record_copy
 scenarios/test_data_set_objects.py       server/data_set_resource
 request/test_gateway.py                  protocol/exchange

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from forebay_client import __version__
-from forebay_client.cli import writes_command
+from forebay_client.cli import plans_command, writes_command
 from forebay_client.cli.admin_client import AdminClient, AdminError, api_path
 from forebay_client.cli.advise_command import run_advise
 from forebay_client.cli.argument_types import interval, location, positive
@@ -25,8 +25,8 @@ from forebay_client.cli.key_files import FORMATS, KeyFile, UnreadableFile, key_f
 from forebay_client.cli.ls_command import run_ls
 from forebay_client.cli.pack_command import pack_problem, run_pack
 from forebay_client.cli.pins_command import run_pin, run_pins, run_unpin
-from forebay_client.cli.plans_command import run_plans
 from forebay_client.cli.recordings_command import ACTIONS, UnusableFile, problem_with, run_recordings
+from forebay_client.cli.s3_location import SCHEMES
 from forebay_client.cli.stats_screen import stats_lines
 from forebay_client.cli.top_command import run_top
 from forebay_client.cli.warm_command import WarmRequest, is_glob, run_warm
@@ -101,6 +101,8 @@ def _warm(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
         args.columns,
         args.literal,
         {name: value for name, value in bounds.items() if value is not None},
+        args.recording,
+        args.plan,
     )
     is_followed = args.wait or args.check
     try:
@@ -130,8 +132,13 @@ def _run_pack(admin: AdminClient, context: CommandContext, args: argparse.Namesp
 
 
 def _check_warm(args: argparse.Namespace, files: list[KeyFile]) -> None:
-    if not args.location and not files:
-        raise UsageError("Say what to warm: s3://bucket/prefix, --keys FILE or --manifest FILE.")
+    is_ordered = args.recording is not None or args.plan is not None
+    if not args.location and not files and not is_ordered:
+        raise UsageError(
+            "Say what to warm: s3://bucket/prefix, --keys FILE, --manifest FILE, --recording NAME or --plan NAME."
+        )
+    if is_ordered:
+        _check_order(args, files)
     if files and (len(args.location) > 1 or any(each.prefix for each in args.location)):
         raise UsageError("With a list the location is a bucket alone, of the keys that name none: s3://bucket.")
     if args.if_fits and files:
@@ -151,6 +158,18 @@ def _check_warm(args: argparse.Namespace, files: list[KeyFile]) -> None:
         raise UsageError("--format and --columns describe a manifest: --manifest FILE.")
     if args.columns is not None and args.format != "s3-inventory":
         raise UsageError("--columns are those of an inventory: --format s3-inventory.")
+
+
+def _check_order(args: argparse.Namespace, files: list[KeyFile]) -> None:
+    """Of a recording or a plan."""
+    if files or (args.recording is not None and args.plan is not None):
+        raise UsageError("A job has one of --recording, --plan, and lists.")
+    if len(args.location) > 1 or any(each.prefix for each in args.location):
+        raise UsageError("With --recording or --plan the location is the bucket alone: s3://bucket.")
+    if args.recording is not None and not args.location and not args.recording.startswith(SCHEMES):
+        raise UsageError("Say in which bucket: `forebay warm s3://bucket --recording NAME`.")
+    if args.if_fits or args.pin or args.newer_than is not None:
+        raise UsageError("--if-fits, --pin and --newer-than need a prefix: not a recording or a plan.")
 
 
 def _jobs(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
@@ -174,9 +193,14 @@ def _recordings(admin: AdminClient, context: CommandContext, args: argparse.Name
 
 
 def _plans(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    if (args.action == "ls") != (args.id is None):
-        raise UsageError("Say `forebay plans`, or `forebay plans` with show or cancel, and an ID.")
-    return run_plans(admin, context, args.action, args.id, as_json=args.json)
+    if (problem := plans_command.problem_with(args)) is not None:
+        raise UsageError(problem)
+    if args.action == "send":
+        try:
+            return plans_command.send_plan(admin, context, args.id, args.file, args.key, as_json=args.json)
+        except plans_command.UnusablePlan as error:
+            raise UsageError(str(error)) from error
+    return plans_command.run_plans(admin, context, args.action, args.id, as_json=args.json)
 
 
 def _ls(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
@@ -304,7 +328,7 @@ _SIZE: Final = {"metavar": "SIZE"}
 _ACTION: Final = {"nargs": "?", "choices": ("ls", "show", "wait", "cancel"), "default": "ls", "metavar": "ACTION"}
 _RECORDINGS_ACTION: Final = {"nargs": "?", "choices": ACTIONS, "default": "ls", "metavar": "ACTION"}
 _WRITES_ACTION: Final = {"nargs": "?", "choices": writes_command.ACTIONS, "default": "ls", "metavar": "ACTION"}
-_PLAN_ACTION: Final = {"nargs": "?", "choices": ("ls", "show", "cancel"), "default": "ls", "metavar": "ACTION"}
+_PLAN_ACTION: Final = {"nargs": "?", "choices": plans_command.ACTIONS, "default": "ls", "metavar": "ACTION"}
 _ORDER: Final = {"choices": ("key", "size", "cached"), "default": "key", "metavar": "ORDER"}
 
 COMMANDS: Final[dict[str, ClientCommand]] = {
@@ -323,6 +347,11 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
             ("--concurrency", {**_CONCURRENCY, "help": "objects at once, up to 256 (default: the server's)"}),
             ("--keys", {**_FILE, "help": "warm the keys in this file, one a line; '-' is standard input"}),
             ("--manifest", {**_FILE, "help": "warm the objects of a CSV, JSONL or inventory file; '-' likewise"}),
+            ("--recording", {"metavar": "NAME", "help": "warm what was read, in the recorded order"}),
+            (
+                "--plan",
+                {"metavar": "NAME", "help": "warm what a plan has, in its order; a name, s3://bucket/name or an ID"},
+            ),
             (
                 "--format",
                 {
@@ -372,10 +401,19 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
     ),
     "plans": ClientCommand(
         _plans,
-        "List the plans that clients have sent, and how far ahead of its reader each is; show or cancel one.",
+        "List the plans that clients have sent, and how far ahead of its reader each is; show, cancel or send one.",
         (
-            ("action", {**_PLAN_ACTION, "help": "ls (default), show or cancel"}),
-            ("id", {"nargs": "?", "metavar": "ID", "help": "the plan that is shown or cancelled"}),
+            ("action", {**_PLAN_ACTION, "help": "ls (default), show, cancel or send"}),
+            (
+                "id",
+                {
+                    "nargs": "?",
+                    "metavar": "ID",
+                    "help": "the plan that is shown or cancelled; of send s3://bucket/name",
+                },
+            ),
+            ("file", {**_FILE, "nargs": "?", "help": "of send: the keys in the order in which they will be read"}),
+            ("--key", {"metavar": "ID", "help": "of send: the access key that will read them (default: the only one)"}),
         ),
     ),
     "ls": ClientCommand(

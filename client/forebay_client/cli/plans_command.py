@@ -1,11 +1,15 @@
-"""`forebay plans`: lists the plans that clients have sent, shows one, or cancels one."""
+"""`forebay plans`: lists the plans that clients have sent, shows one, cancels one, or sends one in a client's name."""
 
+import argparse
+from base64 import b64encode
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
 from forebay_client.cli.command_context import CommandContext
-from forebay_client.cli.human_format import escape_unprintable, format_age, format_count, format_size
+from forebay_client.cli.human_format import escape_unprintable, format_age, format_count, format_plural, format_size
+from forebay_client.cli.s3_location import parse_location
 from forebay_client.cli.text_tables import Column, table
 
 PLANS: Final = (
@@ -19,7 +23,59 @@ PLANS: Final = (
     Column("KEY"),
     Column("WHAT"),
 )
+ACTIONS: Final = ("ls", "show", "cancel", "send")
+_RESOURCE: Final = ".forebay/plans/"
 _LIVE: Final = ("queued", "running", "idle")
+
+
+class UnusablePlan(Exception):
+    """A plan can't be read, or its location is none; the message is a sentence."""
+
+
+def problem_with(args: argparse.Namespace) -> str | None:
+    """What is contradictory in a command line, as a sentence; None: nothing."""
+    if args.action == "send":
+        if args.id is None or args.file is None:
+            return "Say `forebay plans send s3://bucket/name FILE`."
+        return None
+    if args.file is not None or args.key is not None:
+        return "A file and --key belong to `forebay plans send`."
+    if (args.action == "ls") != (args.id is None):
+        return "Say `forebay plans`, or `forebay plans` with show or cancel, and an ID."
+    return None
+
+
+def send_plan(
+    admin: AdminClient, context: CommandContext, target: str, file: str, key: str | None, *, as_json: bool
+) -> int:
+    """Send the plan in `file` as `target`, s3://bucket/name. The exit code: 1 if nothing of it may be read. Raises
+    UnusablePlan."""
+    try:
+        location = parse_location(target)
+        content = Path(file).read_bytes()
+    except ValueError as error:
+        raise UnusablePlan(str(error)) from error
+    except OSError as error:
+        raise UnusablePlan(f"{file} can't be read: {error.strerror}.") from error
+    fields = {
+        "bucket": location.bucket,
+        "name": location.prefix.removeprefix(_RESOURCE),
+        "content": b64encode(content).decode(),
+        "key": key or "",
+    }
+    plan: JsonObject = admin.put(api_path("plans"), fields)["plan"]
+    if as_json:
+        context.screen.write_json(plan)
+    else:
+        entries = format_plural(plan["entries"], "read")
+        context.screen.write_line(
+            f"Sent plan {plan['id']}: {entries}, for the key {escape_unprintable(plan['principal'])}."
+        )
+        if plan["dropped"]:
+            context.screen.write_error(
+                f"{format_count(plan['dropped'])} keys were left out, which the key may not read."
+            )
+    return 0 if plan["entries"] else 1
 
 
 def run_plans(admin: AdminClient, context: CommandContext, action: str, plan_id: str | None, *, as_json: bool) -> int:

@@ -13,7 +13,7 @@ from forebay_client.cli.deferred_interrupts import defer_interrupts
 from forebay_client.cli.job_report import ENDED, exit_code, misfit, report_job, write_report
 from forebay_client.cli.key_files import KeyFile, read_pieces
 from forebay_client.cli.progress_display import BarDisplay, LineDisplay, NoDisplay, ProgressDisplay
-from forebay_client.cli.s3_location import Location
+from forebay_client.cli.s3_location import SCHEMES, Location
 from forebay_client.cli.text_tables import job_target
 
 POLL_INTERVAL = 0.5
@@ -36,6 +36,10 @@ class WarmRequest:
     is_literal: bool
     """Whether `*` and `?` stand for themselves."""
     bounds: Mapping[str, object]
+    recording: str | None = None
+    """s3://bucket/name, or the name alone."""
+    plan: str | None = None
+    """Likewise, or its id."""
 
 
 def run_warm(
@@ -75,6 +79,9 @@ def run_warm(
 def _order(admin: AdminClient, context: CommandContext, request: WarmRequest) -> dict[str, object]:
     """The body of POST /v1/jobs. Sends the lists that it names."""
     fields: dict[str, object] = dict(request.bounds)
+    if request.recording is not None or request.plan is not None:
+        named = {"recordings": request.recording, "plans": request.plan}
+        return fields | {name: [_named(request, text)] for name, text in named.items() if text is not None}
     if request.key_files:
         bucket = {"bucket": request.locations[0].bucket} if request.locations else {}
         columns = {"columns": request.columns} if request.columns is not None else {}
@@ -96,6 +103,13 @@ def _order(admin: AdminClient, context: CommandContext, request: WarmRequest) ->
     elif prefixes:
         fields["locations"] = [str(each) for each in prefixes]
     return fields
+
+
+def _named(request: WarmRequest, text: str) -> str:
+    """A recording or plan, in the bucket of the command line if there is one and its name is not a location itself."""
+    if not request.locations or text.startswith(SCHEMES):
+        return text
+    return str(Location(request.locations[0].bucket, text))
 
 
 def is_glob(location: Location) -> bool:

@@ -61,7 +61,7 @@ class Resource(Protocol):
     """All resources of one kind. A method may raise S3Error, Throttled, and OriginError."""
 
     largest_body: int
-    """Bytes of a PUT's body."""
+    """Bytes of a PUT's body. 0: nothing can be sent; `write` says why, and its body is not read."""
 
     async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:
         """The owner's resources in the bucket, in any order."""

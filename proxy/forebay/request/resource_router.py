@@ -89,6 +89,9 @@ class ResourceRouter:
             case _ if resource is None:
                 known = ", ".join(f"{RESERVED_PREFIX}{each}/" for each in sorted(self.by_kind)) or "none"
                 raise S3Error("InvalidArgument", f"There is no resource {target.key!r}; what can be sent: {known}.")
+            case _ if resource.largest_body == 0:
+                await resource.write(owner, name, _pieces(b"", Span(0, 0)))
+                raise S3Error("MethodNotAllowed")
             case "PutObject":
                 await self._put(_ResourceWrite(resource, owner, name, admission, request), reply, record)
             case "CreateMultipartUpload":

@@ -190,6 +190,7 @@ class Parts:
     read_counts: ReadCounts
     data_set_resource: DataSetResource
     plans: NodePlans
+    plan_resource: PlanResource
     pins: PinRegistry
     recordings: RecordingAccess
     kept_recordings: KeptRecordings | None
@@ -425,7 +426,8 @@ def compose(
         count_entries,
     )
     plans = NodePlans(plan_store, plan_coordinator, peers)
-    resources.by_kind["plans"] = PlanResource(plans, clock, count_entries)
+    plan_resource = PlanResource(plans, clock, count_entries)
+    resources.by_kind["plans"] = plan_resource
     data_set_resource = DataSetResource(
         lambda: data_set_rows(data_sets.states(), gateway.policy.rules, tiers, pins.states(), plan_coordinator.plans()),
         peers,
@@ -504,6 +506,7 @@ def compose(
         read_counts=read_counts,
         data_set_resource=data_set_resource,
         plans=plans,
+        plan_resource=plan_resource,
         pins=pins,
         recordings=recordings,
         kept_recordings=kept_recordings,

@@ -40,6 +40,7 @@ from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.pack_request import PackRequest
 from forebay.server.admin.pending_schema import Flushed, PendingContent, PendingDiscarded, PendingRetried
 from forebay.server.admin.pin_schema import PinChange, PinList, merged_pins
+from forebay.server.admin.plan_schema import PlanOrder, PlanSent
 from forebay.server.admin.readiness import (
     ENDING,
     Readiness,
@@ -357,6 +358,10 @@ class NodeControl(SharedControl):
     async def plans(self) -> PlanList:
         """The plans, which one of the workers runs."""
         return await self._call_first(Control.plans)
+
+    async def send_plan(self, order: PlanOrder) -> PlanSent:
+        """To any worker."""
+        return await self._call_first(Control.send_plan, order)
 
     async def cancel_plan(self, plan_id: str) -> PlanProgress | None:
         """End the plan, through any worker."""

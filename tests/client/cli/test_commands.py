@@ -13,6 +13,7 @@ import pytest
 
 from forebay.server.admin.admin_gate import AdminGate
 from forebay.server.admin.pin_schema import PinView
+from forebay.server.admin.plan_schema import PlanOrder
 from forebay.server.admin.stats_schema import ListingStats, RequestStats
 from forebay_client import __version__
 from forebay_client.cli.commands import COMMANDS
@@ -373,6 +374,27 @@ def test_plans(forebay: Typist, control: FakeControl) -> None:
     typed = forebay.type("plans", "cancel", "5d1c2f")
     assert (typed.code, typed.err) == (1, "Plan 5d1c2f had ended before: cancelled.\n")
     assert forebay.type("plans", "show", "other").code == 1
+
+
+def test_a_plan_is_sent(forebay: Typist, control: FakeControl, tmp_path: Path) -> None:
+    order = tmp_path / "order.txt"
+    order.write_bytes(b"b\na\n")
+    control.sent_plans["epoch-0"] = sample_plan()
+    for target in ("s3://datasets/epoch-0", "s3://datasets/.forebay/plans/epoch-0"):
+        sent = forebay.type("plans", "send", target, str(order), "--key", "trainer")
+        assert (sent.code, sent.out) == (0, "Sent plan 5d1c2f: 4,000 reads, for the key trainer.\n")
+        assert control.calls.pop() == ("send_plan", PlanOrder("datasets", "epoch-0", "YgphCg==", "trainer"))
+    refused = forebay.type("plans", "send", "s3://datasets/other", str(order))
+    assert (refused.code, refused.err) == (1, "The plan is refused. Line 1: the line is too long.\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("send",), ("send", "s3://b/n"), ("send", "b/n", "file"), ("send", "s3://b/n", "/none"), ("ls", "--key", "k")],
+)
+def test_plans_send_needs_a_name_and_a_file(forebay: Typist, control: FakeControl, arguments: tuple[str, ...]) -> None:
+    assert forebay.type("plans", *arguments).code == 2
+    assert control.calls == []
 
 
 @pytest.mark.parametrize("arguments", [("cancel",), ("show",), ("ls", "5d1c2f")])

@@ -35,6 +35,31 @@ def test_warm_without_wait_returns_at_once() -> None:
     assert control.calls == [("start_job", WarmOrder("b", "p", concurrency=8))]
 
 
+def test_warm_names_recordings_and_plans() -> None:
+    control = FakeControl()
+    for arguments in (
+        ("s3://b", "--recording", "nightly", "--rate", "1MiB"),
+        ("--recording", "s3://b/nightly"),
+        ("s3://b", "--plan", "set/1"),
+        ("--plan", "5d1c2f"),
+    ):
+        warm(control, *arguments)
+    assert [order for name, order in control.calls if name == "start_job"] == [
+        WarmOrder(recordings=("s3://b/nightly",), rate=1 << 20),
+        WarmOrder(recordings=("s3://b/nightly",)),
+        WarmOrder(plans=("s3://b/set/1",)),
+        WarmOrder(plans=("5d1c2f",)),
+    ]
+    for refused in (
+        ("--recording", "nightly"),
+        ("s3://b/prefix", "--plan", "p"),
+        ("s3://b", "--plan", "p", "--recording", "r"),
+        ("s3://b", "--plan", "p", "--pin"),
+        ("s3://b", "--plan", "p", "--keys", "-"),
+    ):
+        assert warm(control, *refused).code == 2
+
+
 def test_warm_reads_keys_from_a_file(tmp_path: Path) -> None:
     control, keys = FakeControl(), tmp_path / "keys"
     keys.write_bytes("a b\r\n\n ü \nlast\u2028one".encode())

@@ -46,6 +46,7 @@ MATRIX = (
     Row("GET", "/v1/jobs"),
     Row("GET", "/v1/datasets"),
     Row("GET", "/v1/plans"),
+    Row("PUT", "/v1/plans", 400, content_type=JSON),
     Row("GET", "/v1/plans/{id}", 404, target="/v1/plans/p9"),
     Row("DELETE", "/v1/plans/{id}", 404, target="/v1/plans/p9", content_type=JSON),
     Row("GET", "/v1/advice"),

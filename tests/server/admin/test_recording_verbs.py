@@ -14,6 +14,7 @@ from harness.fake_origin import FakeOrigin
 from harness.loader_orders import sample_keys
 from harness.recording_content import keys_in, recording_of
 from harness.rig import Rig
+from harness.worker_node import request_admin
 
 KEYS = sample_keys(60)
 READS = [*(RecordedRead(key, 0, 1000, True) for key in KEYS[:40]), RecordedRead("large", 1 << 20, 1 << 20, False)]
@@ -110,3 +111,16 @@ async def test_a_replay_warms_what_was_read(running: RecordingRig) -> None:
     assert answer.headers["x-forebay-cache"] == "hit-memory"
     status, refused = await running.call("POST", "/bucket/none/replay")
     assert (status, refused["error"]) == (404, "no_such_recording")
+
+
+async def test_a_recording_is_warmed_in_its_order(running: RecordingRig) -> None:
+    await running.send("nightly", recording_of(READS[:40][::-1]))
+    job = {"recordings": ["s3://bucket/nightly"], "concurrency": 1, "until": "10KB"}
+    status, started = await request_admin(running.rig.admin, "POST", "/v1/jobs", job)
+    assert (status, started["listed"], started["bucket"]) == (201, 40, "bucket")
+    await running.rig.parts.warm_ups.wait(started["id"])
+    fetched = [each.key for each in running.origin.log.requests if each.operation == "GetObject"]
+    assert fetched == KEYS[:40][::-1][: len(fetched)]
+    assert 10 <= len(fetched) <= 12, "up to the bytes that it may fill"
+    status, refused = await request_admin(running.rig.admin, "POST", "/v1/jobs", {"recordings": ["s3://bucket/none"]})
+    assert (status, refused["error"]) == (404, "no_such_list")

@@ -54,6 +54,7 @@ from forebay.server.admin.pending_schema import (
     Wait,
 )
 from forebay.server.admin.pin_schema import PinChange, PinList, PinRemoved, PinView
+from forebay.server.admin.plan_schema import PlanOrder, PlanSent
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.recording_schema import (
     Content,
@@ -142,6 +143,10 @@ class Control(Protocol):
 
     async def plans(self) -> PlanList:
         """The plans that run or wait, and the latest that have ended."""
+        ...
+
+    async def send_plan(self, order: PlanOrder) -> PlanSent:
+        """Run a plan in the name of an access key."""
         ...
 
     async def plan(self, plan_id: str) -> PlanProgress | None:

@@ -77,6 +77,14 @@ class RecordingVerbs:
 
     async def replay(self, bucket: str, name: str, order: ReplayOrder) -> WarmUpJob | None:
         """Starts a job that warms what was read, in the recorded order; None: there is no such recording."""
+        inventory = await self.inventory(bucket, name)
+        if inventory is None:
+            return None
+        concurrency = order.concurrency or DEFAULT_CONCURRENCY
+        return await self._warm_ups.start(WarmUpOrder(concurrency=concurrency, rate=order.rate), inventory)
+
+    async def inventory(self, bucket: str, name: str) -> Inventory | None:
+        """What was read, in the recorded order; None: there is no such recording."""
         found = await self._read(bucket, name)
         if found is None:
             return None
@@ -88,8 +96,7 @@ class RecordingVerbs:
                     inventory.add(InventoryEntry(bucket, key))
                 else:
                     inventory.add(InventoryEntry(bucket, key, None, start, start + length))
-        concurrency = order.concurrency or DEFAULT_CONCURRENCY
-        return await self._warm_ups.start(WarmUpOrder(concurrency=concurrency, rate=order.rate), inventory)
+        return inventory
 
     async def _read(self, bucket: str, name: str) -> tuple[RecordingInfo, bytes] | None:
         info = admin_choice(await self._recordings.infos(bucket), name)

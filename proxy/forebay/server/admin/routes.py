@@ -21,6 +21,7 @@ from forebay.server.admin.control import Control
 from forebay.server.admin.json_codec import to_json
 from forebay.server.admin.list_upload import receive_list
 from forebay.server.admin.pending_schema import PendingContent, PendingDiscarded, PendingRetried
+from forebay.server.admin.plan_schema import MAX_PLAN_BODY, PlanSent
 from forebay.server.admin.recording_schema import MAX_UPLOAD, RecordingStored
 from forebay.server.admin.request_reader import MAX_JOB_BODY, MAX_SMALL_BODY, read_arguments, read_query, read_toml
 from forebay.settings.redaction import redact
@@ -31,6 +32,11 @@ _log: Final = logging.getLogger(__name__)
 _Refusal: TypeAlias = tuple[int, str, str]
 _NO_SUCH_JOB: Final = 404, "no_such_job", "There is no such job."
 _NO_SUCH_LIST: Final = 404, "no_such_list", "There is no such list (any more): each is used by one job. Send it again."
+_NO_SUCH_ORDER: Final = (
+    404,
+    "no_such_list",
+    "There is no such list, recording or plan (any more). A list is used by one job: send it again.",
+)
 _NO_SUCH_PIN: Final = 404, "no_such_pin", "Exactly this prefix is not pinned."
 _NO_SUCH_PLAN: Final = 404, "no_such_plan", "There is no such plan, or it has ended long ago."
 _NO_FILE: Final = 409, "no_config_file", "Forebay was started without a configuration file."
@@ -62,7 +68,7 @@ ROUTES: Final = (
     Route("PUT", "/v1/config", Control.replace_config),
     Route("POST", "/v1/config/reload", Control.reload_config, if_none=_NO_FILE),
     Route("GET", "/v1/jobs", Control.jobs),
-    Route("POST", "/v1/jobs", Control.start_job, 201, if_none=_NO_SUCH_LIST, body_limit=MAX_JOB_BODY),
+    Route("POST", "/v1/jobs", Control.start_job, 201, if_none=_NO_SUCH_ORDER, body_limit=MAX_JOB_BODY),
     Route("POST", "/v1/packs", Control.start_pack, 201),
     Route("GET", "/v1/jobs/{id}", Control.job, if_none=_NO_SUCH_JOB),
     Route("DELETE", "/v1/jobs/{id}", Control.cancel_job, if_none=_NO_SUCH_JOB),
@@ -73,6 +79,7 @@ ROUTES: Final = (
     Route("POST", "/v1/pins", Control.pin, 201),
     Route("DELETE", "/v1/pins", Control.unpin, if_none=_NO_SUCH_PIN),
     Route("GET", "/v1/plans", Control.plans),
+    Route("PUT", "/v1/plans", Control.send_plan, body_limit=MAX_PLAN_BODY),
     Route("GET", "/v1/plans/{id}", Control.plan, if_none=_NO_SUCH_PLAN),
     Route("DELETE", "/v1/plans/{id}", Control.cancel_plan, if_none=_NO_SUCH_PLAN),
     Route("GET", "/v1/datasets", Control.data_sets),
@@ -142,6 +149,8 @@ def _handler(route: Route, control: Control) -> Callable[[web.Request], Awaitabl
             raise AdminRefusal(*route.if_none)
         if isinstance(answer, RecordingStored) and answer.problem:
             raise AdminRefusal(400, "bad_recording", f"The recording is refused: {answer.problem}.")
+        if isinstance(answer, PlanSent) and answer.problem:
+            raise AdminRefusal(400, "bad_plan", f"The plan is refused. {answer.problem}")
         if isinstance(answer, PendingRetried | PendingDiscarded) and answer.problem:
             raise AdminRefusal(409, "not_stuck", answer.problem)
         if isinstance(answer, PendingContent) and answer.problem:

@@ -2,6 +2,7 @@
 
     locations, globs    s3://bucket/prefix, s3://bucket/train/*.tar    what the origin lists
     keys, lists         keys of `bucket`; lists sent to POST /v1/lists before
+    recordings, plans   s3://bucket/name    what was read, or will be, in that order
     rate, until, newer_than    bounds, as text: "200MiB", "80%", "7d" or "2026-11-01"
 
 Nothing here depends on a clock: who starts the job makes a time of `newer_than`.
@@ -76,6 +77,31 @@ def check_lists(value: object, name: str) -> tuple[str, ...]:
     return tuple(value)
 
 
+def check_recordings(value: object, name: str) -> tuple[str, ...]:
+    """Recordings by their buckets and names."""
+
+    def check(url: ObjectUrl) -> None:
+        if not url.path:
+            raise ValueError(f"s3://{url.bucket} names no recording; one looks like s3://bucket/name.")
+
+    return _check_urls(value, name, check)
+
+
+def check_plans(value: object, name: str) -> tuple[str, ...]:
+    """Plans by their ids, or by their buckets and names."""
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"{name!r} must be a list of at least one plan.")
+    for each in value:
+        url = parse_object_url(each) if isinstance(each, str) else None
+        if (
+            not isinstance(each, str)
+            or (url is None and not _LIST_ID.fullmatch(each))
+            or (url is not None and not url.path)
+        ):
+            raise ValueError(f"{each!r} in {name!r} is no plan: name its id, or s3://bucket/name.")
+    return tuple(value)
+
+
 def check_rate(value: object, name: str) -> int | None:
     """Bytes a second: a size as text, also with `/s`."""
     if value is None:
@@ -145,6 +171,8 @@ class WarmOrder:
     locations: Annotated[tuple[str, ...], check_locations] = ()
     globs: Annotated[tuple[str, ...], check_globs] = ()
     lists: Annotated[tuple[str, ...], check_lists] = ()
+    recordings: Annotated[tuple[str, ...], check_recordings] = ()
+    plans: Annotated[tuple[str, ...], check_plans] = ()
     concurrency: Annotated[int | None, check_concurrency] = None
     """Objects at once; None: the server's default."""
     check: Annotated[bool, check_flag] = False
@@ -161,7 +189,8 @@ class WarmOrder:
     """Pin the prefixes first; if that is refused, the job is not started."""
 
     def __post_init__(self) -> None:
-        has_list = bool(self.keys or self.lists)
+        has_list = bool(self.keys or self.lists or self.recordings or self.plans)
+        is_named = bool(self.locations or self.globs or self.lists or self.recordings or self.plans)
         if has_list and self.if_fits:
             raise ValueError("'if_fits' needs a prefix: the sizes of a list of keys are not known before.")
         if self.keys and self.prefix is not None:
@@ -171,9 +200,11 @@ class WarmOrder:
         if self.bucket is None:
             if self.prefix is not None or self.keys:
                 raise ValueError("'bucket' is needed: the name of a bucket.")
-            if not (self.locations or self.globs or self.lists):
-                raise ValueError("Nothing to warm: name a 'bucket', 'locations', 'globs' or 'lists'.")
-        elif not self.keys and self.prefix is None and not (self.locations or self.globs or self.lists):
+            if not is_named:
+                raise ValueError(
+                    "Nothing to warm: name a 'bucket', 'locations', 'globs', 'lists', 'recordings' or 'plans'."
+                )
+        elif not self.keys and self.prefix is None and not is_named:
             object.__setattr__(self, "prefix", "")
         if self.check and (self.rate is not None or self.until is not None or self.if_fits):
             raise ValueError("A check fetches nothing: it has no 'rate', 'until' or 'if_fits'.")

@@ -38,6 +38,8 @@ from forebay.server.admin.pending_schema import Flushed, PendingContent, Pending
 from forebay.server.admin.pending_verbs import PendingVerbs
 from forebay.server.admin.pin_schema import PinChange, PinList
 from forebay.server.admin.pin_verbs import PinVerbs
+from forebay.server.admin.plan_schema import PlanOrder, PlanSent
+from forebay.server.admin.plan_verbs import PlanVerbs
 from forebay.server.admin.readiness import (
     ENDING,
     Readiness,
@@ -68,7 +70,7 @@ from forebay.server.admin.stats_schema import (
     TierStats,
     add_origins,
 )
-from forebay.server.admin.warm_order import WarmOrder
+from forebay.server.admin.warm_order import WarmOrder, parse_object_url
 from forebay.server.composition import Parts
 from forebay.server.config_source import ConfigSource, parse_capacity
 from forebay.server.gateway_policy import credentials_of, gateway_policy
@@ -87,6 +89,7 @@ class WorkerControl(SharedControl):
         self._recordings = RecordingVerbs(parts.recordings, parts.warm_ups)
         self._pending = PendingVerbs(parts.backlog)
         self._pins = PinVerbs(parts.pins)
+        self._plans = PlanVerbs(parts.plans, parts.plan_resource, lambda: parts.gateway.policy.keyring)
         self._started = time.monotonic()
 
     # State
@@ -248,6 +251,9 @@ class WorkerControl(SharedControl):
         """Start the job in this worker."""
         warm_ups = self._parts.warm_ups
         lists = [warm_ups.lists.pop(list_id) for list_id in order.lists]
+        recordings = filter(None, map(parse_object_url, order.recordings))
+        lists += [await self._recordings.inventory(*url) for url in recordings]
+        lists += [await self._plans.inventory(plan) for plan in order.plans]
         inventory = Inventory.joined([each for each in lists if each is not None])
         if None in lists:
             return None
@@ -358,12 +364,15 @@ class WorkerControl(SharedControl):
 
     async def plans(self) -> PlanList:
         """The plans of the node."""
-        return PlanList(tuple(await self._parts.plans.plans()))
+        return await self._plans.list_all()
+
+    async def send_plan(self, order: PlanOrder) -> PlanSent:
+        """To the worker that runs plans."""
+        return await self._plans.send(order)
 
     async def cancel_plan(self, plan_id: str) -> PlanProgress | None:
         """End the plan in the worker that runs it."""
-        await self._parts.plans.cancel(plan_id)
-        return await self.plan(plan_id)
+        return await self._plans.cancel(plan_id)
 
     # The cache
 
