@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain
 from typing import Final, NamedTuple
 
 from forebay.core.errors import MalformedPack
@@ -25,9 +25,10 @@ from forebay_client.client import Client
 from forebay_client.client_errors import BodyCorrupt, ClientError, ObjectNotFound
 from forebay_client.objects import BatchItem, BatchKey, ObjectInfo
 
-WINDOW: Final = 1024
-"""Keys that are ordered by their places in the shards at a time."""
-GAP: Final = 64 << 10
+WINDOW_BYTES: Final = 64 << 20
+"""Bytes of the members that are ordered by their places in the shards, and held, at a time."""
+WINDOW_KEYS: Final = 16_384
+GAP: Final = 128 << 10
 """Bytes between two members that are read along rather than in a request of their own."""
 LONGEST: Final = 8 << 20
 """Bytes of one request, unless a member has more."""
@@ -115,36 +116,36 @@ class PackReader:
         """Reads many members in few requests: those that are near each other in a shard in one.
 
         Args:
-            keys: Drawn as the items are consumed, WINDOW at a time.
+            keys: Drawn as the items are consumed, WINDOW_BYTES of members at a time.
             ordered: Whether items come in the order of the keys. Otherwise as they arrive.
 
         Returns:
             An item a key, whose bytes are a part of what was read with it: who keeps one for long copies it. A key that
             is no member, or can't be read, is an item with an error.
         """
-        position = 0
-        drawn = iter(keys)
-        while window := list(islice(drawn, WINDOW)):
-            items = self._read_window(window, position)
-            yield from sorted(items, key=lambda item: item.index) if ordered else items
-            position += len(window)
-
-    def _read_window(self, keys: list[str], position: int) -> Iterator[BatchItem]:
-        wanted: list[_Wanted] = []
-        for index, key in enumerate(keys, start=position):
+        window, missing, size = list[_Wanted](), list[BatchItem](), 0
+        for position, key in enumerate(keys):
             member = self._find(key)
             if member is None:
-                yield BatchItem(index, key, error=self._missing(key))
+                missing.append(BatchItem(position, key, error=self._missing(key)))
             else:
-                wanted.append(_Wanted(member.shard, member.offset, index, member))
+                window.append(_Wanted(member.shard, member.offset, position, member))
+                size += member.size
+            if size >= WINDOW_BYTES or len(window) + len(missing) >= WINDOW_KEYS:
+                yield from self._window(window, missing, ordered=ordered)
+                window, missing, size = [], [], 0
+        yield from self._window(window, missing, ordered=ordered)
+
+    def _window(self, wanted: list[_Wanted], missing: list[BatchItem], *, ordered: bool) -> Iterator[BatchItem]:
+        items = chain(missing, self._read(wanted))
+        return iter(sorted(items, key=lambda item: item.index)) if ordered else items
+
+    def _read(self, wanted: list[_Wanted]) -> Iterator[BatchItem]:
         wanted.sort()
         groups = list(_grouped(wanted))
+        shards = self._index.description.shards
         spans = [
-            BatchKey(
-                self._index.description.shards[group[0].shard].key,
-                group[0].offset,
-                max(each.member.stop for each in group),
-            )
+            BatchKey(shards[group[0].shard].key, group[0].offset, max(each.member.stop for each in group))
             for group in groups
         ]
         for item in self.client.get_many(self.bucket, spans, ordered=False):
@@ -155,9 +156,8 @@ class PackReader:
                     continue
                 start = member.offset - spans[item.index].start
                 try:
-                    yield BatchItem(
-                        each.position, member.key, self._checked(member, item.data[start : start + member.size])
-                    )
+                    content = self._checked(member, item.data[start : start + member.size])
+                    yield BatchItem(each.position, member.key, content)
                 except ClientError as error:
                     yield BatchItem(each.position, member.key, error=error)
 

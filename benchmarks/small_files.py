@@ -1,0 +1,151 @@
+"""Small files: read from a local file system, as loose objects, and as members of a pack.
+
+    python -m benchmarks.small_files [FILES]
+
+Each loop reads every file once, whole, in one random order, one after the other, as a loop of cv2.imread does. Decoding
+is left out, as it is the same in all loops. The origin is 20 ms away. Warm loops are measured in turns, and compared by
+the ratio of neighbours; cold ones begin with an empty Forebay each.
+"""
+
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from benchmarks.forebay import Forebay
+from benchmarks.link import Link
+from benchmarks.origin import BUCKET, Objects, Origin, running_origin
+from forebay_client import Client
+from forebay_client.packs import PackReader
+
+SIZE: Final = 20_000
+ROUND_TRIP: Final = 0.02
+TURNS: Final = 5
+COLD: Final = 200
+"""Files of the cold loops: loose ones take a round trip each."""
+INDEX: Final = "packed/small/index.fbpack"
+RULE: Final = f'\n[[rules]]\npath = "{BUCKET}/small/**"\npacked = "packed/**"\nfreshness = "immutable"\n'
+TRAINER: Final[dict[str, Any]] = {"access_key": "trainer", "secret_key": "trainer-secret", "region": "us-east-1"}
+
+
+@contextmanager
+def running(directory: Path, origin: Origin, name: str) -> Iterator[tuple[Forebay, Client]]:
+    """An empty Forebay, and a client of it."""
+    forebay = Forebay(directory / name, origin.far[0], rest=RULE)
+    with forebay.start() as child:
+        forebay.first_answer(child, f"/{BUCKET}/small/00000")
+        with Client(f"http://127.0.0.1:{forebay.port}", **TRAINER) as client:
+            yield forebay, client
+
+
+def pack(forebay: Forebay) -> None:
+    """Packs all small files."""
+    admin = f"http://127.0.0.1:{forebay.admin}/v1"
+    order: dict[str, str] = {"bucket": BUCKET, "prefix": "small/"}
+    job = _json(f"{admin}/packs", order)
+    while job["state"] in {"queued", "running"}:
+        os.sched_yield()
+        job = _json(f"{admin}/jobs/{job['id']}")
+    assert job["state"] == "done", job
+    print(f"packed {job['done']} objects, {job['bytes_done']} bytes in {job['ended_at'] - job['started_at']:.1f} s")
+
+
+def _json(url: str, body: dict[str, str] | None = None) -> Any:
+    data = json.dumps(body).encode() if body is not None else None
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, data, headers)  # noqa: S310 # the admin port of our own Forebay
+    with urllib.request.urlopen(request) as answer:  # noqa: S310 # likewise
+        return json.load(answer)
+
+
+def seconds(loop: Callable[[], int], files: int) -> float:
+    """How long a loop over so many files takes. It returns the bytes that it read."""
+    began = time.perf_counter()
+    size = loop()
+    elapsed = time.perf_counter() - began
+    assert size == files * SIZE, (size, files)
+    return elapsed
+
+
+def in_turns(loops: dict[str, Callable[[], int]], files: int) -> None:
+    """Measures the loops in turns, and prints the ratio of each to the first."""
+    first, found = next(iter(loops)), {name: list[float]() for name in loops}
+    for _ in range(TURNS):
+        for name, loop in loops.items():
+            found[name].append(seconds(loop, files))
+    for name, times in found.items():
+        ratios = [mine / base for mine, base in zip(times, found[first], strict=True)]
+        print(
+            f"{name:52} {median(times) / files * 1e6:8.1f} us a file   {median(ratios):.2f} x the first "
+            f"({min(ratios):.2f} to {max(ratios):.2f})"
+        )
+
+
+def read_local(paths: Sequence[str]) -> int:
+    size = 0
+    for path in paths:
+        with open(path, "rb") as file:  # noqa: PTH123 # as such loops do
+            size += len(file.read())
+    return size
+
+
+def read_objects(client: Client, keys: Sequence[str]) -> int:
+    return sum(len(client.get(BUCKET, key)) for key in keys)
+
+
+def read_many(client: Client, keys: Sequence[str]) -> int:
+    return sum(len(item.content()) for item in client.get_many(BUCKET, keys))
+
+
+def read_members(reader: PackReader, keys: Sequence[str]) -> int:
+    return sum(len(item.content()) for item in reader.get_many(keys))
+
+
+def main(files: int) -> None:
+    keys = [f"small/{number:05}" for number in range(files)]
+    random.Random(1).shuffle(keys)
+    cold = keys[:COLD]
+    with tempfile.TemporaryDirectory(prefix="small-files-") as text:
+        directory = Path(text)
+        with running_origin(directory, {"small": Objects(SIZE, files)}, [Link(ROUND_TRIP)], pinned=False) as origin:
+            with running(directory, origin, "first") as (forebay, client):
+                loose = seconds(lambda: read_objects(client, cold), COLD)
+                pack(forebay)
+                local = directory / "files"
+                paths = [str(local / key) for key in keys]
+                (local / "small").mkdir(parents=True)
+                for key, path in zip(keys, paths, strict=True):
+                    Path(path).write_bytes(client.get(BUCKET, key))
+                reader, unchecked = (PackReader(client, BUCKET, INDEX, verify=verify) for verify in (True, False))
+                in_turns(
+                    {
+                        "local files, open and read": lambda: read_local(paths),
+                        "members, PackReader.get_many": lambda: read_members(reader, keys),
+                        "members, PackReader.get_many, verify=False": lambda: read_members(unchecked, keys),
+                        "members by the rule, Client.get_many": lambda: read_many(client, keys),
+                        "members by the rule, Client.get": lambda: read_objects(client, keys),
+                    },
+                    files,
+                )
+            one = loose / COLD
+            print(f"cold: loose objects, one by one: {one * 1e6:.1f} us a file")
+            colds: dict[str, Callable[[Client], int]] = {
+                "members, PackReader.get_many": lambda client: read_members(PackReader(client, BUCKET, INDEX), keys),
+                "members by the rule, Client.get": lambda client: read_objects(client, keys),
+            }
+            for name, loop in colds.items():
+                with running(directory, origin, name.partition(",")[0].replace(" ", "-")) as (_, client):
+                    members = seconds(lambda: loop(client), files) / files  # noqa: B023 # called at once
+                print(f"cold: {name}: {members * 1e6:.1f} us a file, {one / members:.1f} times faster")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2000)
