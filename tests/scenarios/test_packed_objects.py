@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from forebay_client import Client
 from harness.clients import RawClient, path_of
 from harness.conformance import texts
+from harness.fake.actions import FORBIDDEN
 from harness.fake_origin import FakeOrigin
 from harness.packed_objects import shard_and_index
 from harness.raw_connection import RawAnswer
-from harness.rig import READER, Rig
+from harness.reference_sigv4 import Secret
+from harness.rig import READER, TRAINER, Rig
+from harness.worker_node import Node
 
 RULE = '[[rules]]\npath = "bucket/train/**"\npacked = "packed/**"\nfreshness = "60s"\n'
 OBJECTS = {f"train/{number:03}.jpg": bytes([number % 251]) * (1000 + number) for number in range(300)}
@@ -240,3 +244,69 @@ async def test_an_always_rule_looks_for_the_object_each_time(tmp_path: Path) -> 
         assert (await read(rig.client(), "train/007.jpg")).body == OBJECTS["train/007.jpg"]
         origin.store.put("bucket", "train/007.jpg", b"real")
         assert (await read(rig.client(), "train/007.jpg")).body == b"real"
+
+
+PARTNER, PARTNER_THERE = Secret("partner", "partner-secret"), Secret("partner-there", "partner-own")
+IDENTITY = """
+[[auth.keys]]
+id = "partner"
+secret = "partner-secret"
+origin_access_key = "partner-there"
+origin_secret_key = "partner-own"
+grants = [{ path = "**", allow = ["read", "list"] }]
+"""
+
+
+async def test_an_own_credential_needs_the_shard_at_the_origin(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path, IDENTITY + RULE) as rig:
+        origin.allow(PARTNER_THERE)
+        pack(origin)
+        denied = origin.faults.add(
+            FORBIDDEN, where=lambda asked: PARTNER_THERE.access in asked.headers.get("Authorization", "")
+        )
+        assert (await read(rig.client(), "train/001.jpg")).status == 200
+        for method in ("GET", "HEAD"):
+            assert (await read(rig.client(PARTNER), "train/001.jpg", method=method)).status == 403
+        listing = "/bucket?list-type=2&prefix=train%2F"
+        assert (await rig.client(PARTNER).request("GET", listing)).status == 403
+        origin.faults.remove(denied)
+        assert (await read(rig.client(PARTNER), "train/001.jpg")).body == OBJECTS["train/001.jpg"]
+        assert texts(await rig.client(PARTNER).request("GET", listing), "Contents/Key") == list(OBJECTS)
+
+
+async def test_a_batch_and_a_plan_have_members(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        keys = [*list(OBJECTS)[:50], "train/none"]
+
+        def dialogue() -> None:
+            with Client(
+                rig.endpoint, access_key=TRAINER.access, secret_key=TRAINER.secret, region=TRAINER.region
+            ) as client:
+                client.plan("bucket", "epoch", keys)
+                items = list(client.get_many("bucket", keys))
+                assert [bytes(item.content()) for item in items[:-1]] == [OBJECTS[key] for key in keys[:-1]]
+                assert items[-1].error is not None
+
+        await asyncio.to_thread(dialogue)
+        await rig.client().request("DELETE", "/bucket/.forebay/plans/epoch")
+
+
+@pytest.mark.long
+async def test_every_worker_shows_members_and_own_writes(tmp_path: Path) -> None:
+    async with (
+        FakeOrigin() as origin,
+        Node(origin, tmp_path, 4, rest=RULE.replace("60s", "immutable"), ssd="64MiB") as node,
+    ):
+        pack(origin)
+        clients = [node.client(worker) for worker in range(4)]
+        for key in list(OBJECTS)[:8]:
+            for client in clients:
+                assert (await read(client, key)).body == OBJECTS[key]
+            assert (await clients[len(key) % 4].request("PUT", path_of("bucket", key), (), b"mine")).status == 200
+            for client in clients:
+                assert (await read(client, key)).body == b"mine"
+                assert (
+                    len(texts(await client.request("GET", "/bucket?list-type=2&prefix=train%2F"), "Contents/Key"))
+                    == 300
+                )

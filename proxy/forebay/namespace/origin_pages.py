@@ -28,7 +28,7 @@ class OriginPages:
         """Whether the origin of `bucket` is OSS, which refuses a page of no keys. Raises S3Error NoSuchBucket."""
         return self._origins.of(bucket).dialect.speaks_oss
 
-    def has_members(self, _bucket: str, _prefix: str) -> bool:
+    async def has_members(self, _bucket: str, _prefix: str) -> bool:
         """Whether pages have keys that the origin does not list (namespace.packs.packed_pages)."""
         return False
 

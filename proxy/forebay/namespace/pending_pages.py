@@ -39,7 +39,7 @@ class PendingPages:
     async def answer(self, query: ListingQuery) -> ListingAnswer | None:
         """Returns the page; None: nothing is pending or packed under the prefix, or only the origin can answer. Raises
         OriginError, Throttled, S3Error."""
-        limit, has_members = query.limit(MAX_KEYS), self.has_members(query)
+        limit, has_members = query.limit(MAX_KEYS), await self.has_members(query)
         is_echoed = limit >= (query.max_keys or 0) or has_members
         if not limit or not is_echoed or not (has_members or self._entries.state(query.bucket, query.prefix)):
             return None
@@ -58,9 +58,9 @@ class PendingPages:
             listing_document(query, entries, PageForm(form.encoding, form.owners, None, MAX_KEYS)), "miss"
         )
 
-    def has_members(self, query: ListingQuery) -> bool:
-        """Whether the page may have members of packs, which only Forebay lists."""
-        return self._pages.has_members(query.bucket, query.prefix)
+    async def has_members(self, query: ListingQuery) -> bool:
+        """Whether the page may have members of packs, which only Forebay lists. Raises PackUnavailable."""
+        return await self._pages.has_members(query.bucket, query.prefix)
 
     async def _entries_of(self, query: ListingQuery, limit: int, form: ListingForm) -> PageEntries | None:
         names: dict[str, str | None] = {}  # the facts of keys; None: a common prefix

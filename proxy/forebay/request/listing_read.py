@@ -90,7 +90,7 @@ class ListingReader:
         pages = self._pending_pages
         if page is None and pages is not None:
             is_permitted = identity is None
-            if identity is not None and pages.has_members(query):
+            if identity is not None and await pages.has_members(query):
                 is_permitted = await self._is_permitted(identity, admission.target)
             page = await pages.answer(query) if is_permitted else None
         return page

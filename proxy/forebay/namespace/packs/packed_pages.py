@@ -41,9 +41,13 @@ class PackedPages(OriginPages):
         """See OriginPages."""
         return self._pages.speaks_oss(bucket)
 
-    def has_members(self, bucket: str, prefix: str) -> bool:
-        """Whether keys with this prefix may be members of packs."""
-        return bool(self._rules().packed.scopes(bucket, prefix))
+    async def has_members(self, bucket: str, prefix: str) -> bool:
+        """Whether there are packs with members that may have this prefix. Raises PackUnavailable."""
+        return any(view.members for _, view in await self._views(bucket, prefix))
+
+    async def _views(self, bucket: str, prefix: str) -> list[tuple[PackedScope, PackView]]:
+        scopes = self._rules().packed.scopes(bucket, prefix)
+        return [(scope, await self._catalogue.view(bucket, scope.packed, scope.freshness)) for scope in scopes]
 
     async def fetch(
         self,
@@ -57,8 +61,7 @@ class PackedPages(OriginPages):
         delimiter: str = "",
     ) -> ListedEntries:
         """See OriginPages. Raises PackUnavailable as well."""
-        scopes = self._rules().packed.scopes(bucket, prefix)
-        views = [(scope, await self._catalogue.view(bucket, scope.packed, scope.freshness)) for scope in scopes]
+        views = await self._views(bucket, prefix)
         page = await self._pages.fetch(
             bucket, prefix, after, form, limit=limit, is_awaited=is_awaited, delimiter=delimiter
         )
