@@ -20,6 +20,7 @@ from forebay_client.client import DEFAULT_PART_SIZE, DEFAULT_READ_AHEAD, Client
 from forebay_client.client_stats import ClientCounts
 from forebay_client.forebay_resources import PlanHandle, WarmHandle
 from forebay_client.object_file import ObjectFile
+from forebay_client.object_writer import WRITER_PART_SIZE, WritableObject
 from forebay_client.objects import BatchItem, BatchKey, CommonPrefix, ObjectInfo
 from forebay_client.transport.fork_safety import renew_after_fork
 
@@ -79,6 +80,19 @@ class AsyncClient:
     async def open(self, bucket: str, key: str, *, read_ahead: int = DEFAULT_READ_AHEAD) -> ObjectFile:
         """See Client.open."""
         return await self._run(self._client.open, bucket, key, read_ahead=read_ahead)
+
+    async def create(
+        self,
+        bucket: str,
+        key: str,
+        part_size: int = WRITER_PART_SIZE,
+        *,
+        content_type: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> WritableObject:
+        """See Client.create. The file's own calls block."""
+        create = self._client.create
+        return await self._run(create, bucket, key, part_size, content_type=content_type, metadata=metadata)
 
     async def put(
         self,

@@ -26,6 +26,7 @@ from forebay_client.forebay_resources import ForebayResources, PlanHandle, WarmH
 from forebay_client.listing_reader import list_object_pages
 from forebay_client.object_file import ObjectFile
 from forebay_client.object_uploads import put_content, put_in_parts, upload_headers
+from forebay_client.object_writer import WRITER_PART_SIZE, WritableObject
 from forebay_client.objects import BatchItem, BatchKey, CommonPrefix, ObjectInfo
 from forebay_client.transport.body_checks import content_range
 from forebay_client.transport.fork_safety import renew_after_fork
@@ -249,6 +250,25 @@ class Client:
         if size <= part_size:
             return put_content(self._send, bucket, key, FilePart(file, 0, size), size, headers)
         return put_in_parts(self._send, bucket, key, file, size, part_size, headers, self._executor)
+
+    def create(
+        self,
+        bucket: str,
+        key: str,
+        part_size: int = WRITER_PART_SIZE,
+        *,
+        content_type: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> WritableObject:
+        """Opens an object for writing: a binary file without `seek`. The object is there, whole, when the file is
+        closed; a `with` that is left by an exception, and a file that is never closed, leave nothing.
+
+        Args:
+            part_size: What is buffered before it travels, as a part of a multipart upload; at most four parts at once.
+                A file of fewer bytes is one request.
+        """
+        headers = upload_headers(content_type, metadata)
+        return WritableObject(self._send, lambda: self._executor, bucket, key, part_size, headers)
 
     def delete(self, bucket: str, key: str) -> None:
         """Deletes an object. One that does not exist is no error, as in S3."""

@@ -5,7 +5,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
 
 import binascii
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from hashlib import md5
 from pathlib import Path
 from typing import Final
@@ -41,6 +41,43 @@ def put_content(
     return _acknowledged(bucket, key, size, response.etag, headers, response)
 
 
+class PartUpload:
+    """A multipart upload that was begun. Threads may put parts at once."""
+
+    def __init__(self, send: SendRequest, bucket: str, key: str, headers: Mapping[str, str]) -> None:
+        """Begins it. Raises ClientError."""
+        created = send(ObjectRequest("POST", bucket, key, (("uploads", ""),), headers))
+        self._upload = _document(created, bucket, key).text_at("UploadId")
+        if not self._upload:
+            raise ServiceUnavailable("the upload has no id", bucket=bucket, key=key)
+        self._send, self._bucket, self._key, self._headers = send, bucket, key, headers
+
+    def put(self, number: int, content: UploadContent) -> str:
+        """Uploads a part, numbered from 1. Returns its ETag."""
+        query = (("partNumber", str(number)), ("uploadId", self._upload))
+        return self._send(ObjectRequest("PUT", self._bucket, self._key, query, content=content)).etag
+
+    def complete(self, futures: Sequence[Future[str]], size: int) -> ObjectInfo:
+        """Makes the parts, in their order, the object of `size` bytes. Raises ClientError; a failed upload is
+        aborted."""
+        try:
+            etags = [future.result() for future in futures]
+            response, etag = _complete(self._send, self._bucket, self._key, self._upload, etags)
+        except BaseException:
+            self.abort(futures)
+            raise
+        return _acknowledged(self._bucket, self._key, size, etag, self._headers, response)
+
+    def abort(self, futures: Sequence[Future[str]]) -> None:
+        """Ends it without an object, once no part is under way."""
+        for future in futures:
+            future.cancel()
+        for future in futures:  # a part that is under way would outlive the abort
+            if not future.cancelled():
+                future.exception()
+        _abort(self._send, self._bucket, self._key, self._upload)
+
+
 def put_in_parts(
     send: SendRequest,
     bucket: str,
@@ -53,30 +90,14 @@ def put_in_parts(
 ) -> ObjectInfo:
     """Uploads a file in parts of at least `part_size` bytes. A failed upload is aborted. Raises ClientError."""
     length = max(part_size, SMALLEST_PART, -(-size // MAX_PARTS))
-    created = send(ObjectRequest("POST", bucket, key, (("uploads", ""),), headers))
-    upload = _document(created, bucket, key).text_at("UploadId")
-    if not upload:
-        raise ServiceUnavailable("the upload has no id", bucket=bucket, key=key)
+    upload = PartUpload(send, bucket, key, headers)
 
     def put_part(number: int) -> str:
         start = (number - 1) * length
-        query = (("partNumber", str(number)), ("uploadId", upload))
-        content = FilePart(path, start, min(length, size - start))
-        return send(ObjectRequest("PUT", bucket, key, query, content=content)).etag
+        return upload.put(number, FilePart(path, start, min(length, size - start)))
 
     futures = [executor.submit(put_part, number) for number in range(1, -(-size // length) + 1)]
-    try:
-        etags = [future.result() for future in futures]
-        response, etag = _complete(send, bucket, key, upload, etags)
-    except BaseException:
-        for future in futures:
-            future.cancel()
-        for future in futures:  # a part that is under way would outlive the abort
-            if not future.cancelled():
-                future.exception()
-        _abort(send, bucket, key, upload)
-        raise
-    return _acknowledged(bucket, key, size, etag, headers, response)
+    return upload.complete(futures, size)
 
 
 def _complete(

@@ -43,6 +43,9 @@ async def test_its_calls_are_those_of_the_client(tmp_path: Path) -> None:
         assert [bytes(item.data or b"") for item in items] == [b"content", b"on", b""]
         file = await client.open("b", "k")
         assert await asyncio.to_thread(file.read) == b"content"
+        written = await client.create("b", "w")
+        await asyncio.to_thread(written.close)
+        assert (await client.head("b", "w")).size == 0
         await client.delete("b", "k")
         with pytest.raises(ObjectNotFound):
             await client.get("b", "k")

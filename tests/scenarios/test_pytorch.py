@@ -35,6 +35,12 @@ async def test_samplers_and_data_sets(rig: Rig, tmp_path: Path) -> None:
     await pass_checks(["sampler_checks", "dataset_checks"], tmp_path, environ)
 
 
+@pytest.mark.long  # torch.distributed is slow to import: five seconds
+async def test_checkpoints(rig: Rig, tmp_path: Path) -> None:
+    environ = torch_environ(tmp_path, rig.endpoint, TRAINER)
+    await pass_checks(["checkpoint_checks"], tmp_path, environ)
+
+
 @pytest.mark.long  # workers of loaders that import torch anew: ten seconds
 async def test_loaders_with_workers(rig: Rig, tmp_path: Path) -> None:
     environ = torch_environ(tmp_path, rig.endpoint, TRAINER)

@@ -24,7 +24,9 @@ client/cli/test_warm_command.py              client/cli/job_report client/cli/ke
 scenarios/test_pytorch.py                client/torch/connector_datasets client/torch/dataset_client
 scenarios/test_pytorch.py                client/torch/iterable_dataset client/torch/loader_hook client/torch/map_dataset
 scenarios/test_pytorch.py                client/torch/planned_sampler client/torch/sampler_preview
-scenarios/test_pytorch.py                client/torch/shard_dataset
+scenarios/test_pytorch.py                client/torch/shard_dataset client/torch/checkpoint_storage
+scenarios/test_pytorch.py                client/torch/checkpoint_reads client/torch/saved_files
+scenarios/test_pytorch.py                client/torch/lightning_checkpoints client/torch/saved_tensor
 docs/test_cli_page.py                    client/cli/argument_parser
 client/cli/test_commands.py                  client/cli/plans_command
 
