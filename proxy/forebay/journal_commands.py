@@ -2,29 +2,32 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, TextIO
 
 from forebay.core.units import format_size
 from forebay.serve import fail
+from forebay.storage.journal.body_file import BodyDamaged
 from forebay.write.back.journal_check import CheckedWrite, NoJournal, check_journal, export_writes, locked_journal
+from forebay.write.back.journal_transfer import JournalTransfer, TransferFailed
 
 WHOLE, DAMAGED, UNUSABLE = 0, 1, 2
 """The exit codes."""
 _WIDTHS: Final = "{:8} {:8} {:>10} {:>8}  {}"
 
 
-def check_journal_command(path: Path, export: Path | None) -> int:
-    """Print what the journal holds, and export it. Returns the exit code."""
+def check_journal_command(path: Path, export: Path | None, endpoint: str | None = None) -> int:
+    """Print what the journal holds, and export it to a directory or an endpoint. Returns the exit code."""
     try:
         with locked_journal(path) as is_locked:
-            return _check(path, export, is_locked=is_locked)
+            return _check(path, export, endpoint, is_locked=is_locked)
     except NoJournal as error:
         return fail(str(error), UNUSABLE)
 
 
-def _check(path: Path, export: Path | None, *, is_locked: bool) -> int:
-    if not is_locked and export is not None:
+def _check(path: Path, export: Path | None, endpoint: str | None, *, is_locked: bool) -> int:
+    if not is_locked and (export is not None or endpoint is not None):
         return fail(f"A Forebay runs on {path}. Stop it first, or export with `forebay writes export`.", UNUSABLE)
     report = check_journal(path)
     if not is_locked:
@@ -46,7 +49,25 @@ def _check(path: Path, export: Path | None, *, is_locked: bool) -> int:
         except OSError as error:
             return fail(f"{export} can't be written: {error.strerror}.", UNUSABLE)
         _say(f"Exported to {export}; the journal stays as it is.")
+    if endpoint is not None and not _transfer(path, report.writes, endpoint):
+        return UNUSABLE
     return WHOLE if report.is_whole else DAMAGED
+
+
+def _transfer(path: Path, writes: Sequence[CheckedWrite], endpoint: str) -> bool:
+    """Carry the writes out at an endpoint. Returns whether all that are whole are there."""
+    try:
+        report = JournalTransfer(path, endpoint).send(writes)
+    except (TransferFailed, BodyDamaged) as error:
+        fail(f"{str(error).rstrip('.')}. What was sent until then stays; the command can be repeated.", UNUSABLE)
+        return False
+    except OSError as error:
+        fail(f"The journal can't be read: {error.strerror}.", UNUSABLE)
+        return False
+    for name in report.held_back:
+        _say(f"held back  {ascii(f's3://{name.path}')[1:-1]}: a damaged write of its bucket comes before it")
+    _say(f"{report.sent} writes carried out at {endpoint}, {report.present} were there; the journal stays as it is.")
+    return True
 
 
 def _say(line: str, file: TextIO | None = None) -> None:

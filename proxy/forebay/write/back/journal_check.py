@@ -18,6 +18,7 @@ from typing import IO, Any, Final
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import StorageError
+from forebay.core.heads import HeaderPairs
 from forebay.storage.journal.body_file import SLICE, BodyDamaged, BodyReader
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import BODY, VERSION, JournalLayout
@@ -43,6 +44,8 @@ class CheckedWrite:
     write: AcceptedWrite
     parts: tuple[BodyPart, ...]
     damage: str = ""
+    part_headers: tuple[HeaderPairs, ...] = ()
+    """Of each part of a completed upload, as its client sent it."""
 
 
 @dataclass(slots=True)
@@ -176,6 +179,8 @@ def _check(
         return checked
     try:
         checked.parts = _parts_of(write, entries, payload)
+        found = (entries[part.record][0] for part in write.parts)
+        checked.part_headers = tuple(entry.headers for entry in found if isinstance(entry, AcceptedPart))
         size = sum(len(piece) for piece in _content(files, layout, checked.parts))
         if size != write.size:
             raise BodyDamaged(f"it has {size} bytes in place of {write.size}")

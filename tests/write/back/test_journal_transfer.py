@@ -1,0 +1,130 @@
+"""The transfer of a journal to another endpoint: in order, whole, repeatable, and nothing after a damaged write."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from forebay.journal_commands import check_journal_command
+from forebay.write.back.journal_check import check_journal
+from harness.clients import path_of
+from harness.fake.actions import ChangeHeaders, Respond
+from harness.fake_origin import FakeOrigin
+from harness.origin_history import Effect, RecordingStore
+from harness.oss_client import OssClient
+from harness.rig import TRAINER
+from harness.write_back_rig import WriteBackRig
+
+MIB = 1 << 20
+LARGE, PARTS = os.urandom(MIB + 7), (os.urandom(5 * MIB), b"last")
+WRITTEN: list[Effect] = [
+    ("a/small", b"1"),
+    ("a/large", LARGE),
+    ("a/small", b"2"),
+    ("a/gone", b"to be deleted"),
+    ("a/gone", None),
+    ("a/upload", b"".join(PARTS)),
+    ("a/marker", b"done"),
+]
+SENT = [effect for effect in WRITTEN if effect[0] != "a/gone"]
+"""The endpoint has none of that key, as it is in the end."""
+
+
+@asynccontextmanager
+async def _journal(directory: Path) -> AsyncIterator[Path]:
+    """The journal of a Forebay that has ended with all of these writes pending."""
+    async with FakeOrigin() as origin:
+        async with WriteBackRig(origin, directory) as rig:
+            await rig.prove()
+            origin.faults.add(Respond(503, "SlowDown"))
+            for key, content in WRITTEN:
+                if content is None:
+                    assert (await rig.client().request("DELETE", path_of("ckpt", key))).status == 204
+                elif key == "a/upload":
+                    oss, target = OssClient(rig.endpoint, TRAINER), path_of("ckpt", key)
+                    upload = await oss.initiate(target)
+                    sent = [await oss.part(target, upload, number, part) for number, part in enumerate(PARTS, 1)]
+                    etags = [part.headers["ETag"] for part in sent]
+                    await oss.complete(target, upload, list(enumerate(etags, 1)))
+                else:
+                    await rig.put(key, content, ("x-amz-meta-step", "7"))
+        yield rig.journal
+
+
+@asynccontextmanager
+async def _target() -> AsyncIterator[tuple[FakeOrigin, RecordingStore]]:
+    store = RecordingStore()
+    async with FakeOrigin() as target:
+        target.store = store
+        store.create_bucket("ckpt")
+        with _environment(target):
+            yield target, store
+
+
+@contextmanager
+def _environment(target: FakeOrigin) -> Iterator[None]:
+    """The usual variables of the AWS SDKs."""
+    added = {
+        "AWS_ACCESS_KEY_ID": target.secret.access,
+        "AWS_SECRET_ACCESS_KEY": target.secret.secret,
+        "AWS_DEFAULT_REGION": target.secret.region,
+        "AWS_CONFIG_FILE": os.devnull,
+    }
+    before = {name: os.environ.get(name) for name in added}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+async def _transfer(path: Path, endpoint: str) -> int:
+    return await asyncio.to_thread(check_journal_command, path, None, endpoint)
+
+
+async def test_everything_pending_is_carried_out_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with _journal(tmp_path) as path, _target() as (target, store):
+        # It breaks off, and is repeated.
+        fault = target.faults.add(Respond(403, "AccessDenied"), key="a/upload", method="POST")
+        assert await _transfer(path, target.endpoint) == 2
+        assert store.history == SENT[:3]
+        assert "s3://ckpt/a/upload can't be written" in capsys.readouterr().err
+        target.faults.remove(fault)
+        assert await _transfer(path, target.endpoint) == 0
+        assert store.history == SENT
+        assert "2 writes carried out" in capsys.readouterr().out
+        assert store.bucket("ckpt").uploads == {}
+        upload, large = store.get("ckpt", "a/upload"), store.get("ckpt", "a/large")
+        acknowledged = {each.write.name.key: each.write.facts for each in check_journal(path).writes}
+        facts = acknowledged["a/upload"]
+        assert facts is not None
+        assert (upload.etag, upload.part_sizes) == (facts.version.etag, (5 * MIB, 4))
+        assert ("x-amz-meta-step", "7") in large.headers
+        # Once more: nothing is sent.
+        assert await _transfer(path, target.endpoint) == 0
+        assert (store.history, "0 writes carried out" in capsys.readouterr().out) == (SENT, True)
+
+
+async def test_another_etag_ends_the_transfer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with _journal(tmp_path) as path, _target() as (target, _):
+        target.faults.add(ChangeHeaders(set=(("ETag", f'"{"0" * 32}"'),)), method="PUT")
+        assert await _transfer(path, target.endpoint) == 2
+        assert "in place of" in capsys.readouterr().err
+        assert await _transfer(path, "http://") == 2
+
+
+async def test_what_comes_after_a_damaged_write_is_held_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with _journal(tmp_path) as path, _target() as (target, store):
+        [body] = [each for each in (path / "bodies").iterdir() if each.stat().st_size < 2 * MIB]
+        content = bytearray(body.read_bytes())
+        content[100] ^= 1
+        body.write_bytes(content)
+        assert await _transfer(path, target.endpoint) == 1
+        assert store.history == WRITTEN[:1]
+        assert capsys.readouterr().out.count("held back") == 5
