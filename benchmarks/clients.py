@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks import ROOT, cores
 from benchmarks.bench_context import BenchContext, digests
-from benchmarks.forebay import Forebay
+from benchmarks.forebay import TEMPLATE, Forebay
 from benchmarks.http_client import UnexpectedResponse
 from benchmarks.origin import BUCKET, Objects, Origin, running_origin
 from benchmarks.processes import script_output
@@ -19,10 +19,11 @@ PYTHON: Final = ROOT / ".clients" / "torch" / "bin" / "python"
 SIZES: Final = (4 * KIB, 128 * KIB, TENSOR, 8 * MIB)
 PROCESSES: Final = (1, 4)
 PEERS: Final = ("boto3", "s3torchconnector", "aiohttp", "obstore")
-OURS: Final = ("forebay", "forebay, get_into")
+OURS: Final = ("forebay", "forebay, get_into", "forebay, socket")
 _NAMES: Final = {
     "forebay": "forebay_client over HTTP",
     "forebay, get_into": "forebay_client over HTTP, `get_into`",
+    "forebay, socket": "forebay_client, shared memory",
 }
 _OBJECTS: Final = 8
 """Of each size: the reads are hits from memory."""
@@ -55,20 +56,23 @@ def run_reads(
         raise UnexpectedResponse(f"{python} is not there: make clients-torch")
     objects = {str(size): Objects(size, _OBJECTS) for size in sizes}
     with running_origin(bench.directory, objects, pinned=False) as origin:
-        forebay = Forebay(bench.directory / "forebay", origin.port, memory="2GiB")
+        template, socket = bench.directory / "with-socket.toml", bench.directory / "forebay.sock"
+        template.write_text(TEMPLATE.read_text().replace("[server]", f'[server]\nsocket = "{socket}"', 1))
+        forebay = Forebay(bench.directory / "forebay", origin.port, memory="2GiB", template=template)
         with forebay.running(origin.targets(str(sizes[0]))[0]) as peer:
             return [
-                _section(bench, origin, python, f"http://127.0.0.1:{forebay.port}", peer.group, size, processes)
+                _section(bench, origin, python, forebay, peer.group, size, processes)
                 for size in sizes
                 for processes in numbers
             ]
 
 
 def _section(
-    bench: BenchContext, origin: Origin, python: Path, endpoint: str, group: int, size: int, processes: int
+    bench: BenchContext, origin: Origin, python: Path, forebay: Forebay, group: int, size: int, processes: int
 ) -> Section:
     asked = {
-        "endpoint": endpoint,
+        "endpoint": f"http://127.0.0.1:{forebay.port}",
+        "socket": str(bench.directory / "forebay.sock"),
         "bucket": BUCKET,
         "prefix": str(size),
         "count": _OBJECTS,

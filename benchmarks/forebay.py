@@ -18,7 +18,7 @@ from benchmarks.ssd_fill import state_dir
 from forebay_demo.child_process import ChildProcess
 from forebay_demo.forebay_server import write_private
 
-_TEMPLATE: Final = Path(__file__).with_name("peers") / "forebay.toml"
+TEMPLATE: Final = Path(__file__).with_name("peers") / "forebay.toml"
 _START_SECONDS: Final = 60.0
 HIT_HEADER: Final = "x-forebay-cache"
 
@@ -37,7 +37,7 @@ class Forebay:
         workers: int = 1,
         pinned: bool = False,
         rest: str = "",
-        template: Path = _TEMPLATE,
+        template: Path = TEMPLATE,
     ) -> None:
         """`memory`, `ssd`: sizes as in the configuration; None for no SSD tier. `access_log`, `workers`: as there, too.
         One worker runs on the servers' core, several wherever they like, or there if they are `pinned`. `rest`: more

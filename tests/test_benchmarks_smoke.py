@@ -239,6 +239,7 @@ def test_clients(bench: BenchContext) -> None:
         "aiohttp",
         "forebay_client over HTTP",
         "forebay_client over HTTP, `get_into`",
+        "forebay_client, shared memory",
     ]
     assert section.remarks.startswith("Not installed, so not measured: s3torchconnector, obstore")
 

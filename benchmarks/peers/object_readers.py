@@ -93,11 +93,25 @@ def aiohttp_reader(asked: dict[str, Any]) -> Read:
     return lambda key: loop.run_until_complete(read(key))
 
 
-def forebay_reader(asked: dict[str, Any], socket: str = "") -> Read:
+def forebay_reader(asked: dict[str, Any]) -> Read:
     from forebay_client import Client  # noqa: PLC0415 # one client a process
 
-    client = Client(asked["endpoint"], access_key=KEY, secret_key=SECRET, region=REGION, socket=socket)
+    client = Client(asked["endpoint"], access_key=KEY, secret_key=SECRET, region=REGION, socket="")
     return lambda key: client.get(asked["bucket"], key)
+
+
+def socket_reader(asked: dict[str, Any]) -> Read:
+    from forebay_client import Client  # noqa: PLC0415 # one client a process
+
+    client = Client(asked["endpoint"], access_key=KEY, secret_key=SECRET, region=REGION, socket=asked["socket"])
+
+    def read(key: str) -> memoryview:
+        content = client.get(asked["bucket"], key)
+        if client.stats.fallbacks:
+            raise ValueError(f"fallbacks: {client.stats.fallbacks}")
+        return content
+
+    return read
 
 
 def forebay_into_reader(asked: dict[str, Any]) -> Read:
@@ -115,6 +129,7 @@ READERS: dict[str, Callable[[dict[str, Any]], Read]] = {
     "obstore": obstore_reader,
     "forebay": forebay_reader,
     "forebay, get_into": forebay_into_reader,
+    "forebay, socket": socket_reader,
 }
 
 
