@@ -1,16 +1,19 @@
 """Clients: what a read of a cached object costs in Python, by client library and transport."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
 
 from benchmarks import ROOT, cores
 from benchmarks.bench_context import BenchContext, digests
+from benchmarks.cold import BANDWIDTH, ROUND_TRIP
 from benchmarks.forebay import TEMPLATE, Forebay
 from benchmarks.http_client import UnexpectedResponse
+from benchmarks.link import Link
 from benchmarks.origin import BUCKET, Objects, Origin, running_origin
+from benchmarks.part_pages import Part
 from benchmarks.processes import script_output
 from benchmarks.run_sizes import KIB, MIB, TENSOR
 from benchmarks.tables import Section, Table, count_text, size_text, time_text
@@ -56,9 +59,7 @@ def run_reads(
         raise UnexpectedResponse(f"{python} is not there: make clients-torch")
     objects = {str(size): Objects(size, _OBJECTS) for size in sizes}
     with running_origin(bench.directory, objects, pinned=False) as origin:
-        template, socket = bench.directory / "with-socket.toml", bench.directory / "forebay.sock"
-        template.write_text(TEMPLATE.read_text().replace("[server]", f'[server]\nsocket = "{socket}"', 1))
-        forebay = Forebay(bench.directory / "forebay", origin.port, memory="2GiB", template=template)
+        forebay = _with_socket(bench, origin.port)
         with forebay.running(origin.targets(str(sizes[0]))[0]) as peer:
             return [
                 _section(bench, origin, python, forebay, peer.group, size, processes)
@@ -72,7 +73,7 @@ def _section(
 ) -> Section:
     asked = {
         "endpoint": f"http://127.0.0.1:{forebay.port}",
-        "socket": str(bench.directory / "forebay.sock"),
+        "socket": str(_socket(bench)),
         "bucket": BUCKET,
         "prefix": str(size),
         "count": _OBJECTS,
@@ -127,4 +128,82 @@ def _further_paths() -> list[str]:
     return os.environ.get("FOREBAY_BENCH_PATHS", "").split(os.pathsep)
 
 
-PARTS: Final = {"reads": run_reads}
+_SMALL: Final = 10 * KIB
+_BATCH: Final = 128
+_BATCHES: Final = Path(__file__).with_name("peers") / "batch_readers.py"
+_BATCH_TEXT: Final = f"""\
+{{count:,}} objects of {size_text(_SMALL)} that nobody has read, then once more: one worker, one call after another
+([benchmarks/peers/batch_readers.py](../benchmarks/peers/batch_readers.py)); `get_many` with {_BATCH} keys a call. The
+origin is {ROUND_TRIP * 1000:g} ms away, over connections of {BANDWIDTH / 1e6:g} MB/s. Bytes are compared, outside of
+what is timed."""
+
+
+class _BatchWay(NamedTuple):
+    name: str
+    way: str
+    """Of the script's."""
+    is_local: bool
+    """Whether through shared memory."""
+
+
+_WAYS: Final = (
+    _BatchWay("boto3, a GET each", "boto3", False),
+    _BatchWay("forebay_client over HTTP, a GET each", "get", False),
+    _BatchWay("forebay_client over HTTP, `get_many`", "get_many", False),
+    _BatchWay("forebay_client, shared memory, `get_many`", "get_many", True),
+)
+
+
+def run_batches(bench: BenchContext, python: Path = PYTHON, count: int | None = None) -> list[Section]:
+    """Small objects by one worker, cold and warm, one GET each and in batches."""
+    number = count or (256 if bench.sizes.rounds == 1 else 1024)
+    objects = {f"batch-{position}": Objects(_SMALL, number) for position in range(len(_WAYS))}
+    objects["first"] = Objects(_SMALL, 1)
+    far = [Link(ROUND_TRIP, BANDWIDTH)]
+    rows = []
+    with running_origin(bench.directory, objects, far, pinned=False) as origin:
+        forebay = _with_socket(bench, origin.far[0])
+        with forebay.running(origin.targets("first")[0]):
+            seconds = [
+                _batch_seconds(bench, origin, python, forebay, way, f"batch-{position}", number)
+                for position, way in enumerate(_WAYS)
+            ]
+    (cold, warm), *_ = seconds
+    for way, (first, again) in zip(_WAYS, seconds, strict=True):
+        ratios = f"**{cold / first:.1f}**", f"**{warm / again:.1f}**"
+        rows.append((way.name, time_text(first), time_text(again), *ratios))
+    headings = ("way", "cold", "warm", "times as fast, cold", "times as fast, warm")
+    text = _BATCH_TEXT.format(count=number)
+    return [Section(f"{number:,} objects of {size_text(_SMALL)}, one worker", text, Table(headings, rows))]
+
+
+def _batch_seconds(
+    bench: BenchContext, origin: Origin, python: Path, forebay: Forebay, way: _BatchWay, prefix: str, number: int
+) -> list[float]:
+    asked = {
+        "way": way.way,
+        "endpoint": f"http://127.0.0.1:{forebay.port}",
+        "socket": str(_socket(bench)) if way.is_local else "",
+        "bucket": BUCKET,
+        "prefix": prefix,
+        "first": origin.targets("first")[0].removeprefix(f"/{BUCKET}/"),
+        "count": number,
+        "batch": _BATCH,
+        "digests": list(digests(origin, prefix).values()),
+        "paths": [str(ROOT / "client"), str(ROOT / "proxy")],
+    }
+    seconds: list[float] = script_output(_BATCHES, asked, _PATIENCE, python=python)
+    return seconds
+
+
+def _with_socket(bench: BenchContext, origin_port: int) -> Forebay:
+    template = bench.directory / "with-socket.toml"
+    template.write_text(TEMPLATE.read_text().replace("[server]", f'[server]\nsocket = "{_socket(bench)}"', 1))
+    return Forebay(bench.directory / "forebay", origin_port, memory="2GiB", template=template)
+
+
+def _socket(bench: BenchContext) -> Path:
+    return bench.directory / "forebay.sock"
+
+
+PARTS: Final[Mapping[str, Part]] = {"reads": run_reads, "batches": run_batches}
