@@ -190,13 +190,13 @@ class Gateway:
                 return
         is_read, is_listing = request.method in _READ_METHODS, admission.operation.access is Access.LIST
         if self._write_back is not None and is_read and (admission.identity is not None or not is_listing):
-            await self._write_back.wait_before_read(target)
+            await self._write_back.barriers.before_read(target)
         if self._listing_reader is not None and is_listing:
             if await self._listing_reader.answer(admission, request, reply, record):
                 return
             target = without_own_token(target) or target
             if self._write_back is not None and is_read:
-                await self._write_back.wait_before_read(target)
+                await self._write_back.barriers.before_read(target)
         forward = ForwardRequest(request, target, admission.operation, admission.signed, admission.identity)
         record.cache = "bypass"
         if is_read:

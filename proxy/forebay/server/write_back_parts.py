@@ -25,13 +25,18 @@ from forebay.storage.journal.record_origins import RecordOrigins
 from forebay.storage.tiers import Tiers
 from forebay.write.back.origin_versions import OriginVersions
 from forebay.write.back.pending_uploads import PendingUploads
-from forebay.write.back.persister import Persister
 from forebay.write.back.write_back import WriteBack
+from forebay.write.back.write_back_context import (
+    CachedState,
+    JournalState,
+    OriginAccess,
+    WriteBackEvents,
+    WriteBackLimits,
+)
 from forebay.write.forwarder import Forwarder
 from forebay.write.invalidation import Invalidator
 
 PROOF_LEASE: Final = 900.0
-"""Seconds for which a write that the origin has accepted proves that it accepts others like it."""
 
 
 def open_journal(
@@ -76,30 +81,20 @@ def compose_write_back(
         metrics.count("forebay_journal_writes_total", result)
         metrics.count("forebay_journal_bytes_total", result, by=size)
 
-    uploads, versions = PendingUploads(), OriginVersions(pending, tiers, heads, rules)
     configured = CacheOrigins(cache_origins(settings), routes.position_of)
     return WriteBack(
-        journal,
-        RecordOrigins(configured),
-        pending,
-        uploads,
-        origins,
-        Persister(origins, pending, uploads, invalidator, versions),
-        versions,
-        forwarder,
-        invalidator,
-        tiers,
-        staged,
+        JournalState(journal, RecordOrigins(configured), pending, PendingUploads()),
+        OriginAccess(origins, forwarder, OriginVersions(pending, tiers, heads, rules)),
+        CachedState(tiers, staged, invalidator),
         tasks,
         peers,
         rules,
-        size=settings.journal.size,
-        proof_lease=PROOF_LEASE,
+        WriteBackLimits(settings.journal.size, PROOF_LEASE, settings.journal.max_age, settings.journal.upload_max_age),
+        WriteBackEvents(
+            count_write,
+            lambda seconds: metrics.count("forebay_journal_full_seconds_total", by=seconds),
+            lambda: metrics.count("forebay_journal_expired_uploads_total"),
+        ),
         clock=clock,
         monotonic=time.monotonic,
-        max_age=settings.journal.max_age,
-        upload_max_age=settings.journal.upload_max_age,
-        on_write=count_write,
-        on_full=lambda seconds: metrics.count("forebay_journal_full_seconds_total", by=seconds),
-        on_expired=lambda: metrics.count("forebay_journal_expired_uploads_total"),
     )

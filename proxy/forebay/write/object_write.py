@@ -160,7 +160,7 @@ class ObjectWriter:
         forward = context.forward
         affected = _affected_keys(forward, document.keys)
         if self._write_back is not None:
-            await self._write_back.wait_before_write(context, affected)
+            await self._write_back.barriers.before_write(context, affected)
         begun = settled = False
         write = self._invalidator.begin_write()
 

@@ -1,0 +1,62 @@
+"""The journal loader: the records that a scan has found are shown to readers, in the order in which they depend on each
+other, and what is damaged, or of another origin, is said.
+"""
+
+import logging
+
+from forebay.core.names import ObjectName
+from forebay.storage.journal.record_origins import RecordOrigins
+from forebay.storage.journal.recovery_scan import JournalScan, PendingRecord
+from forebay.write.back.accepted_write import AcceptedPart, AcceptedUpload, AcceptedWrite, JournalEntry, decode_record
+from forebay.write.back.origin_versions import OriginVersions
+from forebay.write.back.shown_records import ShownRecords
+
+_log = logging.getLogger(__name__)
+
+
+class JournalLoader:
+    """Loads scans into `shown` and `versions`."""
+
+    def __init__(self, origins: RecordOrigins, shown: ShownRecords, versions: OriginVersions) -> None:
+        self._origins = origins
+        self._shown = shown
+        self._versions = versions
+
+    def load(self, scan: JournalScan, *, is_first: bool = False) -> None:
+        """Shows what is pending and not shown yet. `is_first`: what others, earlier runs or the drainer before this
+        one, have made of objects at the origin is learnt too; later this worker knows better."""
+        for log, damages in scan.damages.items():
+            for damage in damages:
+                _log.error("the journal's log %s is damaged from byte %d to %d", log, damage.start, damage.stop)
+        for (bucket, key, origin), (written, etag) in scan.settled.items():
+            if self._origins.is_current(bucket, origin):
+                name = ObjectName(bucket, key)
+                self._shown.last_settled.add(name, written)
+                if is_first:
+                    self._versions.made(name, etag)
+        found: list[tuple[tuple[int, float], JournalEntry, PendingRecord, str | None]] = []
+        for record in scan.pending:
+            try:
+                entry, obstacle = decode_record(record), self._origins.obstacle(record.document)
+            except ValueError as error:
+                _log.error("record %d of the log %s is left alone: %s", record.id.number, record.id.log, error)
+                continue
+            found.append((_load_order(entry), entry, record, obstacle))
+        for _, entry, record, obstacle in sorted(found, key=lambda each: each[0]):
+            if obstacle is None:
+                self._shown.show(entry, record.id, record.payload, is_recovered=True)
+            else:
+                self._shown.keep(entry, record.id, record.payload, obstacle)
+
+
+def _load_order(entry: JournalEntry) -> tuple[int, float]:
+    """The order in which the records of a scan are shown: uploads, their parts, what ends them."""
+    match entry:
+        case AcceptedUpload():
+            return 0, entry.accepted_at
+        case AcceptedPart():
+            return 1, entry.accepted_at
+        case AcceptedWrite():
+            return 2, entry.interval.written
+        case _:
+            return 3, 0

@@ -1,0 +1,74 @@
+"""What write-back works with, in the groups in which it comes: journal, origin, cache, limits, events."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from forebay.metadata.staged_objects import StagedObjects
+from forebay.origin.origins import Origins
+from forebay.storage.journal.journal import Journal
+from forebay.storage.journal.pending_objects import PendingObjects
+from forebay.storage.journal.record_origins import RecordOrigins
+from forebay.storage.tiers import Tiers
+from forebay.write.back.origin_versions import OriginVersions
+from forebay.write.back.pending_uploads import PendingUploads
+from forebay.write.forwarder import Forwarder
+from forebay.write.invalidation import Invalidator
+
+
+@dataclass(frozen=True, slots=True)
+class JournalState:
+    """The journal, and what this worker knows to be in it."""
+
+    journal: Journal
+    origins: RecordOrigins
+    pending: PendingObjects
+    uploads: PendingUploads
+
+
+@dataclass(frozen=True, slots=True)
+class OriginAccess:
+    """The way to the origin, and what it has."""
+
+    origins: Origins
+    forwarder: Forwarder
+    versions: OriginVersions
+
+
+@dataclass(frozen=True, slots=True)
+class CachedState:
+    """What readers have of objects."""
+
+    tiers: Tiers
+    staged: StagedObjects
+    invalidator: Invalidator
+
+
+@dataclass(frozen=True, slots=True)
+class WriteBackLimits:
+    """Sizes in bytes, times in seconds."""
+
+    size: int
+    """Of the journal at most."""
+    proof_lease: float
+    """For which a write that the origin has accepted proves that it accepts others like it."""
+    max_age: float = math.inf
+    """After which a pending write is reported."""
+    upload_max_age: float = math.inf
+    """For which an unfinished upload is kept after its last part."""
+
+
+def _count_nothing(*_: object) -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True)
+class WriteBackEvents:
+    """Called when something is to be counted."""
+
+    wrote: Callable[[str, int], None] = _count_nothing
+    """`wrote(result, size)`, for each write: "accepted" or "through", then "persisted", "stuck" or "conflict"."""
+    full: Callable[[int], None] = _count_nothing
+    """With the seconds for which the journal has had no room."""
+    expired: Callable[[], None] = _count_nothing
+    """For each unfinished upload that is aborted."""

@@ -1,0 +1,57 @@
+"""Write barriers: what has to come after acknowledged writes waits until these are at the origin."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from forebay.core.errors import Throttled
+from forebay.core.names import ObjectName
+from forebay.protocol.copy_source import parse_copy_source
+from forebay.protocol.target import Target
+from forebay.storage.journal.pending_objects import PendingObjects
+from forebay.write.forward_request import WriteContext
+from forebay.write.invalidation import AffectedKeys, WholeBucket
+
+WAIT_SECONDS: Final = 30.0
+"""How long a request waits for pending writes."""
+
+
+class WriteBarriers:
+    """Waits for what is pending."""
+
+    def __init__(self, pending: PendingObjects) -> None:
+        self._pending = pending
+
+    async def before_write(self, context: WriteContext, affected: AffectedKeys) -> None:
+        """Waits until a write that goes through may: until what is pending of its objects and of the source of a copy
+        is at the origin; under a `back` rule everything of its bucket, as it was acknowledged earlier. Raises
+        Throttled when that takes too long."""
+        if not len(self._pending):
+            return
+        bucket, decision = context.forward.target.bucket or "", context.decision
+        is_seen = isinstance(affected, WholeBucket) or len(affected) > 0  # what is done to an upload is not
+        if isinstance(affected, WholeBucket) or (is_seen and decision is not None and decision.write == "back"):
+            await self._wait(lambda name: name.bucket == bucket)
+            return
+        source = parse_copy_source(context.forward.request.headers)
+        names = frozenset(affected) | (frozenset({source.name}) if source is not None else frozenset())
+        await self._wait(names.__contains__)
+
+    async def before_read(self, target: Target) -> None:
+        """Waits until a read that the origin answers may be sent: until what is pending of its object, or under its
+        prefix, is there. Raises Throttled when that takes too long."""
+        bucket, key = target.bucket, target.key
+        if not len(self._pending) or bucket is None:
+            return
+        prefix = target.param("prefix") or ""
+        if key is not None:
+            await self._wait(ObjectName(bucket, key).__eq__)
+        else:
+            await self._wait(lambda name: name.bucket == bucket and name.key.startswith(prefix))
+
+    async def _wait(self, covers: Callable[[ObjectName], bool]) -> None:
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await self._pending.wait_settled(covers)
+        except TimeoutError:
+            raise Throttled("writes that it has to come after are not at the origin yet") from None
