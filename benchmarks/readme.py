@@ -14,6 +14,7 @@ from benchmarks import ROOT
 PAGE: Final = ROOT / "docs" / "benchmarks.md"
 EPOCHS: Final = ROOT / "docs" / "benchmarks-epochs.md"
 CHECKPOINTS: Final = ROOT / "docs" / "benchmarks-checkpoints.md"
+CLIENTS: Final = ROOT / "docs" / "benchmarks-clients.md"
 README: Final = ROOT / "README.md"
 BEGIN: Final = "<!-- figures: python -m benchmarks.readme -->"
 END: Final = "<!-- /figures -->"
@@ -31,10 +32,13 @@ PLANNED: Final = "The first epoch, with a plan"
 RECORDED: Final = "The same seed again, on an empty cache"
 SAVED: Final = "boto3 put_object, 256 MiB"
 
+SHARED_MEMORY: Final = "forebay_client, shared memory"
+BATCH_WAY: Final = "forebay_client over HTTP, `get_many`"
+
 Row = dict[str, str]
 
 
-def rendered(readme: str, page: str, epochs: str, checkpoints: str) -> str:
+def rendered(readme: str, page: str, epochs: str, checkpoints: str, clients: str) -> str:
     """The README with the figures of the pages. Raises LookupError where one of them is not as expected."""
     readme = _replaced(readme, BEGIN, END, _where(page), [HEADINGS, *_hits(page), *_misses(page)])
     rows = [
@@ -45,6 +49,8 @@ def rendered(readme: str, page: str, epochs: str, checkpoints: str) -> str:
         *_listings(epochs),
         *_saves(checkpoints),
         *_small_writes(checkpoints),
+        *_reads(clients),
+        *_batches(clients),
     ]
     return _replaced(readme, TRAINING_BEGIN, TRAINING_END, "", rows)
 
@@ -150,6 +156,29 @@ def _small_writes(checkpoints: str) -> Iterator[tuple[str, ...]]:
         yield subject, ours["p50"], f"one fdatasync of the disk: {sync['p50']}", times, *measured
 
 
+def _reads(clients: str) -> Iterator[tuple[str, ...]]:
+    if measured := _measured(clients, "reads"):
+        title = f"{SSD}, one process"
+        ours, boto3 = (_row(clients, title, {"client": each}) for each in (SHARED_MEMORY, "boto3"))
+        subject = f"CPU of a Python process for a read of {SSD} from the cache, client library, shared memory"
+        boto3_ratio, best_ratio = ours["boto3's by it"], ours["the best other's by it"]
+        times = f"1/{boto3_ratio} of boto3's, 1/{best_ratio} of the best other client's"
+        yield subject, ours["CPU a read"], f"boto3: {boto3['CPU a read']}", times, *measured
+
+
+def _batches(clients: str) -> Iterator[tuple[str, ...]]:
+    if measured := _measured(clients, "batches"):
+        title = re.search(r"^## (([\d,]+) objects of (.+), one worker)$", clients, re.MULTILINE)
+        if title is None:
+            raise LookupError("docs/benchmarks-clients.md has no batches")
+        batch = _row(clients, title[1], {"way": BATCH_WAY})
+        each = _row(clients, title[1], {"way": "boto3, a GET each"})
+        subject = f"{title[2]} objects of {title[3]} by one worker in batches, over HTTP, an origin {FAR} away"
+        times = f"{batch['times as fast, cold']} times the rate, warm {batch['times as fast, warm']}"
+        beside = f"boto3, a GET each: {each['cold']}, warm {each['warm']}"
+        yield subject, f"{batch['cold']}, warm {batch['warm']}", beside, times, *measured
+
+
 def _measured(page: str, part: str) -> tuple[str, str] | None:
     """The day on which a part was measured, and what others had of the machine; None: it was not yet."""
     block = re.search(rf"<!-- part: {part} -->\n(.*?)<!-- /part -->", page, re.DOTALL)
@@ -181,5 +210,5 @@ def _rows(page: str, title: str) -> list[Row]:
 
 
 if __name__ == "__main__":
-    pages = [page.read_text() for page in (PAGE, EPOCHS, CHECKPOINTS)]
+    pages = [page.read_text() for page in (PAGE, EPOCHS, CHECKPOINTS, CLIENTS)]
     README.write_text(rendered(README.read_text(), *pages))

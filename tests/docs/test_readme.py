@@ -35,6 +35,7 @@ README: Final = (ROOT / "README.md").read_text()
 BENCHMARKS: Final = (ROOT / "docs" / "benchmarks.md").read_text()
 EPOCHS: Final = (ROOT / "docs" / "benchmarks-epochs.md").read_text()
 CHECKPOINTS: Final = (ROOT / "docs" / "benchmarks-checkpoints.md").read_text()
+CLIENT_READS: Final = (ROOT / "docs" / "benchmarks-clients.md").read_text()
 RECIPES: Final = (ROOT / "docs" / "recipes.md").read_text()
 PYTHON: Final = re.findall(r"^```python\n(.*?)^```$", README + RECIPES, re.MULTILINE | re.DOTALL)
 TOML: Final = re.findall(r"^```toml\n(.*?)^```$", README + RECIPES, re.MULTILINE | re.DOTALL)
@@ -214,26 +215,26 @@ def test_output_of_make_serve_matches_the_readme() -> None:
 
 def test_the_figures_are_those_of_the_page() -> None:
     """If this fails after the benchmarks were run: `python -m benchmarks.readme`."""
-    assert rendered(README, BENCHMARKS, EPOCHS, CHECKPOINTS) == README
+    assert rendered(README, BENCHMARKS, EPOCHS, CHECKPOINTS, CLIENT_READS) == README
 
 
 def test_a_figure_that_was_written_by_hand_is_found() -> None:
     figure = re.search(r"\| nginx: ([0-9,]+/s) \|", README)
     assert figure
     changed = README.replace(figure[1], "1/s")
-    assert rendered(changed, BENCHMARKS, EPOCHS, CHECKPOINTS) == README != changed
+    assert rendered(changed, BENCHMARKS, EPOCHS, CHECKPOINTS, CLIENT_READS) == README != changed
 
 
 def test_a_page_without_a_figure_is_refused() -> None:
     with pytest.raises(LookupError, match="Stampede"):
-        rendered(README, BENCHMARKS.replace("## Stampede", "## Crowd"), EPOCHS, CHECKPOINTS)
+        rendered(README, BENCHMARKS.replace("## Stampede", "## Crowd"), EPOCHS, CHECKPOINTS, CLIENT_READS)
 
 
 def test_a_part_that_is_not_measured_has_no_row() -> None:
-    parts = ("shares", "plans", "recordings", "listings", "saves", "small")
+    parts = ("shares", "plans", "recordings", "listings", "saves", "small", "reads", "batches")
     unmeasured = parted_page("epochs", parts, "", {})
-    before, _, table = rendered(README, BENCHMARKS, unmeasured, unmeasured).partition(TRAINING_BEGIN)
+    before, _, table = rendered(README, BENCHMARKS, unmeasured, unmeasured, unmeasured).partition(TRAINING_BEGIN)
     assert table.partition(TRAINING_END)[0].count("\n|") == 2  # headings and rule
     assert before == README.partition(TRAINING_BEGIN)[0]
     with pytest.raises(LookupError, match="does not say when shares"):
-        rendered(README, BENCHMARKS, parted_page("epochs", parts, "", {"shares": "## A table"}), unmeasured)
+        rendered(README, BENCHMARKS, parted_page("epochs", parts, "", {"shares": "## A table"}), unmeasured, unmeasured)
