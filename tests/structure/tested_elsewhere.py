@@ -35,6 +35,7 @@ server/http/test_client_connection.py    server/http/accepted_bytes
 server/shared_memory/test_read_channel.py        server/shared_memory/channel_reply
 server/shared_memory/test_read_channel.py        server/shared_memory/client_memory
 server/shared_memory/test_read_channel.py        server/shared_memory/socket_connection
+client/test_filesystem.py                client/filesystem_errors client/filesystem_file
 
 core/test_fences.py                      core/names
 protocol/packs/test_pack_index.py        protocol/packs/index_block

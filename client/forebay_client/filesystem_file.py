@@ -1,0 +1,107 @@
+"""Files of the fsspec file system: an object read in blocks, or written in parts.
+
+rb        blocks through fsspec's caches, each read under If-Match: a file never holds bytes of two versions
+wb, xb    one PUT for what fits one block, else a multipart upload, completed when the file is closed; one whose
+          writer fails, or that is discarded, leaves nothing
+"""
+
+import io
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from fsspec.spec import AbstractBufferedFile
+
+from forebay_client.filesystem_errors import os_errors
+from forebay_client.object_uploads import PartUpload, put_content
+from forebay_client.transport.object_request import ObjectRequest
+
+if TYPE_CHECKING:
+    from forebay_client.filesystem import ObjectFileSystem
+
+
+class ForebayFile(AbstractBufferedFile):  # type: ignore[misc] # fsspec has no types
+    """An object, opened by ObjectFileSystem.open."""
+
+    DEFAULT_BLOCK_SIZE = 16 << 20
+    """Bytes of a part, and those that are read ahead."""
+
+    fs: "ObjectFileSystem"
+    buffer: io.BytesIO
+    closed: bool
+
+    def __init__(self, fs: "ObjectFileSystem", path: str, mode: str = "rb", **options: Any) -> None:
+        """`options`: of AbstractBufferedFile. Raises FileNotFoundError, PermissionError."""
+        self._bucket, self._key = fs.split(path)
+        self._upload: PartUpload | None = None
+        self._parts: list[Future[str]] = []
+        self._size = 0
+        """Bytes of the parts."""
+        self._is_complete = False
+        super().__init__(fs, path, mode, **options)
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        """The bytes, of the version that was found when the file was opened."""
+        end = min(end, self.size)
+        if start >= end:
+            return b""
+        headers = {"if-match": etag} if (etag := self.details.get("ETag")) else {}
+        with os_errors(self.path):
+            request = ObjectRequest("GET", self._bucket, self._key, headers=headers, span=(start, end))
+            response = self.fs.client.send_request(request)
+        return bytes(response.body if response.status == 206 else response.body[start:end])
+
+    def _initiate_upload(self) -> None:
+        """Nothing: whether there are parts is known when a block is full."""
+
+    def _upload_chunk(self, final: bool = False) -> bool:
+        """Sends what is buffered: a part, or, of a file of one block, nothing before it is closed."""
+        content = self.buffer.getvalue()
+        is_single = final and self._upload is None
+        if not is_single:
+            with os_errors(self.path):
+                if self._upload is None:
+                    self._upload = PartUpload(self.fs.client.send_request, self._bucket, self._key, {})
+                if content:
+                    part: Future[str] = Future()
+                    part.set_result(self._upload.put(len(self._parts) + 1, content))
+                    self._parts.append(part)
+                    self._size += len(content)
+        if final and self.autocommit:
+            self.commit()
+        return not is_single  # False: the buffer is kept for `commit`
+
+    def commit(self) -> None:
+        """Makes the object: at the end of a transaction, or when the file is closed."""
+        if self._is_complete:
+            return
+        with os_errors(self.path):
+            if self._upload is not None:
+                self._upload.complete(self._parts, self._size)
+            else:
+                content = self.buffer.getvalue()
+                headers = {"if-none-match": "*"} if self.mode == "xb" else {}
+                put_content(self.fs.client.send_request, self._bucket, self._key, content, len(content), headers)
+        self._is_complete = True
+
+    def discard(self) -> None:
+        """Drops what was written: nothing becomes of it."""
+        if self._upload is not None and not self._is_complete:
+            self._upload.abort(self._parts)
+            self._is_complete = True
+
+    def close(self) -> None:
+        """Completes the object. Raises OSError where it can't be written: then there is none."""
+        try:
+            super().close()
+        except BaseException:
+            if "b" in self.mode and self.mode != "rb":
+                self.discard()
+            raise
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is not None and self.mode != "rb" and not self.closed:
+            # A half-written object is none.
+            self.discard()
+            self.closed = True
+            return
+        self.close()
