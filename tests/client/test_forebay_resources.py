@@ -14,7 +14,7 @@ RULES = '[[rules]]\npath = "data/open/**"\nname = "train"\nfreshness = "immutabl
 
 
 def client_of(endpoint: str, secret: Secret, **arguments: str) -> Client:
-    return Client(endpoint, access_key=secret.access, secret_key=secret.secret, retries=0, **arguments)  # type: ignore[arg-type] # all are strings
+    return Client(endpoint, access_key=secret.access, secret_key=secret.secret, socket="", retries=0, **arguments)  # type: ignore[arg-type] # all are strings
 
 
 @pytest.mark.parametrize("dialect", ["s3", "oss"])

@@ -27,7 +27,7 @@ TORCH: Final = ROOT / ".clients" / "torch" / "bin" / "python"
 async def client() -> AsyncIterator[tuple[FakeOrigin, Client]]:
     async with FakeOrigin() as origin:
         secret = origin.secret
-        with Client(origin.endpoint, access_key=secret.access, secret_key=secret.secret, retries=0) as made:
+        with Client(origin.endpoint, access_key=secret.access, secret_key=secret.secret, socket="", retries=0) as made:
             yield origin, made
 
 

@@ -29,7 +29,7 @@ async def origin() -> AsyncIterator[FakeOrigin]:
 
 def client_of(origin: FakeOrigin) -> Client:
     secret = origin.secret
-    return Client(origin.endpoint, access_key=secret.access, secret_key=secret.secret, retries=0)
+    return Client(origin.endpoint, access_key=secret.access, secret_key=secret.secret, socket="", retries=0)
 
 
 async def dialogue(origin: FakeOrigin, run: Callable[[Client], None]) -> None:

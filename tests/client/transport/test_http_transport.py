@@ -32,7 +32,8 @@ async def origin() -> AsyncIterator[FakeOrigin]:
 def client_of(origin: FakeOrigin, **arguments: Any) -> Client:
     secret = origin.secret
     return Client(
-        origin.endpoint, **{"access_key": secret.access, "secret_key": secret.secret, "retries": 0, **arguments}
+        origin.endpoint,
+        **{"access_key": secret.access, "secret_key": secret.secret, "socket": "", "retries": 0, **arguments},
     )
 
 
@@ -127,7 +128,7 @@ async def test_a_server_that_says_nothing_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with (
-            Client(endpoint, access_key="a", secret_key="b", timeout=0.05, retries=0) as client,
+            Client(endpoint, access_key="a", secret_key="b", socket="", timeout=0.05, retries=0) as client,
             pytest.raises(ServiceUnavailable, match="timed out"),
         ):
             await asyncio.to_thread(client.get, "b", "k")
