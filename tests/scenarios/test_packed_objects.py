@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forebay_client import Client
+from forebay_client import Client, ObjectInfo
 from harness.clients import RawClient, path_of
 from harness.conformance import texts
 from harness.fake.actions import FORBIDDEN
@@ -290,6 +290,26 @@ async def test_a_batch_and_a_plan_have_members(tmp_path: Path) -> None:
 
         await asyncio.to_thread(dialogue)
         await rig.client().request("DELETE", "/bucket/.forebay/plans/epoch")
+
+
+async def test_oss_clients_read_and_list_members(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+
+        def dialogue() -> None:
+            secret: dict[str, Any] = {
+                "access_key": TRAINER.access,
+                "secret_key": TRAINER.secret,
+                "region": TRAINER.region,
+            }
+            with Client(rig.endpoint, dialect="oss", **secret) as client:
+                assert bytes(client.get("bucket", "train/007.jpg")) == OBJECTS["train/007.jpg"]
+                assert bytes(client.get_range("bucket", "train/007.jpg", 3, 9)) == OBJECTS["train/007.jpg"][3:9]
+                assert client.head("bucket", "train/007.jpg").size == len(OBJECTS["train/007.jpg"])
+                names = [each.key for each in client.list("bucket", "train/") if isinstance(each, ObjectInfo)]
+                assert names == list(OBJECTS)
+
+        await asyncio.to_thread(dialogue)
 
 
 @pytest.mark.long

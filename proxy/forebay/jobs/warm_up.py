@@ -106,7 +106,7 @@ class WarmUps:
             if job.order.pack is None and not self._services.residency.is_lasting:
                 job.start_over()
             found += 1
-            _log.info("warm-up job %s goes on: %d of %d objects", job.id, job.position.entries, job.listed)
+            _log.info("%s job %s goes on: %d of %d objects", job.kind, job.id, job.position.entries, job.listed)
             self._add(job, None)
         self._forget_ended()
         return found
@@ -207,7 +207,7 @@ class WarmUps:
             record.drop_inventory()
         self._settled.pop(job.id).set()
         kept = "not counted" if job.kept is None else f"{job.kept} are cached at the end"
-        _log.info("warm-up job %s is %s: %d of %d objects, %s", job.id, job.state, job.done, job.listed, kept)
+        _log.info("%s job %s is %s: %d of %d objects, %s", job.kind, job.id, job.state, job.done, job.listed, kept)
         self._forget_ended()
 
     def _forget_ended(self) -> None:

@@ -83,6 +83,11 @@ class WarmUpJob:
     speed: JobSpeed = field(default_factory=JobSpeed)
 
     @property
+    def kind(self) -> str:
+        """What it does, in a word for the log."""
+        return "warm-up" if self.order.pack is None else self.order.pack.action
+
+    @property
     def has_ended(self) -> bool:
         """Whether nothing more happens."""
         return self.state in ENDED

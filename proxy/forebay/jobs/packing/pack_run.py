@@ -113,8 +113,7 @@ class PackRun(WarmUpRun):
             await self._list_objects(old)
             if job.reason is not None:
                 return
-            job.end_listing(0)
-            job.reason = None  # nothing that is new is no failure, if there is a pack
+            job.listing_ended = True
             if not job.listed and old is None:
                 job.reason = "there is no object to pack"
                 return
