@@ -30,6 +30,7 @@ from forebay.server.admin.admin_schema import (
 )
 from forebay.server.admin.data_set_schema import (
     AdviceList,
+    AdviceSource,
     DataSetAdvice,
     DataSetList,
     DataSetStats,
@@ -403,8 +404,8 @@ class FakeControl:
         page = self.failing[after : after + limit]
         return FailurePage(page, str(after + limit) if len(page) == limit else None) if job_id in self.running else None
 
-    async def advice(self) -> AdviceList:
-        self._note("advice")
+    async def advice(self, source: AdviceSource = "reads") -> AdviceList:
+        self._note("advice", source)
         return AdviceList(self.advised)
 
     async def jobs(self) -> JobList:

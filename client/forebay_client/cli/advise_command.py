@@ -16,9 +16,12 @@ OUTLOOKS = (
 )
 
 
-def run_advise(admin: AdminClient, context: CommandContext, data_set: str | None, *, as_json: bool) -> int:
+def run_advise(
+    admin: AdminClient, context: CommandContext, data_set: str | None, *, by_recordings: bool, as_json: bool
+) -> int:
     """Print the advice for all data sets, or one; the exit code, 1 if there is no such data set."""
-    rows: list[JsonObject] = admin.get(api_path("advice"))["data_sets"]
+    query = {"source": "recordings"} if by_recordings else None
+    rows: list[JsonObject] = admin.get(api_path("advice"), query)["data_sets"]
     if data_set is not None:
         rows = [row for row in rows if row["name"] == data_set]
     if as_json:
@@ -28,7 +31,10 @@ def run_advise(admin: AdminClient, context: CommandContext, data_set: str | None
         context.screen.write_lines(line for row in rows for line in _lines(row))
     if not rows:
         unknown = "No object was read under a rule since Forebay was started."
-        context.screen.write_error(unknown if data_set is None else f"No object of {data_set} was read.")
+        if by_recordings:
+            unknown = "No epoch was recorded to its end."
+        missing = "was recorded" if by_recordings else "was read"
+        context.screen.write_error(unknown if data_set is None else f"No object of {data_set} {missing}.")
     return 1 if not rows and data_set is not None else 0
 
 

@@ -224,7 +224,7 @@ def _datasets(admin: AdminClient, context: CommandContext, args: argparse.Namesp
 
 
 def _advise(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    return run_advise(admin, context, args.data_set, as_json=args.json)
+    return run_advise(admin, context, args.data_set, by_recordings=args.recordings, as_json=args.json)
 
 
 def _explain(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
@@ -461,7 +461,13 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
     "advise": ClientCommand(
         _advise,
         "Say what other tiers and the other eviction would give each data set, and what to set.",
-        (("data_set", {"nargs": "?", "metavar": "DATA-SET", "help": "one of them, by its name"}),),
+        (
+            ("data_set", {"nargs": "?", "metavar": "DATA-SET", "help": "one of them, by its name"}),
+            (
+                "--recordings",
+                {"action": "store_true", "help": "by the epochs that were recorded, not by the reads so far"},
+            ),
+        ),
     ),
     "pin": ClientCommand(
         _pin, "Keep what is or comes on the SSD under a prefix there, whatever else is read.", (_LOCATION,)

@@ -35,7 +35,7 @@ from forebay.server.admin.admin_schema import (
 )
 from forebay.server.admin.cached_objects import list_cached_objects
 from forebay.server.admin.control import Control, SharedControl
-from forebay.server.admin.data_set_schema import AdviceList, DataSetList, merged_rows
+from forebay.server.admin.data_set_schema import AdviceList, AdviceSource, DataSetList, merged_rows
 from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.pack_request import PackRequest
 from forebay.server.admin.pending_schema import Flushed, PendingContent, PendingDiscarded, PendingRetried
@@ -382,9 +382,9 @@ class NodeControl(SharedControl):
         answers = await self._call_workers(Control.data_sets)
         return DataSetList(merged_rows([answer.data_sets for _, answer in answers]))
 
-    async def advice(self) -> AdviceList:
-        """That of the worker which knows all reads."""
-        answers = await self._call_workers(Control.advice)
+    async def advice(self, source: AdviceSource = "reads") -> AdviceList:
+        """That of the worker which knows all reads, and keeps the recordings."""
+        answers = await self._call_workers(Control.advice, source)
         return AdviceList(tuple(row for _, answer in answers for row in answer.data_sets))
 
     async def _is_in_doubt(self, name: ObjectName) -> bool:

@@ -294,6 +294,14 @@ def test_datasets(forebay: Typist, control: FakeControl) -> None:
     assert (typed.code, typed.err) == (0, "No object was read under a rule since Forebay was started.\n")
 
 
+def test_advice_by_recordings(forebay: Typist, control: FakeControl) -> None:
+    by_reads = forebay.type("advise").out
+    assert forebay.type("advise", "--recordings").out == by_reads, "the fake has one advice"
+    assert control.calls == [("advice", "reads"), ("advice", "recordings")]
+    control.advised = ()
+    assert forebay.type("advise", "--recordings").err == "No epoch was recorded to its end.\n"
+
+
 def test_advise(forebay: Typist) -> None:
     imagenet = [
         "imagenet",

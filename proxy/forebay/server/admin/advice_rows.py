@@ -5,10 +5,13 @@ matters for small objects. Memory is charged with the heads of all objects of th
 """
 
 from collections.abc import Iterable
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 
 from forebay.datasets.data_set import DataSetState
+from forebay.jobs.recordings.recorded_reuse import RecordedReuse
 from forebay.policy.pools import Pool
+from forebay.policy.reuse_distance import ReuseCurve
 from forebay.policy.tier_advice import TierAdvice, TierSpace, advise
 from forebay.server.admin.data_set_schema import DataSetAdvice, HitOutlook
 from forebay.storage.memory.memory_tier import BLOCK_OVERHEAD
@@ -18,16 +21,38 @@ SSD_BLOCK_OVERHEAD: Final = 250
 """Bytes of a block's header and checksums in a segment, and of its row in the index."""
 
 
-def tier_space(state: DataSetState, pool: Pool | None, tiers: Tiers, workers: int, factor: float) -> TierSpace:
+@dataclass(frozen=True, slots=True)
+class AdvisedSet:
+    """What advice on a data set follows from."""
+
+    name: str
+    curve: ReuseCurve
+    objects: int
+    block: float
+    """Mean bytes of a block."""
+
+    @classmethod
+    def of_reads(cls, state: DataSetState) -> Self:
+        """By the reads of this process."""
+        covered = state.last_covered or state.covered
+        block = covered.size / covered.units if covered.units else 1.0
+        return cls(state.name, state.curve, state.objects.objects, block)
+
+    @classmethod
+    def of_recordings(cls, name: str, recorded: RecordedReuse) -> Self:
+        """By what was recorded."""
+        return cls(name, recorded.curve, recorded.objects, recorded.block)
+
+
+def tier_space(advised: AdvisedSet, pool: Pool | None, tiers: Tiers, workers: int, factor: float) -> TierSpace:
     """Bytes of the data set's objects that the tiers, or its quota, would keep if they were so many times as large.
     `workers`: each has memory of its own."""
-    covered = state.last_covered or state.covered
-    block = covered.size / covered.units if covered.units else 1.0
+    block = advised.block
     memory, ssd = tiers.memory, tiers.ssd
     occupancy = memory.occupancy()
     head = memory.heads_used / occupancy.heads if occupancy.heads else 0.0
     capacity = factor * occupancy.capacity
-    heads = min(head * state.objects.objects, capacity / 2)
+    heads = min(head * advised.objects, capacity / 2)
     in_memory = workers * (capacity - heads) * block / (block + BLOCK_OVERHEAD)
     bound = ssd.lasting_capacity if ssd is not None else 0
     if pool is not None and pool.quota is not None:
@@ -37,27 +62,27 @@ def tier_space(state: DataSetState, pool: Pool | None, tiers: Tiers, workers: in
 
 
 def advice_rows(
-    states: Iterable[tuple[DataSetState, Pool | None]], tiers: Tiers, workers: int
+    sets: Iterable[tuple[AdvisedSet, Pool | None]], tiers: Tiers, workers: int
 ) -> tuple[DataSetAdvice, ...]:
     """The advice for data sets, each with its pool."""
-    return tuple(_row(state, pool, _advice(state, pool, tiers, workers)) for state, pool in states)
+    return tuple(_row(advised, pool, _advice(advised, pool, tiers, workers)) for advised, pool in sets)
 
 
-def _advice(state: DataSetState, pool: Pool | None, tiers: Tiers, workers: int) -> TierAdvice:
+def _advice(advised: AdvisedSet, pool: Pool | None, tiers: Tiers, workers: int) -> TierAdvice:
     return advise(
-        state.curve,
-        lambda factor: tier_space(state, pool, tiers, workers, factor),
+        advised.curve,
+        lambda factor: tier_space(advised, pool, tiers, workers, factor),
         pool.eviction if pool is not None else "lru",
     )
 
 
-def _row(state: DataSetState, pool: Pool | None, advice: TierAdvice) -> DataSetAdvice:
+def _row(advised: AdvisedSet, pool: Pool | None, advice: TierAdvice) -> DataSetAdvice:
     outlooks = tuple(
         HitOutlook(each.factor, each.space.lru, each.lru, each.space.epoch, each.epoch) for each in advice.outlooks
     )
     return DataSetAdvice(
-        state.name,
-        state.curve.set_size,
+        advised.name,
+        advised.curve.set_size,
         pool.eviction if pool is not None else "lru",
         outlooks,
         advice.eviction,

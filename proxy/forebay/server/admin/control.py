@@ -16,7 +16,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
 from forebay.core.errors import PinRefused, SettingsError
 from forebay.core.events import TierName
@@ -42,7 +42,7 @@ from forebay.server.admin.admin_schema import (
     SizeText,
 )
 from forebay.server.admin.change_log import change_sentence
-from forebay.server.admin.data_set_schema import AdviceList, DataSetList
+from forebay.server.admin.data_set_schema import AdviceList, AdviceSource, DataSetList, check_source
 from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.pack_request import PackRequest
 from forebay.server.admin.pending_schema import (
@@ -161,7 +161,7 @@ class Control(Protocol):
         """What is known, cached and read of the objects under each rule."""
         ...
 
-    async def advice(self) -> AdviceList:
+    async def advice(self, source: Annotated[AdviceSource, check_source] = "reads") -> AdviceList:
         """What other tiers and the other eviction would give each data set, and what to set."""
         ...
 

@@ -9,6 +9,17 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 EvictionName: TypeAlias = Literal["lru", "epoch"]
+AdviceSource: TypeAlias = Literal["reads", "recordings"]
+"""What advice follows from: the reads since the start, or the epochs that were recorded."""
+
+
+def check_source(value: object, name: str) -> AdviceSource:
+    """One of the sources."""
+    if value == "recordings":
+        return "recordings"
+    if value == "reads":
+        return "reads"
+    raise ValueError(f"{name!r} must be reads or recordings.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,21 @@
 
 import asyncio
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from typing import Final
 
 from forebay.core.errors import MalformedRecording
+from forebay.core.names import ObjectName
 from forebay.core.recording_info import RecordingInfo
 from forebay.jobs.inventory import Inventory, InventoryEntry
+from forebay.jobs.recordings.recorded_reuse import MAX_EPOCHS, WHOLE_EPOCH, recorded_reuse
 from forebay.jobs.recordings.recording import MAX_FILE_SIZE, SHARED, is_recording_name
 from forebay.jobs.recordings.recording_access import RecordingAccess, admin_choice
 from forebay.jobs.warm_up import WarmUps
 from forebay.jobs.warm_up_job import WarmUpJob
 from forebay.jobs.warm_up_order import DEFAULT_CONCURRENCY, WarmUpOrder
 from forebay.protocol.recordings.recording_file import RecordingDecoder
+from forebay.server.admin.advice_rows import AdvisedSet
 from forebay.server.admin.recording_schema import (
     PART_SIZE,
     RecordingList,
@@ -97,6 +101,25 @@ class RecordingVerbs:
                 else:
                     inventory.add(InventoryEntry(bucket, key, None, start, start + length))
         return inventory
+
+    async def recorded_sets(self, block_of: Callable[[ObjectName], int]) -> list[AdvisedSet]:
+        """The data sets of which epochs were recorded, each by those of the reader that has read most of it.
+        `block_of`: bytes of an object's blocks."""
+        readers: dict[str, dict[tuple[str, str], list[RecordingInfo]]] = {}
+        for info in await self._recordings.infos(None):
+            if info.track and info.state != "recording":
+                readers.setdefault(info.track, {}).setdefault((info.bucket, info.principal), []).append(info)
+        found = []
+        for name, own in sorted(readers.items()):
+            infos = max(own.values(), key=lambda each: max(info.reads for info in each))
+            whole = [info for info in infos if info.reads >= WHOLE_EPOCH * max(each.reads for each in infos)]
+            latest = sorted(whole, key=lambda info: info.began)[-MAX_EPOCHS:]
+            files = [await self._recordings.content(info.bucket, info.name, info.principal) for info in latest]
+            epochs = [content for content in files if content is not None]
+            if epochs and (page := RecordingDecoder(epochs[0]).next_page()) is not None:
+                block = block_of(ObjectName(latest[0].bucket, page.reads[0].key))
+                found.append(AdvisedSet.of_recordings(name, await asyncio.to_thread(recorded_reuse, epochs, block)))
+        return found
 
     async def _read(self, bucket: str, name: str) -> tuple[RecordingInfo, bytes] | None:
         info = admin_choice(await self._recordings.infos(bucket), name)

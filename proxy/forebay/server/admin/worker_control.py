@@ -27,10 +27,10 @@ from forebay.server.admin.admin_schema import (
     Resized,
     WarmFailure,
 )
-from forebay.server.admin.advice_rows import advice_rows
+from forebay.server.admin.advice_rows import AdvisedSet, advice_rows
 from forebay.server.admin.cached_objects import LocalCacheView, list_cached_objects
 from forebay.server.admin.control import SharedControl
-from forebay.server.admin.data_set_schema import AdviceList, DataSetList
+from forebay.server.admin.data_set_schema import AdviceList, AdviceSource, DataSetList
 from forebay.server.admin.job_view import job_view, pack_job_order, warm_up_order
 from forebay.server.admin.key_list import KeyList, KeyListEntry
 from forebay.server.admin.pack_request import PackRequest
@@ -384,12 +384,17 @@ class WorkerControl(SharedControl):
         """This worker's view: with others, the reads are known to the collector alone."""
         return DataSetList(self._parts.data_set_resource.local())
 
-    async def advice(self) -> AdviceList:
-        """By the reads of all workers, in the collector; elsewhere nothing."""
+    async def advice(self, source: AdviceSource = "reads") -> AdviceList:
+        """By the reads or the recordings of all workers, in the collector; elsewhere nothing."""
         parts = self._parts
         rules = parts.gateway.policy.rules
-        states = [(state, rules.pool_of(state.name)) for state in parts.data_sets.states()]
-        return AdviceList(advice_rows(states, parts.tiers, parts.peers.workers))
+        sets = [AdvisedSet.of_reads(state) for state in parts.data_sets.states()]
+        if source == "recordings":
+            is_kept_here = parts.kept_recordings is not None
+            sets = await self._recordings.recorded_sets(lambda name: rules.decide(name).block) if is_kept_here else []
+        return AdviceList(
+            advice_rows([(each, rules.pool_of(each.name)) for each in sets], parts.tiers, parts.peers.workers)
+        )
 
     async def _is_in_doubt(self, name: ObjectName) -> bool:
         return self._parts.resolver.heads.in_doubt_writes.covers(name, self._now())
