@@ -159,6 +159,6 @@ def test_nothing_is_frozen_under_asyncios_own_loop() -> None:
     loop, before = asyncio.new_event_loop(), gc.get_freeze_count()
     try:
         freeze_long_lived(loop)
-        assert gc.get_freeze_count() == before
+        assert gc.get_freeze_count() <= before  # fewer: something frozen is gone
     finally:
         loop.close()
