@@ -104,7 +104,7 @@ async def test_any_one_call_may_fail(tmp_path: Path, error: int) -> None:
                 failed.add(disk.failed)
                 disk.arm(None)
                 rig.advance_clock(11)  # the journal is trusted again
-            assert len(failed) > (calls // STEP) // 4
+            assert len(failed) > min(calls // STEP // 4, 10), "of some 20 names"
             assert failing.refused, "some writes have to wait"
             await rig.restart()
             assert rig.parts.write_back is not None

@@ -176,3 +176,12 @@ def test_random_programs_lose_nothing(seed: int) -> None:
         programme = run(operations, nth, stop_at(random.randrange(calls + 1), range(first, first + count)))
         for _ in range(4):
             programme.check(programme.disk.after_power_cut(random))
+
+
+def test_a_body_stays_until_its_settled_number_is_durable() -> None:
+    """A number whose sync has failed is read back all the same, and forgotten by a power cut."""
+    operations = ("body", "settle", "reclaim")
+    for nth in range(run(operations, 1, lambda _: None).disk.calls):
+        failed = run(operations, 1, stop_at(1 << 30, range(nth, nth + 1)))
+        for disk in failed.disk.every_power_cut(STATES_OF_A_CUT):
+            failed.check(disk)

@@ -12,6 +12,7 @@ from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import BODY, LOG, SETTLED, JournalLayout
 from forebay.storage.journal.journal_record import Document
 from forebay.storage.journal.recovery_scan import JournalScan, scan_journal
+from forebay.storage.journal.settled_numbers import append_settled, read_settled
 
 
 def bodies_of(document: Document) -> list[BodyRef]:
@@ -33,6 +34,7 @@ def reclaim(files: JournalFiles, layout: JournalLayout) -> JournalScan:
     try:
         if locked:
             scan = scan_journal(files, layout)
+            _rewrite_numbers(files, layout)
             for body in locked.keys() - _referenced(scan):
                 files.unlink(layout.body(body))
     finally:
@@ -43,6 +45,15 @@ def reclaim(files: JournalFiles, layout: JournalLayout) -> JournalScan:
 
 def _referenced(scan: JournalScan) -> set[str]:
     return {body.id for record in scan.pending for body in bodies_of(record.document)}
+
+
+def _rewrite_numbers(files: JournalFiles, layout: JournalLayout) -> None:
+    """Writes all settled numbers once more, durably: those whose sync has failed are read back like the others, but a
+    power cut would forget them, and their records would be pending again, without their bodies."""
+    for name in files.names(layout.logs):
+        if name.endswith(SETTLED):
+            log = name.removesuffix(SETTLED)
+            append_settled(files, layout, log, sorted(read_settled(files, layout, log)))
 
 
 def _remove_orphaned_numbers(files: JournalFiles, layout: JournalLayout) -> None:
