@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,32 @@ async def test_a_condition_comes_after_what_is_pending(tmp_path: Path) -> None:
         assert not condition.done()
         gate.open()
         assert (await condition).status == 412
+
+
+async def test_what_happens_to_the_cache_leaves_the_journal_alone(tmp_path: Path) -> None:
+    """Purge, eviction, a tier that is switched off, and the deletion of the cache's directory."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, ssd="64MiB", memory="2MiB") as rig:
+        await rig.prove()
+        refusal = origin.faults.add(Respond(503, "SlowDown"), method="PUT")
+        contents = {f"a/{number}": os.urandom(1 << 20) for number in range(4)} | {"a/small": b"small"}
+        for key, content in contents.items():
+            await rig.put(key, content)
+
+        async def read_all() -> None:
+            for key, content in contents.items():
+                assert (await rig.client().request("GET", path_of("ckpt", key))).body == content
+
+        await read_all()
+        await rig.worker.control.purge("ckpt")
+        for tier, size in (("memory", "0"), ("ssd", "16MiB")):
+            await rig.worker.control.resize(tier, size)  # type: ignore[arg-type] # names of the admin port
+        await read_all()
+        await rig.stop()
+        shutil.rmtree(tmp_path / "rig" / "ssd")
+        assert "no cache" in (rig.journal / "README").read_text()
+        await rig.start()
+        await read_all()
+        assert rig.write_back.backlog.writes == len(contents)
+        origin.faults.remove(refusal)
+        await rig.settled()
+        assert {key: at_origin(origin, key) for key in contents} == contents

@@ -1,5 +1,6 @@
 """What needs the origin's state goes through, after what is pending of its object."""
 
+import asyncio
 import base64
 import hashlib
 from pathlib import Path
@@ -13,6 +14,7 @@ from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import Secret
 from harness.write_back_rig import WriteBackRig, at_origin
+from scenarios.test_forms import form, post
 
 KEY = b"k" * 32
 SSE_C = (
@@ -101,3 +103,58 @@ async def test_n_readers_of_a_new_checkpoint_cost_the_origin_nothing(tmp_path: P
             elif stage == "persisted":
                 await rig.restart()
         assert origin.log.count("GET", key="a/weights") == 0
+
+
+async def test_a_form_goes_through_after_what_is_pending(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        gate, client = Gate(), rig.boto3(signature_version="s3v4")
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/object")
+        await rig.put("a/object", b"first")
+        await gate.reached()
+        fields = (await asyncio.to_thread(client.generate_presigned_post, "ckpt", "a/object"))["fields"]
+        client.close()
+        posted = TaskRegistry().spawn(post(rig.client(), form(fields, b"by a form"), "/ckpt"), "form")
+        read = await rig.client().request("GET", path_of("ckpt", "a/object"))
+        assert (read.body, at_origin(origin, "a/object")) == (b"first", None)
+        gate.open()
+        answer = await posted
+        assert (answer.status, answer.headers["x-forebay-durable"]) == (204, "origin")
+        assert at_origin(origin, "a/object") == b"by a form"
+        read = await rig.client().request("GET", path_of("ckpt", "a/object"))
+        assert read.body == b"by a form"
+
+
+async def test_a_batch_delete_with_a_fenced_key_goes_through(tmp_path: Path) -> None:
+    """As a whole, after everything that was acknowledged before; one without such a key does not."""
+    rule = 'fence = ["**/latest"]\n'
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, rule=rule) as rig:
+        await rig.prove()
+        client = rig.boto3()
+        for key in ("a/1", "a/2", "a/latest"):
+            origin.store.put("ckpt", key, b"x")
+
+        async def delete(*keys: str) -> str | None:
+            listed = {"Objects": [{"Key": key} for key in keys]}
+            answer = await asyncio.to_thread(lambda: client.delete_objects(Bucket="ckpt", Delete=listed))
+            assert {each["Key"] for each in answer["Deleted"]} == set(keys)
+            found: str | None = answer["ResponseMetadata"]["HTTPHeaders"].get("x-forebay-durable")
+            return found
+
+        gate = Gate()
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/before")
+        await rig.put("a/before", b"acknowledged before")
+        deleted = TaskRegistry().spawn(delete("a/1", "a/latest"), "batch")
+        await gate.reached()
+        assert (at_origin(origin, "a/1"), origin.log.count(operation="DeleteObjects")) == (b"x", 0)
+        gate.open()
+        assert await deleted != "local"
+        assert [at_origin(origin, key) for key in ("a/before", "a/1", "a/latest")] == [
+            b"acknowledged before",
+            None,
+            None,
+        ]
+        assert await delete("a/2") == "local"
+        await rig.settled()
+        assert at_origin(origin, "a/2") is None
+        client.close()

@@ -90,3 +90,24 @@ def test_patterns_that_match_nothing_are_warned_about() -> None:
     assert any("origins[1] (again) has no buckets" in warning for warning in warnings), warnings
     warnings = load(FAR.replace("far-*", "*") + DEFAULT).warnings
     assert any(warning.startswith("origin has no buckets") for warning in warnings), warnings
+
+
+@pytest.mark.parametrize(
+    ("cache", "journal", "is_refused"),
+    [
+        ("/d/cache", "/d/cache/journal", True),
+        ("/d/cache", "/d/cache/../cache", True),
+        ("/d/journal/cache", "/d/journal", True),
+        ("/d/cache", "/d/cache-journal", False),
+        ("/d/cache", "/d/journal", False),
+    ],
+)
+def test_a_journal_is_apart_from_the_cache(*, cache: str, journal: str, is_refused: bool) -> None:
+    tables = f'[ssd]\npath = "{cache}"\nsize = "1GiB"\n[journal]\npath = "{journal}"\nsize = "1GiB"\n'
+    if not is_refused:
+        load(DEFAULT + tables)
+        return
+    with pytest.raises(SettingsErrors) as refused:
+        load(DEFAULT + tables)
+    assert refused.value.where == "journal.path"
+    assert "a cache may be deleted" in refused.value.allowed

@@ -121,7 +121,7 @@ storage/ssd/test_ssd_tier_model.py       storage/ssd/index_updates storage/ssd/r
 server/admin/test_pending_verbs.py       core/pending_write write/back/node_backlog request/write_resource
 server/admin/test_pending_verbs.py       server/admin/pending_schema
 scenarios/test_write_back.py             write/back/acceptance write/back/object_acceptance
-scenarios/test_write_back.py             write/back/persister write/back/record_writer server/write_back_parts
+scenarios/test_write_back.py             write/back/record_writer server/write_back_parts
 scenarios/test_write_back_uploads.py     write/back/upload_acceptance write/back/part_listing
 scenarios/test_write_back_listings.py    namespace/listing_answer namespace/pending_entries namespace/pending_pages
 scenarios/test_write_back_conflicts.py   write/back/origin_versions

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from ipaddress import ip_address
 from itertools import combinations
+from os.path import normpath
+from pathlib import PurePath
 
 from forebay.core.errors import SettingsError
 from forebay.core.events import DEFAULT_ORIGIN
@@ -26,6 +28,7 @@ def inconsistencies(settings: Settings) -> Iterator[SettingsError]:
     yield from _origins(settings)
     yield from _auth(settings)
     yield from _rules(settings)
+    yield from _journal(settings)
     yield from _sizes(settings)
 
 
@@ -169,6 +172,16 @@ def _rules(settings: Settings) -> Iterator[SettingsError]:
         if rule.block > settings.fetch.max_run:
             allowed = f"at most origin.max_run ({largest}): a block is fetched by one request"
             yield SettingsError(f"{where}.block", format_size(rule.block), allowed)
+
+
+def _journal(settings: Settings) -> Iterator[SettingsError]:
+    """A cache may be deleted at any time, the journal never: neither is within the other."""
+    if settings.journal is None or settings.ssd is None:
+        return
+    journal, cache = (PurePath(normpath(each.path)) for each in (settings.journal, settings.ssd))
+    if journal.is_relative_to(cache) or cache.is_relative_to(journal):
+        allowed = f"a directory apart from ssd.path ({settings.ssd.path}): a cache may be deleted, the journal never"
+        yield SettingsError("journal.path", settings.journal.path, allowed)
 
 
 def _sizes(settings: Settings) -> Iterator[SettingsError]:

@@ -27,7 +27,7 @@ from forebay.storage.durable_files import replace_file, sync_directory
 from forebay.storage.journal.body_file import BodyReader, BodyRef, BodyWriter
 from forebay.storage.journal.group_commit import GroupCommit
 from forebay.storage.journal.journal_files import JournalFiles
-from forebay.storage.journal.journal_layout import VERSION, JournalLayout
+from forebay.storage.journal.journal_layout import README, VERSION, JournalLayout
 from forebay.storage.journal.journal_reclaim import reclaim
 from forebay.storage.journal.journal_record import Document, encode_document
 from forebay.storage.journal.log_writer import LogWriter, NewRecord, RecordId
@@ -199,6 +199,8 @@ def _claim(path: Path, family: str, layout: JournalLayout) -> tuple[int, int]:
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _check_format(layout)
+                with contextlib.suppress(OSError):  # nothing depends on it
+                    Path(layout.readme).write_text(README)
                 run = _read_lock(lock)[1] + 1
                 os.pwrite(lock, f"{family} {run}".ljust(_LOCK_SIZE).encode(), 0)
                 os.fsync(lock)

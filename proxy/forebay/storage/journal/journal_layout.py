@@ -2,6 +2,7 @@
 
 <journal.path>/
     FORMAT                       JSON: the version of the layout
+    README                       for people: what this is, and why it must not be deleted
     lock                         flock'ed by the Forebay that owns the directory
     drain.lock                   flock'ed by the one process that carries writes out
     logs/<id>.log                records; the id is 32 hexadecimal digits, random
@@ -18,6 +19,17 @@ SETTLED: Final = ".settled"
 BODY: Final = ".body"
 
 
+README: Final = """\
+This directory is the journal of a Forebay. It is no cache: it has writes that were acknowledged to their clients and
+may be nowhere else yet. Don't delete it, nor anything in it, unless
+
+    forebay check-journal THIS_DIRECTORY
+
+says "0 pending writes". The same command exports what is pending, to files or to another endpoint, without a running
+Forebay: `--export DIR`, `--export-to URL`.
+"""
+
+
 def new_id() -> str:
     """Returns a random id: 32 hexadecimal digits."""
     return secrets.token_hex(16)
@@ -31,6 +43,7 @@ class JournalLayout:
         self.logs = f"{path}/logs"
         self.bodies = f"{path}/bodies"
         self.format = f"{path}/FORMAT"
+        self.readme = f"{path}/README"
         self.lock = f"{path}/lock"
         self.drain_lock = f"{path}/drain.lock"
 
