@@ -22,11 +22,12 @@ PYTHON: Final = ROOT / ".clients" / "torch" / "bin" / "python"
 SIZES: Final = (4 * KIB, 128 * KIB, TENSOR, 8 * MIB)
 PROCESSES: Final = (1, 4)
 PEERS: Final = ("boto3", "s3torchconnector", "aiohttp", "obstore")
-OURS: Final = ("forebay", "forebay, get_into", "forebay, socket")
+OURS: Final = ("forebay", "forebay, get_into", "forebay, socket", "forebay, files")
 _NAMES: Final = {
     "forebay": "forebay_client over HTTP",
     "forebay, get_into": "forebay_client over HTTP, `get_into`",
     "forebay, socket": "forebay_client, shared memory",
+    "forebay, files": "forebay_client, shared memory, a key for everything",
 }
 _OBJECTS: Final = 8
 """Of each size: the reads are hits from memory."""

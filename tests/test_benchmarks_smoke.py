@@ -240,6 +240,7 @@ def test_clients(bench: BenchContext) -> None:
         "forebay_client over HTTP",
         "forebay_client over HTTP, `get_into`",
         "forebay_client, shared memory",
+        "forebay_client, shared memory, a key for everything",
     ]
     assert section.remarks.startswith("Not installed, so not measured: s3torchconnector, obstore")
     [batches] = clients.run_batches(bench, Path(sys.executable), 20)

@@ -8,11 +8,14 @@ import contextlib
 import hashlib
 import json
 import random
+import re
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from forebay.peers.unix_socket import socket_path
+from forebay.workers.worker_rpc import WorkerRpc, call
+from forebay_client import Client
 from forebay_client.cli.throughput import Rates, rates_between
 from harness.clients import RawRequest, path_of
 from harness.fake.actions import FORBIDDEN, HoldAfter, HoldRequest
@@ -20,6 +23,7 @@ from harness.fake.gate import Gate
 from harness.fake_origin import DEFAULT_SECRET, FakeOrigin
 from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
+from harness.rig import TRAINER
 from harness.worker_node import Node
 
 MIB = 1 << 20
@@ -176,9 +180,46 @@ async def _staged_upload(origin: FakeOrigin, node: Node) -> None:
 
 
 async def test_workers_die(tmp_path: Path) -> None:
-    async with FakeOrigin() as origin, Node(origin, tmp_path, ssd="256MiB", rest=RULES) as node:
+    server = f'socket = "{tmp_path / "forebay.sock"}"'
+    async with FakeOrigin() as origin, Node(origin, tmp_path, ssd="256MiB", rest=RULES, server=server) as node:
         await _killed_under_load(origin, node)
         await _dead_and_hung(origin, node)
+        await _read_through_one_socket(origin, node, str(tmp_path / "forebay.sock"))
+    assert not (tmp_path / "forebay.sock").exists()
+
+
+async def _read_through_one_socket(origin: FakeOrigin, node: Node, path: str) -> None:
+    """All workers accept from the Unix socket; a killed one takes its channels with it, and its clients go on."""
+    body = random.Random(3).randbytes(300_000)
+    keys = [node.key_owned_by(worker, prefix="socket/key") for worker in range(2)]
+    for key in keys:
+        origin.store.put("bucket", key, body)
+    clients = [
+        Client(node.endpoint(0), access_key=TRAINER.access, secret_key=TRAINER.secret, socket=path) for _ in range(12)
+    ]
+
+    async def read() -> list[memoryview]:
+        return await asyncio.gather(
+            *(asyncio.to_thread(client.get, "bucket", key) for client in clients for key in keys)
+        )
+
+    async def channels() -> list[int]:
+        reports = [await call(node.process(worker).peer, WorkerRpc.report) for worker in range(2)]
+        pattern = re.compile(r"^forebay_socket_channels ([0-9.]+)$", re.MULTILINE)
+        return [int(float(pattern.findall(report.metrics)[0])) for report in reports]
+
+    sent = origin.log.bytes_sent
+    views = await read()
+    assert sum(await channels()) >= len(clients)
+    assert origin.log.bytes_sent - sent <= 2 * len(body) * 1.01  # each object once, by its owner
+    killed = await node.kill_worker(1)
+    assert await read() == views
+    await node.wait_restarted(1, killed)
+    assert await read() == views == [body] * (2 * len(clients))
+    for client in clients:
+        assert client.stats.requests == {"socket": 6}
+        assert client.stats.fallbacks == {}
+        client.close()
 
 
 async def _killed_under_load(origin: FakeOrigin, node: Node) -> None:

@@ -1,17 +1,19 @@
 """The head of a response as it was received: its fields are parsed when somebody looks at them."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 
 class ReceivedHead(Mapping[str, str]):
     """The fields of a head, names in lower case; the values of a repeated one joined by commas."""
 
-    __slots__ = ("_fields", "raw")
+    __slots__ = ("_fields", "_lowered", "raw")
 
     def __init__(self, raw: bytes) -> None:
         """`raw`: from the status line to the empty line."""
         self.raw = raw
         self._fields: dict[str, str] | None = None
+        self._lowered: bytes | None = None
 
     @property
     def status(self) -> int:
@@ -19,6 +21,15 @@ class ReceivedHead(Mapping[str, str]):
         if not self.raw.startswith(b"HTTP/1.1 "):
             raise ValueError("no response of HTTP")
         return int(self.raw[9:12])
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a field, or `default`. Most that are looked for are absent, and cost no parsing."""
+        if self._fields is None:
+            if self._lowered is None:
+                self._lowered = self.raw.lower()
+            if f"\n{name}:".encode() not in self._lowered:
+                return default
+        return self._parsed().get(name, default)
 
     def __getitem__(self, name: str) -> str:
         return self._parsed()[name]

@@ -58,7 +58,6 @@ class SocketTransport:
         head = self._head(request)
         if len(head) > MAX_HEAD:
             raise TransportFallback("declined")
-        is_retried = False
         while True:
             try:
                 channel = self._pool.lease()
@@ -75,9 +74,8 @@ class SocketTransport:
                 self._pool.drop(channel)
                 if not isinstance(error, ChannelBroken | ValueError):
                     raise
-                if str(error) in _RECONNECTS and channel.used_at and not is_retried:
-                    is_retried = True
-                    continue
+                if str(error) in _RECONNECTS and channel.used_at:
+                    continue  # every idle channel may have ended; a new one has not been used
                 raise TransportFallback(str(error) if isinstance(error, ChannelBroken) else "garbage") from error
             self._pool.release(channel)
             return response

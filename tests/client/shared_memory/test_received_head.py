@@ -12,6 +12,8 @@ def test_fields_are_found_by_their_names_in_lower_case() -> None:
     assert head.status == 206
     assert dict(head) == {"etag": '"a:b"', "x-amz-meta-name": "v", "vary": "a, b"}
     assert len(head) == 3
+    unparsed = ReceivedHead(head.raw)
+    assert [unparsed.get(name, "") for name in ("content-length", "tag", "etag", "vary")] == ["", "", '"a:b"', "a, b"]
 
 
 @pytest.mark.parametrize(
