@@ -50,6 +50,13 @@ bench-checkpoints: $(VENV)/.dev clients-torch  ## checkpoints under write = "bac
 	$(BIN)/python -m benchmarks checkpoints $(PARTS)
 	$(BIN)/python -m benchmarks.readme
 
+.PHONY: bench-mount bench-mounts
+bench-mount: bench-mounts
+
+bench-mounts: $(VENV)/.dev clients-torch  ## epochs over rclone mount and s3fs-fuse, beside boto3 and forebay_client through Forebay and local files; checkpoint loads; PARTS="small" for some: some minutes
+	@test -e /dev/fuse || echo "no mount is measured: there is no /dev/fuse"
+	$(BIN)/python -m benchmarks mounts $(PARTS)
+
 .PHONY: bench-clients
 bench-clients: $(VENV)/.dev clients-torch  ## client libraries reading what is cached: boto3, s3torchconnector, aiohttp, obstore and ours; PARTS="reads" for some: some minutes
 	$(BIN)/python -m pip --python .clients/torch/bin/python install --quiet --disable-pip-version-check aiohttp==3.14.5 obstore==0.12.1

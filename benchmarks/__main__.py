@@ -19,6 +19,7 @@ from benchmarks import (
     cold,
     epochs,
     misses,
+    mounts,
     neighbours,
     ranges,
     restart,
@@ -63,6 +64,7 @@ PARTED: Final[Mapping[str, Mapping[str, Part]]] = {
     "checkpoints": checkpoints.PARTS,
     "clients": clients.PARTS,
     "epochs": epochs.PARTS,
+    "mounts": mounts.PARTS,
 }
 """Each has a page of its own as well, and is run by its name and those of some of its parts, or of none for all."""
 PAGE: Final = ROOT / "docs" / "benchmarks.md"
