@@ -41,6 +41,8 @@ CALLS = {
     "explain": ("s3://b/key", "--key", "trainer"),
     "resize": ("--memory", "1GiB"),
     "reload": (),
+    "pack": ("s3://b", "--detach"),
+    "unpack": ("s3://b", "--detach"),
     "version": (),
 }
 
