@@ -22,6 +22,7 @@ from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
 from forebay.core.plan_progress import PlanProgress, PlanState
 from forebay.core.timers import Timers
+from forebay.jobs.plans.entry_access import EntryAccess
 from forebay.jobs.plans.plan_entries import OrderedEntries
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import SPREAD, PlanWindow, WindowEntry, tickets_of
@@ -108,7 +109,7 @@ class PlanRunner:
         self.is_closed = asyncio.Event()
         self.is_near_end = False
         """Whether whoever follows the reader has seen it near the end: its last entries may never be read."""
-        self._entries = entries
+        self._entries = EntryAccess(entries)
         self._ahead = ahead
         self._allowance = allowance
         self._timers = timers
@@ -274,6 +275,8 @@ class PlanRunner:
             try:
                 found = await asyncio.to_thread(self._entries.read, missing.start, missing.stop)
             except (OSError, ValueError) as error:
+                if self.is_closed.is_set():
+                    return
                 _log.error("plan %s can't be read any more: %s", self.record.name, error)
                 self._end("cancelled")
                 return
@@ -388,8 +391,8 @@ class PlanRunner:
                 if target >= self.window.loaded:
                     _log.info("plan %s: its reader is at entry %d", self.record.name, target)
                     self._give_up(self.window.give_up_before(target))
-        except OSError:
-            return  # it was closed
+        except (OSError, ValueError):
+            return  # the plan has ended
         finally:
             self._stray_count, self._is_locating = 0, False
             self._wake.set()
