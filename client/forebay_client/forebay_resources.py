@@ -18,6 +18,7 @@ from forebay_client.batch.parallel_gets import as_batch_key
 from forebay_client.client_errors import ClientError, InvalidRequest, ObjectNotFound, ServiceUnavailable
 from forebay_client.compact_plan import compact_plan, key_list
 from forebay_client.objects import BatchKey, ObjectInfo
+from forebay_client.transport.error_document import error_code, error_of
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse
 
 PREFIX: Final = ".forebay/"
@@ -25,6 +26,10 @@ FLUSH_WAIT: Final = 20.0
 """Seconds of one request of a flush, at most."""
 _KINDS: Final = "x-forebay-resources"
 _REFUSED: Final = frozenset({403, 404})
+_OF_CREDENTIALS: Final = frozenset(
+    {"SignatureDoesNotMatch", "InvalidAccessKeyId", "RequestTimeTooSkewed", "ExpiredToken"}
+)
+"""Codes of a refusal that every request would meet."""
 
 
 class ResourceClient(Protocol):
@@ -94,10 +99,14 @@ class ForebayResources:
         """The keys of the latest compact plan, and the digest of their list."""
 
     def kinds(self, bucket: str) -> frozenset[str]:
-        """The kinds of resources that the server has; empty if it is no Forebay. It is asked once."""
+        """The kinds of resources that the server has; empty if it is no Forebay, or lets the client list nothing. It is
+        asked once. Raises AccessDenied for credentials that the server does not accept."""
         if self._kinds is None:
             query = (("list-type", "2"), ("max-keys", "1"), ("prefix", PREFIX))
-            response = self._client.send_request(ObjectRequest("GET", bucket, query=query), _REFUSED)
+            request = ObjectRequest("GET", bucket, query=query)
+            response = self._client.send_request(request, _REFUSED)
+            if response.status == 403 and error_code(response)[0] in _OF_CREDENTIALS:
+                raise error_of(request, response)
             found = frozenset(filter(None, response.headers.get(_KINDS, "").replace(" ", "").split(",")))
             if response.status >= 300:  # of this bucket; the next one may tell
                 return found

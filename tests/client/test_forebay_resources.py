@@ -1,11 +1,13 @@
 """Plans, warm-up, flushes and data sets: with a Forebay, and with a server that has none of them."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from forebay_client import BatchKey, Client, InvalidRequest
+from forebay_client import AccessDenied, BatchKey, Client, InvalidRequest
+from harness.fake import actions
 from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
@@ -72,7 +74,16 @@ async def test_any_other_server_is_sent_nothing() -> None:
 
 async def test_a_server_that_lets_nobody_list_has_none_of_them() -> None:
     async with FakeOrigin() as origin, asyncio.timeout(30):
-        origin.store.put("data", "k", b"content")
-        with client_of(origin.endpoint, TRAINER) as client:
+        origin.faults.add(actions.FORBIDDEN)
+        with client_of(origin.endpoint, origin.secret) as client:
             plan = await asyncio.to_thread(client.plan, "data", "epoch-0", ["k"])
         assert plan.is_accepted is False
+
+
+@pytest.mark.parametrize("secret", [TRAINER, "the origin's, another secret"])
+async def test_wrong_credentials_are_no_missing_resource(secret: Secret | str) -> None:
+    async with FakeOrigin() as origin, asyncio.timeout(30):
+        wrong = secret if isinstance(secret, Secret) else replace(origin.secret, secret="wrong")
+        with client_of(origin.endpoint, wrong) as client, pytest.raises(AccessDenied):
+            await asyncio.to_thread(client.plan, "data", "epoch-0", ["k"])
+        assert client.stats.ignored == {}
