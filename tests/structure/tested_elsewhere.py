@@ -59,6 +59,7 @@ scenarios/test_pins.py                   server/admin/pin_schema server/admin/pi
 scenarios/test_plans.py                  server/admin/plan_schema server/admin/plan_verbs
 storage/ssd/test_ssd_pins.py             storage/ssd/pin_gatherer storage/ssd/record_copy
 scenarios/test_data_set_objects.py       server/data_set_resource
+protocol/packs/test_tar_members.py       protocol/tar_header
 request/test_gateway.py                  protocol/exchange
 scenarios/test_cors.py                   request/cors_reply
 jobs/plans/test_plan_store.py            jobs/plans/plan_entries

@@ -2,7 +2,8 @@
 
 import pytest
 
-from forebay.protocol.batch.tar_entries import END_OF_TAR, entry_header, padding
+from forebay.protocol.batch.tar_entries import entry_header
+from forebay.protocol.tar_header import END_OF_TAR, padding
 from forebay_client import BatchKey, BodyCorrupt, ObjectNotFound, RangeNotSatisfiable
 from forebay_client.batch.archive_member import read_member
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.protocol.batch.tar_entries import END_OF_TAR, EntryMark, entry_header, mark_header, padding
+from forebay.protocol.batch.tar_entries import EntryMark, entry_header, mark_header
+from forebay.protocol.tar_header import END_OF_TAR, padding
 from forebay_client.batch.tar_stream import AHEAD, TarBroken, TarStream
 from forebay_client.transport.object_request import BodyInterrupted, ObjectResponse
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.protocol.packs.tar_members import TAR_END, member_header, member_length, padding
+from forebay.protocol.packs.tar_members import member_header, member_length
+from forebay.protocol.tar_header import END_OF_TAR, padding
 from harness.packed_objects import KEYS
 
 LONG = "d" * 120 + "/" + "n" * 90
@@ -23,7 +24,7 @@ def archive_of(objects: list[tuple[str, bytes]]) -> tuple[bytes, list[int]]:
         archive += member_header(key, len(content), 1_700_000_000)
         offsets.append(len(archive))
         archive += content + padding(len(content))
-    return archive + TAR_END, offsets
+    return archive + END_OF_TAR, offsets
 
 
 @given(st.lists(st.tuples(NAMES, st.binary(max_size=1100)), max_size=5))

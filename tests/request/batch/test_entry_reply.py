@@ -7,7 +7,8 @@ import pytest
 from forebay.core.errors import S3Error
 from forebay.core.fair_semaphore import FairSemaphore, SemaphoreShare
 from forebay.protocol.batch.batch_request import BatchEntry
-from forebay.protocol.batch.tar_entries import END_OF_TAR, EntryMark
+from forebay.protocol.batch.tar_entries import EntryMark
+from forebay.protocol.tar_header import END_OF_TAR
 from forebay.request.batch.batch_output import FULL_SIZE, BatchOutput
 from forebay.request.batch.entry_reply import HELD_SIZE, EntryReply
 from harness.batches import ReadEntry, entries_in

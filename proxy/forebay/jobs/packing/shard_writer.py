@@ -20,7 +20,8 @@ from forebay.origin.object_reads import ObjectReads
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.protocol.dates import parse_http_date
 from forebay.protocol.packs.packed_member import DIGEST_BYTES, PackedMember, PackShard, member_of
-from forebay.protocol.packs.tar_members import TAR_END, member_header, padding
+from forebay.protocol.packs.tar_members import member_header
+from forebay.protocol.tar_header import END_OF_TAR, padding
 from forebay.protocol.xml.s3_documents import embedded_error
 
 PIECE: Final = 4 << 20
@@ -116,7 +117,7 @@ class ShardWriter:
 
     async def finish(self) -> PackShard:
         """Ends the shard, and verifies every member of it as the origin has it. Raises OriginBroken if one differs."""
-        await self._writer.write(TAR_END)
+        await self._writer.write(END_OF_TAR)
         await self._writer.finish()
         name, size = self._writer.name, self._writer.size
         answer = await self._origins.open_read(name, None, method="HEAD")

@@ -23,7 +23,7 @@ from typing import Final
 from forebay.core.errors import MalformedPack
 from forebay.core.heads import HeaderPairs
 from forebay.protocol.packs.packed_member import DIGEST_BYTES, PackedMember
-from forebay.protocol.packs.tar_members import RECORD
+from forebay.protocol.tar_header import BLOCK
 
 BLOCK_MEMBERS: Final = 128
 MAX_BLOCK_BYTES: Final = 16 << 20
@@ -91,7 +91,7 @@ class MemberBlock:
         return PackedMember(
             self.keys[number],
             self.shards[number],
-            self.offsets[number] * RECORD,
+            self.offsets[number] * BLOCK,
             self.sizes[number],
             self.etag(number),
             self.times[number],
@@ -111,7 +111,7 @@ def encode_block(members: Sequence[PackedMember]) -> bytes:
     body = b"".join(
         (
             _HEAD.pack(len(members), len(keys), len(texts), len(headers)),
-            _packed("Q", [each.offset // RECORD for each in members]),
+            _packed("Q", [each.offset // BLOCK for each in members]),
             _packed("Q", [each.size for each in members]),
             _packed("Q", [each.modified for each in members]),
             _packed("I", [each.shard for each in members]),

@@ -30,10 +30,11 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.policy.batch_window import BatchWindow
 from forebay.policy.freshness import requests_revalidation
 from forebay.protocol.batch.batch_request import BatchEntry, BatchRequest
-from forebay.protocol.batch.tar_entries import END_OF_TAR, EntryMark, entry_header, mark_header, padding
+from forebay.protocol.batch.tar_entries import EntryMark, entry_header, mark_header
 from forebay.protocol.dates import parse_http_date
 from forebay.protocol.exchange import EMPTY_BODY, ObjectReply, Request
 from forebay.protocol.header_map import Headers
+from forebay.protocol.tar_header import END_OF_TAR, padding
 from forebay.request.admission import Admission, admit_entry
 from forebay.request.batch.batch_output import BatchOutput
 from forebay.request.batch.cached_entries import CachedEntries, CachedEntry

@@ -19,8 +19,9 @@ from forebay.core.buffers import Buffer
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.protocol.batch.batch_request import BatchEntry
-from forebay.protocol.batch.tar_entries import EntryMark, entry_header, padding
+from forebay.protocol.batch.tar_entries import EntryMark, entry_header
 from forebay.protocol.dates import parse_http_date
+from forebay.protocol.tar_header import padding
 from forebay.request.batch.batch_output import FULL_SIZE, BatchOutput
 
 HELD_SIZE: Final = 16 << 10
