@@ -58,8 +58,6 @@ class Acceptance:
             return None if is_local(forward.upload.upload_id) else "its upload is the origin's"
         if decision is None or decision.write != "back":
             return "the rule"
-        if forward.request.method == "POST" and operation == "PutObject":
-            return "a form"
         if any(fence.matches(forward.target.name.path) for fence in decision.fence):
             return "a fence"
         return await self._obstacle(context, [forward.target.name])
