@@ -33,6 +33,7 @@ client/cli/test_commands.py                  client/cli/plans_command
 client/shared_memory/test_socket_transport.py    client/shared_memory/channel
 server/http/test_client_connection.py    server/http/accepted_bytes
 server/shared_memory/test_read_channel.py        server/shared_memory/channel_reply
+server/shared_memory/test_read_channel.py        server/shared_memory/channel_files
 server/shared_memory/test_read_channel.py        server/shared_memory/client_memory
 server/shared_memory/test_read_channel.py        server/shared_memory/socket_connection
 client/test_filesystem.py                client/filesystem_errors client/filesystem_file

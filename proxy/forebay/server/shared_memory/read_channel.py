@@ -23,7 +23,7 @@ import array
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -34,14 +34,9 @@ from forebay.core.request_record import RequestRecord
 from forebay.core.timers import Timer, Timers
 from forebay.protocol.channel_frames import (
     DECLINED,
-    DROPPED,
     FRAME,
     INLINE,
-    MAX_PIECES,
-    MEMORY,
-    PIECE,
     RING,
-    SEGMENT,
     SLOT_UNIT,
     WITH_DESCRIPTOR,
     read_message,
@@ -53,19 +48,15 @@ from forebay.server.http.connection_limits import ConnectionLimits, StallTimer, 
 from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import FileExtent, SendQueue
 from forebay.server.shared_memory.body_copy import BodyCopy, read_extent
+from forebay.server.shared_memory.channel_files import ChannelFiles
 from forebay.server.shared_memory.channel_reply import ChannelReply
 from forebay.server.shared_memory.client_memory import ClientMemory
 from forebay.server.shared_memory.client_ring import ClientRing
-from forebay.storage.memory.shared_blocks import Arena, SharedBlock
-from forebay.storage.ssd.segments import SegmentFile
 
 MAX_PENDING: Final = 64 << 10
 """Bytes of messages that may wait."""
 COPIED_AT_ONCE: Final = 1 << 20
 """Bytes that are copied before others have their turn."""
-MAX_FILE_NUMBER: Final = 1 << 16
-MAX_CHANNEL_FILES: Final = 256
-"""Memory files that one client may have through a channel; the one that was used least recently is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +105,7 @@ class ReadChannel(asyncio.Protocol):
         self._resumed: asyncio.Future[None] | None = None
         self._ring: ClientRing | None = None
         self._ring_failed = False
-        self._files: dict[Arena, int] = {}
-        """The memory files that the client has, and their numbers, the latest used last."""
-        self._next_file = 0
+        self._files = ChannelFiles(services.memory)
         self._policy: GatewayPolicy | None = None
         """Under which a file was passed first."""
         self._idle_timer: Timer | None = None
@@ -338,89 +327,19 @@ class ReadChannel(asyncio.Protocol):
 
     def _pass(self, head: bytes, extents: Sequence[FileExtent], size: int) -> bool:
         """Send descriptors of a body in place of its bytes; whether that was possible."""
-        if len(extents) > MAX_PIECES or not self._can_pass:
+        if not self._can_pass:
             return False
-        if all(isinstance(extent[0], SharedBlock) for extent in extents):
-            return self._pass_memory(head, extents, size)
-        if all(isinstance(extent[0], SegmentFile) for extent in extents):
-            return self._pass_segments(head, extents, size)
-        return False
-
-    def _pass_memory(self, head: bytes, extents: Sequence[FileExtent], size: int) -> bool:
-        arenas = [cast("SharedBlock", extent[0]).arena for extent in extents]
-        descriptors: dict[Arena, int] = {}
         try:
-            for arena in arenas:
-                if arena not in self._files and arena not in descriptors:
-                    passed = self._memory.share(arena)
-                    if passed is None:
-                        return False
-                    descriptors[arena] = passed.open_reader()
-            self._send(self._memory_frame(head, arenas, extents, size, descriptors), list(descriptors.values()))
+            body = self._files.body(head, extents, size)
         except OSError:
-            if self.transport is not None and not self.transport.is_closing():
-                return False  # no descriptor is free here
-            raise
-        finally:
-            for descriptor in descriptors.values():
-                os.close(descriptor)
-        if self._policy is None:
+            return False  # no descriptor is free here
+        if body is None:
+            return False
+        with body:
+            self._send(body.frame, body.descriptors)
+        if self._policy is None and len(self._files):
             self._policy = self._services.policy()
-        self._memory.count("memory")
-        return True
-
-    def _memory_frame(
-        self,
-        head: bytes,
-        arenas: Sequence[Arena],
-        extents: Sequence[FileExtent],
-        size: int,
-        descriptors: Mapping[Arena, int],
-    ) -> bytes:
-        """The frame of a body in these arenas, behind those that drop others. `descriptors`: of new arenas."""
-        pieces = []
-        for arena, (_, start, stop, _) in zip(arenas, extents, strict=True):
-            number = self._files.pop(arena, None)
-            flag = WITH_DESCRIPTOR if number is None else 0
-            self._files[arena] = number = self._free_number() if number is None else number
-            pieces.append(PIECE.pack(number, flag, stop - start, start))
-        frame = FRAME.pack(MEMORY, WITH_DESCRIPTOR if descriptors else 0, len(pieces), len(head), 0, size)
-        return b"".join((*self._drop_files(arenas), frame, *pieces, head))
-
-    def _free_number(self) -> int:
-        """A number that none of the client's files has."""
-        while True:
-            self._next_file = (self._next_file + 1) % MAX_FILE_NUMBER
-            if self._next_file not in self._files.values():
-                return self._next_file
-
-    def _drop_files(self, arenas: Sequence[Arena]) -> list[bytes]:
-        """Have the client let go of the files that it used least recently. Returns the frames that say so."""
-        frames = []
-        while len(self._files) > max(MAX_CHANNEL_FILES, len(arenas)):
-            arena = next(iter(self._files))
-            frames.append(FRAME.pack(DROPPED, 0, 0, 0, self._files.pop(arena), 0))
-        return frames
-
-    def _pass_segments(self, head: bytes, extents: Sequence[FileExtent], size: int) -> bool:
-        pieces: list[bytes] = []
-        descriptors: dict[int, int] = {}
-        try:
-            for file, start, stop, _ in extents:
-                if file.fd not in descriptors:
-                    # A description of its own: the client may change flags and locks of what it gets.
-                    descriptors[file.fd] = os.open(f"/proc/self/fd/{file.fd}", os.O_RDONLY | os.O_CLOEXEC)
-                pieces.append(PIECE.pack(list(descriptors).index(file.fd), 0, stop - start, start))
-            frame = FRAME.pack(SEGMENT, WITH_DESCRIPTOR, len(pieces), len(head), 0, size)
-            self._send(b"".join((frame, *pieces, head)), list(descriptors.values()))
-        except OSError:
-            if self.transport is not None and not self.transport.is_closing():
-                return False  # no descriptor is free here
-            raise
-        finally:
-            for descriptor in descriptors.values():
-                os.close(descriptor)
-        self._memory.count("segment")
+        self._memory.count(body.form)
         return True
 
     @property

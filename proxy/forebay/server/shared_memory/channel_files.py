@@ -1,0 +1,126 @@
+"""Frames of bodies that a client reads from files of the cache: of memory, by the numbers that both sides keep; of the
+SSD, by the segments' descriptors, each time.
+
+Server and client have the same list of a channel's memory files, so a hit in a file that the client has costs no
+descriptor. The file that was used least recently is dropped.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Final, Literal, Self, cast
+
+from forebay.protocol.channel_frames import DROPPED, FRAME, MAX_PIECES, MEMORY, PIECE, SEGMENT, WITH_DESCRIPTOR
+from forebay.server.http.sendfile_writer import FileExtent
+from forebay.server.shared_memory.client_memory import ClientMemory
+from forebay.storage.memory.shared_blocks import Arena, SharedBlock
+from forebay.storage.ssd.segments import SegmentFile
+
+MAX_FILE_NUMBER: Final = 1 << 16
+MAX_CHANNEL_FILES: Final = 256
+"""Memory files that one client may have through a channel."""
+
+
+class BodyInFiles:
+    """What is sent in place of a body. A context manager: the descriptors are closed behind it."""
+
+    def __init__(self, form: Literal["memory", "segment"], frame: bytes, descriptors: Iterable[int]) -> None:
+        self.form = form
+        self.frame = frame
+        self.descriptors = list(descriptors)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        _close(self.descriptors)
+
+
+class ChannelFiles:
+    """The files of the cache that one client gets through a channel."""
+
+    def __init__(self, memory: ClientMemory) -> None:
+        self._memory = memory
+        self._numbers: dict[Arena, int] = {}
+        """Of the memory files that the client has, the latest used last."""
+        self._next_number = 0
+
+    def __len__(self) -> int:
+        """Returns the number of memory files that the client has."""
+        return len(self._numbers)
+
+    def clear(self) -> None:
+        """The client has none any more."""
+        self._numbers.clear()
+
+    def body(self, head: bytes, extents: Sequence[FileExtent], size: int) -> BodyInFiles | None:
+        """A body of `size` bytes, and the head of its response, to be sent now; None if it can't be sent in this way.
+        Raises OSError where no descriptor is free."""
+        if len(extents) > MAX_PIECES:
+            return None
+        if all(isinstance(extent[0], SharedBlock) for extent in extents):
+            return self._memory_body(head, extents, size)
+        if all(isinstance(extent[0], SegmentFile) for extent in extents):
+            return _segment_body(head, extents, size)
+        return None
+
+    def _memory_body(self, head: bytes, extents: Sequence[FileExtent], size: int) -> BodyInFiles | None:
+        arenas = [cast("SharedBlock", extent[0]).arena for extent in extents]
+        descriptors: dict[Arena, int] = {}
+        try:
+            for arena in arenas:
+                if arena not in self._numbers and arena not in descriptors:
+                    passed = self._memory.share(arena)
+                    if passed is None:
+                        _close(descriptors.values())
+                        return None
+                    descriptors[arena] = passed.open_reader()
+        except OSError:
+            _close(descriptors.values())
+            raise
+        pieces = []
+        for arena, (_, start, stop, _) in zip(arenas, extents, strict=True):
+            number = self._numbers.pop(arena, None)
+            flag = WITH_DESCRIPTOR if number is None else 0
+            self._numbers[arena] = number = self._free_number() if number is None else number
+            pieces.append(PIECE.pack(number, flag, stop - start, start))
+        frame = FRAME.pack(MEMORY, WITH_DESCRIPTOR if descriptors else 0, len(pieces), len(head), 0, size)
+        return BodyInFiles("memory", b"".join((*self._drops(arenas), frame, *pieces, head)), descriptors.values())
+
+    def _free_number(self) -> int:
+        """A number that none of the client's files has."""
+        while True:
+            self._next_number = (self._next_number + 1) % MAX_FILE_NUMBER
+            if self._next_number not in self._numbers.values():
+                return self._next_number
+
+    def _drops(self, arenas: Sequence[Arena]) -> list[bytes]:
+        """Frames that have the client let go of the files that it used least recently."""
+        frames = []
+        while len(self._numbers) > max(MAX_CHANNEL_FILES, len(arenas)):
+            arena = next(iter(self._numbers))
+            frames.append(FRAME.pack(DROPPED, 0, 0, 0, self._numbers.pop(arena), 0))
+        return frames
+
+
+def _segment_body(head: bytes, extents: Sequence[FileExtent], size: int) -> BodyInFiles:
+    pieces: list[bytes] = []
+    descriptors: dict[int, int] = {}
+    try:
+        for file, start, stop, _ in extents:
+            if file.fd not in descriptors:
+                # A description of its own: the client may change flags and locks of what it gets.
+                descriptors[file.fd] = os.open(f"/proc/self/fd/{file.fd}", os.O_RDONLY | os.O_CLOEXEC)
+            pieces.append(PIECE.pack(list(descriptors).index(file.fd), 0, stop - start, start))
+    except OSError:
+        _close(descriptors.values())
+        raise
+    frame = FRAME.pack(SEGMENT, WITH_DESCRIPTOR, len(pieces), len(head), 0, size)
+    return BodyInFiles("segment", b"".join((frame, *pieces, head)), descriptors.values())
+
+
+def _close(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
