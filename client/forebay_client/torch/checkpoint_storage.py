@@ -20,7 +20,7 @@ from torch.futures import Future
 
 from forebay_client.client_errors import ObjectNotFound
 from forebay_client.torch.checkpoint_reads import read_items
-from forebay_client.torch.iterable_dataset import default_client
+from forebay_client.torch.dataset_client import default_client
 from forebay_client.torch.sample_list import parse_sample_uri
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@
 
 What differs: a batch is one round trip; an iterable data set lists when it is made, once for all workers; the bytes of
 a sample are there when its transform is called, so that `reader_constructor`, a way to fetch them, is ignored.
-Of `s3client_config` the profile, `unsigned`, `max_attempts` and the style of addressing are obeyed.
+Of `s3client_config` the profile, `unsigned` and `max_attempts` are obeyed; buckets are addressed by path.
 """
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Self
 
-from forebay_client.torch.dataset_client import oss_client
+from forebay_client.torch.dataset_client import oss_client, s3_client
 from forebay_client.torch.iterable_dataset import ForebayIterableDataset
 from forebay_client.torch.map_dataset import ForebayMapDataset
 from forebay_client.torch.sample_file import SampleFile, identity
@@ -170,16 +170,3 @@ class _OssTransform:
     def __call__(self, sample: SampleFile) -> Any:
         sample.key = f"/{sample.bucket}/{sample.key}"
         return self._transform(sample)
-
-
-def s3_client(region: str | None, endpoint: str | None, config: Any = None) -> "Client":
-    """A client that is told what s3torchconnector is told; `config`: its S3ClientConfig."""
-    from forebay_client.client import Client  # noqa: PLC0415 # lazily: importing a data set needs none
-
-    options: dict[str, Any] = {}
-    if config is not None:
-        options["profile"] = getattr(config, "profile", None)
-        options["retries"] = max(0, getattr(config, "max_attempts", 5) - 1)
-        if getattr(config, "unsigned", False):
-            options["access_key"] = ""
-    return Client(endpoint, region=region, **options)

@@ -1,4 +1,6 @@
-"""The client that a data set's plans are sent with: its own, or one to where it reads.
+"""Clients of data sets: of those that are made without one, of the connectors' arguments, and for plans.
+
+Plans are sent with the client of the data set, or one to where it reads:
 
 the library's data sets     their `client`
 s3torchconnector            its endpoint and region; the credentials are those of the environment
@@ -45,6 +47,26 @@ def client_for(dataset: Any) -> "Client":
 
 PATIENCE: dict[str, Any] = {"timeout": 10.0, "retries": 1}
 """Of a client that sends nothing but plans: the training waits for it."""
+
+
+def default_client() -> "Client":
+    """A client of the environment."""
+    from forebay_client.client import Client  # noqa: PLC0415 # as above
+
+    return Client()
+
+
+def s3_client(region: str | None, endpoint: str | None, config: Any = None) -> "Client":
+    """A client that is told what s3torchconnector is told; `config`: its S3ClientConfig."""
+    from forebay_client.client import Client  # noqa: PLC0415 # as above
+
+    options: dict[str, Any] = {}
+    if config is not None:
+        options["profile"] = getattr(config, "profile", None)
+        options["retries"] = max(0, getattr(config, "max_attempts", 5) - 1)
+        if getattr(config, "unsigned", False):
+            options["access_key"] = ""
+    return Client(endpoint, region=region, **options)
 
 
 def oss_client(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch.distributed
 import torch.utils.data
 
+from forebay_client.torch.dataset_client import default_client
 from forebay_client.torch.epoch_plans import EpochPlans
 from forebay_client.torch.sample_file import SampleFile, identity
 from forebay_client.torch.sample_list import (
@@ -149,10 +150,3 @@ def world() -> tuple[int, int]:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     return 0, 1
-
-
-def default_client() -> "Client":
-    """A client of the environment."""
-    from forebay_client.client import Client  # noqa: PLC0415 # what reads nothing needs none
-
-    return Client()

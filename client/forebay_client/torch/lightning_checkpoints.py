@@ -9,7 +9,7 @@ name, is imported before it is made. Lightning itself is not needed.
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from forebay_client.torch.iterable_dataset import default_client
+from forebay_client.torch.dataset_client import default_client
 from forebay_client.torch.sample_list import parse_sample_uri
 from forebay_client.torch.saved_files import load, save
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch.utils.data
 
+from forebay_client.torch.dataset_client import default_client
 from forebay_client.torch.sample_file import SampleFile, identity
 from forebay_client.torch.sample_list import (
     ManifestParser,
@@ -87,9 +88,7 @@ class ForebayMapDataset(torch.utils.data.Dataset):
     def client(self) -> "Client":
         """What the objects are read with."""
         if self._client is None:
-            from forebay_client.client import Client  # noqa: PLC0415 # a data set that reads nothing needs none
-
-            self._client = Client()
+            self._client = default_client()
         return self._client
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from forebay_client.local_path import path
-from forebay_client.torch.iterable_dataset import default_client
+from forebay_client.torch.dataset_client import default_client
 from forebay_client.torch.sample_list import parse_sample_uri
 
 if TYPE_CHECKING:

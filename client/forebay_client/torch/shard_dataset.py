@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch.utils.data
 
-from forebay_client.torch.iterable_dataset import default_client, epoch_order, world
+from forebay_client.torch.dataset_client import default_client
+from forebay_client.torch.iterable_dataset import epoch_order, world
 from forebay_client.torch.sample_file import identity
 from forebay_client.torch.sample_list import named_samples
 from forebay_client.torch.shard_samples import expand_braces, shard_samples
