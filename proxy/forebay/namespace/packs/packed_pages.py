@@ -70,14 +70,10 @@ class PackedPages(OriginPages):
         end = max([*page.keys[-1:], *page.prefixes[-1:]]) if page.is_truncated else None
         if end is not None and end in page.prefixes[-1:]:
             end += LAST_CHARACTER
-        names: dict[str, str | None] = dict.fromkeys(page.prefixes)
         added: dict[str, str | None] = {}
-        for scope, view in views:
-            for name, facts in (
-                await self._added(bucket, scope, view, prefix, after, end, form, limit, delimiter)
-            ).items():
-                added.setdefault(name, facts)
-        names = added | names | dict(zip(page.keys, page.facts, strict=True))
+        for scope, view in views:  # a name that two packs have is of the first
+            added = await self._added(bucket, scope, view, prefix, after, end, form, limit, delimiter) | added
+        names = added | dict.fromkeys(page.prefixes) | dict(zip(page.keys, page.facts, strict=True))
         shown = sorted(names)[:limit]
         is_truncated = page.is_truncated or len(names) > len(shown) or len(added) > limit
         keys = [name for name in shown if names[name] is not None]
