@@ -95,3 +95,17 @@ def test_a_share_counts_once_half_of_the_buffers_are_in_use() -> None:
     assert readers.share() == 30  # one is paused
     readers.resume(reader)
     assert readers.share() == 22
+
+
+async def test_patience_ends_whatever_the_sum_of_times_rounds_to() -> None:
+    paused_at = 0.19957317125596596
+    assert paused_at + PATIENCE - PATIENCE < paused_at
+    timers, budget = ManualTimers(), FairSemaphore(10)
+    readers, reader = PausedReaders(budget, timers), Reader(budget, 0, 10)
+    timers.advance(paused_at)
+    readers.pause(reader)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(budget.acquire(10, 5.0))
+        await run_loop_until(lambda: budget.waiting == 1)
+        timers.advance(PATIENCE)
+    assert (budget.waiting, reader.needed) == (0, 0)

@@ -83,10 +83,10 @@ class PausedReaders:
     def reclaim(self, urgent: bool) -> bool:
         """Has one reader give up what it need not keep. Returns whether there was one. Unless `urgent`, readers that
         have just been paused keep everything."""
-        latest = self._timers.time() - PATIENCE
+        now = self._timers.time()
         while self._all:
             reader, since = next(iter(self._all.items()))
-            if not urgent and since > latest:
+            if not urgent and since + PATIENCE > now:
                 break
             del self._all[reader]
             self._frugal[reader] = since
@@ -94,7 +94,7 @@ class PausedReaders:
                 return True
         while self._frugal:
             reader, since = next(iter(self._frugal.items()))
-            if since > latest:
+            if since + PATIENCE > now:  # the sum that `_arm` waits for: a difference may round to another time
                 break
             del self._frugal[reader]
             if reader.give_up_all():
