@@ -21,7 +21,7 @@ PROGRAM: Final = """
 import doctest, re, sys
 from pathlib import Path
 from forebay_client import Client
-with Client() as client:  # reads are counted in the background: the page's dialogue begins when the data set has its row
+with Client() as client:  # reads are counted in the background: the dialogue begins when the data set has its row
     client.get("demo", "train/0000")
     while not client.datasets("demo"):
         pass
