@@ -69,8 +69,8 @@ scenarios/test_recordings.py             core/recording_info
 scenarios/test_plans.py                  jobs/plans/plan_runner core/plan_progress
 scenarios/test_plans_of_a_node.py        jobs/plans/node_plans
 scenarios/test_recordings.py             jobs/recordings/kept_recordings jobs/recordings/recording_resource
-scenarios/test_recordings.py             request/reader_policy server/recording_parts
-scenarios/test_several_origins.py        origin/origins origin/bucket_union server/origin_composition
+scenarios/test_recordings.py             request/reader_policy server/parts/recording_parts
+scenarios/test_several_origins.py        origin/origins origin/bucket_union server/parts/origin_parts
 request/test_resource_router.py          request/resource request/verified_bodies
 scenarios/test_batches.py                request/batch/batch_reader request/batch/batch_run request/batch/cached_entries
 core/test_sweep.py                       core/timers
@@ -110,6 +110,11 @@ server/http/test_listener.py             server/http/aiohttp_connection server/h
 server/http/test_listener.py             server/http/request_service
 server/telemetry/test_log_file.py        server/telemetry/access_log
 server/test_worker.py                    server/composition server/config_source server/http/listening_sockets
+server/test_worker.py                    server/parts/worker_context server/parts/state_paths server/parts/storage_parts
+server/test_worker.py                    server/parts/fetch_parts server/parts/namespace_parts
+server/test_worker.py                    server/parts/metadata_parts
+server/test_worker.py                    server/parts/write_parts server/parts/request_parts server/parts/job_parts
+server/test_worker.py                    server/parts/connection_parts
 
 settings/test_loader.py                  settings/addresses settings/assembly
 settings/test_loader.py                  settings/freshness_values settings/path_checks settings/problems
@@ -123,7 +128,7 @@ storage/ssd/test_ssd_tier_model.py       storage/ssd/index_updates storage/ssd/r
 server/admin/test_pending_verbs.py       core/pending_write write/back/node_backlog request/write_resource
 server/admin/test_pending_verbs.py       server/admin/pending_schema
 scenarios/test_write_back.py             write/back/acceptance write/back/object_acceptance
-scenarios/test_write_back.py             write/back/record_writer server/write_back_parts
+scenarios/test_write_back.py             write/back/record_writer server/parts/write_back_parts
 scenarios/test_write_back_uploads.py     write/back/upload_acceptance write/back/part_listing
 scenarios/test_write_back_listings.py    namespace/listing_answer namespace/pending_entries namespace/pending_pages
 scenarios/test_write_back_conflicts.py   write/back/origin_versions

@@ -1,8 +1,5 @@
 """The origins of one worker, as its settings name them: for each a client with limits and credential, and its reads."""
 
-from forebay.core.events import Observe
-from forebay.core.task_registry import TaskRegistry
-from forebay.core.timers import Timers
 from forebay.origin.bucket_listing import BucketListing
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.hedging import Hedging
@@ -12,33 +9,24 @@ from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origins import Origin, Origins
 from forebay.policy.origin_routes import OriginRoutes
 from forebay.server.gateway_policy import credentials_of
+from forebay.server.parts.worker_context import WorkerContext
 from forebay.server.resource_limits import usable_origin_requests
-from forebay.settings.model import OriginSettings, Settings
+from forebay.settings.model import OriginSettings
 
 
-def compose_origins(
-    settings: Settings, routes: OriginRoutes, observe: Observe, timers: Timers, tasks: TaskRegistry
-) -> Origins:
+def compose_origins(context: WorkerContext, routes: OriginRoutes) -> Origins:
     """Make the origins, inside the loop that will serve. Raises SettingsError for an impossible endpoint."""
-    shares = usable_origin_requests(settings)
-    rate = settings.limits.min_client_rate
+    shares = usable_origin_requests(context.settings)
     return Origins(
         [
-            _origin(each, concurrency, rate, observe, timers, tasks)
-            for each, concurrency in zip(settings.all_origins, shares, strict=True)
+            _origin(context, each, concurrency)
+            for each, concurrency in zip(context.settings.all_origins, shares, strict=True)
         ],
         routes.position_of,
     )
 
 
-def _origin(
-    settings: OriginSettings,
-    concurrency: int,
-    min_client_rate: int,
-    observe: Observe,
-    timers: Timers,
-    tasks: TaskRegistry,
-) -> Origin:
+def _origin(context: WorkerContext, settings: OriginSettings, concurrency: int) -> Origin:
     limits = OriginLimits(
         reads=concurrency,
         writes=max(1, concurrency // 4),
@@ -46,7 +34,7 @@ def _origin(
         answer_timeout=settings.answer_timeout,
         stall_timeout=settings.answer_timeout,
         attempts=settings.attempts,
-        min_client_rate=min_client_rate,
+        min_client_rate=context.settings.limits.min_client_rate,
     )
     client = OriginClient(
         settings.endpoint,
@@ -54,11 +42,11 @@ def _origin(
         DIALECTS[settings.dialect],
         credentials_of(settings.credentials),
         limits=limits,
-        observe=observe,
+        observe=context.observe,
         ca_file=settings.ca_file,
-        timers=timers,
+        timers=context.timers,
         name=settings.name,
     )
     after = settings.hedge_after
-    reads = OriginReads(client, Hedging(client, tasks, after, timers) if after else None)
+    reads = OriginReads(client, Hedging(client, context.tasks, after, context.timers) if after else None)
     return Origin(client, reads, BucketListing(client))

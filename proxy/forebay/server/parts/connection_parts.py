@@ -1,0 +1,66 @@
+"""The services of connections in one worker: those of its listener, and those of its Unix socket."""
+
+import asyncio
+from typing import Final
+
+from forebay.core.fair_semaphore import SemaphoreShare
+from forebay.core.timers import Timers
+from forebay.protocol.channel_frames import SLOT_UNIT
+from forebay.server.composition import Parts
+from forebay.server.fastpath.fast_lane import FastLane, HitSources, HitTelemetry
+from forebay.server.http.client_connection import ConnectionServices
+from forebay.server.http.connection_limits import ConnectionLimits
+from forebay.server.http.request_service import RequestService
+from forebay.server.http.sendfile_writer import SendQueue
+from forebay.server.resource_limits import usable_connections
+from forebay.server.shared_memory.client_memory import ClientMemory
+from forebay.server.shared_memory.read_channel import ChannelServices
+from forebay.server.telemetry.access_log import AccessLog
+from forebay.settings.model import Settings
+
+UNSENT_SHARE: Final = 2
+"""One in so many bytes of the buffers may wait for slow clients that can't be made to give it back."""
+
+
+def connection_services(
+    settings: Settings, parts: Parts, access_log: AccessLog | None, timers: Timers
+) -> ConnectionServices:
+    """The services that every connection of a worker's listener works with. `access_log`: None for none."""
+    limits = settings.limits
+    allowed = ConnectionLimits(
+        header_size=limits.header_size,
+        connections=usable_connections(settings),
+        requests=limits.requests,
+        header_timeout=limits.header_timeout,
+        idle_timeout=limits.idle_timeout,
+        stall=limits.body_timeout,
+    )
+    unsent = SemaphoreShare(parts.budget, UNSENT_SHARE)
+    sources = HitSources(parts.resolver, parts.tiers, unsent)
+    fast_lane = FastLane(parts.gateway, sources, HitTelemetry(parts.metrics, access_log))
+    requests = RequestService(
+        parts.gateway, parts.metrics, access_log, allowed, timers, fast_lane, settings.server.socket
+    )
+    send_queue = SendQueue(asyncio.get_running_loop())
+    return ConnectionServices(requests, allowed, timers, unsent, send_queue)
+
+
+def socket_services(settings: Settings, parts: Parts, services: ConnectionServices, timers: Timers) -> ChannelServices:
+    """The services that every channel of the worker's Unix socket works with, beside those of its connections."""
+    count = parts.metrics.count
+    memory = ClientMemory(
+        parts.rings,
+        settings.memory.ring // SLOT_UNIT * SLOT_UNIT,
+        lambda: parts.tiers.memory.occupancy().capacity,
+        timers,
+        lambda form: count("forebay_socket_reads_total", form),
+    )
+    return ChannelServices(
+        services.requests,
+        services.limits,
+        timers,
+        services.unsent,
+        services.send_queue,
+        memory,
+        lambda: parts.gateway.policy,
+    )

@@ -1,0 +1,191 @@
+"""The parts of jobs in one worker: what fetches ahead of reads and by order, and the resources that clients use for it.
+
+Data sets, plans and recordings live from the reads of the node (`NodeReads`), which come together in one worker.
+"""
+
+from dataclasses import dataclass
+
+from forebay.datasets.data_sets import DataSets
+from forebay.datasets.read_counts import ReadCounts
+from forebay.jobs.cache_residency import CacheResidency
+from forebay.jobs.head_hints import HeadHints
+from forebay.jobs.job_store import JobStore
+from forebay.jobs.node_prefetcher import NodePrefetcher
+from forebay.jobs.object_warmer import ObjectWarmer
+from forebay.jobs.packing.pack_services import PackServices
+from forebay.jobs.plans.node_plans import NodePlans
+from forebay.jobs.plans.plan_coordinator import PlanCoordinator
+from forebay.jobs.plans.plan_resource import PlanResource
+from forebay.jobs.plans.plan_store import PlanStore
+from forebay.jobs.prefetcher import Prefetcher
+from forebay.jobs.read_ahead import ReadAhead
+from forebay.jobs.recordings.kept_recordings import KeptRecordings
+from forebay.jobs.recordings.recording_access import RecordingAccess
+from forebay.jobs.recordings.recording_resource import RecordingResource
+from forebay.jobs.warm_resource import WarmResource
+from forebay.jobs.warm_up import WarmUps
+from forebay.jobs.warm_up_run import WarmUpServices
+from forebay.origin.origins import Origins
+from forebay.peers.node_reads import NodeReads
+from forebay.request.flush_resource import FlushResource
+from forebay.request.write_resource import WriteResource
+from forebay.server.admin.data_set_rows import data_set_rows
+from forebay.server.data_set_resource import DataSetResource
+from forebay.server.parts.fetch_parts import FetchParts
+from forebay.server.parts.metadata_parts import MetadataParts
+from forebay.server.parts.namespace_parts import NamespaceParts
+from forebay.server.parts.recording_parts import compose_recordings
+from forebay.server.parts.request_parts import RequestParts
+from forebay.server.parts.state_paths import job_directory, plan_directory
+from forebay.server.parts.storage_parts import StorageParts
+from forebay.server.parts.worker_context import WorkerContext
+from forebay.server.parts.write_parts import WriteParts
+
+
+@dataclass(frozen=True, slots=True)
+class JobParts:
+    """What fetches before it is read, and what is known of reads."""
+
+    warmer: ObjectWarmer
+    warm_ups: WarmUps
+    node_reads: NodeReads
+    """The reads of all workers, for whoever subscribes."""
+    prefetcher: Prefetcher
+    """Of this worker; `ahead` fetches in whichever worker owns the object."""
+    ahead: NodePrefetcher
+    read_ahead: ReadAhead
+    data_sets: DataSets
+    read_counts: ReadCounts
+    data_set_resource: DataSetResource
+    plans: NodePlans
+    plan_resource: PlanResource
+    kept_recordings: KeptRecordings | None
+    """None: another worker collects the reads of the node, and keeps what was recorded of them."""
+    recordings: RecordingAccess
+
+
+def compose_jobs(
+    context: WorkerContext,
+    origins: Origins,
+    storage: StorageParts,
+    fetch: FetchParts,
+    namespaces: NamespaceParts,
+    metadata: MetadataParts,
+    writes: WriteParts,
+    requests: RequestParts,
+) -> JobParts:
+    """Make the parts, and let the router of `requests` answer for what clients order."""
+    tasks, peers, timers, clock, metrics = context.tasks, context.peers, context.timers, context.clock, context.metrics
+    node_reads = NodeReads(
+        requests.read_stream,
+        peers,
+        timers,
+        tasks.spawn,
+        lambda dropped: metrics.count("forebay_reads_dropped_total", by=dropped),
+    )
+    warmer = ObjectWarmer(metadata.packed, fetch.block_source, origins.background, context.rules, peers)
+    warm_ups = _warm_ups(context, origins, storage, namespaces, metadata, warmer)
+    requests.reader.on_head_hint = HeadHints(warmer, tasks.spawn).add
+    prefetcher = Prefetcher(
+        metadata.packed,
+        fetch.block_source,
+        origins.background,
+        context.rules,
+        timers,
+        lambda result, size: metrics.count("forebay_ahead_bytes_total", result, by=size),
+    )
+    ahead = NodePrefetcher(prefetcher, peers)
+    read_ahead = ReadAhead(node_reads, ahead, origins.list_objects, context.policy, tasks.spawn, timers)
+    read_ahead.use_policy()
+
+    def count_entries(result: str, number: int) -> None:
+        metrics.count("forebay_plan_entries_total", result, by=number)
+
+    plan_store = PlanStore(plan_directory(context.settings, context.run))
+    coordinator = PlanCoordinator(
+        plan_store,
+        ahead,
+        node_reads,
+        context.policy,
+        lambda: storage.tiers.memory.ahead.budget.capacity * peers.workers,
+        timers,
+        tasks,
+        clock,
+        count_entries,
+    )
+    plans = NodePlans(plan_store, coordinator, peers)
+    plan_resource = PlanResource(plans, clock, count_entries)
+    data_sets = DataSets(timers.time)
+    data_set_resource = DataSetResource(
+        lambda: data_set_rows(
+            data_sets.states(), context.rules(), storage.tiers, storage.pins.states(), coordinator.plans()
+        ),
+        peers,
+        context.rules,
+        clock,
+    )
+    kept_recordings, recordings = compose_recordings(context, node_reads, coordinator)
+    requests.resources.by_kind |= {
+        "plans": plan_resource,
+        "datasets": data_set_resource,
+        "warm": WarmResource(warm_ups),
+        "recordings": RecordingResource(recordings, storage.spool),
+    }
+    if writes.backlog is not None:
+        requests.resources.by_kind |= {"writes": WriteResource(writes.backlog), "flush": FlushResource(writes.backlog)}
+    return JobParts(
+        warmer=warmer,
+        warm_ups=warm_ups,
+        node_reads=node_reads,
+        prefetcher=prefetcher,
+        ahead=ahead,
+        read_ahead=read_ahead,
+        data_sets=data_sets,
+        read_counts=_read_counts(context, requests, data_sets),
+        data_set_resource=data_set_resource,
+        plans=plans,
+        plan_resource=plan_resource,
+        kept_recordings=kept_recordings,
+        recordings=recordings,
+    )
+
+
+def _warm_ups(
+    context: WorkerContext,
+    origins: Origins,
+    storage: StorageParts,
+    namespaces: NamespaceParts,
+    metadata: MetadataParts,
+    warmer: ObjectWarmer,
+) -> WarmUps:
+    directory = job_directory(context.settings)
+    services = WarmUpServices(
+        origins.list_objects,
+        warmer,
+        CacheResidency(storage.tiers, context.peers),
+        context.timers,
+        lambda bucket: origins.of(bucket).breaker.reachable is not False,
+        lambda result: context.metrics.count("forebay_warm_objects_total", result),
+        PackServices(
+            origins,
+            metadata.invalidator,
+            context.tasks,
+            storage.budget,
+            context.clock,
+            namespaces.catalogue.directory,
+        ),
+    )
+    return WarmUps(services, context.tasks, context.clock, JobStore(directory) if directory is not None else None)
+
+
+def _read_counts(context: WorkerContext, requests: RequestParts, data_sets: DataSets) -> ReadCounts:
+    counts = ReadCounts(
+        requests.read_stream,
+        data_sets,
+        context.peers,
+        context.tasks.spawn,
+        lambda name: context.rules().decide(name).block,
+        context.timers.time,
+    )
+    counts.apply_rules(requests.policy.rules.data_sets)
+    return counts

@@ -1,0 +1,79 @@
+"""The parts of metadata in one worker: heads and lookups, staged and packed objects, and the invalidation that all of
+them obey."""
+
+from dataclasses import dataclass
+
+from forebay.metadata.head_replacement import HeadReplacement
+from forebay.metadata.listed_heads import ListedHeads
+from forebay.metadata.object_checksums import ObjectChecksums
+from forebay.metadata.object_heads import ObjectHeads
+from forebay.metadata.packed_objects import PackedObjects
+from forebay.metadata.peer_hints import PeerHints
+from forebay.metadata.permissions import Permissions
+from forebay.metadata.resolver import Resolver
+from forebay.metadata.shared_lookup import SharedLookups
+from forebay.metadata.staged_objects import StagedObjects
+from forebay.origin.origins import Origins
+from forebay.request.bucket_cors import BucketCors
+from forebay.server.parts.fetch_parts import FetchParts
+from forebay.server.parts.namespace_parts import NamespaceParts
+from forebay.server.parts.storage_parts import StorageParts
+from forebay.server.parts.worker_context import WorkerContext
+from forebay.write.body_digest import WrittenDigests
+from forebay.write.invalidation import Invalidator
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataParts:
+    """What is known of objects, and how it is forgotten."""
+
+    heads: ObjectHeads
+    digests: WrittenDigests
+    hints: PeerHints
+    staged: StagedObjects
+    cors: BucketCors
+    resolver: Resolver
+    packed: PackedObjects
+    invalidator: Invalidator
+
+
+def compose_metadata(
+    context: WorkerContext, origins: Origins, storage: StorageParts, fetch: FetchParts, namespaces: NamespaceParts
+) -> MetadataParts:
+    """Make the parts, and compare each new snapshot of a namespace with the heads."""
+    fences, in_doubt_writes, peers, tasks = context.fences, context.in_doubt_writes, context.peers, context.tasks
+    tiers, listings, catalogue = storage.tiers, namespaces.listings, namespaces.catalogue
+    digests, hints = WrittenDigests(peers), PeerHints(tiers)
+    heads = ObjectHeads(tiers, fences, in_doubt_writes, context.clock, digests.add_crc)
+    lookups = SharedLookups(tasks)
+    permissions = Permissions(context.settings.auth.authorization_ttl, fences)
+    checksums = ObjectChecksums(origins, heads, lookups)
+    staged = StagedObjects(origins, tiers, heads, tasks, peers)
+    cors = BucketCors(origins, tasks)
+    invalidator = Invalidator(
+        fences,
+        in_doubt_writes,
+        (lookups, staged, cors, listings, catalogue),
+        tiers,
+        context.clock,
+        peers,
+        shared=context.settings.ssd is not None,
+    )
+    replacement = HeadReplacement(heads, invalidator.forget_replaced, tasks, context.observe)
+    listed_heads = ListedHeads(namespaces.node_listings, heads, replacement, context.observe)
+    listings.on_snapshot = lambda old, new: tasks.spawn(listed_heads.compare(old, new), f"compare {new.bucket}")
+    resolver = Resolver(
+        origins,
+        fetch.fetcher,
+        heads,
+        lookups,
+        permissions,
+        checksums,
+        staged,
+        replacement,
+        peers,
+        listed_heads,
+        storage.pending,
+    )
+    packed = PackedObjects(resolver, catalogue, context.rules)
+    return MetadataParts(heads, digests, hints, staged, cors, resolver, packed, invalidator)

@@ -1,0 +1,53 @@
+"""The parts of namespaces in one worker: pages of listings from the origin, with what the journal and packs add to
+them, and the snapshots that are kept of them."""
+
+from dataclasses import dataclass
+
+from forebay.namespace.listings import Listings
+from forebay.namespace.namespace_owners import NodeListings
+from forebay.namespace.origin_pages import OriginPages
+from forebay.namespace.packs.pack_catalogue import PackCatalogue
+from forebay.namespace.packs.packed_pages import PackedPages
+from forebay.namespace.pending_entries import PendingEntries
+from forebay.namespace.pending_pages import PendingPages
+from forebay.origin.origins import Origins
+from forebay.server.parts.state_paths import snapshot_directory
+from forebay.server.parts.worker_context import WorkerContext
+from forebay.storage.journal.pending_objects import PendingObjects
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceParts:
+    """What answers listings."""
+
+    catalogue: PackCatalogue
+    listings: Listings
+    node_listings: NodeListings
+    """Those of whichever worker owns the namespace."""
+    pages: PendingPages
+    """Pages that no snapshot answers."""
+
+
+def compose_namespaces(context: WorkerContext, origins: Origins, pending: PendingObjects | None) -> NamespaceParts:
+    """Make the parts. `pending`: objects that the journal has pending, None without one."""
+    tasks, observe, clock, rules = context.tasks, context.observe, context.clock, context.rules
+    directory = snapshot_directory(context.settings)
+    of_origins = OriginPages(origins)
+    catalogue = PackCatalogue(of_origins, origins, context.fences, tasks, observe, clock, directory)
+    pages = PackedPages(of_origins, catalogue, rules)
+    pending_entries = PendingEntries(pending)
+    listings = Listings(
+        pages,
+        context.fences,
+        context.in_doubt_writes,
+        tasks,
+        observe,
+        clock,
+        lambda: rules().listings,
+        directory,
+        context.settings.limits.listings,
+        pending=pending_entries,
+    )
+    return NamespaceParts(
+        catalogue, listings, NodeListings(listings, context.peers), PendingPages(pages, pending_entries)
+    )

@@ -1,0 +1,90 @@
+"""The parts of requests in one worker: the gateway, and what reads, batches and listings are answered with."""
+
+from dataclasses import dataclass
+
+from aiohttp import http_parser
+
+from forebay.core.fair_semaphore import SemaphoreShare
+from forebay.core.read_stream import ReadStream
+from forebay.metadata.permissions import Permissions
+from forebay.origin.origins import Origins
+from forebay.request.admission import GatewayPolicy
+from forebay.request.batch.batch_reader import BatchReader
+from forebay.request.batch.batch_run import BatchServices
+from forebay.request.batch.cached_entries import CachedEntries
+from forebay.request.forwarded_reads import ForwardedReads
+from forebay.request.gateway import Gateway
+from forebay.request.listing_read import ListingReader
+from forebay.request.object_read import ObjectReader
+from forebay.request.oss_frontend import OssFrontend
+from forebay.request.resource_router import ResourceRouter
+from forebay.request.resource_uploads import ResourceUploads
+from forebay.request.verified_bodies import VerifiedBodies
+from forebay.server.gateway_policy import gateway_policy
+from forebay.server.parts.fetch_parts import FetchParts
+from forebay.server.parts.metadata_parts import MetadataParts
+from forebay.server.parts.namespace_parts import NamespaceParts
+from forebay.server.parts.storage_parts import StorageParts
+from forebay.server.parts.worker_context import WorkerContext
+from forebay.server.parts.write_parts import WriteParts
+
+BATCH_SHARE = 4
+"""One in so many bytes of the buffers may be held by batches, for entries that wait for their turn."""
+
+STRICT_CHUNKS = http_parser.HttpRequestParser is not http_parser.HttpRequestParserPy
+"""Whether aiohttp parses chunked framing strictly. Its parser in Python accepts control characters in chunk extensions,
+which other parsers may read otherwise: where it is in use, an S3 request has to announce the length of its body."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestParts:
+    """What answers requests."""
+
+    policy: GatewayPolicy
+    """The one at the start."""
+    gateway: Gateway
+    reader: ObjectReader
+    read_stream: ReadStream
+    """The reads of this worker."""
+    resources: ResourceRouter
+    """Forebay's own resources. It answers the kinds that jobs add to it."""
+    listing_permissions: Permissions
+
+
+def compose_requests(
+    context: WorkerContext,
+    origins: Origins,
+    storage: StorageParts,
+    fetch: FetchParts,
+    namespaces: NamespaceParts,
+    metadata: MetadataParts,
+    writes: WriteParts,
+) -> RequestParts:
+    """Make the parts. Raises SettingsError for a policy that is none."""
+    policy = gateway_policy(context.settings)
+    tasks, spooler = context.tasks, writes.length_spooler if STRICT_CHUNKS else None
+    front = OssFrontend(origins, writes.forwarder, writes.length_spooler, writes.uploads)
+    read_stream = ReadStream(context.timers, context.peers.number)
+    reader = ObjectReader(metadata.resolver, fetch.block_source, read_stream, metadata.packed)
+    listing_permissions = Permissions(context.settings.auth.authorization_ttl, context.fences)
+    listing_reader = ListingReader(
+        namespaces.node_listings, origins, listing_permissions, context.fences, context.clock, namespaces.pages
+    )
+    resources = ResourceRouter({}, ResourceUploads(writes.uploads, storage.spool), spooler)
+    cached_entries = CachedEntries(metadata.resolver, storage.tiers, read_stream)
+    batch_share = SemaphoreShare(storage.budget, BATCH_SHARE)
+    batches = BatchReader(BatchServices(cached_entries, batch_share, tasks, context.observe), VerifiedBodies(spooler))
+    gateway = Gateway(
+        policy,
+        reader,
+        ForwardedReads(origins, front),
+        writes.writer,
+        front,
+        resources,
+        batches,
+        spooler,
+        metadata.cors,
+        listing_reader,
+        writes.write_back,
+    )
+    return RequestParts(policy, gateway, reader, read_stream, resources, listing_permissions)

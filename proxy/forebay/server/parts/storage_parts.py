@@ -1,0 +1,116 @@
+"""The parts of storage in one worker: the tiers with their pins, the journal, and the buffers and spools that bound
+what requests hold."""
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from forebay.core.fair_semaphore import FairSemaphore
+from forebay.core.names import ObjectName
+from forebay.jobs.pin_registry import PinRegistry
+from forebay.origin.origins import Origins
+from forebay.policy.origin_routes import OriginRoutes
+from forebay.policy.pools import Pool
+from forebay.server.parts.state_paths import pin_path
+from forebay.server.parts.worker_context import WorkerContext
+from forebay.server.ssd_attachment import SsdAttachment
+from forebay.storage.cache_origin import CacheOrigins, cache_origins, routes_fingerprint
+from forebay.storage.journal.journal import Journal
+from forebay.storage.journal.journal_files import JournalFiles
+from forebay.storage.journal.pending_objects import PendingObjects
+from forebay.storage.memory.memory_tier import MemoryTier
+from forebay.storage.pin_file import PinFile
+from forebay.storage.run_record import begin_run
+from forebay.storage.spool import Spool
+from forebay.storage.tiers import Tiers
+
+SPOOL_SHARE: Final = 4
+"""A spool may hold one in so many bytes of the buffers for long; further bodies go to files."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageParts:
+    """Where a worker keeps bytes."""
+
+    tiers: Tiers
+    ssd: SsdAttachment | None
+    """None: no SSD tier is configured."""
+    pins: PinRegistry
+    journal: Journal | None
+    """None: none is configured."""
+    pending: PendingObjects | None
+    """Likewise."""
+    budget: FairSemaphore
+    """The bytes of buffers."""
+    spool: Spool
+    upload_starts: Spool
+    """What was read ahead of uploads. By itself, so that uploads that drip take no space from bodies that must be
+    spooled."""
+
+
+def compose_storage(
+    context: WorkerContext, routes: OriginRoutes, origins: Origins, journal_files: JournalFiles | None
+) -> StorageParts:
+    """Open the tiers and the journal. `journal_files`: see `compose`. Raises OSError."""
+    settings = context.settings
+
+    def pool_of(name: ObjectName) -> Pool | None:
+        return context.rules().pool(name)
+
+    journal, pending = _open_journal(context, journal_files)
+    tiers = Tiers(MemoryTier(settings.memory.size, context.observe), None, context.peers.owns, pool_of, pending)
+    tiers.memory.ahead.budget.resize(settings.memory.ahead)
+    pins = PinRegistry(
+        PinFile(pin_path(settings)),
+        tiers,
+        origins.list_objects,
+        context.rules,
+        context.clock,
+        settings.ssd.pin_quota if settings.ssd is not None else None,
+    )
+    ssd = _attach_ssd(context, routes, tiers)
+    budget = FairSemaphore(settings.memory.buffers)
+    spool, upload_starts = _spool(context, budget), _spool(context, budget)
+    return StorageParts(tiers, ssd, pins, journal, pending, budget, spool, upload_starts)
+
+
+def _open_journal(
+    context: WorkerContext, files: JournalFiles | None
+) -> tuple[Journal, PendingObjects] | tuple[None, None]:
+    settings, metrics = context.settings.journal, context.metrics
+    if settings is None:
+        return None, None
+    loop = asyncio.get_running_loop()
+
+    def on_sync(seconds: float) -> None:  # in a thread of the journal
+        loop.call_soon_threadsafe(metrics.time, "forebay_journal_sync_seconds", seconds)
+
+    family = context.family if context.family is not None else secrets.token_hex(8)
+    journal = Journal.open(Path(settings.path), family, files or JournalFiles(on_sync))
+    return journal, PendingObjects(journal.read)
+
+
+def _attach_ssd(context: WorkerContext, routes: OriginRoutes, tiers: Tiers) -> SsdAttachment | None:
+    settings = context.settings
+    if settings.ssd is None:
+        return None
+    cached = CacheOrigins(cache_origins(settings), routes.position_of, routes_fingerprint(settings))
+    ssd = SsdAttachment(
+        tiers,
+        settings.ssd,
+        cached,
+        context.run or begin_run(None, *cached.origins),
+        context.observe,
+        family=context.family,
+        clock=context.clock,
+    )
+    ssd.attach_at_start()
+    return ssd
+
+
+def _spool(context: WorkerContext, budget: FairSemaphore) -> Spool:
+    limits = context.settings.limits
+    parent = Path(limits.held_path) if limits.held_path is not None else None
+    return Spool(limits.held, budget, share=budget.capacity // SPOOL_SHARE, wait=context.buffer_wait, parent=parent)

@@ -1,0 +1,46 @@
+"""The worker context: what the parts of every room share, made before any of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from forebay.core.events import Observe
+from forebay.core.fences import Fences, InDoubtWrites
+from forebay.core.task_registry import TaskRegistry
+from forebay.core.timers import Timers
+from forebay.peers.owners import Peers
+from forebay.policy.rules import Rules
+from forebay.request.admission import GatewayPolicy
+from forebay.server.telemetry.metrics import Metrics
+from forebay.settings.model import Settings
+from forebay.storage.run_record import NodeRun
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerContext:
+    """Settings, clocks and registries of one worker, and the policy in force."""
+
+    settings: Settings
+    """Of this worker: among several, its share."""
+    metrics: Metrics
+    peers: Peers
+    family: str | None
+    """The name that all workers of the node share; None: there is one worker."""
+    run: NodeRun | None
+    """Of the node; None: nothing is known of earlier ones."""
+    policy: Callable[[], GatewayPolicy]
+    """Returns the policy in force. There is one once the gateway is made."""
+    rules: Callable[[], Rules]
+    """Likewise."""
+    clock: Callable[[], float]
+    """Seconds since the epoch."""
+    timers: Timers
+    buffer_wait: float
+    """Seconds that a reader waits for a buffer."""
+    tasks: TaskRegistry = field(default_factory=TaskRegistry)
+    fences: Fences = field(default_factory=Fences)
+    in_doubt_writes: InDoubtWrites = field(default_factory=InDoubtWrites)
+
+    @property
+    def observe(self) -> Observe:
+        """Where events are counted."""
+        return self.metrics.observe

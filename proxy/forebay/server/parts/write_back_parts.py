@@ -1,0 +1,62 @@
+"""Write-back in one worker: what accepts writes into the journal and carries them out."""
+
+import time
+from typing import Final
+
+from forebay.origin.origins import Origins
+from forebay.policy.origin_routes import OriginRoutes
+from forebay.server.parts.metadata_parts import MetadataParts
+from forebay.server.parts.storage_parts import StorageParts
+from forebay.server.parts.worker_context import WorkerContext
+from forebay.storage.cache_origin import CacheOrigins, cache_origins
+from forebay.storage.journal.record_origins import RecordOrigins
+from forebay.write.back.origin_versions import OriginVersions
+from forebay.write.back.pending_uploads import PendingUploads
+from forebay.write.back.write_back import WriteBack
+from forebay.write.back.write_back_context import (
+    CachedState,
+    JournalState,
+    OriginAccess,
+    WriteBackEvents,
+    WriteBackLimits,
+)
+from forebay.write.forwarder import Forwarder
+
+PROOF_LEASE: Final = 900.0
+
+
+def compose_write_back(
+    context: WorkerContext,
+    routes: OriginRoutes,
+    origins: Origins,
+    forwarder: Forwarder,
+    storage: StorageParts,
+    metadata: MetadataParts,
+) -> WriteBack | None:
+    """Write-back on an open journal. None: no journal is configured."""
+    settings, journal, pending = context.settings.journal, storage.journal, storage.pending
+    metrics, rules, tiers = context.metrics, context.rules, storage.tiers
+    if settings is None or journal is None or pending is None:
+        return None
+
+    def count_write(result: str, size: int) -> None:
+        metrics.count("forebay_journal_writes_total", result)
+        metrics.count("forebay_journal_bytes_total", result, by=size)
+
+    configured = CacheOrigins(cache_origins(context.settings), routes.position_of)
+    return WriteBack(
+        JournalState(journal, RecordOrigins(configured), pending, PendingUploads()),
+        OriginAccess(origins, forwarder, OriginVersions(pending, tiers, metadata.heads, rules)),
+        CachedState(tiers, metadata.staged, metadata.invalidator),
+        context.tasks,
+        context.peers,
+        rules,
+        WriteBackLimits(settings.size, PROOF_LEASE, settings.max_age, settings.upload_max_age),
+        WriteBackEvents(
+            count_write,
+            lambda seconds: metrics.count("forebay_journal_full_seconds_total", by=seconds),
+            lambda: metrics.count("forebay_journal_expired_uploads_total"),
+        ),
+        clock=context.clock,
+        monotonic=time.monotonic,
+    )

@@ -1,0 +1,52 @@
+"""The parts of writes in one worker: the way to the origin, multipart uploads, and write-back where a journal is."""
+
+import time
+from dataclasses import dataclass
+
+from forebay.origin.origins import Origins
+from forebay.policy.origin_routes import OriginRoutes
+from forebay.server.parts.metadata_parts import MetadataParts
+from forebay.server.parts.storage_parts import StorageParts
+from forebay.server.parts.worker_context import WorkerContext
+from forebay.server.parts.write_back_parts import compose_write_back
+from forebay.write.back.node_backlog import NodeBacklog
+from forebay.write.back.write_back import WriteBack
+from forebay.write.forwarder import Forwarder
+from forebay.write.length_spooler import LengthSpooler
+from forebay.write.multipart.multipart_registry import MultipartRegistry
+from forebay.write.multipart.part_coalescer import PartCoalescer
+from forebay.write.object_write import DOCUMENT_LIMIT, ObjectWriter
+from forebay.write.tracked_write import WriteTracker
+from forebay.write.warm_on_write import WarmOnWrite
+
+
+@dataclass(frozen=True, slots=True)
+class WriteParts:
+    """What carries writes."""
+
+    forwarder: Forwarder
+    uploads: MultipartRegistry
+    tracker: WriteTracker
+    write_back: WriteBack | None
+    """None: no journal is configured."""
+    backlog: NodeBacklog | None
+    """Likewise."""
+    writer: ObjectWriter
+    length_spooler: LengthSpooler
+
+
+def compose_writes(
+    context: WorkerContext, routes: OriginRoutes, origins: Origins, storage: StorageParts, metadata: MetadataParts
+) -> WriteParts:
+    """Make the parts. Nothing that the journal has pending is carried out before `WriteBack.start`."""
+    limits, tasks = context.settings.limits, context.tasks
+    forwarder = Forwarder(origins, storage.upload_starts, limits.request_body)
+    uploads = MultipartRegistry(context.peers, time.monotonic, limits.held_idle)
+    coalescer = PartCoalescer(origins, storage.spool, uploads)
+    warm_on_write = WarmOnWrite(storage.tiers, storage.budget, metadata.staged, uploads, tasks)
+    tracker = WriteTracker(metadata.digests, uploads, coalescer, warm_on_write)
+    write_back = compose_write_back(context, routes, origins, forwarder, storage, metadata)
+    backlog = NodeBacklog(write_back, context.peers) if write_back is not None else None
+    writer = ObjectWriter(forwarder, metadata.invalidator, tracker, tasks, write_back, metadata.packed)
+    length_spooler = LengthSpooler(storage.spool, limits.request_body, DOCUMENT_LIMIT)
+    return WriteParts(forwarder, uploads, tracker, write_back, backlog, writer, length_spooler)
