@@ -50,6 +50,7 @@ namespace/test_snapshot_walk.py          namespace/snapshot
 scenarios/test_listings.py               namespace/origin_pages
 scenarios/test_listings_workers.py       namespace/namespace_owners
 storage/ssd/test_ssd_directory.py        storage/durable_files
+docs/test_metrics_page.py                server/worker_gauges
 docs/test_metrics_page.py                core/events server/telemetry/metric_table
 fetch/test_ordered_body.py               core/buffers core/byte_ranges fetch/fetch_request
 metadata/test_object_heads.py            core/heads

@@ -10,19 +10,15 @@ import contextlib
 import logging
 import socket
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, get_args
+from typing import Final
 
 from aiohttp import web
 
-import forebay_client
-from forebay.core.plan_progress import LIVE_STATES
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
 from forebay.jobs.recordings.recorder import Recorder
-from forebay.jobs.warm_up_job import JobState
 from forebay.server.admin.admin_server import serve_admin
 from forebay.server.admin.worker_control import WorkerControl
 from forebay.server.composition import WorkerGroup, compose
@@ -38,7 +34,8 @@ from forebay.server.shared_memory.socket_connection import SocketConnection
 from forebay.server.shared_memory.socket_file import SocketFile, listen_on_socket
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.log_file import LogFile, PipeLock, stream_descriptor
-from forebay.server.telemetry.metrics import Metrics, Sample
+from forebay.server.telemetry.metrics import Metrics
+from forebay.server.worker_gauges import WorkerGauges
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.model import Settings
 from forebay.storage.cache_origin import cache_origins
@@ -138,7 +135,6 @@ class Worker:
                 await self._join(member)
             if self.parts.write_back is not None:
                 await self.parts.write_back.start()
-            metrics.add_gauges(self._gauges)
             self.origin_watch = OriginWatch(self.parts.origins)
             self.control = WorkerControl(self.parts, self._settings, self.source)
             if log_to is not None:
@@ -148,6 +144,7 @@ class Worker:
             self._channel_services = socket_services(self._settings, self.parts, services, self._timers)
             self.client_memory = self._channel_services.memory
             self.listener.begin_draining = self.client_memory.begin_draining
+            metrics.add_gauges(WorkerGauges(self.parts, self.listener, self.client_memory, self.control).samples)
             plain = plain or listen(addresses.listen, "server.listen")
             secure = secure or listen(addresses.tls_listen, "server.tls_listen")
             assert plain is not None  # noqa: S101 # server.listen is always set
@@ -322,86 +319,3 @@ class Worker:
         while True:
             await self.parts.warm_ups.adopt()
             await asyncio.sleep(self._check_interval)
-
-    def _plan_gauges(self) -> Iterator[Sample]:
-        coordinator = self.parts.plans.coordinator
-        states = Counter(plan.state for plan in coordinator.plans())
-        for state in LIVE_STATES:
-            yield "forebay_plans", (state,), states[state]
-        lead_bytes, lead_seconds = coordinator.lead()
-        yield "forebay_plan_lead_bytes", (), lead_bytes
-        yield "forebay_plan_lead_seconds", (), lead_seconds
-
-    def _gauges(self) -> Iterator[Sample]:
-        parts = self.parts
-        yield "forebay_info", (forebay_client.__version__,), 1
-        yield "forebay_workers", (), 1
-        yield "forebay_connections", (), self.listener.connections
-        yield "forebay_socket_channels", (), len(self.client_memory.channels)
-        yield "forebay_socket_ring_bytes", (), parts.rings.in_use
-        yield "forebay_socket_file_bytes", (), self.client_memory.files.size
-        yield "forebay_requests_in_flight", (), self.listener.requests.in_flight
-        for origin in parts.origins:
-            client = origin.client
-            yield "forebay_origin_reachable", (client.name,), float(client.breaker.reachable is True)
-            yield "forebay_origin_breaker_open", (client.name,), float(not client.breaker.admit())
-            yield "forebay_origin_credential_refused", (client.name,), float(client.credential_check.fault is not None)
-        yield "forebay_ready", (), float(self.control.ready())
-        yield "forebay_flights", (), len(parts.flights)
-        yield "forebay_flight_oldest_seconds", (), parts.flights.oldest_age(time.monotonic())
-        yield "forebay_flight_readers", (), parts.flights.followers
-        views = [*parts.catalogue.views()]
-        yield "forebay_pack_members", (), sum(view.members for view in views)
-        yield "forebay_pack_index_bytes", (), sum(view.resident_bytes for view in views)
-        namespaces = parts.listings.states()
-        yield "forebay_listing_namespaces", (), len(namespaces)
-        yield "forebay_listing_keys", (), sum(each.keys for each in namespaces)
-        yield "forebay_listing_bytes", (), sum(each.size for each in namespaces)
-        yield "forebay_listing_age_seconds", (), max((each.age or 0.0 for each in namespaces), default=0.0)
-        jobs = Counter(job.state for job in parts.warm_ups.jobs())
-        for state in get_args(JobState):
-            yield "forebay_jobs", (state,), jobs[state]
-        if parts.kept_recordings is not None:
-            yield "forebay_recordings", (), len(parts.kept_recordings.catalogue.recordings)
-            yield "forebay_recording_bytes", (), parts.kept_recordings.catalogue.file_size
-            yield "forebay_recordings_following", (), parts.kept_recordings.follower.running
-        if parts.write_back is not None:
-            backlog = parts.write_back.backlog
-            yield "forebay_journal_capacity_bytes", (), parts.write_back.room.size
-            yield "forebay_journal_used_bytes", (), parts.write_back.journal.size()
-            yield "forebay_journal_writes", (), backlog.writes
-            yield "forebay_journal_objects", (), backlog.objects
-            yield "forebay_journal_pending_bytes", (), backlog.size
-            yield "forebay_journal_oldest_seconds", (), backlog.age
-            yield "forebay_journal_max_age_seconds", (), parts.write_back.max_age
-            yield "forebay_journal_stuck", (), backlog.stuck
-            yield "forebay_journal_conflicts", (), backlog.conflicts
-            yield "forebay_journal_uploads", (), len(parts.write_back.uploads.by_id)
-            yield "forebay_journal_upload_bytes", (), sum(each.size for each in parts.write_back.uploads.by_id.values())
-        yield "forebay_buffer_capacity_bytes", (), parts.budget.capacity
-        yield "forebay_buffer_used_bytes", (), parts.budget.in_use
-        yield "forebay_held_bytes", (), parts.spool.in_use + parts.upload_starts.in_use
-        yield "forebay_buffer_waiting", (), parts.budget.waiting
-        ahead = parts.tiers.memory.ahead.budget
-        yield "forebay_ahead_capacity_bytes", (), ahead.capacity
-        yield "forebay_ahead_used_bytes", (), ahead.in_use
-        occupancies = {"memory": parts.tiers.memory.occupancy()}
-        if parts.tiers.ssd is not None:
-            occupancies["ssd"] = parts.tiers.ssd.occupancy()
-            yield "forebay_tier_disk_free_bytes", ("ssd",), parts.tiers.ssd.disk.free
-            yield "forebay_tier_disk_size_bytes", ("ssd",), parts.tiers.ssd.disk.size
-            for pool in parts.tiers.ssd.pools():
-                yield "forebay_tier_pool_bytes", ("ssd", pool.name), pool.used
-            yield "forebay_tier_pinned_bytes", ("ssd",), sum(parts.tiers.ssd.pins.used_by().values())
-            yield "forebay_tier_pin_quota_bytes", ("ssd",), parts.tiers.ssd.pins.quota
-        for share in parts.tiers.memory.pooled.pools():
-            yield "forebay_tier_pool_bytes", ("memory", share.pool.name), share.used
-        yield from self._plan_gauges()
-        for stats in self.control.tiers():
-            yield "forebay_tier_failing", (stats.name,), float(stats.state == "failing")
-        for tier, occupancy in occupancies.items():
-            yield "forebay_tier_capacity_bytes", (tier,), occupancy.capacity
-            yield "forebay_tier_used_bytes", (tier,), occupancy.used
-            yield "forebay_tier_blocks", (tier,), occupancy.blocks
-            yield "forebay_tier_heads", (tier,), occupancy.heads
-        yield from parts.metrics.amplification_samples()
