@@ -102,25 +102,6 @@ async def test_a_write_is_seen_at_once_and_stays(tmp_path: Path) -> None:
         assert (await read(rig.client(), key)).body == b"mine"
 
 
-@pytest.mark.parametrize("is_real", [False, True])
-async def test_a_member_is_not_deleted(tmp_path: Path, is_real: bool) -> None:  # a parameter
-    key = "train/007.jpg"
-    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
-        pack(origin)
-        if is_real:
-            origin.store.put("bucket", key, b"real")
-        answer = await rig.client().request("DELETE", path_of("bucket", key))
-        assert (answer.status, texts(answer, "Code")) == (400, ["InvalidRequest"])
-        s3 = rig.boto3()
-        with pytest.raises(s3.exceptions.ClientError, match="member of a pack"):
-            await asyncio.to_thread(
-                s3.delete_objects, Bucket="bucket", Delete={"Objects": [{"Key": "train/none"}, {"Key": key}]}
-            )
-        s3.close()
-        assert (await read(rig.client(), key)).body == (b"real" if is_real else OBJECTS[key])
-        assert (await rig.client().request("DELETE", path_of("bucket", "train/none"))).status == 204
-
-
 def listed_by(s3: Any, **query: Any) -> list[str]:
     """Keys and common prefixes, in order."""
     names: list[str] = []

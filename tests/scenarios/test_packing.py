@@ -128,6 +128,43 @@ async def test_packing_again_adds_and_replaces(tmp_path: Path) -> None:
         assert (await run_job(rig, action="check"))["done"] == len(OBJECTS) + 1
 
 
+async def test_packing_again_leaves_deleted_members_out(tmp_path: Path) -> None:
+    deleted, again, kept = "train/001/a.jpg", "train/002/a.jpg", "train/003/a.jpg"
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        fill(origin)
+        await run_job(rig)
+        for key in OBJECTS:
+            origin.store.delete("bucket", key)
+        await rig.restart()
+        for key in (deleted, again):
+            assert (await rig.client().request("DELETE", path_of("bucket", key))).status == 204
+        assert (await rig.client().request("PUT", path_of("bucket", again), (), OBJECTS[again])).status == 200
+        assert (await run_job(rig))["done"] == 1, "the object that was written since"
+        origin.store.delete("bucket", again)
+        await rig.restart()
+        assert not [
+            key
+            for key in origin.store.bucket("bucket").keys_from("packed/train/index.deleted/")
+            if ".deleted/" in key and origin.store.current("bucket", key)
+        ]
+        (references,) = stored(origin, ".refs.json").values()
+        assert json.loads(references)["refs"].keys() == OBJECTS.keys() - {deleted}
+        assert (await rig.client().request("GET", path_of("bucket", deleted))).status == 404
+        assert [await body(rig.client(), key) for key in (again, kept)] == [OBJECTS[again], OBJECTS[kept]]
+
+
+async def test_unpacking_brings_no_deleted_member_back(tmp_path: Path) -> None:
+    deleted = "train/001/a.jpg"
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        fill(origin)
+        await run_job(rig)
+        assert (await rig.client().request("DELETE", path_of("bucket", deleted))).status == 204
+        for key in OBJECTS:
+            origin.store.delete("bucket", key)
+        assert (await run_job(rig, action="unpack", only="train/"))["done"] == len(OBJECTS) - 1
+        assert origin.store.current("bucket", deleted) is None
+
+
 async def test_members_are_taken_out_and_become_objects(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
         fill(origin)

@@ -45,6 +45,8 @@ scenarios/test_packing.py                jobs/packing/pack_run jobs/packing/unpa
 scenarios/test_packing.py                jobs/packing/shard_writer jobs/packing/object_stream server/admin/pack_request
 scenarios/test_packed_objects.py         metadata/packed_objects namespace/packs/index_file namespace/packs/pack_view
 scenarios/test_packed_objects.py         namespace/packs/pack_catalogue namespace/packs/packed_pages
+scenarios/test_packed_deletions.py       namespace/packs/tombstone_store write/packed_deletions
+jobs/packing/test_multipart_writer.py    origin/small_objects
 namespace/test_page_builder.py           namespace/entry_lookup
 namespace/test_snapshot_walk.py          namespace/snapshot
 scenarios/test_listings.py               namespace/origin_pages

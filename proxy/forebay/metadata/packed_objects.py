@@ -14,12 +14,11 @@ Who may read the key has been decided before, by the grants on the key. A princi
 needs the origin's permission, on the shard: that is the object which it would have to read itself.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
 
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import OriginError, PackUnavailable, S3Error
+from forebay.core.errors import OriginError, PackUnavailable
 from forebay.core.heads import head_of
 from forebay.core.names import ObjectName
 from forebay.metadata.object_checksums import ObjectChecksums
@@ -31,8 +30,6 @@ from forebay.origin.read_outcomes import ErrorResponse
 from forebay.policy.packed_scopes import pack_freshness
 from forebay.policy.rules import Rules
 from forebay.settings.freshness_values import AlwaysRevalidate, Immutable
-
-_PACKED: Final = "The key is a member of a pack, which no DELETE changes: `forebay pack --delete` takes it out."
 
 
 class PackedObjects:
@@ -71,20 +68,6 @@ class PackedObjects:
         if _is_missing(resolution):
             raise PackUnavailable(reason)
         return resolution
-
-    async def check_deletion(self, names: Sequence[ObjectName]) -> None:
-        """Refuses the deletion of objects of which one is a member of a pack: without the object, the member would be
-        read in its place. Raises S3Error InvalidRequest, PackUnavailable."""
-        rules = self._rules()
-        if rules.packed.is_empty:
-            return
-        for name in names:
-            decision = rules.decide(name)
-            if decision.packed is None:
-                continue
-            view = await self._catalogue.view(name.bucket, decision.packed, pack_freshness(decision.freshness))
-            if await view.find(name.key) is not None:
-                raise S3Error("InvalidRequest", _PACKED, Key=name.key)
 
     async def _member(self, request: LookupRequest, found: FoundMember) -> Resolution:
         member, shard = found

@@ -170,7 +170,7 @@ def compose(
     fetch = compose_fetch(context, origins, storage)
     namespaces = compose_namespaces(context, origins, storage.pending)
     metadata = compose_metadata(context, origins, storage, fetch, namespaces)
-    writes = compose_writes(context, routes, origins, storage, metadata)
+    writes = compose_writes(context, routes, origins, storage, namespaces, metadata)
     requests = compose_requests(context, origins, storage, fetch, namespaces, metadata, writes)
     gateway = requests.gateway
     jobs = compose_jobs(context, origins, storage, fetch, namespaces, metadata, writes, requests)

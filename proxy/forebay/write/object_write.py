@@ -23,7 +23,6 @@ from forebay.core.errors import ForebayError, OriginCredentialFault, S3Error, St
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
-from forebay.metadata.packed_objects import PackedObjects
 from forebay.policy.access import authorise_keys
 from forebay.protocol.operations import Effect
 from forebay.protocol.xml.s3_documents import (
@@ -32,6 +31,7 @@ from forebay.protocol.xml.s3_documents import (
     UploadedPart,
     embedded_error,
     read_parts_cooperatively,
+    refused_keys,
     result_etag,
 )
 from forebay.write.answer_relay import AnswerRelay
@@ -41,6 +41,7 @@ from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.forwarder import Forwarder
 from forebay.write.incoming_body import IncomingBody
 from forebay.write.invalidation import AffectedKeys, Invalidator, WholeBucket
+from forebay.write.packed_deletions import PackedDeletion, PackedDeletions
 from forebay.write.tracked_write import TrackedWrite, WriteTracker
 
 DOCUMENT_LIMIT: Final = 4 << 20
@@ -79,15 +80,15 @@ class ObjectWriter:
         tracker: WriteTracker,
         tasks: TaskRegistry,
         write_back: WriteBack | None = None,
-        packed: PackedObjects | None = None,
+        deletions: PackedDeletions | None = None,
     ) -> None:
-        """`packed`: of objects that rules say may be packed; None: there are no such rules."""
+        """`deletions`: of members of packs; None: there are no packs."""
         self._forwarder = forwarder
         self._invalidator = invalidator
         self._tracker = tracker
         self._tasks = tasks
         self._write_back = write_back
-        self._packed = packed
+        self._deletions = deletions
 
     async def write(self, context: WriteContext) -> None:
         """Carries out one write and answers it. Raises S3Error, OriginError, Throttled, and ConnectionError for a
@@ -107,15 +108,16 @@ class ObjectWriter:
     async def _write(self, context: WriteContext) -> None:
         forward = context.forward
         try:
-            if forward.operation.name == "DeleteObject" and self._packed is not None:
-                await self._packed.check_deletion((forward.target.name,))
+            deletion = None
+            if forward.operation.name == "DeleteObject":
+                deletion = await self._begin_deletion(
+                    forward, [ListedKey(forward.target.name.key, forward.target.param("versionId"))]
+                )
             if self._write_back is not None and await self._write_back.accepts(context):
                 return
             document = await self._read_document(context)
-            if document.listed and self._packed is not None:
-                await self._packed.check_deletion(
-                    [ObjectName(forward.target.bucket or "", each.key) for each in document.listed]
-                )
+            if document.listed:
+                deletion = await self._begin_deletion(forward, document.listed)
             if (
                 self._write_back is not None
                 and document.listed
@@ -126,7 +128,7 @@ class ObjectWriter:
             try:
                 tracked = await self._tracker.track(forward, context.decision, document.body, document.parts)
                 try:
-                    await self._send(context, document, body, tracked)
+                    await self._send(context, document, body, tracked, deletion)
                 finally:
                     await tracked.close()
             finally:
@@ -135,6 +137,11 @@ class ObjectWriter:
         finally:
             if forward.spooled is not None:
                 forward.spooled.release()
+
+    async def _begin_deletion(self, forward: ForwardRequest, listed: Sequence[ListedKey]) -> PackedDeletion | None:
+        if self._deletions is None:
+            return None
+        return await self._deletions.begin(forward.target.bucket or "", listed, forward.identity)
 
     async def _read_document(self, context: WriteContext) -> _Document:
         """Reads what must be known before anything is sent. Raises S3Error AccessDenied for a listed key that the
@@ -155,7 +162,12 @@ class ObjectWriter:
         return _Document()
 
     async def _send(
-        self, context: WriteContext, document: _Document, body: IncomingBody | None, tracked: TrackedWrite
+        self,
+        context: WriteContext,
+        document: _Document,
+        body: IncomingBody | None,
+        tracked: TrackedWrite,
+        deletion: PackedDeletion | None,
     ) -> None:
         forward = context.forward
         affected = _affected_keys(forward, document.keys)
@@ -176,6 +188,8 @@ class ObjectWriter:
             failed = embedded_error(result) is not None
             if status >= 500 or failed:
                 self._invalidator.mark_in_doubt(affected)
+            elif status < 300 and deletion is not None and self._deletions is not None:
+                await self._deletions.finish(deletion, refused_keys(result))
             await self._invalidator.invalidate(affected, tracked.generation)
             settled = True
             if self._write_back is not None:

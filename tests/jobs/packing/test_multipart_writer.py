@@ -6,8 +6,9 @@ import pytest
 
 from forebay.core.errors import OriginBroken
 from forebay.core.names import ObjectName
-from forebay.jobs.packing.multipart_writer import LEAST_PART, MultipartWriter, put_object
+from forebay.jobs.packing.multipart_writer import LEAST_PART, MultipartWriter
 from forebay.origin.origins import Origins
+from forebay.origin.small_objects import put_object
 from harness.fake.actions import Respond
 from harness.fake_origin import FakeOrigin
 from harness.origin_client import KEY, NOW, client_of

@@ -37,7 +37,7 @@ class MemberSource(Protocol):
 
 
 class IndexSource:
-    """The members of an index."""
+    """The members of an index that are not deleted."""
 
     def __init__(self, file: IndexFile) -> None:
         self._file = file
@@ -48,7 +48,8 @@ class IndexSource:
         for number in range(self._file.index.blocks):
             block = await self._file.block(number)
             for position in range(len(block)):
-                yield block.member(position)
+                if not self._file.is_hidden(number, position):
+                    yield block.member(position)
 
 
 class PartSource:

@@ -133,23 +133,6 @@ class MultipartWriter:
         raise OriginBroken(problem)
 
 
-async def put_object(origins: Origins, name: ObjectName, body: bytes, headers: HeaderPairs = ()) -> None:
-    """Writes a small object in one request. Raises OriginError, S3Error, Throttled."""
-    request = OriginRequest(
-        "PUT",
-        *name,
-        headers=headers,
-        body=body,
-        content_length=len(body),
-        payload_hash=UNSIGNED_PAYLOAD,
-        operation="PutObject",
-    )
-    async with await origins.send(request) as answer:
-        document = await answer.read(_DOCUMENT)
-        if answer.status >= 300:
-            raise OriginBroken(f"{name.path}: the origin answered {embedded_error(document) or answer.status}")
-
-
 async def pause_between_attempts(attempt: int) -> None:
     """Waits longer with each attempt."""
     await asyncio.sleep(0.2 * 2**attempt)

@@ -27,7 +27,7 @@ from forebay.jobs.packing.index_publisher import (
     PartSource,
     publish_index,
 )
-from forebay.jobs.packing.multipart_writer import LEAST_PART, MAX_PARTS, MultipartWriter, put_object
+from forebay.jobs.packing.multipart_writer import LEAST_PART, MAX_PARTS, MultipartWriter
 from forebay.jobs.packing.object_stream import ObjectStream, StreamedObject
 from forebay.jobs.packing.pack_order import PART_SUFFIX, PackOrder
 from forebay.jobs.packing.pack_services import PackServices
@@ -37,10 +37,11 @@ from forebay.jobs.warm_up_fetch import OUTAGE_PATIENCE
 from forebay.jobs.warm_up_job import WarmUpJob
 from forebay.jobs.warm_up_run import WarmUpRun, WarmUpServices
 from forebay.namespace.packs.index_file import IndexFile, fetch_index
-from forebay.origin.origin_request import OriginRequest
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
+from forebay.origin.small_objects import delete_object, put_object
 from forebay.protocol.packs.pack_index import IndexWriter
 from forebay.protocol.packs.packed_member import PackShard
+from forebay.protocol.packs.tombstones import index_key_of, tombstones_prefix
 
 MOST_MEMORY: Final = 32 << 20
 LEAST_MEMORY: Final = 8 << 20
@@ -120,10 +121,10 @@ class PackRun(WarmUpRun):
             await self._save_inventory()
         while job.position.entries < job.listed:
             await self._write_shard_patiently()
-        if job.shards:
+        if job.shards or (old is not None and old.applied):
             sources: list[MemberSource] = [IndexSource(old)] if old is not None else []
             sources.append(PartSource(self._packing.origins, self._order.bucket, job.shards, self._packing.directory))
-            await self._publish(MergedMembers(sources))
+            await self._publish(MergedMembers(sources), old)
             await self._remove_parts()
 
     async def _list_objects(self, old: IndexFile | None) -> None:
@@ -222,9 +223,7 @@ class PackRun(WarmUpRun):
 
     async def _remove_parts(self) -> None:
         for shard in self._job.shards:
-            request = OriginRequest("DELETE", self._order.bucket, shard.key + PART_SUFFIX, operation="DeleteObject")
-            async with await self._packing.origins.send(request):
-                pass
+            await delete_object(self._packing.origins, ObjectName(self._order.bucket, shard.key + PART_SUFFIX))
 
     # What is there
 
@@ -236,7 +235,13 @@ class PackRun(WarmUpRun):
             return None
         if isinstance(answer, ObjectOpened):
             answer.body.close()
-        return await fetch_index(self._packing.origins, name, self._packing.directory)
+        file, keys = await fetch_index(self._packing.origins, name, self._packing.directory), list[str]()
+        async for entry in self._packing.origins.list_objects(name.bucket, tombstones_prefix(name.key)):
+            if index_key_of(entry.key) == name.key:
+                keys.append(entry.key)
+        await file.hide(await self._packing.tombstones.read(name.bucket, keys))
+        file.applied = set(keys)
+        return file
 
     async def _index(self) -> IndexFile:
         index = await self._present_index()
@@ -246,7 +251,7 @@ class PackRun(WarmUpRun):
 
     async def _check(self) -> None:
         index, job = await self._index(), self._job
-        job.listed, job.bytes_listed, job.listing_ended = len(index.index), index.index.description.sizes, True
+        job.listed, job.bytes_listed, job.listing_ended = index.members, index.index.description.sizes, True
         async for members, differing in check_members(self._packing.origins, index):
             job.bytes_done += members.size
             job.done += members.number - len(differing)
@@ -256,8 +261,8 @@ class PackRun(WarmUpRun):
 
     async def _delete(self) -> None:
         index, job, only = await self._index(), self._job, self._order.only
-        number = await self._publish(MergedMembers([IndexSource(index)], lambda key: not key.startswith(only)))
-        job.listed = job.done = len(index.index) - number
+        number = await self._publish(MergedMembers([IndexSource(index)], lambda key: not key.startswith(only)), index)
+        job.listed = job.done = index.members - number
         job.listing_ended = True
         if not job.done:
             job.reason = f"no member begins with {only!r}"
@@ -279,16 +284,19 @@ class PackRun(WarmUpRun):
             return  # the members stay as they are
         await self._delete()
 
-    async def _publish(self, merged: MergedMembers) -> int:
+    async def _publish(self, merged: MergedMembers, old: IndexFile | None) -> int:
+        """Publishes an index in place of the `old` one, whose deleted members it has not; so their tombstones go."""
         order, packing = self._order, self._packing
         index, references = (ObjectName(order.bucket, key) for key in (order.index_key, order.references_key))
         await packing.invalidator.invalidate((index, references))
         try:
-            return await publish_index(
+            number = await publish_index(
                 merged, order.prefix, self._upload(index), self._upload(references, _JSON), packing.clock()
             )
         finally:
             await packing.invalidator.invalidate((index, references))
+        await packing.tombstones.remove(order.bucket, sorted(old.applied) if old is not None else ())
+        return number
 
     def _upload(self, name: ObjectName, headers: tuple[tuple[str, str], ...] = ()) -> MultipartWriter:
         return MultipartWriter(self._packing.origins, name, self._part_size, self._packing.pause, headers)

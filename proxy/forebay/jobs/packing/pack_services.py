@@ -7,6 +7,7 @@ from pathlib import Path
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.packing.multipart_writer import pause_between_attempts
+from forebay.namespace.packs.tombstone_store import TombstoneStore
 from forebay.origin.origins import Origins
 from forebay.write.invalidation import Invalidator
 
@@ -24,5 +25,6 @@ class PackServices:
     """Seconds since the epoch."""
     directory: Path
     """Of copies of indexes."""
+    tombstones: TombstoneStore
     pause: Callable[[int], Awaitable[None]] = pause_between_attempts
     """Awaited between attempts, with the number of the latest."""

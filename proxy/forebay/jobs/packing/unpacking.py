@@ -8,12 +8,13 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, OriginError
 from forebay.core.names import ObjectName
 from forebay.jobs.packing.index_publisher import IndexSource
-from forebay.jobs.packing.multipart_writer import MultipartWriter, put_object
+from forebay.jobs.packing.multipart_writer import MultipartWriter
 from forebay.jobs.packing.pack_services import PackServices
 from forebay.jobs.packing.shard_writer import PIECE, differing_members
 from forebay.namespace.packs.index_file import IndexFile
 from forebay.origin.object_reads import ObjectReads
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
+from forebay.origin.small_objects import put_object
 from forebay.protocol.packs.packed_member import DIGEST_BYTES, PackedMember, PackShard
 
 SHARDS_AT_ONCE: Final = 16

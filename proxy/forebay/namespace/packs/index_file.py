@@ -3,6 +3,8 @@
     origin ──one GET──> anonymous file ──footer, tables: verified──> lookups, a block each (protocol.packs.pack_index)
 
 A block is read from the page cache, else on a thread; it has a checksum, so that damage is found wherever it happened.
+
+Members with a tombstone are as if they were not in the index: a bit each, in memory.
 """
 
 import asyncio
@@ -10,6 +12,7 @@ import os
 import tempfile
 import weakref
 from collections import OrderedDict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +24,7 @@ from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, ReadBody
 from forebay.protocol.packs.index_block import MemberBlock
 from forebay.protocol.packs.pack_index import PackIndex, footer_span, tables_span
 from forebay.protocol.packs.packed_member import PackedMember, PackShard
+from forebay.protocol.packs.tombstones import Tombstone
 
 _COPIED: Final = 1 << 20
 """Bytes that are copied at once."""
@@ -37,6 +41,10 @@ class IndexFile:
         self.index = index
         self._fd = fd
         self._decoded: OrderedDict[int, MemberBlock] = OrderedDict()
+        self._hidden: dict[int, int] = {}
+        """Of blocks with tombstones: a bit for each member that has one."""
+        self.applied: set[str] = set()
+        """The keys of the objects whose tombstones it knows."""
         weakref.finalize(self, os.close, fd)
 
     @property
@@ -51,7 +59,38 @@ class IndexFile:
     async def find(self, key: str) -> PackedMember | None:
         """The member of a key. Raises MalformedPack, StorageError."""
         number = self.index.block_of(key) if self.covers(key) else None
-        return None if number is None else (await self.block(number)).find(key)
+        if number is None:
+            return None
+        block = await self.block(number)
+        position = block.position_of(key)
+        return None if position is None or self.is_hidden(number, position) else block.member(position)
+
+    def is_hidden(self, number: int, position: int) -> bool:
+        """Whether a member has a tombstone. `position`: in the block `number`."""
+        return bool(self._hidden) and self._hidden.get(number, 0) >> position & 1 == 1
+
+    @property
+    def members(self) -> int:
+        """Members without a tombstone."""
+        return len(self.index) - sum(map(int.bit_count, self._hidden.values()))
+
+    async def hide(self, tombstones: Iterable[Tombstone]) -> None:
+        """Hides the members that are named and are in it. `tombstones` in the order of their keys. Raises
+        StorageError."""
+        for key, shard, offset in tombstones:
+            number = self.index.block_of(key) if self.covers(key) else None
+            if number is None:
+                continue
+            try:
+                block = await self.block(number)
+            except MalformedPack:
+                continue  # no member of this block can be read
+            position = block.position_of(key)
+            if position is None:
+                continue
+            member = block.member(position)
+            if (self.shards[member.shard].key, member.offset) == (shard, offset):
+                self._hidden[number] = self._hidden.get(number, 0) | 1 << position
 
     async def block(self, number: int) -> MemberBlock:
         """A block. Raises MalformedPack, StorageError."""

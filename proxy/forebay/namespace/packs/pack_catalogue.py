@@ -3,8 +3,8 @@
     view ──> young enough ──────────────────────────────> used; from half of its age on the next one is begun
         └──> none, or too old, or outrun by writes ──> refresh, which all readers wait for
 
-    refresh    list the indexes ──> fetch those that are new ──> list the objects under their prefixes: which keys
-               are objects that differ from the member?
+    refresh    list tombstones and indexes ──> fetch those that are new ──> list the objects under their prefixes:
+               which keys are objects that differ from the member?
 
 So a look-up of a key costs no request, and an object that was written around Forebay is found within the freshness of
 the rule. A write through Forebay is known by its fence. The indexes that a view replaces live on with the reads that
@@ -12,12 +12,16 @@ began under them; shards are never written twice under one name.
 
 An index that is damaged, or can't be had, fails the refresh: what would be missing then must not look as if it did not
 exist (core.errors.PackUnavailable). Each worker has views of its own.
+
+A tombstone that this node writes is told to all workers (`hide`), for the views that there are and for the refresh that
+is under way. Other nodes find it with their next refresh.
 """
 
 import asyncio
 import logging
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -31,15 +35,21 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.namespace.origin_pages import OriginPages
 from forebay.namespace.packs.index_file import IndexFile, fetch_index
 from forebay.namespace.packs.pack_view import PackView
+from forebay.namespace.packs.tombstone_store import TombstonesReplaced, TombstoneStore
 from forebay.origin.object_reads import ObjectReads
 from forebay.policy.path_patterns import Pattern, literal_prefix
 from forebay.protocol.listing_query import MAX_KEYS
 from forebay.protocol.packs.pack_index import INDEX_SUFFIX
+from forebay.protocol.packs.tombstones import Tombstone, index_key_of
 from forebay.protocol.xml.listed_page import ListingForm, entry_facts
 from forebay.settings.freshness_values import Immutable, MaxAge
 
 RETRY_PAUSE: Final = 5.0
 """Seconds after a failed refresh in which readers are told the same."""
+MERGED_FROM: Final = 64
+"""An index with more objects of tombstones gets one in their place."""
+LISTED_AGAIN: Final = 3
+"""How often a refresh lists anew because tombstones were merged meanwhile."""
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +63,8 @@ class _Known:
         self.problem = ""
         """Why the latest refresh failed; empty: it did not."""
         self.failed_at = 0.0
+        self.hidden: list[tuple[str, Tombstone]] = []
+        """Told while a refresh was under way, which may have listed too early to see it: index and tombstone."""
 
 
 class PackCatalogue:
@@ -67,10 +79,12 @@ class PackCatalogue:
         observe: Observe,
         clock: Callable[[], float],
         directory: Path | None,
+        tombstones: TombstoneStore,
     ) -> None:
         """`directory`: of the copies of indexes, None for the system's temporary one."""
         self._pages = pages
         self._reads = reads
+        self._tombstones = tombstones
         self._fences = fences
         self._tasks = tasks
         self._observe = observe
@@ -95,6 +109,16 @@ class PackCatalogue:
         if known.task is None and self._is_old(view, freshness, 0.5):
             self._refresh_soon(bucket, packed, known)
         return view
+
+    async def hide(self, bucket: str, hidden: Sequence[tuple[str, Tombstone]]) -> None:
+        """Hides members, each with the key of its index: their tombstones are at the origin. Raises StorageError."""
+        for key, known in list(self._known.items()):
+            if key[0] != bucket:
+                continue
+            if known.task is not None:
+                known.hidden += hidden
+            for file in known.view.indexes if known.view is not None else ():
+                await file.hide(sorted(tombstone for index_key, tombstone in hidden if index_key == file.name.key))
 
     def views(self) -> Iterable[PackView]:
         """The views that there are."""
@@ -126,7 +150,7 @@ class PackCatalogue:
     async def _refresh(self, bucket: str, packed: str, known: _Known) -> None:
         requester.set("")
         try:
-            known.view = await self._look(bucket, packed, known.view)
+            known.view = await self._look(bucket, packed, known)
             known.problem = ""
             self._observe(PacksRefreshed("complete"))
         except ForebayError as failure:
@@ -136,16 +160,17 @@ class PackCatalogue:
             _log.warning("the packs %s/%s can't be read: %s", bucket, packed, known.problem)
         finally:
             known.task = None
+            known.hidden.clear()
 
-    async def _look(self, bucket: str, packed: str, old: PackView | None) -> PackView:
+    async def _look(self, bucket: str, packed: str, known: _Known) -> PackView:
         since, at = self._fences.now(), self._clock()
-        pattern, have = Pattern(packed), {each.name.key: each for each in (old.indexes if old is not None else ())}
-        files = []
-        async for key, etag, _, _ in self._listed(bucket, literal_prefix(packed)):
-            if not key.endswith(INDEX_SUFFIX) or not pattern.matches(key):
-                continue
-            file = have.get(key)
-            files.append(file if file is not None and file.etag == etag else await self._fetched(bucket, key))
+        for attempt in range(LISTED_AGAIN + 1):
+            try:
+                files = await self._indexes(bucket, packed, known.view)
+                break
+            except TombstonesReplaced:  # between the listing and the look into them
+                if attempt == LISTED_AGAIN:
+                    raise
         shadowed: set[str] = set()
         draft = PackView(bucket, files, frozenset(), self._fences, since, at)
         prefixes = sorted({prefix for file in files for prefix in file.index.description.prefixes})
@@ -158,7 +183,40 @@ class PackCatalogue:
                     modified,
                 ):
                     shadowed.add(key)
+        while known.hidden:
+            hidden, known.hidden = known.hidden, []
+            for file in files:
+                await file.hide(sorted(tombstone for index_key, tombstone in hidden if index_key == file.name.key))
         return PackView(bucket, files, frozenset(shadowed), self._fences, since, at)
+
+    async def _indexes(self, bucket: str, packed: str, old: PackView | None) -> list[IndexFile]:
+        """The indexes that there are, without the members that have tombstones."""
+        pattern, have = Pattern(packed), {each.name.key: each for each in (old.indexes if old is not None else ())}
+        files: list[IndexFile] = []
+        tombstones: defaultdict[str, list[str]] = defaultdict(list)
+        async for key, etag, _, _ in self._listed(bucket, _listed_prefix(packed)):
+            if (index_key := index_key_of(key)) is not None:
+                tombstones[index_key].append(key)
+            elif key.endswith(INDEX_SUFFIX) and pattern.matches(key):
+                file = have.get(key)
+                files.append(file if file is not None and file.etag == etag else await self._fetched(bucket, key))
+        for file in files:
+            keys = tombstones[file.name.key]
+            new = [key for key in keys if key not in file.applied]
+            await file.hide(await self._tombstones.read(bucket, new))
+            file.applied = set(keys)
+            if len(keys) > MERGED_FROM:
+                self._merge_soon(bucket, file.name.key, keys)
+        return files
+
+    def _merge_soon(self, bucket: str, index_key: str, keys: Sequence[str]) -> None:
+        async def merge() -> None:
+            try:
+                await self._tombstones.merge(bucket, index_key, keys)
+            except ForebayError as failure:  # others have merged them, or the next refresh does
+                _log.info("the tombstones of %s/%s are not merged: %s", bucket, index_key, failure)
+
+        self._tasks.spawn(merge(), f"tombstones of {bucket}/{index_key}")
 
     async def _fetched(self, bucket: str, key: str) -> IndexFile:
         name = ObjectName(bucket, key)
@@ -184,6 +242,13 @@ class PackCatalogue:
             if not page.is_truncated:
                 return
             after = page.keys[-1]
+
+
+def _listed_prefix(packed: str) -> str:
+    """What the keys of indexes that match a pattern, and those of their tombstones, begin with."""
+    literal = literal_prefix(packed)
+    folder, slash, name = literal.rpartition("/")
+    return folder + slash + name.partition(".")[0]
 
 
 def _seconds(text: str) -> int:

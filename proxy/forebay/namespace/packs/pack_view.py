@@ -16,6 +16,7 @@ from forebay.core.names import ObjectName
 from forebay.namespace.packs.index_file import IndexFile
 from forebay.policy.key_order import prefix_end
 from forebay.protocol.packs.packed_member import PackedMember, PackShard
+from forebay.protocol.packs.tombstones import Tombstone
 
 
 class FoundMember(NamedTuple):
@@ -47,8 +48,8 @@ class PackView:
 
     @property
     def members(self) -> int:
-        """Members of all indexes."""
-        return sum(len(each.index) for each in self.indexes)
+        """Members of all indexes that are not deleted."""
+        return sum(each.members for each in self.indexes)
 
     @property
     def resident_bytes(self) -> int:
@@ -74,6 +75,18 @@ class PackView:
             if member is not None:
                 return FoundMember(member, each.shards[member.shard])
         return None
+
+    async def tombstones(self, key: str) -> list[tuple[IndexFile, Tombstone]]:
+        """The tombstones that hide the members of a key in all indexes that have one. Raises PackUnavailable."""
+        found = []
+        for each in self.indexes:
+            try:
+                member = await each.find(key)
+            except (MalformedPack, StorageError) as damage:
+                raise PackUnavailable(f"{each.name.path}: {damage}") from None
+            if member is not None:
+                found.append((each, Tombstone(key, each.shards[member.shard].key, member.offset)))
+        return found
 
     async def members_behind(self, after: str, prefix: str, end: str | None, limit: int) -> list[PackedMember]:
         """The first members behind `after` under a prefix, up to `end` inclusive, at most `limit`, in order. Raises
@@ -103,6 +116,7 @@ async def _members_behind(file: IndexFile, after: str, prefix: str, end: str | N
                 continue
             if (end is not None and key > end) or (stop is not None and key >= stop) or len(found) >= limit:
                 return found
-            found.append(block.member(position))
+            if not file.is_hidden(number, position):
+                found.append(block.member(position))
         number += 1
     return found

@@ -71,10 +71,15 @@ class MemberBlock:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def position_of(self, key: str) -> int | None:
+        """Where the member of a key is in the block; None: it has none."""
+        number = bisect_left(self.keys, key)
+        return number if number < len(self.keys) and self.keys[number] == key else None
+
     def find(self, key: str) -> PackedMember | None:
         """The member of a key."""
-        number = bisect_left(self.keys, key)
-        return self.member(number) if number < len(self.keys) and self.keys[number] == key else None
+        number = self.position_of(key)
+        return None if number is None else self.member(number)
 
     def etag(self, number: int) -> str:
         """The ETag of a member."""

@@ -240,6 +240,14 @@ def embedded_error(body: bytes) -> str | None:
     return (document.fields.get("Code") or "InternalError") if document.root == "Error" else None
 
 
+def refused_keys(body: bytes) -> set[str]:
+    """The keys that a response to DeleteObjects says were not deleted; none for any other body."""
+    document = _from_origin(body) if b"<Error" in body else None
+    if document is None or document.root != "DeleteResult":
+        return set()
+    return {fields.get("Key", "") for name, fields in document.records if name == "Error"}
+
+
 def _require_root(document: RecordDocument, root: str) -> RecordDocument:
     if document.root != root:
         raise S3Error("MalformedXML", f"The root element must be {root}.")

@@ -173,6 +173,7 @@ def _warm_ups(
             storage.budget,
             context.clock,
             namespaces.catalogue.directory,
+            namespaces.tombstones,
         ),
     )
     return WarmUps(services, context.tasks, context.clock, JobStore(directory) if directory is not None else None)

@@ -8,6 +8,7 @@ from forebay.namespace.namespace_owners import NodeListings
 from forebay.namespace.origin_pages import OriginPages
 from forebay.namespace.packs.pack_catalogue import PackCatalogue
 from forebay.namespace.packs.packed_pages import PackedPages
+from forebay.namespace.packs.tombstone_store import TombstoneStore
 from forebay.namespace.pending_entries import PendingEntries
 from forebay.namespace.pending_pages import PendingPages
 from forebay.origin.origins import Origins
@@ -20,6 +21,7 @@ from forebay.storage.journal.pending_objects import PendingObjects
 class NamespaceParts:
     """What answers listings."""
 
+    tombstones: TombstoneStore
     catalogue: PackCatalogue
     listings: Listings
     node_listings: NodeListings
@@ -33,7 +35,8 @@ def compose_namespaces(context: WorkerContext, origins: Origins, pending: Pendin
     tasks, observe, clock, rules = context.tasks, context.observe, context.clock, context.rules
     directory = snapshot_directory(context.settings)
     of_origins = OriginPages(origins)
-    catalogue = PackCatalogue(of_origins, origins, context.fences, tasks, observe, clock, directory)
+    tombstones = TombstoneStore(origins, clock)
+    catalogue = PackCatalogue(of_origins, origins, context.fences, tasks, observe, clock, directory, tombstones)
     pages = PackedPages(of_origins, catalogue, rules)
     pending_entries = PendingEntries(pending)
     listings = Listings(
@@ -48,6 +51,5 @@ def compose_namespaces(context: WorkerContext, origins: Origins, pending: Pendin
         context.settings.limits.listings,
         pending=pending_entries,
     )
-    return NamespaceParts(
-        catalogue, listings, NodeListings(listings, context.peers), PendingPages(pages, pending_entries)
-    )
+    node_listings, pending_pages = NodeListings(listings, context.peers), PendingPages(pages, pending_entries)
+    return NamespaceParts(tombstones, catalogue, listings, node_listings, pending_pages)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from forebay.origin.origins import Origins
 from forebay.policy.origin_routes import OriginRoutes
 from forebay.server.parts.metadata_parts import MetadataParts
+from forebay.server.parts.namespace_parts import NamespaceParts
 from forebay.server.parts.storage_parts import StorageParts
 from forebay.server.parts.worker_context import WorkerContext
 from forebay.server.parts.write_back_parts import compose_write_back
@@ -16,6 +17,7 @@ from forebay.write.length_spooler import LengthSpooler
 from forebay.write.multipart.multipart_registry import MultipartRegistry
 from forebay.write.multipart.part_coalescer import PartCoalescer
 from forebay.write.object_write import DOCUMENT_LIMIT, ObjectWriter
+from forebay.write.packed_deletions import PackedDeletions
 from forebay.write.tracked_write import WriteTracker
 from forebay.write.warm_on_write import WarmOnWrite
 
@@ -36,7 +38,12 @@ class WriteParts:
 
 
 def compose_writes(
-    context: WorkerContext, routes: OriginRoutes, origins: Origins, storage: StorageParts, metadata: MetadataParts
+    context: WorkerContext,
+    routes: OriginRoutes,
+    origins: Origins,
+    storage: StorageParts,
+    namespaces: NamespaceParts,
+    metadata: MetadataParts,
 ) -> WriteParts:
     """Make the parts. Nothing that the journal has pending is carried out before `WriteBack.start`."""
     limits, tasks = context.settings.limits, context.tasks
@@ -47,6 +54,9 @@ def compose_writes(
     tracker = WriteTracker(metadata.digests, uploads, coalescer, warm_on_write)
     write_back = compose_write_back(context, routes, origins, forwarder, storage, metadata)
     backlog = NodeBacklog(write_back, context.peers) if write_back is not None else None
-    writer = ObjectWriter(forwarder, metadata.invalidator, tracker, tasks, write_back, metadata.packed)
+    deletions = PackedDeletions(
+        namespaces.catalogue, namespaces.tombstones, metadata.resolver, context.peers, context.rules
+    )
+    writer = ObjectWriter(forwarder, metadata.invalidator, tracker, tasks, write_back, deletions)
     length_spooler = LengthSpooler(storage.spool, limits.request_body, DOCUMENT_LIMIT)
     return WriteParts(forwarder, uploads, tracker, write_back, backlog, writer, length_spooler)

@@ -9,6 +9,7 @@ and metadata.peer_hints.
                                     finish_ahead, drop_ahead    what was fetched ahead for the calling worker
                                     data_set_reads         counts and samples of reads (datasets.read_counts)
     unary, in any order             forget, flush, residency, fetch_ahead, listed, drop_listings
+                                    members_hidden         by tombstones that the calling worker has written
                                     plan_added, plan_list, plan_cancelled   of the node's coordinator
                                     recordings             of the node's collector
                                     data_set_rows          what this worker knows of data sets
@@ -65,6 +66,7 @@ from forebay.server.data_set_resource import DataSetResource
 from forebay.write.back.node_backlog import NodeBacklog
 from forebay.write.back.write_back import WriteBack
 from forebay.write.invalidation import AffectedKeys, Invalidator, decode_affected
+from forebay.write.packed_deletions import receive_hidden
 from forebay.write.tracked_write import WriteTracker
 
 
@@ -415,6 +417,10 @@ class PeerService:
         self._catalogue.drop(bucket)
         return {}
 
+    async def _members_hidden(self, request: Document) -> Document:
+        await receive_hidden(self._catalogue, request)
+        return {}
+
     async def _data_set_rows(self, _: Document) -> Document:
         return self._data_set_resource.answer()
 
@@ -460,6 +466,7 @@ class PeerService:
         "fetch_ahead": _fetch_ahead,
         "listed": _listed,
         "drop_listings": _drop_listings,
+        "members_hidden": _members_hidden,
         "plan_added": _add_plan,
         "plan_list": _list_plans,
         "plan_cancelled": _cancel_plan,

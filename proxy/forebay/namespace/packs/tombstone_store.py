@@ -1,0 +1,98 @@
+"""The tombstones at the origin: written, read, and merged where they have become many (protocol.packs.tombstones).
+
+Only whole objects are written, under names that nobody has used. Whoever deletes tombstones has written what replaces
+them before.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from forebay.core.errors import MalformedPack, OriginBroken, PackUnavailable
+from forebay.core.names import ObjectName
+from forebay.origin.origin_identity import OriginIdentity
+from forebay.origin.origins import Origins
+from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
+from forebay.origin.small_objects import delete_object, put_object
+from forebay.protocol.packs.tombstones import (
+    MAX_TOMBSTONES_BYTES,
+    TOKEN_BYTES,
+    Tombstone,
+    encode_tombstones,
+    merged_key,
+    parse_tombstones,
+    tombstones_key,
+)
+
+_READ_AT_ONCE: Final = 16
+_JSON: Final = (("Content-Type", "application/json"),)
+
+_log = logging.getLogger(__name__)
+
+
+class TombstonesReplaced(OriginBroken):
+    """Tombstones that were listed are not there any more: others have replaced them, which are to be listed."""
+
+
+class TombstoneStore:
+    """Tombstones of all packs. Keeps no state. `clock`: seconds since the epoch."""
+
+    def __init__(self, origins: Origins, clock: Callable[[], float]) -> None:
+        self._origins = origins
+        self._clock = clock
+
+    async def write(
+        self, bucket: str, index_key: str, tombstones: Iterable[Tombstone], identity: OriginIdentity | None
+    ) -> None:
+        """Writes tombstones of one index. Returns when the origin has them. Raises OriginError, S3Error, Throttled."""
+        key = tombstones_key(index_key, self._clock(), os.urandom(TOKEN_BYTES))
+        await put_object(self._origins, ObjectName(bucket, key), encode_tombstones(tombstones), _JSON, identity)
+
+    async def read(self, bucket: str, keys: Sequence[str]) -> list[Tombstone]:
+        """The tombstones of the objects under these keys. Raises TombstonesReplaced, PackUnavailable, OriginError,
+        S3Error, Throttled."""
+        found: list[Tombstone] = []
+        for first in range(0, len(keys), _READ_AT_ONCE):
+            for each in await asyncio.gather(
+                *(self._read(ObjectName(bucket, key)) for key in keys[first : first + _READ_AT_ONCE])
+            ):
+                found += each
+        return sorted(found)
+
+    async def merge(self, bucket: str, index_key: str, keys: Sequence[str]) -> None:
+        """Writes one object in place of those under `keys`. Raises what `read` raises."""
+        tombstones = await self.read(bucket, keys)
+        key = merged_key(index_key, keys, self._clock(), os.urandom(TOKEN_BYTES))
+        await put_object(self._origins, ObjectName(bucket, key), encode_tombstones(tombstones), _JSON)
+        await self.remove(bucket, keys)
+        _log.info(
+            "%s/%s: %d tombstones of %d objects are one object now", bucket, index_key, len(tombstones), len(keys)
+        )
+
+    async def remove(self, bucket: str, keys: Iterable[str]) -> None:
+        """Deletes objects with tombstones, which others have replaced. Raises OriginError, S3Error, Throttled."""
+        for key in keys:
+            await delete_object(self._origins, ObjectName(bucket, key))
+
+    async def _read(self, name: ObjectName) -> list[Tombstone]:
+        answer = await self._origins.open_read(name, None)
+        if isinstance(answer, ErrorResponse) and answer.status == 404:
+            raise TombstonesReplaced(f"{name.path} was deleted")
+        if not isinstance(answer, ObjectOpened):
+            raise OriginBroken(f"the tombstones {name.path} are not to be had")
+        try:
+            size = answer.facts.size
+            if size > MAX_TOMBSTONES_BYTES:
+                raise PackUnavailable(f"the tombstones {name.path} have {size} bytes")
+            content = bytearray(size)
+            view, position = memoryview(content), 0
+            while position < size and (count := await answer.body.read_into(view[position:])):
+                position += count
+        finally:
+            answer.body.close()
+        try:
+            return await asyncio.to_thread(parse_tombstones, bytes(content))
+        except MalformedPack as damage:
+            raise PackUnavailable(f"{name.path}: {damage}") from None

@@ -1,0 +1,138 @@
+"""Deletions of members of packs: a DELETE hides the member by a tombstone, whether or not an object hides it already.
+
+    an object hides the member        tombstone ──> DELETE at the origin            never a moment in which it shows
+    nothing hides it                  DELETE at the origin ──> tombstone            none, if the origin refuses
+    the write may be accepted here    tombstone ──> acknowledged from the journal
+
+The DELETE is acknowledged when the origin has the tombstone and all workers know it. A version is deleted by its id
+without a tombstone, unless an object that hides the member may come to its end so: members have no versions, and
+the versions of the objects that were packed are somebody's to clear.
+
+Tombstones are written with Forebay's credential; by a principal with a credential of its own, with that one.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from forebay.core.names import ObjectName
+from forebay.metadata.resolver import LookupRequest, Resolver
+from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.namespace.packs.pack_catalogue import PackCatalogue
+from forebay.namespace.packs.pack_view import PackView
+from forebay.namespace.packs.tombstone_store import TombstoneStore
+from forebay.origin.origin_identity import OriginIdentity
+from forebay.peers.frames import Document
+from forebay.peers.owners import Peers
+from forebay.peers.peer_codec import decode
+from forebay.policy.packed_scopes import pack_freshness
+from forebay.policy.rules import Decision, Rules
+from forebay.protocol.packs.tombstones import Tombstone
+from forebay.protocol.xml.s3_documents import ListedKey
+
+_AT_ONCE: Final = 16
+"""Keys of a batch delete that are looked up at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedDeletion:
+    """What is still to be hidden, once the origin has carried out the delete."""
+
+    bucket: str
+    identity: OriginIdentity | None
+    hidden: Sequence[tuple[str, Tombstone]]
+    """The key of an index, and a tombstone of one of its members."""
+
+
+class PackedDeletions:
+    """Hides members. Keeps no state."""
+
+    def __init__(
+        self,
+        catalogue: PackCatalogue,
+        tombstones: TombstoneStore,
+        resolver: Resolver,
+        peers: Peers,
+        rules: Callable[[], Rules],
+    ) -> None:
+        self._catalogue = catalogue
+        self._tombstones = tombstones
+        self._resolver = resolver
+        self._peers = peers
+        self._rules = rules
+
+    async def begin(self, bucket: str, listed: Sequence[ListedKey], identity: OriginIdentity | None) -> PackedDeletion:
+        """Hides those members of which nothing may be seen meanwhile. `listed`: what is to be deleted. Raises
+        PackUnavailable, OriginError, S3Error, Throttled."""
+        before: list[tuple[str, Tombstone]] = []
+        after: list[tuple[str, Tombstone]] = []
+        if not self._rules().packed.is_empty:
+            for first in range(0, len(listed), _AT_ONCE):
+                part = listed[first : first + _AT_ONCE]
+                for found, at_once in await asyncio.gather(*(self._look(bucket, each, identity) for each in part)):
+                    (before if at_once else after).extend(found)
+        await self._hide(bucket, before, identity)
+        return PackedDeletion(bucket, identity, after)
+
+    async def finish(self, deletion: PackedDeletion, refused: Collection[str]) -> None:
+        """Hides the rest, but for the keys that the origin has `refused` to delete. Raises OriginError, S3Error,
+        Throttled."""
+        hidden = [each for each in deletion.hidden if each[1].key not in refused]
+        await self._hide(deletion.bucket, hidden, deletion.identity)
+
+    async def _look(
+        self, bucket: str, listed: ListedKey, identity: OriginIdentity | None
+    ) -> tuple[Sequence[tuple[str, Tombstone]], bool]:
+        """What hides the members of a key, and whether it is to hide them before the delete."""
+        name, rules = ObjectName(bucket, listed.key), self._rules()
+        decision = rules.decide(name)
+        if decision.packed is None:
+            return (), False
+        view = await self._catalogue.view(bucket, decision.packed, pack_freshness(decision.freshness))
+        found = [(file.name.key, tombstone) for file, tombstone in await view.tombstones(name.key)]
+        if not found:
+            return (), False
+        is_hidden = name.key in view.shadowed
+        if listed.version_id is not None or not is_hidden:
+            is_hidden = await self._is_hidden(name, decision, view, identity)
+        if listed.version_id is not None and not is_hidden:
+            return (), False
+        return found, is_hidden or (decision.write == "back" and identity is None)
+
+    async def _is_hidden(
+        self, name: ObjectName, decision: Decision, view: PackView, identity: OriginIdentity | None
+    ) -> bool:
+        """Whether an object that is another one than the member hides it. Asks the origin only where one may."""
+        if not (view.may_be_object(name.key) or self._resolver.may_be_written(name)):
+            return False
+        resolution = await self._resolver.resolve(LookupRequest(name, decision, None, identity=identity))
+        found = await view.find(name.key)
+        if found is None or not isinstance(resolution, ResolvedVersion):
+            return False
+        head = resolution.head
+        return (head.version.etag, head.size) != (found.member.etag, found.member.size)
+
+    async def _hide(
+        self, bucket: str, hidden: Sequence[tuple[str, Tombstone]], identity: OriginIdentity | None
+    ) -> None:
+        if not hidden:
+            return
+        by_index: defaultdict[str, list[Tombstone]] = defaultdict(list)
+        for index_key, tombstone in hidden:
+            by_index[index_key].append(tombstone)
+        await asyncio.gather(
+            *(self._tombstones.write(bucket, key, tombstones, identity) for key, tombstones in by_index.items())
+        )
+        await self._catalogue.hide(bucket, hidden)
+        rows = [[index_key, *tombstone] for index_key, tombstone in hidden]
+        await self._peers.call_until_acked({"kind": "members_hidden", "bucket": bucket, "hidden": rows}, slow=True)
+
+
+async def receive_hidden(catalogue: PackCatalogue, document: Document) -> None:
+    """Applies what another worker has hidden."""
+    hidden = decode(
+        lambda: [(str(index), Tombstone(str(key), str(shard), int(at))) for index, key, shard, at in document["hidden"]]
+    )
+    await catalogue.hide(decode(lambda: str(document["bucket"])), hidden)

@@ -1,0 +1,224 @@
+"""DELETE of a member of a pack: hidden from every reader by a tombstone, for good, and nothing comes to light again."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forebay.namespace.packs.pack_catalogue import MERGED_FROM
+from forebay_client import BatchKey, Client
+from harness.clients import path_of
+from harness.conformance import texts
+from harness.fake.actions import FORBIDDEN, SLOW_DOWN, HoldRequest
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.rig import TRAINER
+from harness.worker_node import Node
+from harness.write_back_rig import WriteBackRig
+from scenarios.test_packed_objects import IDENTITY, OBJECTS, PARTNER, PARTNER_THERE, RULE, pack, read, rig_of
+
+KEY, OTHER = "train/007.jpg", "train/008.jpg"
+TOMBSTONES = "packed/train.deleted/"
+LISTINGS = {
+    "v1": "/bucket?prefix=train%2F00",
+    "v2": "/bucket?list-type=2&prefix=train%2F00",
+    "rolled": "/bucket?list-type=2&prefix=train%2F00&delimiter=%2F",
+    "behind": "/bucket?list-type=2&prefix=train%2F00&start-after=train%2F006.jpg",
+}
+
+
+def tombstones(origin: FakeOrigin) -> list[str]:
+    keys = origin.store.bucket("bucket").keys_from(TOMBSTONES)
+    return [key for key in keys if key.startswith(TOMBSTONES) and origin.store.current("bucket", key)]
+
+
+async def delete(client: Any, *keys: str) -> int:
+    answers = [await client.request("DELETE", path_of("bucket", key)) for key in keys]
+    assert len({answer.status for answer in answers}) == 1
+    return int(answers[0].status)
+
+
+async def is_gone(client: Any, key: str = KEY) -> bool:
+    """By GET, HEAD and all listings, which must agree."""
+    shown = {(await read(client, key, method=method)).status for method in ("GET", "HEAD")}
+    listed = {key in texts(await client.request("GET", path), "Contents/Key") for path in LISTINGS.values()}
+    assert (shown, listed) in (({404}, {False}), ({200}, {True}))
+    return shown == {404}
+
+
+@pytest.mark.parametrize("listing", ["", 'listing = "10m"\n'], ids=["pages", "snapshot"])
+async def test_a_deleted_member_is_gone_for_good(tmp_path: Path, listing: str) -> None:
+    rules = RULE + listing + ('[[rules]]\npath = "**"\nlisting = "10m"\n' if listing else "")
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path, rules) as rig:
+        pack(origin)
+        assert not await is_gone(rig.client())
+        assert await delete(rig.client(), KEY) == 204
+        assert await is_gone(rig.client())
+        assert len(tombstones(origin)) == 1, "at the origin before the acknowledgement"
+        assert await delete(rig.client(), KEY) == 204
+        assert len(tombstones(origin)) == 1, "there was nothing left to hide"
+        rig.advance_clock(61)
+        assert await is_gone(rig.client())
+        await rig.restart()
+        assert await is_gone(rig.client())
+        assert not await is_gone(rig.client(), OTHER)
+
+
+async def test_another_node_sees_it_within_the_freshness(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path / "a") as one, rig_of(origin, tmp_path / "b") as other:
+        pack(origin)
+        assert not await is_gone(other.client())
+        assert await delete(one.client(), KEY) == 204
+        other.advance_clock(61)
+        assert await is_gone(other.client())
+
+
+async def test_a_delete_of_the_object_does_not_show_the_member(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        origin.store.put("bucket", KEY, b"real")
+        assert (await read(rig.client(), KEY)).body == b"real"
+        assert await delete(rig.client(), KEY) == 204
+        assert await is_gone(rig.client())
+        writes = [each.operation for each in origin.log.requests if each.method in {"PUT", "DELETE"}]
+        assert writes == ["PutObject", "DeleteObject"], "the tombstone comes first"
+
+
+async def test_a_later_object_wins_and_can_be_deleted(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        assert await delete(rig.client(), KEY) == 204
+        assert (await rig.client().request("PUT", path_of("bucket", KEY), (), b"mine")).status == 200
+        assert (await read(rig.client(), KEY)).body == b"mine"
+        assert not await is_gone(rig.client())
+        assert await delete(rig.client(), KEY) == 204
+        assert await is_gone(rig.client())
+
+
+async def test_a_batch_delete_hides_what_the_origin_takes(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        keys, s3 = [*list(OBJECTS)[:20], "train/none"], rig.boto3()
+        answer = await asyncio.to_thread(
+            s3.delete_objects, Bucket="bucket", Delete={"Objects": [{"Key": key} for key in keys], "Quiet": False}
+        )
+        s3.close()
+        assert [each["Key"] for each in answer["Deleted"]] == keys
+        assert len(tombstones(origin)) == 1
+        for key in keys:
+            assert (await read(rig.client(), key)).status == 404
+        assert (await read(rig.client(), list(OBJECTS)[20])).status == 200
+
+        def batch() -> None:
+            with Client(
+                rig.endpoint, access_key=TRAINER.access, secret_key=TRAINER.secret, region=TRAINER.region
+            ) as client:
+                items = list(client.get_many("bucket", [keys[0], list(OBJECTS)[20], BatchKey(keys[1], 0, 5)]))
+                assert [item.error is None for item in items] == [False, True, False]
+
+        await asyncio.to_thread(batch)
+
+
+@pytest.mark.parametrize("is_real", [False, True])
+async def test_a_refused_delete_changes_nothing(tmp_path: Path, is_real: bool) -> None:  # a parameter
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        if is_real:
+            origin.store.put("bucket", KEY, b"real")
+        shown = b"real" if is_real else OBJECTS[KEY]
+        assert (await read(rig.client(), KEY)).body == shown
+        failing = origin.faults.add(SLOW_DOWN, where=lambda asked: asked.method == "PUT")
+        assert await delete(rig.client(), KEY) == 503, "not acknowledged without its tombstone"
+        origin.faults.remove(failing)
+        denied = origin.faults.add(FORBIDDEN, where=lambda asked: asked.method == "DELETE")
+        assert await delete(rig.client(), KEY) == 403
+        assert (await read(rig.client(), KEY)).body == shown
+        origin.faults.remove(denied)
+        assert await delete(rig.client(), KEY) == 204
+        assert await is_gone(rig.client())
+
+
+async def test_versions_are_deleted_without_a_tombstone(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        path = f"{path_of('bucket', KEY)}?versionId=null"
+        assert (await rig.client().request("DELETE", path)).status < 500
+        assert not await is_gone(rig.client())
+        origin.store.put("bucket", KEY, b"real")
+        rig.advance_clock(61)
+        assert (await read(rig.client(), KEY)).body == b"real"
+        await rig.client().request("DELETE", path)
+        assert len(tombstones(origin)) == 1, "the end of the object would have shown the member"
+
+
+async def test_tombstones_are_merged(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        keys = list(OBJECTS)[: MERGED_FROM + 1]
+        assert await delete(rig.client(), *keys) == 204
+        assert len(tombstones(origin)) == len(keys)
+        rig.advance_clock(61)
+        assert (await read(rig.client(), keys[0])).status == 404
+        await origin.log.wait_for(2 * len(keys), "DELETE")
+        await origin.log.wait_idle()
+        assert len(tombstones(origin)) == 1
+        await rig.restart()
+        for key in keys:
+            assert (await read(rig.client(), key)).status == 404
+        assert (await read(rig.client(), list(OBJECTS)[-1])).status == 200
+
+
+async def test_damaged_tombstones_show_nothing(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        assert await delete(rig.client(), KEY) == 204
+        origin.store.put("bucket", tombstones(origin)[0], b'{"deleted": [["train/007')
+        await rig.restart()
+        for key in (KEY, OTHER):
+            answer = await read(rig.client(), key)
+            assert answer.status == 503
+            assert TOMBSTONES.encode() in answer.body
+
+
+async def test_an_own_credential_writes_its_own_tombstones(tmp_path: Path) -> None:
+    grants = IDENTITY.replace('"list"]', '"list", "delete"]')
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path, grants + RULE) as rig:
+        origin.allow(PARTNER_THERE)
+        pack(origin)
+        denied = origin.faults.add(
+            FORBIDDEN,
+            where=lambda asked: asked.method == "PUT" and PARTNER_THERE.access in asked.headers["Authorization"],
+        )
+        assert await delete(rig.client(PARTNER), KEY) == 403
+        assert (await read(rig.client(), KEY)).status == 200
+        origin.faults.remove(denied)
+        assert await delete(rig.client(PARTNER), KEY) == 204
+        assert await is_gone(rig.client())
+
+
+async def test_a_delete_that_a_journal_takes_hides_the_member_too(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, rest=RULE + 'write = "back"\n') as rig:
+        pack(origin)
+        for method in ("PUT", "DELETE", "PUT"):  # the first of their kinds go through
+            assert (await rig.client().request(method, path_of("bucket", "train/proof"))).status in {200, 204}
+        await rig.settled()
+        held = origin.faults.add(HoldRequest(gate := Gate()), where=lambda asked: asked.method == "DELETE")
+        assert await delete(rig.client(), KEY) == 204
+        assert await is_gone(rig.client())
+        assert len(tombstones(origin)) == 1
+        gate.open()
+        await rig.settled()
+        origin.faults.remove(held)
+        assert await is_gone(rig.client())
+
+
+async def test_every_worker_hides_it_before_the_acknowledgement(tmp_path: Path) -> None:
+    immutable = RULE.replace("60s", "immutable")
+    async with FakeOrigin() as origin, Node(origin, tmp_path, 2, rest=immutable) as node:
+        pack(origin)
+        clients = [node.client(worker) for worker in range(2)]
+        for client in clients:
+            assert not await is_gone(client)
+        assert await delete(clients[0], KEY) == 204
+        assert [await is_gone(client) for client in clients] == [True, True]
