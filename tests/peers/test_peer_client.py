@@ -16,7 +16,9 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import SEND_PAYLOAD, Channel, Document
 from forebay.peers.peer_client import Peer
 from forebay.peers.unix_socket import connect
+from forebay.server.rpc.rpc_methods import ResponseWriter
 from forebay.server.rpc.rpc_server import RpcServer
+from harness.rpc_service import streaming_service
 
 
 @asynccontextmanager
@@ -106,18 +108,15 @@ async def test_a_stream_is_framed_and_ends_with_its_failure(tmp_path: Path) -> N
     """Over a real socket, larger than any buffer on the way."""
     body = os.urandom(3 * SEND_PAYLOAD + 17)
 
-    class Streaming:
-        async def stream(self, kind: str, request: Document, out: Channel) -> None:
-            await out.send({"kind": kind})
-            await out.send_bytes(memoryview(body))
-            if request.get("fails"):
-                raise VersionChanged("gone meanwhile")
-            await out.send_end()
-
-        async def caller_died(self, _: object) -> None: ...
+    async def read(request: Document, out: ResponseWriter) -> None:
+        await out.send({"kind": request["kind"]})
+        await out.send_bytes(memoryview(body))
+        if request.get("fails"):
+            raise VersionChanged("gone meanwhile")
+        await out.send_end()
 
     server, tasks = RpcServer(tmp_path / "socket", {}), TaskRegistry()
-    server.service = Streaming()  # type: ignore[assignment] # only what the test calls
+    server.service = streaming_service(read=read)
     await server.start()
     peer = Peer(1, tmp_path / "socket", 0, tasks.spawn)
 
@@ -152,19 +151,17 @@ async def test_a_stream_is_framed_and_ends_with_its_failure(tmp_path: Path) -> N
 async def test_a_connection_carries_one_stream_after_the_other(tmp_path: Path, reads_end: bool) -> None:
     channels = list[Channel]()
 
-    class Streaming:
-        async def stream(self, kind: str, request: Document, out: Channel) -> None:
-            channels.append(out)
-            await out.send({"number": request["number"]})
-            await out.send_bytes(memoryview(b"%d" % request["number"]))
-            if request["number"] == 2:
-                raise VersionChanged("after the last byte")
-            await out.send_end()
-
-        async def caller_died(self, _: object) -> None: ...
+    async def read(request: Document, out: ResponseWriter) -> None:
+        assert isinstance(out, Channel)
+        channels.append(out)
+        await out.send({"number": request["number"]})
+        await out.send_bytes(memoryview(b"%d" % request["number"]))
+        if request["number"] == 2:
+            raise VersionChanged("after the last byte")
+        await out.send_end()
 
     server, tasks = RpcServer(tmp_path / "socket", {}), TaskRegistry()
-    server.service = Streaming()  # type: ignore[assignment] # only what the test calls
+    server.service = streaming_service(read=read)
     await server.start()
     peer = Peer(1, tmp_path / "socket", 0, tasks.spawn)
     try:

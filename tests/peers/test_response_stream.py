@@ -7,22 +7,22 @@ import pytest
 from forebay.core.errors import OriginBroken
 from forebay.core.task_registry import TaskRegistry
 from forebay.origin.read_outcomes import ReadBody
-from forebay.peers.frames import SEND_PAYLOAD, Channel, Document
+from forebay.peers.frames import SEND_PAYLOAD, Document
 from forebay.peers.peer_client import Peer
+from forebay.server.rpc.rpc_methods import ResponseWriter
 from forebay.server.rpc.rpc_server import RpcServer
+from harness.rpc_service import streaming_service
 
 
-class Streaming:
-    """Answers with as many bytes as the request says."""
+class Sized:
+    """Streams bodies of the size that each request names, whole. `channels`: where each went."""
 
     def __init__(self) -> None:
-        self.channels = list[Channel]()
+        self.channels = list[ResponseWriter]()
 
-    async def stream(self, _kind: str, request: Document, out: Channel) -> None:
+    async def read(self, request: Document, out: ResponseWriter) -> None:
         self.channels.append(out)
         await out.send_whole({"size": request["size"]}, memoryview(bytes(range(256)) * (request["size"] // 256)))
-
-    async def caller_died(self, _: object) -> None: ...
 
 
 async def read_to_end(body: ReadBody, target: memoryview) -> None:
@@ -31,9 +31,9 @@ async def read_to_end(body: ReadBody, target: memoryview) -> None:
 
 
 async def test_a_whole_response_needs_no_further_frame(tmp_path: Path) -> None:
-    service, tasks = Streaming(), TaskRegistry()
+    sized, tasks = Sized(), TaskRegistry()
     server = RpcServer(tmp_path / "socket", {})
-    server.service = service  # type: ignore[assignment] # only what the test calls
+    server.service = streaming_service(read=sized.read)
     await server.start()
     peer = Peer(1, tmp_path / "socket", 0, tasks.spawn)
     try:
@@ -53,7 +53,7 @@ async def test_a_whole_response_needs_no_further_frame(tmp_path: Path) -> None:
             _, stream = await peer.stream({"kind": "read", "size": size})
             assert await stream.receive_document() is None
             stream.close()  # unread
-        assert all(channel is service.channels[0] for channel in service.channels)
+        assert all(channel is sized.channels[0] for channel in sized.channels)
         for length in (255, 257):
             _, stream = await peer.stream({"kind": "read", "size": 256})
             body, target = stream.body(length), memoryview(bytearray(length))

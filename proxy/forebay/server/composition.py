@@ -14,7 +14,7 @@ in force, which a reload replaces (`gateway.policy`).
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from forebay.core.events import OwnerMissed
 from forebay.core.fair_semaphore import FairSemaphore
@@ -48,6 +48,7 @@ from forebay.server.parts.job_parts import compose_jobs
 from forebay.server.parts.metadata_parts import compose_metadata
 from forebay.server.parts.namespace_parts import compose_namespaces
 from forebay.server.parts.origin_parts import compose_origins
+from forebay.server.parts.peer_parts import compose_peer_service
 from forebay.server.parts.request_parts import compose_requests
 from forebay.server.parts.storage_parts import compose_storage
 from forebay.server.parts.worker_context import WorkerContext
@@ -67,10 +68,6 @@ from forebay.write.multipart.multipart_registry import MultipartRegistry
 
 BUFFER_WAIT = 10.0
 """Seconds that a reader waits for a buffer before it is answered SlowDown: less than any SDK's timeout."""
-
-PEER_BUFFER_WAIT = 1.0
-"""The same for another worker, which holds buffers of its own meanwhile: two workers must not wait for each other's. It
-asks the origin itself then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,28 +171,7 @@ def compose(
     requests = compose_requests(context, origins, storage, fetch, namespaces, metadata, writes)
     gateway = requests.gateway
     jobs = compose_jobs(context, origins, storage, fetch, namespaces, metadata, writes, requests)
-    peer_service = PeerService(
-        metadata.resolver,
-        metadata.hints,
-        metadata.staged,
-        replace(fetch.block_source, buffer_timeout=PEER_BUFFER_WAIT, started_timeout=PEER_BUFFER_WAIT),
-        metadata.invalidator,
-        context.in_doubt_writes,
-        jobs.warmer,
-        writes.tracker,
-        namespaces.listings,
-        namespaces.catalogue,
-        jobs.node_reads,
-        jobs.prefetcher,
-        jobs.data_sets,
-        jobs.data_set_resource,
-        jobs.plans,
-        jobs.kept_recordings.local if jobs.kept_recordings is not None else None,
-        context.policy,
-        clock,
-        writes.write_back,
-        writes.backlog,
-    )
+    peer_service = compose_peer_service(context, storage, fetch, namespaces, metadata, writes, jobs)
     return Parts(
         metrics=metrics,
         tasks=context.tasks,

@@ -173,7 +173,7 @@ class Worker:
         """Answer the other workers from here on, and load the writes that are in doubt with them."""
         member.port.service = self.parts.peer_service
         for answer in (await member.group.peers.call_all({"kind": "in_doubt_writes"})).values():
-            self.parts.peer_service.load_in_doubt_writes(answer)
+            self.parts.peer_service.writes.load_in_doubt_writes(answer)
 
     def _open_access_log(self, opened: contextlib.ExitStack) -> int | None:
         """The file descriptor to write it to, None for no access log."""

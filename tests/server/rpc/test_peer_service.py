@@ -12,10 +12,18 @@ from forebay.peers.frames import Document
 from forebay.peers.peer_codec import encode_name
 from forebay.server.admin.cached_objects import CacheView
 from forebay.server.admin.control import Control
-from forebay.server.rpc.peer_service import OpenWrites, PeerService
+from forebay.server.rpc.job_methods import JobMethods
+from forebay.server.rpc.journal_methods import JournalMethods
+from forebay.server.rpc.namespace_methods import NamespaceMethods
+from forebay.server.rpc.peer_service import PeerService
+from forebay.server.rpc.read_methods import ReadMethods
+from forebay.server.rpc.rpc_methods import OpenWrites
+from forebay.server.rpc.write_methods import WriteMethods
 from forebay.workers.worker_rpc import WorkerRpc
 
 NAME = ObjectName("bucket", "key")
+METHODS = 35
+"""Of all tables together: two with the same kind would be one."""
 
 
 class Recorder:
@@ -54,24 +62,11 @@ def peer_service() -> tuple[PeerService, Recorder, InDoubtWrites]:
     nothing: Any = None
     policy: Any = Policy()
     service = PeerService(
-        resolver=nothing,
-        hints=double,
-        staged=double,
-        source=nothing,
-        invalidator=double,
-        in_doubt_writes=in_doubt_writes,
-        warmer=nothing,
-        tracker=nothing,
-        listings=nothing,
-        catalogue=nothing,
-        node_reads=nothing,
-        prefetcher=nothing,
-        data_sets=nothing,
-        data_set_resource=nothing,
-        plans=nothing,
-        recordings=None,
-        policy=lambda: policy,
-        clock=lambda: 1000.0,
+        WriteMethods(double, in_doubt_writes, double, nothing, nothing, lambda: policy, lambda: 1000.0),
+        ReadMethods(nothing, nothing, nothing, nothing).methods,
+        NamespaceMethods(nothing, nothing).methods,
+        JobMethods(nothing, nothing, nothing).methods,
+        JournalMethods(nothing, nothing).methods,
     )
     return service, recorder, in_doubt_writes
 
@@ -81,16 +76,18 @@ def fence(write: int | None = None, **rest: object) -> Document:
 
 
 def test_a_method_is_in_one_table_and_ordered_ones_do_not_wait() -> None:
-    tables = (PeerService.STREAMING, PeerService.ORDERED, PeerService.UNARY)
+    service, _, _ = peer_service()
+    tables = (service.streaming, service.ordered, service.unary)
     names = [name for table in tables for name in table]
-    assert len(names) == len(set(names))
-    assert not any(asyncio.iscoroutinefunction(method) for method in PeerService.ORDERED.values())
+    assert len(names) == len(set(names)) == METHODS
+    assert not any(asyncio.iscoroutinefunction(method) for method in service.ordered.values())
 
 
 def test_no_method_has_the_name_of_a_verb_of_the_supervisor() -> None:
     """Both are kinds on one socket, where the supervisor's come first."""
+    service, _, _ = peer_service()
     verbs = {name for each in (Control, WorkerRpc, CacheView) for name in vars(each)}
-    assert not verbs & {*PeerService.STREAMING, *PeerService.ORDERED, *PeerService.UNARY}
+    assert not verbs & {*service.streaming, *service.ordered, *service.unary}
 
 
 async def test_a_fence_drops_what_it_affects_and_marks_it_in_doubt() -> None:
@@ -106,7 +103,7 @@ async def test_the_open_writes_of_a_dead_caller_are_in_doubt() -> None:
         await service.call("fence", fence(write), writes)
     await service.call("write_ended", {"write": 1}, writes)
     recorder.calls.clear()
-    await service.caller_died(writes)
+    await service.writes.caller_died(writes)
     assert recorder.calls == [("mark_in_doubt", [NAME], None), ("fence", [NAME]), ("forget", [NAME])]
 
 
@@ -115,7 +112,7 @@ async def test_in_doubt_writes_are_taken_over_at_start() -> None:
     known.mark_object(NAME, 1100.0)
     known.mark_bucket("whole", 1200.0)
     known.mark_bucket("over", 900.0)
-    starting.load_in_doubt_writes(await service.call("in_doubt_writes", {}, OpenWrites()))
+    starting.writes.load_in_doubt_writes(await service.call("in_doubt_writes", {}, OpenWrites()))
     assert [loaded.until(name) for name in (NAME, ObjectName("whole", "k"), ObjectName("over", "k"))] == [1100, 1200, 0]
 
 

@@ -4,7 +4,7 @@ The socket is in a directory of mode 0700; the kernel is asked who connects, and
 frame says what the connection is for:
 
     link                    lasting: numbered calls, responses in any order        (forebay.peers.peer_client)
-    a streaming method      one call, and a response that goes on as a stream      (PeerService.STREAMING); then perhaps
+    a streaming method      one call, and a response that goes on as a stream      (rpc_methods); then perhaps
                             another one
 
 A worker listens here before it reads anything of the shared tier: see write.invalidation. Until its service is set it
@@ -23,13 +23,13 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Channel, Document
 from forebay.peers.peer_codec import encode_failure
 from forebay.peers.unix_socket import READ_BUFFER, new_instance_id, temporary_socket_path, verify_same_user
-from forebay.server.rpc.peer_service import OpenWrites, PeerService
+from forebay.server.rpc.peer_service import PeerService
+from forebay.server.rpc.rpc_methods import OpenWrites
 
 RpcMethod: TypeAlias = Callable[[Document], Awaitable[Document]]
 """A method for the supervisor."""
 
 LISTEN_BACKLOG: Final = 1024
-_IN_ORDER: Final = frozenset({"link", "ping", *PeerService.ORDERED})
 _NOT_STARTED: Final[Document] = {"writes": []}
 """The response of a worker without a service, to any method."""
 
@@ -80,7 +80,7 @@ class RpcServer:
                 return
             while True:
                 kind = request.get("kind")
-                if kind not in PeerService.STREAMING:
+                if self.service is not None and kind not in self.service.streaming:
                     raise PeerUnavailable(f"unknown method: {kind}")
                 if not await self._serve_stream(str(kind), request, channel):
                     return
@@ -127,14 +127,19 @@ class RpcServer:
             while True:
                 kind = str(request.get("kind"))
                 calling = self._call(kind, request, writes, channel)
-                if kind in _IN_ORDER:
+                if self._is_ordered(kind):
                     await calling
                 else:
                     self._tasks.spawn(calling, f"call {kind}")
                 request = await channel.receive_document()
         finally:
             if self.service is not None:
-                await self.service.caller_died(writes)
+                await self.service.writes.caller_died(writes)
+
+    def _is_ordered(self, kind: str) -> bool:
+        if kind in self._control:
+            return False
+        return self.service is None or kind in {"link", "ping"} or kind in self.service.ordered
 
     async def _call(self, kind: str, request: Document, writes: OpenWrites, channel: Channel) -> None:
         try:

@@ -1,0 +1,53 @@
+"""What one worker answers the others of its node."""
+
+from dataclasses import replace
+from typing import Final
+
+from forebay.server.parts.fetch_parts import FetchParts
+from forebay.server.parts.job_parts import JobParts
+from forebay.server.parts.metadata_parts import MetadataParts
+from forebay.server.parts.namespace_parts import NamespaceParts
+from forebay.server.parts.storage_parts import StorageParts
+from forebay.server.parts.worker_context import WorkerContext
+from forebay.server.parts.write_parts import WriteParts
+from forebay.server.rpc.job_methods import JobMethods
+from forebay.server.rpc.journal_methods import JournalMethods
+from forebay.server.rpc.namespace_methods import NamespaceMethods
+from forebay.server.rpc.peer_service import PeerService
+from forebay.server.rpc.read_methods import ReadMethods
+from forebay.server.rpc.rpc_methods import RpcMethods
+from forebay.server.rpc.write_methods import WriteMethods
+
+PEER_BUFFER_WAIT: Final = 1.0
+"""Seconds that another worker waits for a buffer, as it holds some of its own meanwhile: two workers must not wait for
+each other's. It asks the origin itself then."""
+
+
+def compose_peer_service(
+    context: WorkerContext,
+    storage: StorageParts,
+    fetch: FetchParts,
+    namespaces: NamespaceParts,
+    metadata: MetadataParts,
+    writes: WriteParts,
+    jobs: JobParts,
+) -> PeerService:
+    """Make the service, with what the journal needs if there is one."""
+    source = replace(fetch.block_source, buffer_timeout=PEER_BUFFER_WAIT, started_timeout=PEER_BUFFER_WAIT)
+    methods: list[RpcMethods] = [
+        ReadMethods(metadata.resolver, source, metadata.hints, context.policy).methods,
+        NamespaceMethods(namespaces.listings, namespaces.catalogue).methods,
+        JobMethods(jobs, storage.tiers, context.policy).methods,
+    ]
+    if writes.write_back is not None and writes.backlog is not None:
+        methods.append(JournalMethods(writes.write_back, writes.backlog).methods)
+    of_writes = WriteMethods(
+        metadata.invalidator,
+        context.in_doubt_writes,
+        metadata.staged,
+        writes.tracker,
+        storage.tiers,
+        context.policy,
+        context.clock,
+    )
+    return PeerService(of_writes, *methods)

@@ -1,0 +1,52 @@
+"""The RPC methods of the journal that the workers of a node share: each says what it has recorded and carried out. The
+server side of write.back.
+"""
+
+from forebay.peers.frames import Document
+from forebay.server.rpc.rpc_methods import OpenWrites, RpcMethods
+from forebay.write.back.node_backlog import NodeBacklog
+from forebay.write.back.write_back import WriteBack
+
+
+class JournalMethods:
+    """Takes over what other workers say of the journal."""
+
+    def __init__(self, write_back: WriteBack, backlog: NodeBacklog) -> None:
+        self._write_back = write_back
+        self._backlog = backlog
+        self.methods = RpcMethods(
+            ordered={
+                "pending": self._pending,
+                "settled": self._settled,
+                "write_proof": self._write_proof,
+                "completion": self._completion,
+                "upload_parts": self._upload_parts,
+                "written_through": self._written_through,
+            },
+            unary={"journal_scanned": self._journal_scanned, "backlog": self._call_backlog},
+        )
+
+    def _pending(self, request: Document, _: OpenWrites) -> None:
+        self._write_back.exchange.receive_pending(request)
+
+    def _settled(self, request: Document, _: OpenWrites) -> None:
+        self._write_back.exchange.receive_settled(request)
+
+    def _write_proof(self, request: Document, _: OpenWrites) -> None:
+        self._write_back.proofs.receive(request)
+
+    def _completion(self, request: Document, _: OpenWrites) -> Document:
+        return self._write_back.check_completion(request)
+
+    def _upload_parts(self, request: Document, _: OpenWrites) -> Document:
+        return self._write_back.expiry.receive(request)
+
+    def _written_through(self, request: Document, _: OpenWrites) -> None:
+        self._write_back.receive_made(request)
+
+    async def _journal_scanned(self, _: Document) -> Document:
+        await self._write_back.receive_scan()
+        return {}
+
+    async def _call_backlog(self, request: Document) -> Document:
+        return await self._backlog.answer(request)
