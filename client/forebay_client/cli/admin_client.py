@@ -50,8 +50,9 @@ class AdminAddress(NamedTuple):
 
 
 def parse_admin_address(text: str) -> AdminAddress:
-    """The address written as `HOST:PORT` or `[IPV6]:PORT`. Raises ValueError, with a sentence."""
-    host, colon, port = text.rpartition(":")
+    """The address written as `HOST:PORT` or `[IPV6]:PORT`, or as the URL that `forebay serve` prints, `http://HOST:PORT`.
+    Raises ValueError, with a sentence."""
+    host, colon, port = text.removeprefix("http://").removesuffix("/").rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host or "/" in host or not host.isprintable() or " " in host:

@@ -56,11 +56,27 @@ def answering(raw: bytes | None) -> Iterator[AdminAddress]:
 def test_addresses(text: str, address: AdminAddress) -> None:
     assert parse_admin_address(text) == address
     assert str(address) == text
+    assert parse_admin_address(f"http://{text}") == parse_admin_address(f"http://{text}/") == address
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "9001", ":9001", "h", "h:", "h:0", "h:65536", "h:x", "h:²", "::1:9001", "http://h:9001", "h/x:1", "h h:1"],
+    [
+        "",
+        "9001",
+        ":9001",
+        "h",
+        "h:",
+        "h:0",
+        "h:65536",
+        "h:x",
+        "h:²",
+        "::1:9001",
+        "https://h:9001",
+        "http://h:9001/v1",
+        "h/x:1",
+        "h h:1",
+    ],
 )
 def test_malformed_addresses_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"127\.0\.0\.1:9001"):
