@@ -47,6 +47,8 @@ from forebay.request.listing_read import ListingReader
 from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
 from forebay.request.oss_reply import OssReply
+from forebay.request.packed_copies import PackedCopies
+from forebay.request.packed_subresources import PackedSubresources
 from forebay.request.resource_router import ResourceRouter
 from forebay.write.back.write_back import WriteBack
 from forebay.write.forward_request import ForwardRequest, WriteContext
@@ -75,6 +77,8 @@ class Gateway:
         cors: BucketCors | None = None,
         listing_reader: ListingReader | None = None,
         write_back: WriteBack | None = None,
+        copies: PackedCopies | None = None,
+        subresources: PackedSubresources | None = None,
     ) -> None:
         """`length_spooler` None: a body in S3's dialect must declare its length. `listing_reader` None: listings are
         forwarded."""
@@ -87,6 +91,8 @@ class Gateway:
         self._cors = cors
         self._listing_reader = listing_reader
         self._write_back = write_back
+        self._copies = copies
+        self._subresources = subresources
         self.resources = resources
         self._batches = batches
         self._form_upload = FormUpload(writer)
@@ -181,6 +187,8 @@ class Gateway:
             if bypass is None:
                 return
             _log.info("%s: bypassed to the origin: %s", record.request_id, bypass.reason)
+        if self._subresources is not None and await self._subresources.answer(admission, request, reply, record):
+            return
         target = admission.target
         if self._write_back is not None and admission.operation.name in _UPLOAD_LISTINGS and request.method == "GET":
             is_own = admission.identity is None
@@ -207,7 +215,7 @@ class Gateway:
         elif self._length_spooler is not None:
             forward = await self._length_spooler.spool(forward)
         context = WriteContext(forward, admission.principal, admission.decision, reply, record)
-        await self._writer.write(context)
+        await self._writer.write(context if self._copies is None else await self._copies.as_write(context))
 
     async def _answer_failures(
         self, work: Awaitable[None], request: Request, reply: ObjectReply, record: RequestRecord

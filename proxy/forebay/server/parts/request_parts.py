@@ -17,6 +17,8 @@ from forebay.request.gateway import Gateway
 from forebay.request.listing_read import ListingReader
 from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
+from forebay.request.packed_copies import PackedCopies
+from forebay.request.packed_subresources import PackedSubresources
 from forebay.request.resource_router import ResourceRouter
 from forebay.request.resource_uploads import ResourceUploads
 from forebay.request.verified_bodies import VerifiedBodies
@@ -86,5 +88,7 @@ def compose_requests(
         metadata.cors,
         listing_reader,
         writes.write_back,
+        PackedCopies(metadata.packed, fetch.block_source, context.rules, context.clock),
+        PackedSubresources(metadata.packed),
     )
     return RequestParts(policy, gateway, reader, read_stream, resources, listing_permissions)
