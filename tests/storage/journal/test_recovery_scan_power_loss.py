@@ -22,7 +22,7 @@ LAYOUT: Final = JournalLayout("/journal")
 SCALE: Final = int(os.environ.get("FOREBAY_CRASH_SCALE", "1"))
 RANDOM_PROGRAMS: Final = 2000 * SCALE
 STATES_OF_A_CUT: Final = 7  # the exponent of 2
-OPERATIONS: Final = ("small", "batch", "body", "settle", "reclaim", "end")
+OPERATIONS: Final = ("small", "batch", "room", "body", "settle", "reclaim", "end")
 
 
 class Programme:
@@ -47,6 +47,9 @@ class Programme:
 
     def _batch(self) -> None:
         self._append([self._record(self.random.choice((5, 600))) for _ in range(self.random.randrange(2, 5))])
+
+    def _room(self) -> None:
+        self.writer.make_room()
 
     def _body(self) -> None:
         self.number += 1
@@ -170,7 +173,7 @@ def test_every_cut_of_a_short_program(operations: tuple[str, ...]) -> None:
 def test_random_programs_lose_nothing(seed: int) -> None:
     for nth in range(RANDOM_PROGRAMS // 8):
         random = Random(f"{seed}/{nth}")
-        operations = tuple(random.choices(OPERATIONS, (4, 2, 3, 4, 2, 1), k=random.randrange(3, 12)))
+        operations = tuple(random.choices(OPERATIONS, (4, 2, 2, 3, 4, 2, 1), k=random.randrange(3, 12)))
         calls = run(operations, nth, lambda _: None).disk.calls
         first, count = random.randrange(2 * calls + 1), random.choice((1, 2, 5, 1000))
         programme = run(operations, nth, stop_at(random.randrange(calls + 1), range(first, first + count)))

@@ -1,19 +1,28 @@
 """Group commit: records that wait while a batch is synced make up the next batch.
 
-    append ──┐
-    append ──┼──> waiting ──> one batch at a time, on a thread of its own ──> each is answered
-    append ──┘
+    submit ──┐
+    submit ──┼──> waiting ──> one batch at a time, on a thread of its own ──> each is answered
+    submit ──┘
 
-So a sync is shared by as many writes as arrive during one, and a single write waits for nobody.
+So a sync is shared by as many writes as arrive during one, and a single write waits for nobody. The thread is woken by
+a queue, and wakes the loop by one callback for each batch: futures of an executor would add two turns of the loop to
+each write. When nobody waits, the thread makes room in the log (LogWriter.make_room).
 """
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from threading import Thread
+from typing import Final, NamedTuple
 
 from forebay.storage.journal.log_writer import JournalFailed, LogWriter, NewRecord, RecordId
 
-MOST_BYTES = 32 << 20
+MOST_BYTES: Final = 32 << 20
 """Bytes of a batch, and one record more."""
+
+
+class _Submitted(NamedTuple):
+    record: NewRecord
+    answered: asyncio.Future[RecordId]
 
 
 class GroupCommit:
@@ -21,57 +30,79 @@ class GroupCommit:
 
     def __init__(self, writer: LogWriter) -> None:
         self._writer = writer
-        self._thread = ThreadPoolExecutor(1, "journal")
-        self._waiting: list[tuple[NewRecord, asyncio.Future[RecordId]]] = []
-        self._committing: asyncio.Future[list[RecordId]] | None = None
+        self._batches: SimpleQueue[list[_Submitted] | None] = SimpleQueue()
+        self._thread: Thread | None = None
+        self._waiting: list[_Submitted] = []
+        self._committing: asyncio.Future[None] | None = None
 
     @property
     def waiting(self) -> int:
         """Records that wait for the batch under way."""
         return len(self._waiting)
 
-    async def append(self, record: NewRecord) -> RecordId:
-        """Returns once the record is durable. Raises JournalFailed.
-
-        A record that was handed over is written, even if the awaiting task is cancelled.
-        """
+    def submit(self, record: NewRecord) -> asyncio.Future[RecordId]:
+        """Hands a record over, which is written whoever waits for it. The result comes once it is durable, or
+        JournalFailed."""
         answered: asyncio.Future[RecordId] = asyncio.get_running_loop().create_future()
-        self._waiting.append((record, answered))
+        self._waiting.append(_Submitted(record, answered))
         if self._committing is None:
             self._commit()
-        return await answered
+        return answered
 
     async def close(self) -> None:
         """Waits for the batch under way and all that wait, and ends the log."""
         while self._committing is not None:
             await asyncio.wait([self._committing])
-            await asyncio.sleep(0)
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._writer.close)
-        self._thread.shutdown()
+        self._batches.put(None)
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join)
+        self._writer.close()
 
     def _commit(self) -> None:
         count = size = 0
         while count < len(self._waiting) and size <= MOST_BYTES:
-            record = self._waiting[count][0]
+            record = self._waiting[count].record
             size += len(record.document) + len(record.payload)
             count += 1
         batch, self._waiting = self._waiting[:count], self._waiting[count:]
         loop = asyncio.get_running_loop()
-        self._committing = loop.run_in_executor(self._thread, self._writer.append, [record for record, _ in batch])
-        self._committing.add_done_callback(lambda done: self._answer([answered for _, answered in batch], done))
+        self._committing = loop.create_future()
+        if self._thread is None:
+            self._thread = Thread(target=self._run, args=(loop,), name="journal", daemon=True)
+            self._thread.start()
+        self._batches.put(batch)
 
-    def _answer(self, batch: "list[asyncio.Future[RecordId]]", done: "asyncio.Future[list[RecordId]]") -> None:
-        self._committing = None
-        failure = done.exception()
-        for nth, answered in enumerate(batch):
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The thread."""
+        while (batch := self._batches.get()) is not None:
+            result = self._append(batch)
+            try:
+                loop.call_soon_threadsafe(self._answer, batch, result)
+            except RuntimeError:  # the loop is closed, and nobody waits any more
+                return
+            del batch, result
+            if self._batches.empty():
+                self._writer.make_room()
+
+    def _append(self, batch: list[_Submitted]) -> list[RecordId] | Exception:
+        try:
+            return self._writer.append([each.record for each in batch])
+        except Exception as failure:
+            return failure.with_traceback(None)
+
+    def _answer(self, batch: list[_Submitted], result: list[RecordId] | Exception) -> None:
+        for nth, (_, answered) in enumerate(batch):
             if answered.done():
                 continue  # its task was cancelled
-            if failure is None:
-                answered.set_result(done.result()[nth])
-            elif isinstance(failure, JournalFailed):
-                answered.set_exception(JournalFailed(str(failure), voided=failure.voided))
-            else:
-                answered.set_exception(failure)
-        del failure
+            match result:
+                case JournalFailed():
+                    answered.set_exception(JournalFailed(str(result), voided=result.voided))
+                case Exception():
+                    answered.set_exception(result)
+                case ids:
+                    answered.set_result(ids[nth])
+        committing, self._committing = self._committing, None
         if self._waiting:
             self._commit()
+        if committing is not None:
+            committing.set_result(None)

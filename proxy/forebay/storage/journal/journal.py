@@ -80,7 +80,12 @@ class Journal:
 
     async def append(self, document: Document, payload: Buffer | bytes = b"") -> RecordId:
         """Appends a record; durable when it returns. Raises JournalFailed."""
-        return await self._commits.append(NewRecord(encode_document(document), payload))
+        return await self.submit(document, payload)
+
+    def submit(self, document: Document, payload: Buffer | bytes = b"") -> asyncio.Future[RecordId]:
+        """Hands a record over, which is appended whoever waits for it. The result comes once it is durable, or
+        JournalFailed."""
+        return self._commits.submit(NewRecord(encode_document(document), payload))
 
     async def scan(self) -> JournalScan:
         """Reads what is pending, of all workers. Raises OSError."""

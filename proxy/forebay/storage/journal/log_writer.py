@@ -1,9 +1,14 @@
 """The log that this process appends to: records are written one batch after the other, and synced with it.
 
-    batch ──> written ──> synced ──> acknowledged
-                 └───────────┴ failed ──> voided in a new log ──> refused, and carried out at the origin instead
+    batch ──> written into the room ──> synced ──> acknowledged ──> more room
+                            └───────────────┴ failed ──> voided in a new log ──> refused, and carried out at the origin
 
 A batch is as many records as wait (forebay.storage.journal.group_commit), so many small writes share one sync.
+
+Behind the records there is room, zeros that are written and synced while nobody waits: a batch that is written over
+them changes neither the size of the file nor its blocks, so its sync waits for the data alone, and not for a commit of
+the file system's journal, which takes as long again, and longer beside large files that are being written. Whatever
+is read from there is no record.
 
 What a failed sync leaves on the disk is unknown, for ever: a later one that succeeds proves nothing about it. So the
 log is cut off where it was durable last, and ended, and a record in a new log says that the batch is void. Where not
@@ -24,6 +29,10 @@ from forebay.storage.journal.journal_record import encode_document, encode_recor
 
 LOG_SIZE: Final = 64 << 20
 """Bytes of a log after which the next one is begun."""
+ROOM: Final = 1 << 20
+"""Bytes of zeros that are made ready behind the records at a time."""
+_SMALL_BATCH: Final = 128 << 10
+"""Bytes of a batch whose sync is so short that the file system's own journal takes half of it."""
 
 
 class JournalFailed(StorageError):
@@ -61,6 +70,10 @@ class LogWriter:
         self._number = 0
         self._written = 0
         self._durable = 0
+        self._room = 0
+        """Where the zeros end."""
+        self._last_batch = 0
+        """Bytes."""
 
     @property
     def log(self) -> str | None:
@@ -77,6 +90,26 @@ class LogWriter:
         self._cut_off()
         self._end()
         raise JournalFailed(reason, voided=not failed or self._void(failed, first))
+
+    def make_room(self) -> None:
+        """Has zeros ready for the next batches, if they are likely to be small. Nothing depends on it: where a write
+        fails there is none in this log; after a sync that failed no other of this log may be believed, so it ends."""
+        if self._fd is None or self._last_batch > _SMALL_BATCH or self._room - self._written > 2 * _SMALL_BATCH:
+            return
+        start = max(self._room, self._written)
+        size = min(ROOM, self._log_size - start)
+        if size <= 0:
+            return
+        try:
+            self._files.write(self._fd, [bytes(size)], start)
+        except OSError:
+            self._room = self._log_size
+            return
+        try:
+            self._files.sync(self._fd)
+        except OSError:
+            self._end()
+        self._room = start + size
 
     def close(self) -> None:
         """Ends the current log."""
@@ -97,11 +130,11 @@ class LogWriter:
         self._files.write(fd, pieces, self._written)
         self._written += size
         self._files.sync(fd)
-        self._durable = self._written
+        self._durable, self._last_batch = self._written, size
         return ids
 
     def _begin(self) -> int:
-        self._log, self._number, self._written, self._durable = "", 0, 0, 0
+        self._log, self._number, self._written, self._durable, self._room = "", 0, 0, 0, 0
         log = new_id()
         fd = self._files.create(self._layout.log(log))
         try:
