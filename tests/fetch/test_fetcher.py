@@ -20,11 +20,8 @@ class AllAtOnce:
     def __init__(self, content: bytes) -> None:
         self.content = content
 
-    def read_if_buffered(self, target: memoryview) -> bool:
-        if len(target) != len(self.content):
-            return False
-        target[:] = self.content
-        return True
+    def take_whole(self, length: int) -> memoryview | None:
+        return memoryview(bytearray(self.content)) if length == len(self.content) else None
 
     async def read_into(self, target: memoryview) -> int:
         raise AssertionError("nobody has to wait for it")
@@ -85,10 +82,10 @@ async def test_an_object_that_came_whole_with_its_head_lands_at_once(source: Lit
         head = await rig.head()
         whole = content.expected(Span(0, BLOCK - 5))
         opened = ObjectOpened(head.facts, Span(0, head.size), ReadBody(AllAtOnce(whole), head.size, never), source)
-        fetch = rig.fetch(head, 0)
-        rig.budget.release(fetch.buffer_bytes)  # adopt acquires it
+        view = rig.fetch(head, 0).view
+        rig.budget.release(BLOCK - 5)  # adoption acquires it
         await rig.tasks.wait_idle()
-        flights = follow(rig.fetcher.adopt(fetch, opened))
+        flights = follow(rig.fetcher.adopt_first_blocks(view, opened))
         assert flights[0].has_landed
         assert flights[0].source == ("flight" if source == "origin" else "worker")
         assert len(rig.tasks) == 0

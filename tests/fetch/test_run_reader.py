@@ -298,8 +298,8 @@ class Drip:
     def __init__(self) -> None:
         self._begun = False
 
-    def read_if_buffered(self, target: memoryview) -> bool:
-        return False
+    def take_whole(self, length: int) -> memoryview | None:
+        return None
 
     async def read_into(self, target: memoryview) -> int:
         if self._begun:
@@ -334,8 +334,8 @@ class LinkBody:
         self._link = link
         self._left = length
 
-    def read_if_buffered(self, target: memoryview) -> bool:
-        return False
+    def take_whole(self, length: int) -> memoryview | None:
+        return None
 
     async def read_into(self, target: memoryview) -> int:
         size = min(len(target), self._left, 4096)

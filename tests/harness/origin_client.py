@@ -10,7 +10,7 @@ from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
-from forebay.origin.read_outcomes import BodySource
+from forebay.origin.read_outcomes import BodySource, ReadBody
 from forebay.protocol.signatures.signing_key import SecretKey
 
 KEY = SecretKey("AKID", "hush", "session")
@@ -49,7 +49,7 @@ async def pieces(*parts: bytes) -> AsyncIterator[bytes]:
         yield part
 
 
-async def some_of(body: BodySource, most: int = 1 << 16) -> bytes:
+async def some_of(body: BodySource | ReadBody, most: int = 1 << 16) -> bytes:
     """What has come of a read's body, at most so many bytes; b"" at its end."""
     room = bytearray(most)
     return bytes(room[: await body.read_into(memoryview(room))])

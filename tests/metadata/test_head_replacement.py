@@ -22,7 +22,7 @@ from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
 from harness.held_ssd import HeldSsd
 
 READ = LookupRequest(NAME, replace(DECISION, freshness=Immutable()), Span(0, BLOCK))
-NO_CACHE = replace(READ, no_cache=True)
+NO_CACHE = READ._replace(no_cache=True)
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ ALWAYS = replace(DECISION, freshness=AlwaysRevalidate())
 
 
 async def resolve_version(rig: FetchRig, request: LookupRequest = FIRST, *, no_cache: bool = False) -> ResolvedVersion:
-    found = await rig.resolver.resolve(replace(request, no_cache=no_cache))
+    found = await rig.resolver.resolve(request._replace(no_cache=no_cache))
     assert isinstance(found, ResolvedVersion)
     return found
 
@@ -190,7 +190,7 @@ async def test_always_shares_no_revalidation() -> None:
         await resolve_version(rig)
         async with asyncio.TaskGroup() as group:
             for _ in range(2):
-                group.create_task(rig.resolver.resolve(replace(FIRST, decision=ALWAYS)))
+                group.create_task(rig.resolver.resolve(FIRST._replace(decision=ALWAYS)))
         assert requests_sent(rig) == 3
 
 
@@ -202,7 +202,7 @@ async def test_an_in_doubt_write_forces_revalidation_and_one_after_it() -> None:
         rig.in_doubt_writes.mark_object(NAME, rig.now + 10)
         for moment, how in ((0, "revalidated"), (9, "revalidated"), (1, "revalidated"), (0, "fresh")):
             rig.now += moment
-            found = await rig.resolver.resolve(replace(FIRST, decision=immutable))
+            found = await rig.resolver.resolve(FIRST._replace(decision=immutable))
             assert isinstance(found, ResolvedVersion)
             assert found.status == how
 

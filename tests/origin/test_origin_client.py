@@ -1,7 +1,6 @@
 """The origin client: targets, headers, retries, the breaker, the semaphores."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
 
@@ -286,7 +285,7 @@ class Completion:
 @pytest.mark.parametrize("write", [DELETE, put(b"abcd", 4)], ids=["DELETE", "PUT"])
 async def test_a_write_without_a_connection_is_never_completed(write: OriginRequest) -> None:
     completion = Completion()
-    write = replace(write, before_completion=completion)
+    write = write._replace(before_completion=completion)
     async with scripted_origin(respond_always(200)) as origin:
         url = origin.url
     async with client_of(url, OriginLimits(wait=0.0, writes=1, breaker_failures=1)) as client:
@@ -316,7 +315,7 @@ async def test_a_write_is_completed_after_the_call(write: OriginRequest) -> None
 
     async with scripted_origin(script) as origin, client_of(origin.url) as client:
         with pytest.raises(OriginUnreachable):
-            await client.send(replace(write, before_completion=completion))
+            await client.send(write._replace(before_completion=completion))
     assert completion.calls == 1
 
 
@@ -329,7 +328,7 @@ async def test_a_body_without_its_end_is_never_completed() -> None:
     completion = Completion()
     async with scripted_origin(never_respond) as origin, client_of(origin.url) as client:
         with pytest.raises(S3Error, match="BadDigest"):
-            await client.send(replace(put(refused(), 4), before_completion=completion))
+            await client.send(put(refused(), 4)._replace(before_completion=completion))
     assert completion.calls == 0
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-from dataclasses import replace
 
 import pytest
 
@@ -141,7 +140,7 @@ async def test_a_read_leaves_no_reference_cycles() -> None:
 async def test_a_slow_reader_loses_its_turn_to_a_waiter() -> None:
     """What it is sent next says so; the connection to the origin is dropped, and the reader has an unfinished body."""
     timers, limits = ManualTimers(), OriginLimits(reads=1, wait=60.0, min_client_rate=1000)
-    paced = replace(get(), paced_by="response")
+    paced = get()._replace(paced_by="response")
     async with (
         scripted_origin(stall_in_body, respond_always(200, "", b"x")) as origin,
         client_of(origin.url, limits, timers=timers) as client,
@@ -162,7 +161,7 @@ async def test_a_slow_origin_makes_no_reader_slow() -> None:
     async with (
         scripted_origin(stall_in_body) as origin,
         client_of(origin.url, limits, timers=timers) as client,
-        await client.send(replace(get(), paced_by="response")) as answer,
+        await client.send(get()._replace(paced_by="response")) as answer,
         asyncio.TaskGroup() as group,
     ):
         assert await answer.next_piece() == b"ab"

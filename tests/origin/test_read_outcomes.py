@@ -14,8 +14,8 @@ class FakeBodySource:
         self.pieces = list(pieces)
         self.closed = False
 
-    def read_if_buffered(self, target: memoryview) -> bool:  # it has its pieces for those who wait
-        return False
+    def take_whole(self, length: int) -> memoryview | None:  # it has its pieces for those who wait
+        return None
 
     async def read_into(self, target: memoryview) -> int:
         piece = self.pieces.pop(0) if self.pieces else b""

@@ -34,12 +34,11 @@ class BlockAdmitted(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class BlocksEvicted:
+class BlocksEvicted(NamedTuple):
     """Blocks left a tier to make room (reason "capacity") or because it shrank ("resize")."""
 
     tier: TierName
-    count: int
+    blocks: int
     size: int
     reason: Literal["capacity", "resize"]
 

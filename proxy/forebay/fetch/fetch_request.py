@@ -1,6 +1,7 @@
 """Fetch requests: which blocks of which version the fetcher is to read, and for whom."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from forebay.core.byte_ranges import Span, block_span
 from forebay.core.heads import Head
@@ -9,8 +10,7 @@ from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.coalescing import Run
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectView:
+class ObjectView(NamedTuple):
     """One version of an object as one reader sees it: what its blocks are, and in whose name they are fetched."""
 
     name: ObjectName

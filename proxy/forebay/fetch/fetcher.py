@@ -87,6 +87,9 @@ class Fetcher:
         A response that feeds none (to a HEAD, or without memory for it) is closed: until then it occupies a slot at the
         origin.
         """
+        landed = self._land_at_once(view, opened)
+        if landed is not None:
+            return {0: landed}
         numbers = blocks_touching(opened.span, view.head.block_size)
         missing = [number for number in numbers if not self._is_available(view.block(number))]
         if not missing:
@@ -116,26 +119,32 @@ class Fetcher:
             return flights
         self.registry.add(started.values())
         self._observe(FlightStarted(len(started)))
-        if opened is not None and self._land_at_once(view, started, opened):
-            return flights
         self._tasks.spawn(self._fetch(fetch, started, opened), name=f"fetch {view.name.path}#{fetch.run.blocks.start}")
         return flights
 
-    def _land_at_once(self, view: ObjectView, started: dict[int, Flight], opened: ObjectOpened) -> bool:
-        """Lands an object of one block that came whole with its head; returns whether it did. Such a fetch needs no
-        task. The caller of `adopt` follows the flight before anything else runs."""
-        head, flight = view.head, started.get(0)
-        if flight is None or head.size > head.block_size or self._object_crc.has_crc(head):
-            return False
-        if not opened.body.read_if_buffered(flight.unfilled()):
-            return False
+    def _land_at_once(self, view: ObjectView, opened: ObjectOpened) -> Flight | None:
+        """Lands an object of one block that came whole with its head; None: it did not, or has no place. Such a fetch
+        needs no task. The caller follows the flight before anything else runs."""
+        head = view.head
+        size, block = head.facts.size, BlockId(view.name, head.generation, 0)
+        if size > head.block_size or opened.span != (0, size) or self._is_available(block):
+            return None
+        if self._object_crc.has_crc(head) or not self.budget.try_reclaim(size):
+            return None
+        whole = opened.body.take_whole()
+        if whole is None:
+            self.budget.release(size)
+            return None
+        flight = Flight(block, size, self._release, view.identity)
+        flight.land(whole)
+        self.registry.add((flight,))
+        self._observe(FlightStarted(1))
         if opened.source == "origin":
-            self._observe(OriginBytesRead(flight.length, view.rule))
+            self._observe(OriginBytesRead(size, view.rule))
         else:  # the owner has counted what came through it
             flight.source = opened.source
-        flight.advance(flight.length)
-        self._tiers.admit(flight.block, flight.buffer)
-        return True
+        self._tiers.admit(block, flight.buffer)
+        return flight
 
     def _release(self, flight: Flight) -> None:
         self.registry.remove(flight)

@@ -20,7 +20,7 @@ from typing import Final, Literal
 from forebay.core.buffers import Buffer
 from forebay.core.names import BlockId
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.storage.slab_allocator import allocate_buffer
+from forebay.storage.slab_allocator import MIN_SLOT, allocate_buffer
 
 _NOTHING: Final = memoryview(b"")
 
@@ -108,6 +108,11 @@ class Flight:
             self._buffer = allocate_buffer(self.length)
         return self._buffer[self.filled :]
 
+    def land(self, whole: memoryview) -> None:
+        """Lands at once, with a buffer that came whole. Nobody has followed it yet."""
+        self._buffer = whole if len(whole) < MIN_SLOT else _in_slot(whole)
+        self.filled = self.length
+
     def full_buffer(self) -> Buffer:
         """Returns the whole buffer, for a caller that has filled it and has yet to call `advance`."""
         return self._buffer.toreadonly()
@@ -146,6 +151,12 @@ class Flight:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
+
+
+def _in_slot(whole: memoryview) -> memoryview:
+    slot = allocate_buffer(len(whole))
+    slot[:] = whole
+    return slot
 
 
 class FlightRegistry:

@@ -27,8 +27,9 @@ The resolver makes none of its parts; the composition root does.
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, assert_never
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple, assert_never
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import ForebayError, PeerUnavailable, S3Error, SizeContradicted
@@ -60,8 +61,7 @@ _CONTRADICTIONS: Final = 2
 """How often an object is looked up anew because its size was contradicted."""
 
 
-@dataclass(frozen=True, slots=True)
-class LookupRequest:
+class LookupRequest(NamedTuple):
     """One reader's request for a version."""
 
     name: ObjectName
@@ -191,15 +191,17 @@ class Resolver:
                 self.checksums.prefetch(name, identity)
             if self._peers.owns(name):  # looked up now: of two that begin at once, the second waits for the first
                 other = self._lookups.find_opening(name, other_than=identity)
-        return await self._lookups.share(
-            name, LookupKey(method, identity), lambda: self._open(request, other, strict=strict), leads=leads
-        )
+        if other is None:
+            work = partial(self._fetch, request, None, strict=strict)
+        else:
+            work = partial(self._open_beside, other, request, strict=strict)
+        return await self._lookups.share(name, LookupKey(method, identity), work, leads=leads)
 
-    async def _open(self, request: LookupRequest, other: SharedLookup | None, *, strict: bool) -> Resolution:
-        """Opens the object, or only its head beside the `other` opening under way."""
-        if other is None or other.is_done:
+    async def _open_beside(self, other: SharedLookup, request: LookupRequest, *, strict: bool) -> Resolution:
+        """Opens only the head of the object beside the `other` opening under way."""
+        if other.is_done:
             return await self._fetch(request, None, strict=strict)
-        own = await self._fetch(replace(request, span=None), None, strict=strict)
+        own = await self._fetch(request._replace(span=None), None, strict=strict)
         if isinstance(own, ResolvedVersion) and not other.is_done:
             with suppress(ForebayError, TimeoutError):
                 async with asyncio.timeout(OPENING_TIMEOUT):
@@ -219,7 +221,7 @@ class Resolver:
             try:
                 return await self._ask(request, known, strict=strict)
             except SizeContradicted:
-                request, known = replace(request, span=request.span or Span(0, request.decision.block)), None
+                request, known = request._replace(span=request.span or Span(0, request.decision.block)), None
         return await self._ask(request, known, strict=strict)
 
     def _ask(self, request: LookupRequest, known: Head | None, *, strict: bool) -> Coroutine[Any, Any, Resolution]:
@@ -227,7 +229,7 @@ class Resolver:
         if owner is None:
             return self._fetch_from_origin(request, known)
         if request.identity is not None:
-            return self._fetch_from_origin(replace(request, span=None), known)
+            return self._fetch_from_origin(request._replace(span=None), known)
         return self._ask_owner(owner, request, known, strict=strict)
 
     async def _ask_owner(self, owner: Owner, request: LookupRequest, known: Head | None, *, strict: bool) -> Resolution:
@@ -266,7 +268,7 @@ class Resolver:
                 is_same_time = answer.last_modified in {"", known.facts.last_modified}
                 if not (is_same_time and agrees(known.facts, answer.repeated)):
                     # The same bytes written again, or new metadata on them: the head must be fetched anew.
-                    return await self._fetch_from_origin(replace(request, span=None), None)
+                    return await self._fetch_from_origin(request._replace(span=None), None)
                 head = known.with_validation(requested_at)
                 since = await self._replacement.store(name, head, since)
                 if identity is not None:
@@ -274,7 +276,7 @@ class Resolver:
                 return ResolvedVersion(head, "revalidated")
             case ErrorResponse(status=416) if span is not None:
                 # Past the end, or an empty object. The client's range is judged against the head, as on a hit.
-                return await self._fetch_from_origin(replace(request, span=None), None)
+                return await self._fetch_from_origin(request._replace(span=None), None)
             case ErrorResponse():
                 if identity is None:
                     await self._remove(request, answer, requested_at)

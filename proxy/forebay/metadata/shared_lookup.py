@@ -204,7 +204,7 @@ class SharedLookups:
     ) -> tuple[Resolution, bool]:
         """Returns the result of the lookup under `key`, started if there is none, and whether it was joined. `leads`:
         whether one that is started runs in this task."""
-        while (lookup := self.find(name, key)) is not None:
+        while name in self._shared and (lookup := self.find(name, key)) is not None:
             try:
                 result = await lookup.wait()
             except AbandonedLookup:
@@ -220,7 +220,9 @@ class SharedLookups:
 
     def find_opening(self, name: ObjectName, other_than: OriginIdentity | None) -> SharedLookup | None:
         """Returns the first GET for the current version of `name` under another identity than this one."""
-        lookups = self._shared.get(name, {})
+        lookups = self._shared.get(name)
+        if lookups is None:
+            return None
         return next(
             (
                 lookup

@@ -39,7 +39,7 @@ class BucketUnion:
                 continue
             token = ""
             for _ in range(_MAX_PAGES):
-                last = await client.send(replace(request, query=((_TOKEN, token),) if token else ()))
+                last = await client.send(request._replace(query=((_TOKEN, token),) if token else ()))
                 if last.status != 200:
                     return last
                 page = await self._read(last)

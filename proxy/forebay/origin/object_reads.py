@@ -8,10 +8,9 @@ head of a success, or the end of a refusal.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from dataclasses import replace
-from typing import Final, Literal, NamedTuple, Protocol, assert_never
+from typing import Any, Final, Literal, NamedTuple, Protocol, assert_never
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, OriginError, VersionChanged
@@ -43,7 +42,7 @@ REFUSAL_LIMIT: Final = 64 * 1024
 class ObjectReads(Protocol):
     """Opens reads: at one origin, or at the one that has the bucket (forebay.origin.origins)."""
 
-    async def open_read(
+    def open_read(
         self,
         name: ObjectName,
         span: Span | None,
@@ -54,7 +53,7 @@ class ObjectReads(Protocol):
         version_id: str | None = None,
         credential: RequestCredential | None = None,
         is_hedge: bool = False,
-    ) -> ReadOutcome:
+    ) -> Coroutine[Any, Any, ReadOutcome]:
         """See OriginReads."""
         ...
 
@@ -84,7 +83,7 @@ class OriginReads:
         self.sleep = sleep
         self.jitter = jitter
 
-    async def open_read(
+    def open_read(
         self,
         name: ObjectName,
         span: Span | None,
@@ -95,7 +94,7 @@ class OriginReads:
         version_id: str | None = None,
         credential: RequestCredential | None = None,
         is_hedge: bool = False,
-    ) -> ReadOutcome:
+    ) -> Coroutine[Any, Any, ReadOutcome]:
         """Open `span` of the object, or all of it.
 
         `pin`: only if this is the current version, else VersionChanged; its ETag is compared byte for byte, and names
@@ -112,7 +111,7 @@ class OriginReads:
         if span is not None and (method == "HEAD" or span.length <= 0):
             raise ValueError("a span has bytes, and a HEAD takes none")
         read = OriginRead(method, span, pin, if_none_match, version_id)
-        return await _Read(self, name, read, credential, is_hedge=is_hedge).open()
+        return _Read(self, name, read, credential, is_hedge=is_hedge).open()
 
     def admits_hedge(self, _bucket: str) -> bool:
         """Whether a hedge would be sent now."""
@@ -126,7 +125,7 @@ class OriginReads:
 class _Read:
     """One read through all its attempts."""
 
-    __slots__ = ("_attempts", "_client", "_credential", "_is_hedge", "_name", "_read", "_reads")
+    __slots__ = ("_client", "_credential", "_is_hedge", "_name", "_read", "_reads", "_repeats", "_started")
 
     def __init__(
         self,
@@ -143,12 +142,27 @@ class _Read:
         self._read = read
         self._credential = credential
         self._is_hedge = is_hedge
-        self._attempts = ReadAttempts(
-            self._client, self._operation, sleep=reads.sleep, jitter=reads.jitter, is_single=is_hedge
-        )
+        self._started = self._client.monotonic()
+        self._repeats: ReadAttempts | None = None
+
+    @property
+    def _attempts(self) -> ReadAttempts:
+        """Made when the first attempt has failed: few have."""
+        if self._repeats is None:
+            self._repeats = ReadAttempts(
+                self._client,
+                self._operation,
+                started=self._started,
+                sleep=self._reads.sleep,
+                jitter=self._reads.jitter,
+                is_single=self._is_hedge,
+            )
+        return self._repeats
 
     async def open(self) -> ReadOutcome:
         response, verdict, refusal = await self._send(self._read)
+        if isinstance(verdict, ValidResponse) and self._read.method == "GET":
+            return self._opened(response, verdict)
         match verdict:
             case ValidResponse(facts) if self._read.method == "HEAD" and facts.is_doubtfully_empty:
                 response.close()
@@ -176,37 +190,36 @@ class _Read:
 
     async def _confirm_empty(self) -> ReadOutcome:
         """A HEAD can't show that an object has no bytes; a GET of the whole object does. No byte of it is opened."""
-        self._read = replace(self._read, method="GET", span=None)
+        self._read = self._read._replace(method="GET", span=None)
         outcome = await self.open()
         if not isinstance(outcome, ObjectOpened):
             return outcome
         outcome.body.close()
-        return replace(outcome, span=Span(0, 0))
+        return outcome._replace(span=Span(0, 0))
 
     async def _open_empty(self) -> ReadOutcome:
         """A refused range has no facts; a HEAD, under the same condition, has them. If the object has bytes after all,
         the origin refuses a range beyond them, which RFC 9110, 14.1.2 would have it clip: the range is clipped here."""
         read = self._read
-        self._read = replace(read, method="HEAD", span=None)
+        self._read = read._replace(method="HEAD", span=None)
         outcome = await self.open()
         if not isinstance(outcome, ObjectOpened) or not outcome.facts.size:
             return outcome
         outcome.body.close()
         if read.span is None or read.span.stop <= outcome.facts.size:
             return Uncacheable("416 to a range of an object that has bytes")
-        self._read = replace(read, span=Span(0, outcome.facts.size))
+        self._read = read._replace(span=Span(0, outcome.facts.size))
         return await self.open()
 
     def _opened(self, response: OriginResponse, valid: ValidResponse) -> ObjectOpened:
-        async def reopen(error: OriginError) -> OriginResponse:
-            return await self._reopen(valid, error)
-
-        return ObjectOpened(valid.facts, valid.span, ReadBody(response, valid.span.length, reopen))
+        return ObjectOpened(
+            valid.facts, valid.span, ReadBody(response, valid.span.length, lambda error: self._reopen(valid, error))
+        )
 
     async def _reopen(self, first: ValidResponse, error: OriginError) -> OriginResponse:
         """Another response with the same bytes, after the body of the first broke before its first byte."""
         await self._attempts.pause_or_raise(error)
-        read = replace(self._read, pin=first.facts.version, if_none_match=None)
+        read = self._read._replace(pin=first.facts.version, if_none_match=None)
         response, again, _ = await self._send(read)
         if isinstance(again, ValidResponse) and (again.span, again.facts.size) == (first.span, first.facts.size):
             return response
@@ -229,7 +242,7 @@ class _Read:
         )
 
         async def attempt(is_hedge: bool) -> _JudgedResponse:
-            response = await self._client.send(replace(request, is_hedge=True) if is_hedge else request)
+            response = await self._client.send(request._replace(is_hedge=True) if is_hedge else request)
             verdict, refusal = judge(read, response.status, response.headers), b""
             if isinstance(verdict, ErrorStatus):  # read to its end, which also keeps the connection
                 with suppress(OriginError):

@@ -19,8 +19,8 @@ A request without a body goes over the connection pool, one with a body over the
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
 
 from aiohttp import hdrs
 from yarl import URL
@@ -123,7 +123,7 @@ class OriginClient:
         self._regions = BucketRegions(region) if dialect.has_regions else None
         self._oss = OssAdapter(self._send, region, observe, name) if dialect.speaks_oss else None
 
-    async def send(self, request: OriginRequest) -> OriginResponse:
+    def send(self, request: OriginRequest) -> Coroutine[Any, Any, OriginResponse]:
         """Send one signed request; returns with the head of its response, whatever the status.
 
         OriginUnreachable: no connection, no response in time, the breaker is open. OriginBroken: the response is not
@@ -131,7 +131,7 @@ class OriginClient:
         refuses it. Throttled: too many requests in flight. S3Error: InvalidBucketName for a name that this origin
         reserves, NotImplemented for what it can't do. The caller's body's own errors come out as they are.
         """
-        return await (self._send(request) if self._oss is None else self._oss.send(request))
+        return self._send(request) if self._oss is None else self._oss.send(request)
 
     async def _send(self, request: OriginRequest, *, is_relocated: bool = False) -> OriginResponse:
         if request.bucket in self.dialect.reserved_names:
@@ -164,6 +164,8 @@ class OriginClient:
             if body is not None:
                 await body.settled()
             raise
+        if response.status < 300:
+            return response
         if self._regions is not None and response.status in REGION_STATUSES and not is_relocated:
             try:
                 is_elsewhere = await self._learn_region(self._regions, request, response)

@@ -1,9 +1,8 @@
 """A request to the origin, before it has an address and a signature."""
 
 from collections.abc import AsyncIterable, Awaitable, Callable
-from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from forebay.core.heads import HeaderPairs
 from forebay.origin.endpoint import QueryPairs
@@ -23,8 +22,7 @@ UNSIGNED: Final = Unsigned.UNSIGNED
 RequestCredential: TypeAlias = SecretKey | Unsigned
 
 
-@dataclass(frozen=True, slots=True)
-class OriginRequest:
+class OriginRequest(NamedTuple):
     """A request in S3's terms. `bucket` and `key` are decoded names; `query` and `headers` are pairs in order."""
 
     method: str

@@ -137,12 +137,15 @@ class OriginResponse:
             self._end()
         return received
 
-    def read_if_buffered(self, target: memoryview) -> bool:
-        """Read the whole body into `target` if it arrived along with the head and fills it. Returns whether it did."""
-        if self._ended or self._buffered or self._expected is not None or not self._response.read_if_buffered(target):
-            return False
-        self._end()
-        return True
+    def take_whole(self, length: int) -> memoryview | None:
+        """Take the whole body of `length` bytes, if it arrived along with the head: the buffer is the caller's from
+        then on."""
+        if self._ended or self._buffered or self._expected is not None:
+            return None
+        whole = self._response.take_whole(length)
+        if whole is not None:
+            self._end()
+        return whole
 
     def expect_crc64(self, expected: "ExpectedCrc64") -> None:
         """Verify the body's CRC-64: its last bytes are handed out only if it is right, else OriginBroken."""

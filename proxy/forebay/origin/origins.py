@@ -10,9 +10,9 @@ their operation here, below everything that sends:
 - a copy from a bucket of another origin is refused: no origin reads from another one.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from multidict import CIMultiDict
 
@@ -80,7 +80,7 @@ class Origins:
             self._check_source(request, client)
         return await client.send(request)
 
-    async def open_read(
+    def open_read(
         self,
         name: ObjectName,
         span: Span | None,
@@ -91,10 +91,10 @@ class Origins:
         version_id: str | None = None,
         credential: RequestCredential | None = None,
         is_hedge: bool = False,
-    ) -> ReadOutcome:
+    ) -> Coroutine[Any, Any, ReadOutcome]:
         """Open a read at the origin that has the bucket; the contract is OriginReads.open_read's. Raises S3Error
-        NoSuchBucket."""
-        return await self._of(name.bucket).reads.open_read(
+        NoSuchBucket, at once."""
+        return self._of(name.bucket).reads.open_read(
             name,
             span,
             method=method,

@@ -16,7 +16,6 @@ client in front of an OSS origin could be given it: `send_oss` already sends req
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
 from forebay.core.cooperative import CooperativeWork, run_cooperatively
@@ -72,8 +71,7 @@ class OssAdapter:
         running = _RunningCrc64()
         body = sent.body or (running.wrap(request.body) if operation in STREAMED else None)
         response = await self.send_oss(
-            replace(
-                request,
+            request._replace(
                 method=sent.method,
                 query=sent.query,
                 headers=sent.headers,

@@ -30,15 +30,16 @@ class ReadAttempts:
         client: OriginClient,
         operation: str,
         *,
+        started: float | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
         is_single: bool = False,
     ) -> None:
-        """`is_single`: whether the first attempt is the last one."""
+        """`started`: on the monotonic clock of the client; None: now. `is_single`: whether the first is the last."""
         self._client, self._operation, self._sleep, self._jitter = client, operation, sleep, jitter
         self._is_single = is_single
         self._attempt = 1
-        self._started = client.monotonic()
+        self._started = client.monotonic() if started is None else started
 
     async def is_repeated(self, response: OriginResponse) -> bool:
         """Whether the read is to be sent again in place of this response, which then has ended. Returns when it is

@@ -9,7 +9,7 @@ is repeated, pinned to the version whose facts were given; later it is not.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, OriginError
@@ -23,8 +23,8 @@ class BodySource(Protocol):
         """Read at least one byte into the front of `target`; returns how many, 0 at the end."""
         ...
 
-    def read_if_buffered(self, target: memoryview) -> bool:
-        """Read the whole body into `target` if it is here already and fills it. Returns whether it did."""
+    def take_whole(self, length: int) -> memoryview | None:
+        """Take the whole body of `length` bytes, if it is here already: the buffer is the caller's from then on."""
         ...
 
     def close(self) -> None:
@@ -64,12 +64,12 @@ class ReadBody:
             else:
                 return received
 
-    def read_if_buffered(self, target: memoryview) -> bool:
-        """Read the whole body into `target` if it is here already and fills it. Returns whether it did."""
-        if self._received or len(target) != self._length or not self._source.read_if_buffered(target):
-            return False
-        self._received = self._length
-        return True
+    def take_whole(self) -> memoryview | None:
+        """Take the whole body, if it is here already: the buffer is the caller's from then on, and has ended."""
+        whole = self._source.take_whole(self._length) if not self._received else None
+        if whole is not None:
+            self._received = self._length
+        return whole
 
     async def _reopen_or_raise(self, error: OriginError) -> None:
         self.close()
@@ -90,8 +90,7 @@ class ReadBody:
         self._source.close()
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectOpened:
+class ObjectOpened(NamedTuple):
     """The object, or the requested part of it, is on its way. `body` is the caller's to read to its end or close."""
 
     facts: ObjectFacts

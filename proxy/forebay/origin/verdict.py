@@ -14,7 +14,7 @@ Only what is positively the requested bytes, of one named version of known size,
 
 import re
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import HeaderPairs, ObjectFacts
@@ -26,8 +26,7 @@ from forebay.protocol.response_headers import facts_from, parse_content_range, r
 _EMPTY: Final = re.compile(r"bytes[ \t]+\*/0", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class OriginRead:
+class OriginRead(NamedTuple):
     """One read of an object. A HEAD has no span; `pin` and `if_none_match` exclude each other."""
 
     method: Literal["GET", "HEAD"]
@@ -51,8 +50,7 @@ class OriginRead:
         return tuple(pairs)
 
 
-@dataclass(frozen=True, slots=True)
-class ValidResponse:
+class ValidResponse(NamedTuple):
     """The body is `span` of the version that `facts` describe."""
 
     facts: ObjectFacts

@@ -44,13 +44,13 @@ class ResponseStream:
         self._rest, self._is_whole = memoryview(payload), True
         self._end(awaits_end=False)
 
-    def read_if_buffered(self, target: memoryview) -> bool:
-        """Read the whole body into `target` if it came with its document and fills it. Returns whether it did."""
-        if not self._is_whole or len(self._rest) != len(target):
-            return False
-        target[:] = self._rest
-        self._rest = self._rest[:0]
-        return True
+    def take_whole(self, length: int) -> memoryview | None:
+        """Takes the whole body of `length` bytes, if it came with its document: the buffer is the caller's from then
+        on."""
+        if not self._is_whole or len(self._rest) != length:
+            return None
+        whole, self._rest = self._rest, self._rest[:0]
+        return whole
 
     async def read_into(self, target: memoryview) -> int:
         """Reads bytes into the front of `target` and returns how many; 0 at the end. Raises what the method failed

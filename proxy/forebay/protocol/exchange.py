@@ -7,7 +7,7 @@ forebay.server.fastpath.direct_reply); tests implement them in memory. A request
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from forebay.core.buffers import Buffer
 from forebay.core.heads import HeaderPairs
@@ -41,8 +41,7 @@ class BytesBody:
 EMPTY_BODY: Final = BytesBody(b"")
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """The head of a request, and its body."""
 
     method: str

@@ -20,7 +20,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html, RFC 9110 sec
 
 import re
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import HeaderPairs, ObjectFacts
@@ -149,24 +149,24 @@ def facts_from(status: int, headers: Headers) -> ObjectFacts | None:
 
     None if the headers are inconsistent or the object must not be cached. Such a response can be forwarded still.
     """
-    size = _object_size(status, headers)
-    etag = _single_value(headers, "ETag")
-    if size is None or etag is None or not _STRONG_ETAG.fullmatch(etag):
+    pairs = tuple(headers.items())
+    roles = _field_roles(tuple([name for name, _ in pairs]))
+    if roles is None:
         return None
-    if headers.get("x-amz-storage-class") in _ARCHIVED:
+    etag, length = pairs[roles.etag][1].strip(), pairs[roles.length][1].strip()
+    size = _object_size(status, headers, length, pairs[roles.range][1].strip() if roles.range >= 0 else None)
+    if size is None or not _STRONG_ETAG.fullmatch(etag):
         return None
-    if headers.get("x-oss-object-type", "Normal") not in _IMMUTABLE_TYPES:
-        return None
-    checksums_known = status == 200 or (headers.get("Content-Length") == str(size) and "-" not in etag)
-    kept = []
-    for name, value in headers.items():
-        role = _role(name)
-        if role == "uncacheable":
+    if roles.is_restricted:
+        if headers.get("x-amz-storage-class") in _ARCHIVED:
             return None
-        if role == "kept" or (role == "checksum" and checksums_known):
-            kept.append((name, value))
-    version = Version(etag, headers.get("x-amz-version-id"))
-    return ObjectFacts(version, size, headers.get("Last-Modified", ""), tuple(kept), checksums_known)
+        if headers.get("x-oss-object-type", "Normal") not in _IMMUTABLE_TYPES:
+            return None
+    checksums_known = status == 200 or (length == str(size) and "-" not in etag)
+    kept = roles.kept_with_checksums if checksums_known else roles.kept
+    version = Version(etag, pairs[roles.version_id][1] if roles.version_id >= 0 else None)
+    last_modified = pairs[roles.last_modified][1] if roles.last_modified >= 0 else ""
+    return ObjectFacts(version, size, last_modified, tuple([pairs[at] for at in kept]), checksums_known)
 
 
 def repeated_facts(headers: Headers) -> HeaderPairs:
@@ -208,16 +208,14 @@ def _validators(facts: ObjectFacts) -> HeaderPairs:
     return tuple(pairs)
 
 
-def _object_size(status: int, headers: Headers) -> int | None:
+def _object_size(status: int, headers: Headers, length: str, content_range: str | None) -> int | None:
     """Returns the size of the whole object; None if it is missing or the headers disagree."""
-    length = _single_value(headers, "Content-Length")
-    if length is None or not _SIZE.fullmatch(length) or "Transfer-Encoding" in headers:
+    if not _SIZE.fullmatch(length):
         return None
     if status == 200:
-        return None if "Content-Range" in headers else int(length)
+        return None if content_range is not None else int(length)
     if status != 206 or headers.get("Content-Type", "").strip().lower().startswith("multipart/byteranges"):
         return None
-    content_range = _single_value(headers, "Content-Range")
     parsed = parse_content_range(content_range) if content_range is not None else None
     if parsed is None or parsed[0].length != int(length):
         return None
@@ -232,7 +230,6 @@ def _without_prefixes(facts: ObjectFacts, hidden: tuple[str, ...]) -> HeaderPair
     return tuple([pair for pair in facts.headers if not pair[0].lower().startswith(hidden)])
 
 
-@lru_cache(maxsize=1024)  # an origin's responses have the same ones each time
 def _role(name: str) -> Literal["kept", "checksum", "uncacheable", "dropped"]:
     """What a header is to the facts of an object: an object's own, a checksum, or a reason not to cache it."""
     lower = name.lower()
@@ -245,7 +242,41 @@ def _role(name: str) -> Literal["kept", "checksum", "uncacheable", "dropped"]:
     return "kept" if lower in _KEPT else "dropped"
 
 
-def _single_value(headers: Headers, name: str) -> str | None:
-    """Returns the value of a header; None if it is absent or repeated."""
-    values = headers.getall(name, [])
-    return values[0].strip() if len(values) == 1 else None
+class _FieldRoles(NamedTuple):
+    """Where the facts of an object are among the fields of a response; -1: absent."""
+
+    etag: int
+    length: int
+    range: int
+    last_modified: int
+    version_id: int
+    kept: tuple[int, ...]
+    """Those that belong to the object itself, without its checksums."""
+    kept_with_checksums: tuple[int, ...]
+    is_restricted: bool
+    """Whether there is a field that may say that only the origin can answer for the object."""
+
+
+@lru_cache(maxsize=1024)  # an origin's responses have the same fields each time
+def _field_roles(names: tuple[str, ...]) -> _FieldRoles | None:
+    """What the fields of a response are to the facts of an object; None: it can't have any, whatever their values."""
+    lowered, roles = [name.lower() for name in names], [_role(name) for name in names]
+    is_ambiguous = any(lowered.count(name) > 1 for name in ("etag", "content-length", "content-range"))
+    if is_ambiguous or "transfer-encoding" in lowered or "uncacheable" in roles:
+        return None
+    if "etag" not in lowered or "content-length" not in lowered:
+        return None
+
+    def position(name: str) -> int:
+        return lowered.index(name) if name in lowered else -1
+
+    return _FieldRoles(
+        lowered.index("etag"),
+        lowered.index("content-length"),
+        position("content-range"),
+        position("last-modified"),
+        position("x-amz-version-id"),
+        tuple([at for at, role in enumerate(roles) if role == "kept"]),
+        tuple([at for at, role in enumerate(roles) if role in {"kept", "checksum"}]),
+        any(name in {"x-amz-storage-class", "x-oss-object-type"} for name in lowered),
+    )

@@ -85,7 +85,7 @@ class FormUpload:
         admission = admit_form(policy, principal, replace(target, key=key), headers)
         decision, name = admission.decision, admission.target.name
         record.step, record.rule, record.cache = "rule", decision.rule if decision is not None else "", "bypass"
-        put = replace(request, method="PUT", headers=headers, body=body, has_body=size > 0)
+        put = request._replace(method="PUT", headers=headers, body=body, has_body=size > 0)
         forward = ForwardRequest(put, admission.target, admission.operation, None, admission.identity)
         context = WriteContext(forward, principal, decision, FormReply(reply, form.fields, name), record)
         await self._writer.write(context)

@@ -22,7 +22,6 @@ refused.
 import logging
 from collections.abc import Awaitable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
 from forebay.core.errors import OriginCredentialFault, OriginError, S3Error, SpoolFull, Throttled
@@ -172,7 +171,7 @@ class Gateway:
         if bucket is not None and admission.policy.routes.position_of(bucket) is None:
             raise S3Error("NoSuchBucket", "No origin is configured for this bucket.", BucketName=bucket)
         if admission.headers is not request.headers:  # translated, or hoisted: most requests are neither
-            request = replace(request, headers=admission.headers, oss_request=admission.oss_request)
+            request = request._replace(headers=admission.headers, oss_request=admission.oss_request)
         if isinstance(reply, OssReply):
             reply.request = admission.oss_request
             self._oss_frontend.allow_lookups(reply, admission.target.bucket, admission.identity)

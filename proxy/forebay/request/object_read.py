@@ -15,7 +15,7 @@ RFC 9110 sections 13 and 14, https://docs.aws.amazon.com/AmazonS3/latest/API/API
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final, NamedTuple, assert_never
 
 from multidict import CIMultiDict
 
@@ -64,7 +64,6 @@ MAX_TRIES: Final = 3
 MAX_WRITTEN_SIZE: Final = 8 << 10
 """Bytes of a body that is copied for a client that does not accept it at once."""
 _FIRST_BYTE: Final = ByteRange(0, 0)
-_CONDITIONS: Final = ("If-None-Match", "If-Modified-Since", "If-Unmodified-Since")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +73,7 @@ class Bypass:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReadContext:
+class ReadContext(NamedTuple):
     """One read: what was asked for, as admitted, and where the response goes."""
 
     admission: Admission
@@ -288,8 +286,7 @@ class ObjectReader:
             self.reads.add(ObjectRead(read.name, selected.span, size, principal, decision.rule, cache, share, tracked))
 
 
-@dataclass(frozen=True, slots=True)
-class _Selection:
+class _Selection(NamedTuple):
     """The bytes that answer a read."""
 
     known: ResolvedVersion
@@ -317,10 +314,14 @@ def _first_span(read: ReadContext, max_run: int) -> Span | None:
     """The span to request first if the origin has to be asked: whole blocks that are wanted anyway, at most `max_run`
     bytes. None for the head alone, where no block may be wanted (a condition) or the span depends on the size (a
     suffix)."""
-    if read.request.method == "HEAD" or any(condition in read.request.headers for condition in _CONDITIONS):
+    headers, block = read.request.headers, read.decision.block
+    if read.request.method == "HEAD" or "If-None-Match" in headers:
         return None
-    block = read.decision.block
+    if "If-Modified-Since" in headers or "If-Unmodified-Since" in headers:
+        return None
     longest = max(block, max_run // block * block)
+    if read.spec is WHOLE:
+        return Span(0, longest)
     match read.spec:
         case WholeRange():
             return Span(0, longest)

@@ -95,7 +95,7 @@ class OssFrontend:
         async with answer:
             headers = CIMultiDict(forward.request.headers)
             headers.popall("Range")
-        request = replace(forward.request, headers=CIMultiDictProxy(headers))
+        request = forward.request._replace(headers=CIMultiDictProxy(headers))
         return await self._forwarder.send(replace(forward, request=request))
 
     async def prepare_write(self, forward: ForwardRequest) -> ForwardRequest:
@@ -141,7 +141,7 @@ class OssFrontend:
 
     async def _fetch_document(self, request: OriginRequest, identity: OriginIdentity | None) -> Element | None:
         """The document that the origin answers with; None for a 404."""
-        request = replace(request, credential=await request_credential(identity))
+        request = request._replace(credential=await request_credential(identity))
         async with await self._origins.send(request) as answer:
             if answer.status == 404:
                 return None
@@ -153,7 +153,7 @@ class OssFrontend:
                 raise OriginBroken(f"{request.operation}: {refused}") from refused
 
     async def _fetch_status(self, request: OriginRequest, identity: OriginIdentity | None) -> int:
-        request = replace(request, credential=await request_credential(identity))
+        request = request._replace(credential=await request_credential(identity))
         async with await self._origins.send(request) as answer:
             return answer.status
 
@@ -174,7 +174,7 @@ def _with_document(request: Request, body: bytes) -> Request:
     headers.popall("Content-MD5", None)
     if body:
         headers["Content-MD5"] = b64encode(md5(body, usedforsecurity=False).digest()).decode()
-    return with_body(replace(request, headers=CIMultiDictProxy(headers)), BytesBody(body), len(body))
+    return with_body(request._replace(headers=CIMultiDictProxy(headers)), BytesBody(body), len(body))
 
 
 def _has_whole_range(headers: Headers, answer: OriginResponse) -> bool:

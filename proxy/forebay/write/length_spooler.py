@@ -60,7 +60,7 @@ def with_body(request: Request, body: Body, length: int) -> Request:
     headers = CIMultiDict(request.headers)
     headers.popall("Transfer-Encoding", None)
     headers["Content-Length"] = str(length)
-    return replace(request, headers=CIMultiDictProxy(headers), body=body, has_body=length > 0)
+    return request._replace(headers=CIMultiDictProxy(headers), body=body, has_body=length > 0)
 
 
 def _has_unknown_length(forward: ForwardRequest) -> bool:

@@ -9,7 +9,7 @@ responses that end with the connection) go through that buffer too.
 
 The head, and what arrives along with it, is received into a buffer that all connections of the loop share
 (`ReceiveBuffer`): the bytes are taken out of it before anything else runs. A small object mostly arrives whole with its
-head, and is copied out once (`buffered_body`).
+head, and is copied out once into the buffer that it is kept in (`buffered_body`).
 
 Back-pressure: while nobody reads, what fits beside the head is received; then reading from the socket pauses.
 
@@ -112,7 +112,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         return self._head
 
     def buffered_body(self) -> memoryview | None:
-        """The body, if all of it arrived along with the head: then it has ended. Called before anything is read."""
+        """The body, if all of it arrived along with the head: then it has ended, and the buffer is the caller's. Called
+        before anything is read."""
         if self._head is None or not isinstance(self._head.body_length, int) or not 0 < self._left <= self._stop:
             return None
         body = memoryview(self._buffer)[: self._left]
@@ -248,7 +249,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         empty."""
         if self._target is not None:
             return self._target
-        return memoryview(self._buffer)[self._stop :] if self._buffer else self._shared.view
+        return memoryview(self._buffer)[self._stop :] if self._stop < len(self._buffer) else self._shared.view
 
     def buffer_updated(self, nbytes: int) -> None:
         """`nbytes` were received into the buffer."""
@@ -262,7 +263,10 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.close()  # bytes that belong to no response
             return
         if self._head is not None:
-            if self._buffer:
+            if self._buffer and self._stop == len(self._buffer):  # behind all of the body
+                self._buffer = self._buffer + self._shared.received[:nbytes]
+                self._stop += nbytes
+            elif self._buffer:
                 self._stop += nbytes
             else:
                 self._keep(self._shared.received, 0, nbytes)
@@ -271,9 +275,14 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._parse_head(self._buffer, self._stop + nbytes)
         else:
             self._parse_head(self._shared.received, nbytes)
-        if self._buffer and self._stop == len(self._buffer) and self._transport is not None:
+        if self._buffer and self._stop == len(self._buffer) and not self._is_here and self._transport is not None:
             self._reading = False
             self._transport.pause_reading()
+
+    @property
+    def _is_here(self) -> bool:
+        """Whether all of a counted body was received, and nothing behind it."""
+        return self._head is not None and 0 < self._left == self._stop
 
     def _parse_head(self, received: bytearray, stop: int) -> None:
         """Parses the head at the front of `received`, if it is complete, and keeps what follows it."""
@@ -307,11 +316,12 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _keep(self, received: bytearray, start: int, stop: int) -> None:
         """Keeps these bytes in a buffer of the connection's own, with room for more. A new one: the transport still
-        holds the last one."""
+        holds the last one. All of a body has no room behind it: whoever takes it keeps it as it is."""
         self._stop = stop - start
         if self._head is not None and self._left == self._stop:
-            room = 1  # nothing more is to come
-        elif self._head is None and self._stop >= _BUFFER_SIZE // 2:
+            self._buffer = received[start:stop]
+            return
+        if self._head is None and self._stop >= _BUFFER_SIZE // 2:
             room = MAX_HEAD - self._stop  # a long head; head_size says when it is too long
         else:
             room = max(1, _BUFFER_SIZE - self._stop)

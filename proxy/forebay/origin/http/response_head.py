@@ -22,6 +22,9 @@ MAX_STATUS: Final = 599
 _STATUS: Final = re.compile(r"HTTP/1\.([01]) ([1-9][0-9]{2})(?: (.*))?", re.DOTALL)
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _END: Final = b"\r\n\r\n"
+_FRAMING: Final = frozenset({"connection", "content-length", "transfer-encoding"})
+_WITHOUT_BODY: Final = frozenset({204, 304})
+_MAX_DIGITS: Final = 19
 
 BodyLength: TypeAlias = int | Literal["chunked", "close"]
 """The end of a body: after so many bytes, where its chunked framing says, or with the connection."""
@@ -60,24 +63,43 @@ def parse_head(raw: bytes, method: str) -> ResponseHead:
     status_line = _STATUS.fullmatch(first)
     if status_line is None or not text.count("\r") == text.count("\n") == len(lines) or "\0" in text:
         raise MalformedHttp
-    fields = []
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon or not _is_name(name):
-            raise MalformedHttp
-        fields.append((name, value.strip(" \t")))
-    headers = CIMultiDictProxy(CIMultiDict(fields))
+    fields = [(name, value.strip(" \t")) for name, colon, value in [line.partition(":") for line in lines] if colon]
+    framing = _framing(tuple([name for name, _ in fields]))
+    if len(fields) != len(lines) or framing is None:
+        raise MalformedHttp
     status = int(status_line[2])
     if status > MAX_STATUS:
         raise MalformedHttp
+    headers = CIMultiDictProxy(CIMultiDict(fields))
+    is_http_1_1 = status_line[1] == "1"
+    length_at, connection_at = framing
+    is_plain = length_at >= 0 and (connection_at < 0 or fields[connection_at][1].lower() == "keep-alive")
+    if is_plain and is_http_1_1 and method != "HEAD" and status >= 200 and status not in _WITHOUT_BODY:
+        return ResponseHead(status, status_line[3] or "", headers, _counted(fields[length_at][1]), True)
     ends = _body_length(headers, status, method)
-    kept = ends != "close" and _is_persistent(headers, status_line[1] == "1")
+    kept = ends != "close" and _is_persistent(headers, is_http_1_1)
     return ResponseHead(status, status_line[3] or "", headers, ends, kept)
 
 
-@lru_cache(maxsize=1024)  # an origin's responses have the same ones each time
-def _is_name(name: str) -> bool:
-    return _NAME.fullmatch(name) is not None
+@lru_cache(maxsize=256)  # an origin's responses have the same ones each time
+def _framing(names: tuple[str, ...]) -> tuple[int, int] | None:
+    """The positions of Content-Length and Connection among the names of a head's fields; None for what is no name.
+
+    A Connection that is absent is at -1, and so is a Content-Length where more than these two, each of them once, says
+    where the body ends."""
+    if not all(map(_NAME.fullmatch, names)):
+        return None
+    lowered = [name.lower() for name in names]
+    bearing = sorted(name for name in lowered if name in _FRAMING)
+    if bearing not in (["content-length"], ["connection", "content-length"]):
+        return -1, -1
+    return lowered.index("content-length"), lowered.index("connection") if len(bearing) > 1 else -1
+
+
+def _counted(length: str) -> int:
+    if not (length.isascii() and length.isdecimal() and len(length) <= _MAX_DIGITS):
+        raise MalformedHttp
+    return int(length)
 
 
 def _body_length(headers: CIMultiDictProxy[str], status: int, method: str) -> BodyLength:
@@ -85,20 +107,16 @@ def _body_length(headers: CIMultiDictProxy[str], status: int, method: str) -> Bo
     codings = headers.getall("Transfer-Encoding", ())
     if len(set(lengths)) > 1 or (lengths and codings) or len(codings) > 1:
         raise MalformedHttp
-    length = lengths[0] if lengths else ""
-    if lengths and not (length.isascii() and length.isdecimal() and len(length) <= 19):
-        raise MalformedHttp
-    if method == "HEAD" or status < 200 or status in {204, 304}:
+    length = _counted(lengths[0]) if lengths else None
+    if method == "HEAD" or status < 200 or status in _WITHOUT_BODY:
         return 0
     if codings:
         if codings[0].strip().lower() != "chunked":
             raise MalformedHttp  # no other was offered
         return "chunked"
-    return int(length) if lengths else "close"
+    return length if length is not None else "close"
 
 
 def _is_persistent(headers: CIMultiDictProxy[str], persistent: bool) -> bool:
-    if persistent and "Connection" not in headers:
-        return True
     options = {option.strip().lower() for value in headers.getall("Connection", ()) for option in value.split(",")}
     return "close" not in options and (persistent or "keep-alive" in options)

@@ -37,8 +37,8 @@ class TransportResponse(Protocol):
         """Read at least one byte of the body into the front of `target`; returns how many, 0 at the end."""
         ...
 
-    def read_if_buffered(self, target: memoryview) -> bool:
-        """Read the whole body into `target` if it is here already and fills it. Returns whether it did."""
+    def take_whole(self, length: int) -> memoryview | None:
+        """Take the whole body of `length` bytes, if it is here already: the buffer is the caller's from then on."""
         ...
 
     def close(self) -> None:
@@ -86,14 +86,13 @@ class PooledResponse:
             self._connection = None  # it may carry another response from now on
         return received
 
-    def read_if_buffered(self, target: memoryview) -> bool:
+    def take_whole(self, length: int) -> memoryview | None:
         """See TransportResponse."""
         buffered = self._buffered
-        if buffered is None or len(buffered) != len(target):
-            return False
-        target[:] = buffered
+        if buffered is None or len(buffered) != length:
+            return None
         self._buffered = None
-        return True
+        return buffered
 
     def close(self) -> None:
         """See TransportResponse."""
@@ -136,9 +135,9 @@ class SessionResponse:
         self._unread = piece[copied:]
         return copied
 
-    def read_if_buffered(self, target: memoryview) -> bool:
-        """Never: reads use pooled connections."""
-        return False
+    def take_whole(self, length: int) -> memoryview | None:
+        """None: reads use pooled connections."""
+        return None
 
     def close(self) -> None:
         """See TransportResponse."""

@@ -17,7 +17,7 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -234,8 +234,8 @@ class BatchRun:
         reply = EntryReply(entry, self._shown(index), self._output, self._window.learn, ready)
         if not charged:
             reply.give_turn()
-        request = replace(
-            batch, method="GET", headers=admission.headers, body=EMPTY_BODY, has_body=False, oss_request=None
+        request = batch._replace(
+            method="GET", headers=admission.headers, body=EMPTY_BODY, has_body=False, oss_request=None
         )
         own = RequestRecord("GET", "full", time.monotonic(), self._record.request_id, self._record.peer)
         task = self._services.tasks.spawn(self._answer(admission, request, reply, own), entry.key)

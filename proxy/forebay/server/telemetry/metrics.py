@@ -110,9 +110,17 @@ class Metrics:
         self._rules: defaultdict[str, RuleCounts] = defaultdict(RuleCounts)
         self._hits: dict[tuple[str, int, str, CacheStatus, str], HitCounts] = {}
         self._lock = Lock()
+        self._fetched = self._counters["forebay_origin_read_bytes_total"]
+        self._flights = self._counters["forebay_flights_started_total"]
+        self._admitted, self._evicted = self._of_blocks("admitted"), self._of_blocks("evicted")
+        self._answers = self._counters["forebay_origin_requests_total"]
+        self._answer_times = self._histograms["forebay_origin_seconds"]
         self._registry = CollectorRegistry()
         self._registry.register(_HistoryCollector(self))
         ProcessCollector(registry=self._registry)
+
+    def _of_blocks(self, fate: str) -> tuple[defaultdict[Labels, int], defaultdict[Labels, int]]:
+        return self._counters[f"forebay_tier_{fate}_blocks_total"], self._counters[f"forebay_tier_{fate}_bytes_total"]
 
     def add_gauges(self, read_state: Callable[[], Iterable[Sample]]) -> None:
         """Have `read_state` called at each scrape."""
@@ -219,66 +227,74 @@ class Metrics:
     def observe(self, event: events.Event) -> None:
         """Count an event. From any thread."""
         with self._lock:
-            counters = self._counters
-            match event:  # the events of every miss first
-                case events.OriginBytesRead(size, rule):
-                    counters["forebay_origin_read_bytes_total"][(rule,)] += size
-                    self._rules[rule].fetched += size
-                case events.FlightStarted(blocks):
-                    counters["forebay_flights_started_total"][()] += blocks
-                case events.BlockAdmitted(tier, size):
-                    counters["forebay_tier_admitted_blocks_total"][(tier,)] += 1
-                    counters["forebay_tier_admitted_bytes_total"][(tier,)] += size
-                case events.OriginAnswered(operation, status, seconds, origin):
-                    counters["forebay_origin_requests_total"][operation, str(status), origin] += 1
-                    self._histograms["forebay_origin_seconds"][(operation,)].add(seconds)
-                case events.BytesWarmed(size, rule):
-                    self._rules[rule].warmed += size
-                case events.FlightJoined():
-                    self.count("forebay_flights_joined_total")
-                case events.BlocksEvicted(tier, count, size, reason):
-                    self.count("forebay_tier_evicted_blocks_total", tier, reason, by=count)
-                    self.count("forebay_tier_evicted_bytes_total", tier, reason, by=size)
-                case events.OwnerMissed():
-                    self.count("forebay_owner_missed_total")
-                case events.OriginFailed(operation, _, origin):
-                    self.count("forebay_origin_failures_total", operation, origin)
-                case events.HeadContradicted():
-                    self.count("forebay_heads_contradicted_total")
-                case events.OriginRefusedCredential(code):
-                    self.count("forebay_origin_credential_refusals_total", code)
-                case events.OriginRetried(operation, origin):
-                    self.count("forebay_origin_retries_total", operation, origin)
-                case events.HedgeEnded(result):
-                    self.count("forebay_origin_hedges_total", result)
-                case events.SlowResponse(action):
-                    self.count("forebay_origin_slow_responses_total", action)
-                case events.AdmissionThrottled(tier, _):
-                    self.count("forebay_tier_throttled_total", tier)
-                case events.AdmissionRefused(tier, size):
-                    self.count("forebay_tier_refused_blocks_total", tier)
-                    self.count("forebay_tier_refused_bytes_total", tier, by=size)
-                case events.CorruptionFound(tier, _):
-                    self.count("forebay_tier_corrupt_total", tier)
-                case events.ListingAnswered(source):
-                    self.count("forebay_listings_total", source)
-                case events.SnapshotEnded(result):
-                    self.count("forebay_listing_snapshots_total", result)
-                case events.HeadsCompared(dropped):
-                    self.count("forebay_listing_dropped_heads_total", by=dropped)
-                case events.PacksRefreshed(result):
-                    self.count("forebay_pack_refreshes_total", result)
-                case events.BatchEntriesAnswered(rule, cache, status, entries, sent):
-                    self.count("forebay_batch_entries_total", str(status), by=entries)
-                    if cache is not None:
-                        self.count("forebay_cache_results_total", rule, cache, by=entries)
-                        self._rules[rule].requests += entries
-                        self._rules[rule].sent.update(sent)
-                case events.HeadVouched():
-                    self.count("forebay_listing_vouched_heads_total")
-                case events.TierFailed(tier, operation, _):
-                    self.count("forebay_tier_failures_total", tier, operation)
-                    self.tier_failures.record(event)
+            # Those of every miss, without patterns, which cost more than the counting.
+            if isinstance(event, events.OriginBytesRead):
+                size, rule = event
+                self._fetched[(rule,)] += size
+                self._rules[rule].fetched += size
+            elif isinstance(event, events.FlightStarted):
+                self._flights[()] += event[0]
+            elif isinstance(event, events.BlockAdmitted):
+                tier, size = event
+                self._admitted[0][(tier,)] += 1
+                self._admitted[1][(tier,)] += size
+            elif isinstance(event, events.BlocksEvicted):
+                tier, blocks, size, reason = event
+                self._evicted[0][tier, reason] += blocks
+                self._evicted[1][tier, reason] += size
+            elif isinstance(event, events.OriginAnswered):
+                operation, status, seconds, origin = event
+                self._answers[operation, str(status), origin] += 1
+                self._answer_times[(operation,)].add(seconds)
+            else:
+                self._observe_other(event)
+
+    def _observe_other(self, event: events.Event) -> None:
+        match event:
+            case events.BytesWarmed(size, rule):
+                self._rules[rule].warmed += size
+            case events.FlightJoined():
+                self.count("forebay_flights_joined_total")
+            case events.OwnerMissed():
+                self.count("forebay_owner_missed_total")
+            case events.OriginFailed(operation, _, origin):
+                self.count("forebay_origin_failures_total", operation, origin)
+            case events.HeadContradicted():
+                self.count("forebay_heads_contradicted_total")
+            case events.OriginRefusedCredential(code):
+                self.count("forebay_origin_credential_refusals_total", code)
+            case events.OriginRetried(operation, origin):
+                self.count("forebay_origin_retries_total", operation, origin)
+            case events.HedgeEnded(result):
+                self.count("forebay_origin_hedges_total", result)
+            case events.SlowResponse(action):
+                self.count("forebay_origin_slow_responses_total", action)
+            case events.AdmissionThrottled(tier, _):
+                self.count("forebay_tier_throttled_total", tier)
+            case events.AdmissionRefused(tier, size):
+                self.count("forebay_tier_refused_blocks_total", tier)
+                self.count("forebay_tier_refused_bytes_total", tier, by=size)
+            case events.CorruptionFound(tier, _):
+                self.count("forebay_tier_corrupt_total", tier)
+            case events.ListingAnswered(source):
+                self.count("forebay_listings_total", source)
+            case events.SnapshotEnded(result):
+                self.count("forebay_listing_snapshots_total", result)
+            case events.HeadsCompared(dropped):
+                self.count("forebay_listing_dropped_heads_total", by=dropped)
+            case events.PacksRefreshed(result):
+                self.count("forebay_pack_refreshes_total", result)
+            case events.BatchEntriesAnswered(rule, cache, status, entries, sent):
+                self.count("forebay_batch_entries_total", str(status), by=entries)
+                if cache is not None:
+                    self.count("forebay_cache_results_total", rule, cache, by=entries)
+                    self._rules[rule].requests += entries
+                    self._rules[rule].sent.update(sent)
+            case events.HeadVouched():
+                self.count("forebay_listing_vouched_heads_total")
+            case events.TierFailed(tier, operation, _):
+                self.count("forebay_tier_failures_total", tier, operation)
+                self.tier_failures.record(event)
 
     def amplification_samples(self) -> Iterator[Sample]:
         """The samples of forebay_read_amplification_ratio."""

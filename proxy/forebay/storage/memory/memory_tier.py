@@ -198,9 +198,15 @@ class MemoryTier:
     def _store(self, block: BlockId, buffer: Buffer) -> None:
         self._blocks[block] = _unpinned(buffer)
         self._used += len(buffer) + BLOCK_OVERHEAD
-        self._objects.setdefault(block.object, _ObjectEntry()).blocks[block] = len(buffer)
+        self._entry(block.object).blocks[block] = len(buffer)
         self._observe(BlockAdmitted("memory", len(buffer)))
         self._evict_excess()
+
+    def _entry(self, name: ObjectName) -> "_ObjectEntry":
+        entry = self._objects.get(name)
+        if entry is None:
+            entry = self._objects[name] = _ObjectEntry()
+        return entry
 
     # Promotion
 
@@ -249,7 +255,7 @@ class MemoryTier:
         if cost > self._capacity:
             return
         self._heads[name] = head
-        self._objects.setdefault(name, _ObjectEntry()).head = head
+        self._entry(name).head = head
         self.count_head_bytes(cost)
 
     def count_head_bytes(self, size: int) -> None:
@@ -364,7 +370,8 @@ class MemoryTier:
     def _evict_excess(self) -> None:
         # While a shrunk tier empties itself, each admission only makes up for a bounded number of others. A block may
         # have to be evicted from its arena first.
-        self._evict(EVICTIONS_AT_ONCE if self._is_shrinking else 2 * len(self._blocks) + len(self._heads))
+        if self.used > self._capacity:
+            self._evict(EVICTIONS_AT_ONCE if self._is_shrinking else 2 * len(self._blocks) + len(self._heads))
 
     def _evict(self, limit: int) -> None:
         evicted: list[int] = []

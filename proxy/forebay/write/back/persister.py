@@ -297,7 +297,7 @@ class Persister:
 
             parts = version.parts if version is not None else ()
             request = self._request(write, parts, prepared, begin)
-            async with await self._origins.send(replace(request, headers=(*request.headers, *conditions))) as answer:
+            async with await self._origins.send(request._replace(headers=(*request.headers, *conditions))) as answer:
                 document, status, etag = await answer.read(_DOCUMENT), answer.status, answer.headers.get("ETag", "")
                 is_opaque = has_opaque_etags(answer.headers)
             await self._invalidator.invalidate(affected, keep)
