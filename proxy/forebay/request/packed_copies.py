@@ -83,7 +83,7 @@ class PackedCopies:
         view = resolution.view(source.name, decision.rule, forward.identity)
         headers = CIMultiDictProxy(CIMultiDict((*_put_headers(sent, head), ("Content-Length", str(span.length)))))
         body = _MemberBody(self._source, view, resolution.located(span)) if span.length else EMPTY_BODY
-        request = replace(forward.request, method="PUT", headers=headers, body=body, has_body=span.length > 0)
+        request = forward.request._replace(method="PUT", headers=headers, body=body, has_body=span.length > 0)
         put = replace(
             forward, request=request, operation=classify("PUT", forward.target, headers), signed=None, spooled=None
         )
