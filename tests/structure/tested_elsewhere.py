@@ -47,6 +47,7 @@ scenarios/test_packed_objects.py         metadata/packed_objects namespace/packs
 scenarios/test_packed_objects.py         namespace/packs/pack_catalogue namespace/packs/packed_pages
 scenarios/test_packed_deletions.py       namespace/packs/tombstone_store write/packed_deletions
 jobs/packing/test_multipart_writer.py    origin/small_objects
+scenarios/test_batch_members.py          request/batch/member_reads
 scenarios/test_packed_copies.py          request/packed_copies request/packed_subresources
 namespace/test_page_builder.py           namespace/entry_lookup
 namespace/test_snapshot_walk.py          namespace/snapshot

@@ -1,4 +1,4 @@
-"""A member of a TAR archive, read where the server can't pick it out: from the archive's start up to the member.
+"""A member of a TAR archive where the server can't pick it out: the archive is read up to the member.
 
 The archive is streamed and dropped; it ends with the connection once the member is there. For many members of one
 archive read the archive.

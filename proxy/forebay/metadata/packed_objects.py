@@ -15,6 +15,7 @@ needs the origin's permission, on the shard: that is the object which it would h
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from forebay.core.byte_ranges import Span
@@ -68,6 +69,18 @@ class PackedObjects:
         if _is_missing(resolution):
             raise PackUnavailable(reason)
         return resolution
+
+    async def place_in(self, shard: ObjectName, key: str) -> tuple[str, Span] | None:
+        """The ETag of a shard and where the member of a key is in it, by the pack's index; None: no index says."""
+        decision = self._rules().decide(ObjectName(shard.bucket, key))
+        if decision.packed is None:
+            return None
+        with suppress(OriginError):
+            view = await self._catalogue.view(shard.bucket, decision.packed, pack_freshness(decision.freshness))
+            found = await view.find(key)
+            if found is not None and found.shard.key == shard.key:
+                return found.shard.etag, Span(found.member.offset, found.member.stop)
+        return None
 
     async def _member(self, request: LookupRequest, found: FoundMember) -> Resolution:
         member, shard = found

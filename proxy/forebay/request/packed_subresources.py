@@ -4,6 +4,7 @@
     GetObjectAttributes              ETag, ObjectSize and StorageClass, those that are asked for
     GetObject with partNumber, ...   400 InvalidRequest: it has no parts, and no key of a customer encrypts it
     any other (ACL, Retention, ...)  405 MethodNotAllowed
+    a read that no cache answered    503: only the cache can find the bytes
 
 The origin has no object of the key, so its answer would be NoSuchKey, for a key that reads and listings show. Where an
 object hides the member, and for a version by its id, the origin is asked.
@@ -13,7 +14,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObjectAttributes.html
 
 from typing import Final
 
-from forebay.core.errors import S3Error
+from forebay.core.errors import PackUnavailable, S3Error
 from forebay.core.heads import Head
 from forebay.core.request_record import RequestRecord
 from forebay.metadata.packed_objects import PackedObjects
@@ -62,6 +63,8 @@ class PackedSubresources:
             root.add("TagSet", "")
         elif operation.name == "GetObjectAttributes":
             root = _attributes(request.headers, found.head)
+        elif operation.is_plain_read or operation.variant is not None:
+            raise PackUnavailable(f"{found.stored.name.path} can't be read through the cache")
         elif operation.name in _READS:
             raise S3Error("InvalidRequest", "The key is a member of a pack, which has no parts and is not encrypted.")
         else:

@@ -20,7 +20,8 @@ from forebay.protocol.batch.batch_request import MAX_BODY, parse_batch
 from forebay.protocol.exchange import Reply, Request
 from forebay.request.admission import Admission
 from forebay.request.batch.batch_output import BatchOutput
-from forebay.request.batch.batch_run import BatchRun, BatchServices, ReadObject
+from forebay.request.batch.batch_run import BatchRun, BatchServices
+from forebay.request.batch.member_reads import ReadObject
 from forebay.request.verified_bodies import VerifiedBodies
 
 ENTRIES: Final = "x-forebay-batch-entries"

@@ -16,9 +16,8 @@ that breaks off in its turn ends the response, as its header has left.
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
@@ -32,18 +31,15 @@ from forebay.policy.freshness import requests_revalidation
 from forebay.protocol.batch.batch_request import BatchEntry, BatchRequest
 from forebay.protocol.batch.tar_entries import EntryMark, entry_header, mark_header
 from forebay.protocol.dates import parse_http_date
-from forebay.protocol.exchange import EMPTY_BODY, ObjectReply, Request
+from forebay.protocol.exchange import EMPTY_BODY, Request
 from forebay.protocol.header_map import Headers
 from forebay.protocol.tar_header import END_OF_TAR, padding
 from forebay.request.admission import Admission, admit_entry
 from forebay.request.batch.batch_output import BatchOutput
 from forebay.request.batch.cached_entries import CachedEntries, CachedEntry
 from forebay.request.batch.entry_reply import HELD_SIZE, EntryReply
+from forebay.request.batch.member_reads import MemberReads, ReadObject
 
-ReadObject: TypeAlias = Callable[[Admission, Request, ObjectReply, RequestRecord], Awaitable[None]]
-"""Answers the plain read of an admission; never raises (forebay.request.gateway.Gateway.read)."""
-
-_NO_MEMBERS: Final = EntryMark(501, "NotImplemented", "Members of archives are not read here: read the archive.")
 _DENIED: Final = EntryMark(403, "AccessDenied", S3_CODES["AccessDenied"][1])
 _BROKEN: Final = EntryMark(503, "ServiceUnavailable", "The object broke off while it was read. Please try again.")
 _TRIES: Final = 2
@@ -54,6 +50,7 @@ class BatchServices:
     """What every batch works with. `share`: of the buffers, for what batches hold."""
 
     cached: CachedEntries
+    members: MemberReads
     share: SemaphoreShare
     tasks: TaskRegistry
     observe: Observe
@@ -161,7 +158,7 @@ class BatchRun:
         while self._next < len(entries) and self._may_begin():
             index, self._next = self._next, self._next + 1
             admission = self._admit(index)
-            if admission is not None and entries[index].member is None and self._find(index, admission) is None:
+            if admission is not None and self._find(index, admission) is None:
                 self._pending[index] = self._begin(index, admission, ahead=True)
 
     def _may_begin(self) -> bool:
@@ -169,7 +166,8 @@ class BatchRun:
 
     def _admit(self, index: int) -> Admission | None:
         entry = self._batch.entries[index]
-        headers = self._plain_headers if entry.is_whole else self._entry_headers(entry)
+        is_plain = entry.is_whole or entry.member is not None
+        headers = self._plain_headers if is_plain else self._entry_headers(entry)
         return admit_entry(self._admission, entry.key, headers)
 
     def _entry_headers(self, entry: BatchEntry | None) -> Headers:
@@ -182,16 +180,20 @@ class BatchRun:
         return CIMultiDictProxy(headers)
 
     def _find(self, index: int, admission: Admission) -> CachedEntry | None:
-        return self._services.cached.find(admission, self._batch.entries[index], no_cache=self._no_cache)
+        entry, cached = self._batch.entries[index], self._services.cached
+        if entry.member is None:
+            return cached.find(admission, entry, no_cache=self._no_cache)
+        part = self._services.members.known_part(admission, entry)
+        found = cached.find(admission, part[0], no_cache=self._no_cache) if part is not None else None
+        return found if part is not None and found is not None and found.head.version.etag == part[1] else None
 
     def _append_or_admit(self, index: int) -> Admission | None:
         """Appends an entry that needs no waiting: one that is denied, or in a tier. Returns the admission of any
         other."""
         admission = self._admit(index)
-        if admission is None or self._batch.entries[index].member is not None:
-            mark = _DENIED if admission is None else _NO_MEMBERS
-            self._append_mark(index, mark)
-            self._count("", None, mark.status)
+        if admission is None:
+            self._append_mark(index, _DENIED)
+            self._count("", None, _DENIED.status)
             return None
         found = self._find(index, admission)
         if found is None:
@@ -238,11 +240,16 @@ class BatchRun:
             method="GET", headers=admission.headers, body=EMPTY_BODY, has_body=False, oss_request=None
         )
         own = RequestRecord("GET", "full", time.monotonic(), self._record.request_id, self._record.peer)
-        task = self._services.tasks.spawn(self._answer(admission, request, reply, own), entry.key)
+        task = self._services.tasks.spawn(self._answer(entry, admission, request, reply, own), entry.key)
         return _PendingEntry(index, admission, reply, own, task, charged)
 
-    async def _answer(self, admission: Admission, request: Request, reply: EntryReply, record: RequestRecord) -> None:
-        await self._read(admission, request, reply, record)
+    async def _answer(
+        self, entry: BatchEntry, admission: Admission, request: Request, reply: EntryReply, record: RequestRecord
+    ) -> None:
+        if entry.member is None:
+            await self._read(admission, request, reply, record)
+        else:
+            await self._services.members.answer(entry, admission, request, reply, record, self._read)
 
     async def _write(self, pending: _PendingEntry) -> None:
         """Gives an entry its turn, and waits until it is in the output."""

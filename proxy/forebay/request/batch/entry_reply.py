@@ -82,10 +82,12 @@ class EntryReply:
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
         """Note what the entry will be."""
         self._document = None
+        if status == 412:  # of a member: another version of the archive than that in which it was found
+            raise ConnectionAbortedError("the archive was replaced")
         if 200 <= status < 300:
             if length is None:
                 raise S3Error("MissingContentLength", "The origin sends this object without its length.")
-            if (status == 206) is self._entry.is_whole:
+            if (status == 206) is (self._entry.is_whole and self._entry.member is None):
                 raise S3Error("NotImplemented", "The origin answered another range than the one that was sent.")
             self.size = self._left = length
             self._modified_at = next((_epoch(value) for name, value in headers if name.lower() == "last-modified"), 0)

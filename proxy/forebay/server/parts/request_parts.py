@@ -9,9 +9,11 @@ from forebay.core.read_stream import ReadStream
 from forebay.metadata.permissions import Permissions
 from forebay.origin.origins import Origins
 from forebay.request.admission import GatewayPolicy
+from forebay.request.batch.archive_index import ArchiveIndexes
 from forebay.request.batch.batch_reader import BatchReader
 from forebay.request.batch.batch_run import BatchServices
 from forebay.request.batch.cached_entries import CachedEntries
+from forebay.request.batch.member_reads import MemberReads
 from forebay.request.forwarded_reads import ForwardedReads
 from forebay.request.gateway import Gateway
 from forebay.request.listing_read import ListingReader
@@ -75,7 +77,9 @@ def compose_requests(
     resources = ResourceRouter({}, ResourceUploads(writes.uploads, storage.spool), spooler)
     cached_entries = CachedEntries(metadata.resolver, storage.tiers, read_stream)
     batch_share = SemaphoreShare(storage.budget, BATCH_SHARE)
-    batches = BatchReader(BatchServices(cached_entries, batch_share, tasks, context.observe), VerifiedBodies(spooler))
+    members = MemberReads(metadata.packed, ArchiveIndexes())
+    services = BatchServices(cached_entries, members, batch_share, tasks, context.observe)
+    batches = BatchReader(services, VerifiedBodies(spooler))
     gateway = Gateway(
         policy,
         reader,
