@@ -48,7 +48,7 @@ class Generator:
         self, port: int, requests: Sequence[bytes], connections: int, given: Sequence[socket.socket] = ()
     ) -> None:
         self._port, self._connections, self._given = port, connections, given
-        self._requests = cycle(requests)
+        self._requests, self._count = cycle(requests), len(requests)
         self._stack = ExitStack()
         self._readers: dict[int, _Reader] = {}
         self._trash = memoryview(bytearray(_COUNT))
@@ -104,6 +104,26 @@ class Generator:
             if now > started + seconds + _STUCK:
                 raise UnexpectedResponse(f"an answer took more than {_STUCK:g} s")
         return self._load(now - started)
+
+    def each_once(self) -> Load:
+        """Each request once, in order, as the connections come free."""
+        self._body_bytes, self._latencies = 0, []
+        started, left = time.perf_counter(), self._count
+        for reader in list(self._readers.values())[:left]:
+            self._send(reader, started)
+            left -= 1
+        while len(self._latencies) < self._count:
+            ready = self._ready(_STUCK)
+            if not ready:
+                raise UnexpectedResponse(f"no byte for {_STUCK:g} s")
+            for reader in ready:
+                if self._receive(reader):
+                    now = time.perf_counter()
+                    self._latencies.append(now - reader.sent_at)
+                    if left:
+                        self._send(reader, now)
+                        left -= 1
+        return self._load(time.perf_counter() - started)
 
     def once(self) -> Load:
         """One request on each connection, all at the same time, until the last answer is whole."""

@@ -67,6 +67,8 @@ class RunSizes:
     plan_rounds: int
     listing: tuple[int, float]
     """Keys, and how long an object of them is fresh."""
+    recorded_hits: tuple[tuple[int, int, int], ...]
+    """Objects, turns of each server, workers."""
     checkpoints: tuple[tuple[str, int, int], ...]
     """How they are written, their size, and by how many ranks."""
     checkpoint_rounds: int
@@ -116,6 +118,7 @@ FULL: Final = RunSizes(
     plan_steps=(0.005, 0.0025, 0.0),
     plan_rounds=3,
     listing=(1_000_000, 60.0),
+    recorded_hits=((3_000, 30, 1), (20_000, 12, 1), (3_000, 30, 2)),
     checkpoints=(
         ("put", 64 * MIB, 1),
         ("put", 256 * MIB, 1),
@@ -180,6 +183,7 @@ QUICK: Final = RunSizes(
     plan_steps=(0.0,),
     plan_rounds=1,
     listing=(20_000, 5.0),
+    recorded_hits=((300, 2, 1),),
     checkpoints=(("put", 16 * MIB, 1), ("upload", 32 * MIB, 1), ("ranks", 32 * MIB, 4)),
     checkpoint_rounds=1,
     small_writes=20,

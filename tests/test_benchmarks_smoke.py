@@ -78,6 +78,7 @@ TINY = RunSizes(
     plan_steps=(0.0,),
     plan_rounds=1,
     listing=(1_100, 1.0),
+    recorded_hits=((100, 1, 1),),
     checkpoints=(("ranks", 2 << 20, 2),),
     checkpoint_rounds=1,
     small_writes=3,

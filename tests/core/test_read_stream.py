@@ -3,8 +3,11 @@
 from forebay.core.byte_ranges import Span
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
-from forebay.core.read_stream import BATCH_READS, BATCH_SECONDS, MAX_UNDELIVERED, ReadBatch, ReadStream
+from forebay.core.read_log import NO_LOG, LogContext
+from forebay.core.read_stream import BATCH_SECONDS, MAX_KNOWN, MAX_LOGS, MAX_UNDELIVERED, ReadBatch, ReadStream
 from harness.manual_timers import ManualTimers
+
+CONTEXT = LogContext("bucket", "trainer", "default", "")
 
 
 def read(key: str = "key") -> ObjectRead:
@@ -20,19 +23,9 @@ def test_a_batch_is_delivered_after_its_time() -> None:
     timers.advance(BATCH_SECONDS / 2)
     assert batches == []
     timers.advance(BATCH_SECONDS / 2)
-    assert batches == [ReadBatch([read("a"), read("b")], 3)]
-    assert timers.pending == 0
-
-
-def test_a_full_batch_is_delivered_at_once_but_not_within_a_hit() -> None:
-    timers, batches = ManualTimers(), list[ReadBatch]()
-    stream = ReadStream(timers)
-    stream.subscribe(batches.append)
-    for _ in range(BATCH_READS):
-        stream.add(read())
-    assert batches == []
-    timers.advance(0.0)
-    assert [len(batch.reads) for batch in batches] == [BATCH_READS]
+    assert [(each.reads, each.worker) for each in batches] == [([read("a"), read("b")], 3)]
+    timers.advance(BATCH_SECONDS)
+    assert (len(batches), timers.pending) == (1, 0), "nothing is waited for while nothing is read"
 
 
 def test_undelivered_reads_are_bounded_and_counted() -> None:
@@ -42,11 +35,53 @@ def test_undelivered_reads_are_bounded_and_counted() -> None:
     for _ in range(MAX_UNDELIVERED + 7):
         stream.add(read())
     stream.add(read("last"))
-    timers.advance(0.0)
+    timers.advance(BATCH_SECONDS)
     assert [(len(batch.reads), batch.dropped) for batch in batches] == [(MAX_UNDELIVERED, 8)]
     stream.add(read("last"))
     timers.advance(BATCH_SECONDS)
-    assert batches[-1] == ReadBatch([read("last")])
+    assert batches[-1].reads == [read("last")]
+
+
+def test_hits_are_appended_to_an_active_log() -> None:
+    timers, batches = ManualTimers(), list[ReadBatch]()
+    stream = ReadStream(timers)
+    end = stream.subscribe(batches.append)
+    log, code = stream.add_whole(CONTEXT, "key", 5, NO_LOG, 0)
+    active = [log.is_active]
+    log.append(code)
+    timers.advance(BATCH_SECONDS)
+    assert [batch.reads for batch in batches] == [[read(), read()]]
+    timers.advance(BATCH_SECONDS)
+    active.append(log.is_active)  # nothing was read for a while
+    assert stream.add_whole(CONTEXT, "key", 5, log, code) == (log, code)
+    active.append(log.is_active)
+    end()
+    assert [*active, log.is_active] == [True, False, True, False]
+    assert not log.codes
+
+
+def test_known_objects_are_bounded() -> None:
+    stream = ReadStream(ManualTimers())
+    stream.subscribe(lambda _: None)
+    first, code = stream.add_whole(CONTEXT, "key", 5, NO_LOG, 0)
+    for number in range(MAX_KNOWN):
+        stream.add_whole(CONTEXT, f"{number}", 5, NO_LOG, 0)
+    assert (first.is_closed, first.is_active) == (True, False)
+    log, again = stream.add_whole(CONTEXT, "key", 5, first, code)
+    assert (log.is_closed, log is not first, again & 0xFFFFFFFF) == (False, True, code & 0xFFFFFFFF)
+    assert len(log.known.keys) == 2
+
+
+def test_logs_are_bounded() -> None:
+    timers, batches = ManualTimers(), list[ReadBatch]()
+    stream = ReadStream(timers)
+    stream.subscribe(batches.append)
+    for number in range(MAX_LOGS + 1):
+        stream.add_whole(CONTEXT._replace(principal=f"{number}"), "key", 5, NO_LOG, 0)
+    timers.advance(BATCH_SECONDS)
+    assert batches[0].read_count == MAX_LOGS + 1, "what a closed log has is delivered"
+    timers.advance(BATCH_SECONDS)
+    assert timers.pending == 0
 
 
 def test_the_stream_is_open_while_somebody_subscribes() -> None:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from random import Random
 
 from forebay.core.events import RecordedRead
-from forebay.policy.recognition import AnchorIndex, read_hash
+from forebay.core.read_log import read_hash
+from forebay.policy.recognition import AnchorIndex
 
 
 def sample_keys(count: int) -> list[str]:

@@ -16,7 +16,7 @@ def recording_of(reads: Sequence[str] | Sequence[RecordedRead], page_size: int =
     encoder = RecordingEncoder()
     pieces = [encoder.start(RecordingHeader(1_750_000_000))]
     pieces += [
-        encoder.page(RecordingPage(tuple(recorded[start : start + page_size]), start))
+        encoder.page(RecordingPage.of(tuple(recorded[start : start + page_size]), start))
         for start in range(0, len(recorded), page_size)
     ]
     return b"".join([*pieces, encoder.end()])

@@ -46,7 +46,7 @@ class FakeReads:
 
     def emit(self, *reads: ObjectRead) -> None:
         for subscriber in self.subscribers:
-            subscriber(ReadBatch(list(reads)))
+            subscriber(ReadBatch.of(reads))
 
 
 @dataclass

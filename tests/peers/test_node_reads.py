@@ -1,7 +1,6 @@
 """Node reads: every worker's reads reach the collector while it has a subscriber, and are never waited for."""
 
 import asyncio
-import json
 from collections.abc import Coroutine
 from typing import Any
 
@@ -14,10 +13,10 @@ from forebay.core.names import ObjectName
 from forebay.core.read_stream import BATCH_SECONDS, MAX_UNDELIVERED, ReadBatch, ReadStream
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document
-from forebay.peers.node_reads import LEASE_SECONDS, RENEW_SECONDS, NodeReads, decode_batch, encode_batch
+from forebay.peers.node_reads import LEASE_SECONDS, RENEW_SECONDS, NodeReads
 from forebay.peers.owners import Peers
+from forebay.peers.read_codec import BatchEncoder
 from forebay.peers.read_sender import MAX_UNSENT, RETRY_SECONDS
-from forebay.policy.recognition import tracked_read
 from harness.manual_timers import ManualTimers
 
 
@@ -70,24 +69,6 @@ class PeerDouble:
         return self._node.reads[self._number].receive(request)
 
 
-def tracked(key: str, span: Span) -> ObjectRead:
-    name = ObjectName("bucket", key)
-    return ObjectRead(name, span, 9, "user", "set", "miss", 0.5, tracked_read("set", "user", name, span, 9))
-
-
-@pytest.mark.parametrize(
-    "reads",
-    [
-        [read("a"), read("b", 1), read("a")],
-        [tracked("a", Span(0, 9)), tracked("line\nfeed", Span(0, 9))],
-        [tracked("a", Span(0, 9)), tracked("a", Span(3, 9)), read("\u00e4")],
-    ],
-)
-def test_a_batch_survives_the_way_between_workers(reads: list[ObjectRead]) -> None:
-    batch = ReadBatch(reads, 1, 4)
-    assert decode_batch(json.loads(json.dumps(encode_batch(batch)))) == batch
-
-
 async def test_a_subscriber_gets_the_reads_of_all_workers() -> None:
     node, batches = NodeDouble(), list[ReadBatch]()
     end = node.reads[0].subscribe(batches.append)
@@ -95,9 +76,9 @@ async def test_a_subscriber_gets_the_reads_of_all_workers() -> None:
         assert stream.is_open
         stream.add(read("key", number))
     await node.settle()
-    assert sorted(batches, key=lambda batch: batch.worker) == [
-        ReadBatch([read("key", 0)]),
-        ReadBatch([read("key", 1)], 1),
+    assert sorted((batch.worker, batch.reads) for batch in batches) == [
+        (0, [read("key", 0)]),
+        (1, [read("key", 1)]),
     ]
     end()
     await node.settle()
@@ -164,7 +145,7 @@ async def test_reads_wait_for_the_first_subscriber() -> None:
 async def test_a_batch_that_is_sent_again_is_delivered_once() -> None:
     node, batches = NodeDouble(), list[ReadBatch]()
     node.reads[0].subscribe(batches.append)
-    first = {"kind": "reads", "run": "a", "number": 1, **encode_batch(ReadBatch([read("key", 1)], 1))}
+    first = {"kind": "reads", "run": "a", "number": 1, **BatchEncoder().encode(ReadBatch.of([read("key", 1)], 1))[0]}
     for request in (first, first, first | {"number": 2}, first, first | {"run": "restarted"}):
         assert node.reads[0].receive(request) == {"collected": True}
     assert len(batches) == 3

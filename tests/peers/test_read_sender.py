@@ -10,9 +10,10 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import ForebayError, OriginBroken, PeerNotListening, PeerUnavailable
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
-from forebay.core.read_stream import ReadBatch
+from forebay.core.read_log import group_reads
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document
+from forebay.peers.read_codec import BatchDecoder
 from forebay.peers.read_sender import COLLECTED, MAX_FAILURES, MAX_UNSENT, RETRY_SECONDS, BatchNumbers, ReadSender
 from harness.manual_timers import ManualTimers
 
@@ -35,13 +36,10 @@ class CollectorDouble:
         self.missing: list[int] = []
         self.dropped = 0
         self._numbers = BatchNumbers()
-        self.sender = ReadSender(1, self._call, self._encode, self.timers, self._spawn, self._count)
+        self.sender = ReadSender(1, self._call, self.timers, self._spawn, self._count)
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> object:
         return self.tasks.spawn(work, name)
-
-    def _encode(self, batch: ReadBatch) -> Document:
-        return {"keys": [each.name.key for each in batch.reads], "dropped": batch.dropped}
 
     def _count(self, dropped: int) -> None:
         self.dropped += dropped
@@ -52,8 +50,9 @@ class CollectorDouble:
         if self.failure is not None and not isinstance(self.failure, OriginBroken):
             raise self.failure
         if self.answer is COLLECTED and self._numbers.is_new(1, request["run"], request["number"]):
-            self.keys += request["keys"]
-            self.missing.append(request["dropped"])
+            batch = BatchDecoder().decode(request)
+            self.keys += [each.name.key for each in batch.reads]
+            self.missing.append(batch.dropped)
         if self.failure is not None:  # it has the batch, and its answer is lost
             raise self.failure
         return self.answer
@@ -67,9 +66,9 @@ class CollectorDouble:
 async def test_what_was_not_answered_is_sent_again_in_order(failure: ForebayError) -> None:
     node = CollectorDouble()
     node.failure = failure
-    node.sender.add([read(1), read(2)])
+    node.sender.add(group_reads([read(1), read(2)]))
     await node.timers.armed(RETRY_SECONDS)
-    node.sender.add([read(3)])
+    node.sender.add(group_reads([read(3)]))
     await node.retry()
     await node.timers.armed(RETRY_SECONDS)
     node.failure = None
@@ -81,10 +80,10 @@ async def test_what_was_not_answered_is_sent_again_in_order(failure: ForebayErro
 async def test_the_oldest_fall_out_of_the_ring_and_are_counted() -> None:
     node = CollectorDouble()
     node.open.clear()
-    node.sender.add([read(0)])
+    node.sender.add(group_reads([read(0)]))
     await asyncio.sleep(0)
     for first in range(1, MAX_UNSENT + 4, 100):
-        node.sender.add([read(number) for number in range(first, min(first + 100, MAX_UNSENT + 4))])
+        node.sender.add(group_reads([read(number) for number in range(first, min(first + 100, MAX_UNSENT + 4))]))
     node.open.set()
     await node.tasks.wait_idle()
     assert node.keys == ["0", *(str(number) for number in range(4, MAX_UNSENT + 4))]
@@ -94,12 +93,12 @@ async def test_the_oldest_fall_out_of_the_ring_and_are_counted() -> None:
 async def test_a_batch_that_always_fails_is_dropped_and_counted() -> None:
     node = CollectorDouble()
     node.failure = PeerUnavailable("not understood")
-    node.sender.add([read(1)], dropped=2)
+    node.sender.add(group_reads([read(1)]), dropped=2)
     for _ in range(MAX_FAILURES):
         await node.retry()
     await node.tasks.wait_idle()
     node.failure = None
-    node.sender.add([read(2)])
+    node.sender.add(group_reads([read(2)]))
     await node.tasks.wait_idle()
     assert (node.calls, node.keys, node.missing, node.dropped) == (MAX_FAILURES + 1, ["2"], [3], 3)
 
@@ -107,7 +106,7 @@ async def test_a_batch_that_always_fails_is_dropped_and_counted() -> None:
 async def test_a_collector_that_is_restarted_is_no_failure() -> None:
     node = CollectorDouble()
     node.failure = PeerNotListening("restarted")
-    node.sender.add([read(1)])
+    node.sender.add(group_reads([read(1)]))
     for _ in range(2 * MAX_FAILURES):
         await node.retry()
     node.failure = None
@@ -119,15 +118,15 @@ async def test_a_collector_that_is_restarted_is_no_failure() -> None:
 async def test_what_nobody_wants_is_forgotten(counted: bool, dropped: int) -> None:
     node = CollectorDouble()
     node.answer = {}
-    node.sender.add([read(1)])
+    node.sender.add(group_reads([read(1)]))
     await node.timers.armed(RETRY_SECONDS)
-    node.sender.add([read(2)])
+    node.sender.add(group_reads([read(2)]))
     if counted:
         node.sender.drop()
     else:
         node.sender.discard()
     await node.tasks.wait_idle()
     node.answer = COLLECTED
-    node.sender.add([read(3)])
+    node.sender.add(group_reads([read(3)]))
     await node.tasks.wait_idle()
     assert (node.keys, node.dropped) == (["3"], dropped)

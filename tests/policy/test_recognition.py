@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forebay.core.read_log import read_hash
 from forebay.policy.recognition import (
     MAX_ANCHORS,
     PARTED_AT_ONCE,
@@ -15,7 +16,6 @@ from forebay.policy.recognition import (
     Recogniser,
     RecordingMatch,
     judge,
-    read_hash,
 )
 from harness.loader_orders import alternating, arrivals, hashes_of, index_of, sample_keys, shuffled
 

@@ -58,7 +58,7 @@ async def test_each_object_counts_as_read(tmp_path: Path) -> None:
         all_seen = asyncio.Event()
 
         def note(batch: ReadBatch) -> None:
-            seen.extend((read.name.key, read.tracked is not None) for read in batch.reads)
+            seen.extend((read.name.key, read.track != "") for read in batch.reads)
             if len(seen) == 2 * len(keys):
                 all_seen.set()
 

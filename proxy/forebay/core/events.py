@@ -213,22 +213,12 @@ class RecordedRead(NamedTuple):
     is_whole: bool
 
 
-class TrackedRead(NamedTuple):
-    """What recordings need of a read (policy.recognition makes it)."""
-
-    reader: ReaderKey
-    read: RecordedRead
-    hash: int
-    """32 bits that stand for the key and the first byte."""
-
-
 class ObjectRead(NamedTuple):
     """A plain read (a GET of an object's current version) was answered from the cache with the bytes `span`.
 
-    Both lanes add one to the read stream (core.read_stream) for each such response, when its head is written; the
+    Both lanes note one in the read stream (core.read_stream) for each such response, when its head is written; the
     client may still break off. HEAD requests and responses without bytes (304, an empty object) emit nothing, nor do
-    reads that are bypassed to the origin. A tuple, because a hit has no time for more; of a whole object from memory it
-    is made once, and added again with each hit.
+    reads that are bypassed to the origin. Hits of a whole object in memory are noted by a number (core.read_log).
     """
 
     name: ObjectName
@@ -241,8 +231,8 @@ class ObjectRead(NamedTuple):
     cache: CacheStatus
     cached: float
     """The share of its blocks that were in a tier of this worker or another one: between 0 and 1 for `partial`."""
-    tracked: TrackedRead | None = None
-    """For recordings, if the rule records or follows."""
+    track: str = ""
+    """The data set as recordings know it; empty: the rule neither records nor follows."""
 
 
 class BatchEntriesAnswered(NamedTuple):

@@ -1,35 +1,54 @@
 """The read stream: the object reads of one worker, in batches, for whoever subscribes.
 
-    lanes ──add──> batch ──BATCH_READS reads, or BATCH_SECONDS──> each subscriber
+    lanes ──append──> read logs (core.read_log) ──each BATCH_SECONDS──> a batch ──> each subscriber
 
-Both lanes add an event to it for each plain read that is answered with bytes. While nobody subscribes, `is_open` is
-False and the lanes make no event at all: that is all that a hit pays. Otherwise it pays for an append; a batch is
-delivered by a timer, never within a hit.
+Both lanes note each plain read that is answered with bytes. While nobody subscribes no log is active, and the lanes
+note nothing. Otherwise a hit pays for one append of a number; all else is done for a batch, by a timer, never within a
+hit. The timer runs only while something is read: a log that a whole interval found empty is inactive, and the next
+read activates it again.
 
 The reads of all workers of a node are collected by forebay.peers.node_reads, where plans, recordings and statistics
 subscribe. For one event loop.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeAlias
 
 from forebay.core.events import ObjectRead
+from forebay.core.read_log import LogContext, ReadGroup, ReadLog, context_of, group_reads
 from forebay.core.timers import Timers
 
 BATCH_SECONDS: Final = 0.05
-BATCH_READS: Final = 1024
-MAX_UNDELIVERED: Final = 4096
-"""Reads that are kept for the next delivery, however late that is; more are dropped and counted."""
+MAX_UNDELIVERED: Final = 1 << 14
+"""Reads of one log that are kept for the next delivery, however late that is; more are dropped and counted."""
+MAX_KNOWN: Final = 1 << 17
+"""Objects that all logs know together, of some 150 bytes each. With one more, all logs begin anew."""
+MAX_LOGS: Final = 1024
 
 
 class ReadBatch(NamedTuple):
-    """Reads in the order in which one worker answered them."""
+    """Reads that one worker answered: those of each context in their order."""
 
-    reads: list[ObjectRead]
+    groups: list[ReadGroup]
     worker: int = 0
     """The number of the worker that answered them."""
     dropped: int = 0
     """Reads of that worker that are missing before these."""
+
+    @classmethod
+    def of(cls, reads: Iterable[ObjectRead], worker: int = 0, dropped: int = 0) -> "ReadBatch":
+        """A batch of these reads."""
+        return cls(group_reads(reads), worker, dropped)
+
+    @property
+    def read_count(self) -> int:
+        """How many reads there are."""
+        return sum(map(len, self.groups))
+
+    @property
+    def reads(self) -> list[ObjectRead]:
+        """The reads one by one."""
+        return [read for group in self.groups for read in group.reads()]
 
 
 ReadSubscriber: TypeAlias = Callable[[ReadBatch], None]
@@ -39,18 +58,16 @@ ReadSubscriber: TypeAlias = Callable[[ReadBatch], None]
 class ReadStream:
     """Batches the reads of worker `worker`."""
 
-    __slots__ = ("_dropped", "_is_prompt", "_reads", "_subscribers", "_timers", "_worker", "is_open")
-
     def __init__(self, timers: Timers, worker: int = 0) -> None:
         self._timers = timers
         self._worker = worker
-        self._reads: list[ObjectRead] = []
-        self._dropped = 0
-        self._is_prompt = False
-        """Whether the batch is full, and delivered in the next turn of the loop."""
+        self._logs: dict[LogContext, ReadLog] = {}
+        self._known = 0
+        self._active: list[ReadLog] = []
+        self._is_timed = False
         self._subscribers: list[ReadSubscriber] = []
         self.is_open = False
-        """Whether anybody subscribes: only then is `add` called."""
+        """Whether anybody subscribes: only then are reads added."""
 
     def subscribe(self, subscriber: ReadSubscriber) -> Callable[[], None]:
         """Has `subscriber` called with each batch from now on. Returns a function that ends this."""
@@ -61,31 +78,76 @@ class ReadStream:
             if subscriber in self._subscribers:
                 self._subscribers.remove(subscriber)
             self.is_open = bool(self._subscribers)
+            if not self.is_open:
+                self._drain_all()
+                self._active.clear()
 
         return unsubscribe
 
     def add(self, read: ObjectRead) -> None:
-        """Adds a read. Every answered read calls it."""
-        reads = self._reads
-        reads.append(read)
-        count = len(reads)
-        if count == 1:
-            self._timers.call_later(BATCH_SECONDS, self._deliver)
-        elif count >= BATCH_READS:
-            self._limit(count)
+        """Adds a read."""
+        log = self._log(context_of(read))
+        self._activate(log)
+        log.add(read)
 
-    def _limit(self, count: int) -> None:
-        if not self._is_prompt:
-            self._is_prompt = True
-            self._timers.call_later(0.0, self._deliver)
-        elif count > MAX_UNDELIVERED:
-            self._reads.pop()
-            self._dropped += 1
+    def add_whole(self, context: LogContext, key: str, size: int, log: ReadLog, code: int) -> tuple[ReadLog, int]:
+        """Adds a read of a whole object from memory. Returns the log and the code with which it is appended from now
+        on. `log`, `code`: those of the read before; NO_LOG, 0."""
+        if log.is_closed:
+            if self._known >= MAX_KNOWN:
+                self._begin_anew()
+            log = self._log(context)
+            code = log.known.add(key, size)
+            self._known += 1
+        self._activate(log)
+        log.append(code)
+        return log, code
+
+    def _log(self, context: LogContext) -> ReadLog:
+        log = self._logs.get(context)
+        if log is None:
+            if len(self._logs) >= MAX_LOGS:
+                self._begin_anew()
+            log = self._logs[context] = ReadLog(context)
+        return log
+
+    def _begin_anew(self) -> None:
+        """Has everything that is read from now on known under another number."""
+        for log in self._logs.values():
+            log.is_closed, log.is_active = True, False
+        self._logs.clear()
+        self._known = 0
+
+    def _activate(self, log: ReadLog) -> None:
+        if not log.is_active:
+            log.is_active = True
+            self._active.append(log)
+            if not self._is_timed:
+                self._is_timed = True
+                self._timers.call_later(BATCH_SECONDS, self._deliver)
 
     def _deliver(self) -> None:
-        reads, self._reads = self._reads, []
-        dropped, self._dropped, self._is_prompt = self._dropped, 0, False
-        if reads:  # else a full batch was delivered before its time
-            batch = ReadBatch(reads, self._worker, dropped)
+        self._is_timed = False
+        groups, dropped = self._drain_all()
+        self._active = [log for log in self._active if log.is_active]
+        if self._active:
+            self._is_timed = True
+            self._timers.call_later(BATCH_SECONDS, self._deliver)
+        if groups:
+            batch = ReadBatch(groups, self._worker, dropped)
             for subscriber in tuple(self._subscribers):
                 subscriber(batch)
+
+    def _drain_all(self) -> tuple[list[ReadGroup], int]:
+        """Empties the active logs, and ends those that are closed or were empty."""
+        groups, dropped = list[ReadGroup](), 0
+        for log in self._active:
+            if log.codes:
+                group, more = log.drain(MAX_UNDELIVERED)
+                groups.append(group)
+                dropped += more
+            else:
+                log.is_active = False
+            if not self.is_open:
+                log.is_active = False
+        return groups, dropped

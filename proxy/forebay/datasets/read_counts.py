@@ -8,13 +8,14 @@ thresholds say. So a read costs less than a microsecond, and with several worker
 no rule are passed over, and while there are no rules nothing subscribes to the stream at all.
 """
 
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
 from forebay.core.errors import ForebayError
+from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
+from forebay.core.read_log import KnownReads, ReadGroup, read_hash
 from forebay.core.read_stream import ReadBatch, ReadStream
 from forebay.datasets.data_set import NO_LIMITS, SetLimits
 from forebay.datasets.data_sets import DataSets, decode_limits
@@ -26,8 +27,6 @@ from forebay.policy.distinct_objects import DistinctSample
 from forebay.policy.reuse_distance import HASH_BITS
 
 _MASK: Final = (1 << HASH_BITS) - 1
-_MIX: Final = 0x9E37_79B1
-"""Odd, so that no two checksums become one. It carries their differences to the top, where thresholds compare."""
 _GOLDEN: Final = 0x9E37_79B9
 """Over 2^32 the golden ratio: the blocks of one object are spread evenly over all hashes."""
 
@@ -39,25 +38,54 @@ rests, and goes on as if nothing had been read meanwhile. Only small, hot sets r
 sampled; a training job that reads a large set is far below."""
 SAMPLED_AT_ONCE: Final = 20_000.0
 """As many in a row: more than two passes over the largest sample, else no block would be seen twice."""
-MAX_BUCKETS: Final = 1024
-"""Buckets whose checksum is remembered."""
+MAX_LOGS: Final = 64
+"""Logs of one data set of which it is remembered which objects were noted."""
 
 
 class _SetCounts:
     """The reads of one data set that were not reported yet."""
 
-    __slots__ = ("block", "hit", "limits", "objects", "reads", "report", "sent")
+    __slots__ = ("block", "hit", "limits", "noted", "objects", "reads", "report", "sent")
 
     def __init__(self, block: int) -> None:
         self.block = block
         self.limits = NO_LIMITS
-        self.objects = DistinctSample()
+        self.forget_objects()
         self.clear()
+
+    def forget_objects(self) -> None:
+        """Has all objects noted once more."""
+        self.objects = DistinctSample()
+        self.noted: dict[KnownReads, int] = {}
+        """How many objects of a log were noted."""
 
     def clear(self) -> None:
         self.reads = self.sent = 0
         self.hit = 0.0
         self.report = SetReport()
+
+    def add_whole(self, extents: list[int]) -> None:
+        """Counts hits of whole objects (core.read_log.KnownReads.extents)."""
+        sent = (sum(extents) - len(extents)) // 2
+        self.reads += len(extents)
+        self.sent += sent
+        self.hit += sent
+
+    def note_object(self, hashed: int, size: int) -> None:
+        """Notes that an object exists, if it is news."""
+        if hashed < self.limits.objects and self.objects.sizes.get(hashed) != size:
+            self.objects.record(hashed, size)
+            self.report.objects.append((hashed, size))
+
+    def note_objects(self, known: KnownReads, salt: int) -> None:
+        """Notes the objects of a log that were not noted before."""
+        noted = self.noted.get(known, 0)
+        if noted < len(known.keys):
+            if len(self.noted) >= MAX_LOGS:
+                self.noted.clear()
+            for key, extent in zip(known.keys[noted:], known.extents[noted:], strict=True):
+                self.note_object(read_hash(key, 0) ^ salt, extent >> 1)
+            self.noted[known] = len(known.keys)
 
     def close_report(self) -> SetReport:
         """The report; counting begins anew."""
@@ -91,7 +119,6 @@ class ReadCounts:
         """Whether the allowance was used up, and has not grown back."""
         self._sets: dict[str, _SetCounts] = {}
         self._names = frozenset[str]()
-        self._buckets: dict[str, int] = {}
         self._unsubscribe: Callable[[], None] | None = None
         self._is_sending = False
 
@@ -112,30 +139,48 @@ class ReadCounts:
 
     def _count(self, batch: ReadBatch) -> None:
         self._grow_allowance()
-        sets, buckets, crc32, is_sampling = self._sets, self._buckets, zlib.crc32, not self._is_resting
-        for (bucket, key), (start, stop), size, _, rule, _, cached, _ in batch.reads:
-            counts = sets.get(rule)
-            if counts is None or not counts.block:
-                if rule not in self._names:  # under no rule, or under one that is gone
-                    continue
-                counts = self._known_set(rule, ObjectName(bucket, key))
-            if bucket not in buckets:
-                self._remember_bucket(bucket)
-            limits = counts.limits
-            first = crc32(key.encode("utf-8", "surrogatepass"), buckets[bucket]) * _MIX & _MASK
-            if first < limits.objects and counts.objects.sizes.get(first) != size:
-                counts.objects.record(first, size)
-                counts.report.objects.append((first, size))
-            sent = stop - start
-            if is_sampling:
-                if size > counts.block:
-                    self._sample_blocks(counts, first, start, stop, size)
-                elif first < limits.units:
-                    self._sample(counts, first, size, sent)
-            counts.reads += 1
-            counts.sent += sent
-            counts.hit += sent * cached
+        is_sampling = not self._is_resting
+        for group in batch.groups:
+            rule, bucket = group.context.rule, group.context.bucket
+            if rule not in self._names:  # under no rule, or under one that is gone
+                continue
+            counts, salt = self._set(group), read_hash(bucket, 0)
+            for run in group.runs():
+                if isinstance(run, ObjectRead):
+                    self._count_read(counts, run, salt, is_sampling=is_sampling)
+                elif run.known.largest <= counts.block:
+                    self._count_known(counts, run, salt, is_sampling=is_sampling)
+                else:
+                    for read in run.reads():
+                        self._count_read(counts, read, salt, is_sampling=is_sampling)
         self._report()
+
+    def _count_read(self, counts: _SetCounts, read: ObjectRead, salt: int, *, is_sampling: bool) -> None:
+        (start, stop), size = read.span, read.size
+        first, sent = read_hash(read.name.key, 0) ^ salt, stop - start
+        counts.note_object(first, size)
+        if is_sampling:
+            if size > counts.block:
+                self._sample_blocks(counts, first, start, stop, size)
+            elif first < counts.limits.units:
+                self._sample(counts, first, size, sent)
+        counts.reads += 1
+        counts.sent += sent
+        counts.hit += sent * read.cached
+
+    def _count_known(self, counts: _SetCounts, group: ReadGroup, salt: int, *, is_sampling: bool) -> None:
+        """Counts hits of whole objects of one block at most. Nothing but the sample is looked at one by one."""
+        counts.note_objects(group.known, salt)
+        extents = list(map(group.known.extents.__getitem__, group.numbers))
+        counted = 0
+        threshold = counts.limits.units
+        if is_sampling and threshold:
+            hashes = group.hashes
+            for position in [each for each, hashed in enumerate(hashes) if hashed ^ salt < threshold]:
+                counts.add_whole(extents[counted:position])
+                counted, size = position, extents[position] >> 1
+                self._sample(counts, hashes[position] ^ salt, size, size)
+        counts.add_whole(extents[counted:] if counted else extents)
 
     def _grow_allowance(self) -> None:
         now = self._monotonic()
@@ -146,16 +191,13 @@ class ReadCounts:
             for counts in self._sets.values():
                 counts.report.is_cut = True
 
-    def _known_set(self, rule: str, name: ObjectName) -> _SetCounts:
-        block = self._block_of(name)
-        counts = self._sets.setdefault(rule, _SetCounts(block))
-        counts.block = block
+    def _set(self, group: ReadGroup) -> _SetCounts:
+        context, keys = group.context, group.known.keys
+        counts = self._sets.setdefault(context.rule, _SetCounts(0))
+        if not counts.block:
+            key = keys[0] if keys else group.transient[0].name.key
+            counts.block = self._block_of(ObjectName(context.bucket, key))
         return counts
-
-    def _remember_bucket(self, bucket: str) -> None:
-        if len(self._buckets) >= MAX_BUCKETS:
-            self._buckets.clear()
-        self._buckets[bucket] = zlib.crc32(bucket.encode("utf-8", "surrogatepass"))
 
     def _sample_blocks(self, counts: _SetCounts, first: int, start: int, stop: int, size: int) -> None:
         block, threshold = counts.block, counts.limits.units
@@ -200,5 +242,5 @@ class ReadCounts:
         for name, each in limits.items():
             if (counts := self._sets.get(name)) is not None:
                 if each.objects > counts.limits.objects:  # a collector that was restarted, and knows no object
-                    counts.objects = DistinctSample()
+                    counts.forget_objects()
                 counts.limits = each

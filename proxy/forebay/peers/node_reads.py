@@ -14,17 +14,15 @@ worker. The order between workers is that of arrival.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from forebay.core.events import ObjectRead
-from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadBatch, ReadStream, ReadSubscriber
 from forebay.core.timers import Timer, Timers
 from forebay.peers.frames import Document, Spawn
 from forebay.peers.owners import Peers
-from forebay.peers.peer_codec import decode, decode_span
-from forebay.peers.read_sender import COLLECTED, BatchNumbers, ReadSender
-from forebay.policy.recognition import tracked_read
+from forebay.peers.peer_codec import decode
+from forebay.peers.read_codec import BatchDecoder, UnknownReads
+from forebay.peers.read_sender import COLLECTED, UNKNOWN, BatchNumbers, ReadSender
 
 COLLECTOR: Final = 0
 """The number of the collecting worker."""
@@ -33,8 +31,6 @@ LEASE_SECONDS: Final = 60.0
 """Longer than a collector hangs before it is ended, and its successor needs to start."""
 _NOT_YET: Final[Document] = {}
 """The answer to reads that nobody has subscribed to: the collector may have just started."""
-_SEPARATOR: Final = "\0"
-"""No key has this character."""
 
 
 class NodeReads:
@@ -54,10 +50,12 @@ class NodeReads:
         self._timers = timers
         self._on_dropped = on_dropped
         self._numbers = BatchNumbers()
+        self._decoders: dict[int, tuple[str, BatchDecoder]] = {}
+        """Of each other worker, by its run."""
         self._sender: ReadSender | None = None
         if not self.is_collector:
             collector = peers.others[COLLECTOR]
-            self._sender = ReadSender(peers.number, collector.call, encode_batch, timers, spawn, on_dropped)
+            self._sender = ReadSender(peers.number, collector.call, timers, spawn, on_dropped)
         self._subscribers: list[ReadSubscriber] = []
         self._unsubscribe: Callable[[], None] | None = None
         """Ends the subscription to this worker's own stream."""
@@ -118,10 +116,18 @@ class NodeReads:
 
     def receive(self, request: Document) -> Document:
         """Delivers another worker's reads, once. Raises PeerUnavailable for a document that does not fit."""
-        batch, run, number = decode(lambda: (decode_batch(request), str(request["run"]), int(request["number"])))
+        run, number, worker = decode(lambda: (str(request["run"]), int(request["number"]), int(request["worker"])))
         if not self._subscribers:
             return _NOT_YET
-        if self._numbers.is_new(batch.worker, run, number):
+        known_run, decoder = self._decoders.get(worker, ("", None))
+        if decoder is None or known_run != run:
+            decoder = BatchDecoder()
+            self._decoders[worker] = run, decoder
+        try:
+            batch = decode(lambda: decoder.decode(request))
+        except UnknownReads:
+            return UNKNOWN
+        if self._numbers.is_new(worker, run, number):
             self._deliver(batch)
         return COLLECTED
 
@@ -138,7 +144,7 @@ class NodeReads:
             self._stop()
             sender.discard()
         elif self._unsubscribe is None:
-            self._unsubscribe = self._stream.subscribe(lambda batch: sender.add(batch.reads, batch.dropped))
+            self._unsubscribe = self._stream.subscribe(lambda batch: sender.add(batch.groups, batch.dropped))
             self._timer = self._timers.call_later(seconds, self._check_lease)
 
     def _check_lease(self) -> None:
@@ -149,44 +155,3 @@ class NodeReads:
             self._stop()
             if self._sender is not None:
                 self._sender.drop()
-
-
-def encode_batch(batch: ReadBatch) -> Document:
-    """Returns reads as a document, in columns; what many reads share is in it once."""
-    names, spans, sizes, users, rules, caches, shares, tracked = zip(*batch.reads, strict=True)
-    buckets, keys = zip(*names, strict=True)
-    tracks = [each.reader.track if each is not None else "" for each in tracked]
-    contexts: dict[tuple[str, str, str, str, str, float], int] = {}
-    of_read = [
-        contexts.setdefault(context, len(contexts))
-        for context in zip(buckets, users, rules, caches, tracks, shares, strict=True)
-    ]
-    starts, stops = zip(*spans, strict=True)
-    return {
-        "worker": batch.worker,
-        "dropped": batch.dropped,
-        "contexts": list(contexts),
-        "of_read": of_read if len(contexts) > 1 else None,
-        "keys": _SEPARATOR.join(keys),
-        "starts": starts if any(starts) else None,
-        "stops": stops if stops != sizes else None,
-        "sizes": sizes,
-    }
-
-
-def decode_batch(document: Document) -> ReadBatch:
-    """Returns the reads of a document. Raises KeyError, TypeError, ValueError, IndexError."""
-    contexts: list[Any] = [
-        (str(bucket), str(user), str(rule), cache, str(track), float(share))
-        for bucket, user, rule, cache, track, share in document["contexts"]
-    ]
-    keys, sizes = document["keys"].split(_SEPARATOR), document["sizes"]
-    of_read = document["of_read"] or [0] * len(keys)
-    spans = zip(document["starts"] or [0] * len(keys), document["stops"] or sizes, strict=True)
-    reads = []
-    for context, key, bounds, size in zip(of_read, keys, spans, sizes, strict=True):
-        bucket, user, rule, cache, track, share = contexts[context]
-        name, span = ObjectName(bucket, key), decode_span(bounds)
-        tracked = tracked_read(track, user, name, span, size)
-        reads.append(ObjectRead(name, span, size, user, rule, cache, share, tracked))
-    return ReadBatch(reads, int(document["worker"]), int(document["dropped"]))

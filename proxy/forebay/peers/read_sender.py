@@ -15,10 +15,11 @@ from random import getrandbits
 from typing import Final
 
 from forebay.core.errors import ForebayError, PeerNotListening
-from forebay.core.events import ObjectRead
+from forebay.core.read_log import ReadGroup
 from forebay.core.read_stream import ReadBatch
 from forebay.core.timers import Timers
 from forebay.peers.frames import Document, Spawn
+from forebay.peers.read_codec import BatchEncoder
 
 MAX_UNSENT: Final = 4096
 """Reads of the ring. A batch under way has as many at most, beside them."""
@@ -28,6 +29,8 @@ MAX_FAILURES: Final = 20
 being restarted."""
 COLLECTED: Final[Document] = {"collected": True}
 """The answer to a batch that was delivered. One to which somebody has yet to subscribe is answered otherwise."""
+UNKNOWN: Final[Document] = {"unknown": True}
+"""The answer to a batch that names objects by numbers which this collector was not told."""
 
 
 class ReadSender:
@@ -37,7 +40,6 @@ class ReadSender:
         self,
         worker: int,
         call: Callable[[Document], Awaitable[Document]],
-        encode: Callable[[ReadBatch], Document],
         timers: Timers,
         spawn: Spawn,
         on_dropped: Callable[[int], None],
@@ -46,13 +48,13 @@ class ReadSender:
         the number of reads that were dropped."""
         self._worker = worker
         self._call = call
-        self._encode = encode
+        self._encoder = BatchEncoder()
         self._timers = timers
         self._spawn = spawn
         self._on_dropped = on_dropped
         self._run = f"{getrandbits(64):016x}"  # unlike that of this worker's last process, not secret
         self._number = 0
-        self._unsent: list[ObjectRead] = []
+        self._unsent: list[ReadGroup] = []
         self._dropped = 0
         """Reads that are missing before the unsent ones."""
         self._is_sending = False
@@ -62,11 +64,16 @@ class ReadSender:
         self._wanted = 0
         """Changes when no reads are wanted any more."""
 
-    def add(self, reads: Sequence[ObjectRead], dropped: int = 0) -> None:
+    def add(self, groups: Sequence[ReadGroup], dropped: int = 0) -> None:
         """Sends reads as soon as the earlier ones have arrived. `dropped`: so many are missing before them."""
-        self._unsent += reads
-        overflow = max(0, len(self._unsent) - MAX_UNSENT)
-        del self._unsent[:overflow]
+        self._unsent += groups
+        overflow = surplus = max(0, _count(self._unsent) - MAX_UNSENT)
+        while surplus:
+            first = self._unsent[0]
+            if len(first) > surplus:
+                self._unsent[0] = first.part(surplus, len(first))
+                break
+            surplus -= len(self._unsent.pop(0))
         self._count(dropped + overflow)
         if not self._is_sending:
             self._is_sending = True
@@ -81,7 +88,7 @@ class ReadSender:
 
     def drop(self) -> None:
         """Forgets all reads, and counts them as dropped: the collector has not been there for too long."""
-        lost = len(self._unsent) + self._under_way
+        lost = _count(self._unsent) + self._under_way
         self.discard()
         self._count(lost)
 
@@ -93,26 +100,31 @@ class ReadSender:
     async def _send(self) -> None:
         try:
             while self._unsent:
-                reads, self._unsent = self._unsent, []
+                groups, self._unsent = self._unsent, []
                 dropped, self._dropped = self._dropped, 0
                 self._number += 1
-                self._under_way, wanted = len(reads), self._wanted
-                document = self._encode(ReadBatch(reads, self._worker, dropped))
-                is_there = await self._deliver({"kind": "reads", "run": self._run, "number": self._number, **document})
-                self._under_way = 0
+                self._under_way, wanted = _count(groups), self._wanted
+                is_there = await self._deliver(ReadBatch(groups, self._worker, dropped))
+                lost, self._under_way = self._under_way, 0
                 if not is_there and wanted == self._wanted:
                     self._dropped += dropped  # no batch has told of them
-                    self._count(len(reads))
+                    self._count(lost)
         finally:
             self._is_sending = False
 
-    async def _deliver(self, request: Document) -> bool:
+    async def _deliver(self, batch: ReadBatch) -> bool:
         """Returns whether the collector has the batch."""
         failures, wanted = 0, self._wanted
         while wanted == self._wanted and failures < MAX_FAILURES:
+            document, sent = self._encoder.encode(batch)
+            request = {"kind": "reads", "run": self._run, "number": self._number, **document}
             try:
-                if (await self._call(request)).get("collected") is True:
+                answer = await self._call(request)
+                if answer.get("collected") is True:
+                    self._encoder.confirm(sent)
                     return True
+                if answer == UNKNOWN:
+                    self._encoder.forget()
             except PeerNotListening:
                 pass
             except ForebayError:
@@ -123,6 +135,10 @@ class ReadSender:
                 await self._retry.wait()
             timer.cancel()
         return False
+
+
+def _count(groups: Sequence[ReadGroup]) -> int:
+    return sum(map(len, groups))
 
 
 class BatchNumbers:

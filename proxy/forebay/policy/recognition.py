@@ -16,26 +16,17 @@ MAX_ANCHORS: all its reads while it is small, a uniform share of them when it is
 bounded, and a read that is no anchor costs one comparison.
 """
 
-import zlib
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from math import comb, exp, log
 from operator import sub
 from typing import Final
 
-from forebay.core.byte_ranges import Span
-from forebay.core.events import ReaderKey, RecordedRead, TrackedRead
-from forebay.core.names import ObjectName
-
-MAX_ANCHORS: Final = 1 << 14
-"""Positions that are kept of one recording: 1.6 MiB at most."""
+MAX_ANCHORS: Final = 1 << 12
+"""Positions that are kept of one recording: 0.4 MiB at most."""
 _ALL: Final = 1 << 32
-_MASK: Final = _ALL - 1
-_MIXER: Final = 0x9E3779B1
-"""Odd, so that no two hashes become one; it spreads a CRC's bits to the top, where the threshold compares."""
 
 WINDOW: Final = 64
 """The latest anchors that are judged."""
@@ -55,26 +46,6 @@ _MIN_SLACK: Final = 64
 """Positions that a reader may be away from where it is expected, at least: several batches."""
 _MAX_GAP: Final = 8
 """Anchors that are further apart than so many times their mean are too rare to matter."""
-
-
-def read_hash(key: str, start: int) -> int:
-    """Returns 32 bits that stand for a read: of a key, from a byte on. Equal in all processes."""
-    return zlib.crc32(key.encode(), start & _MASK) * _MIXER & _MASK
-
-
-@lru_cache(maxsize=1024)
-def _reader_key(bucket: str, track: str, principal: str) -> ReaderKey:
-    """One object for all reads of a reader: they are told apart by identity first."""
-    return ReaderKey(bucket, track, principal)
-
-
-def tracked_read(track: str, principal: str, name: ObjectName, span: Span, size: int) -> TrackedRead | None:
-    """Returns what recordings need of a read; None: `track` is empty, as no rule records it or follows one."""
-    if not track:
-        return None
-    (bucket, key), (start, stop) = name, span
-    read = RecordedRead(key, start, stop - start, stop - start == size)
-    return TrackedRead(_reader_key(bucket, track, principal), read, read_hash(key, start))
 
 
 class AnchorIndex:

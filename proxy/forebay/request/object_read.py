@@ -33,7 +33,6 @@ from forebay.metadata.shared_lookup import Resolution, ResolvedVersion
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.policy.coalescing import BlockState
 from forebay.policy.freshness import requests_revalidation
-from forebay.policy.recognition import tracked_read
 from forebay.policy.rules import Decision
 from forebay.protocol.conditions import NotModified, PreconditionFailed, Proceed, evaluate_conditions, range_applies
 from forebay.protocol.exchange import ObjectReply, Request
@@ -282,8 +281,8 @@ class ObjectReader:
         if self.reads.is_open and read.admission.operation.is_plain_read:
             size, principal, decision = selected.known.head.size, read.admission.principal.id, read.decision
             share = 1.0 if cache == "hit-worker" else cached
-            tracked = tracked_read(decision.track, principal, read.name, selected.span, size)
-            self.reads.add(ObjectRead(read.name, selected.span, size, principal, decision.rule, cache, share, tracked))
+            rule, track = decision.rule, decision.track
+            self.reads.add(ObjectRead(read.name, selected.span, size, principal, rule, cache, share, track))
 
 
 class _Selection(NamedTuple):

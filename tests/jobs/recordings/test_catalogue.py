@@ -42,7 +42,7 @@ def files_in(directory: Path, suffix: str) -> int:
 
 def record(catalogue: RecordingCatalogue, keys: list[str] = KEYS, run: str = "run", epoch: int = 1) -> Recording:
     recording = catalogue.begin("bucket", "user", "set", run, epoch)
-    catalogue.append(recording, RecordingPage(tuple(whole_reads(keys))))
+    catalogue.append(recording, RecordingPage.of(whole_reads(keys)))
     catalogue.end(recording, index_of(keys))
     return recording
 
@@ -132,7 +132,7 @@ async def test_saved_recordings_are_never_dropped_and_refused_beyond(tmp_path: P
         await catalogue.add("bucket", "b", "user", content)  # in place of itself
         recording = catalogue.begin("bucket", "user", "set", "run", 1)
         for _ in range(2):
-            catalogue.append(recording, RecordingPage(tuple(whole_reads(KEYS))))
+            catalogue.append(recording, RecordingPage.of(whole_reads(KEYS)))
             await catalogue.flush()
         assert {each.name for each in catalogue.recordings if each.state == "saved"} == {"a", "b"}
         assert sum(dropped) == 100
@@ -152,7 +152,7 @@ async def test_a_removed_recording_is_recorded_no_further(tmp_path: Path) -> Non
     async with opened(tmp_path) as (catalogue, _):
         recording = catalogue.begin("bucket", "user", "set", "run", 1)
         catalogue.remove(recording)
-        catalogue.append(recording, RecordingPage(tuple(whole_reads(KEYS))))
+        catalogue.append(recording, RecordingPage.of(whole_reads(KEYS)))
         catalogue.end(recording, index_of(KEYS))
         await catalogue.flush()
         assert catalogue.recordings == []

@@ -5,6 +5,7 @@ import pytest
 from forebay.core.events import RecordedRead
 from forebay.jobs.recordings import epoch_recorder
 from forebay.jobs.recordings.epoch_recorder import EpochEnded, EpochRecorder
+from forebay.protocol.recordings.read_columns import ReadColumns
 from forebay.protocol.recordings.recording_page import PAGE_READS, RecordingPage, reads_of
 from harness.loader_orders import arrivals, hashes_of, index_of, sample_keys, shuffled, whole_reads
 
@@ -14,7 +15,7 @@ def record(keys: list[str], step: int = 100, recorder: EpochRecorder | None = No
     made: list[RecordingPage | EpochEnded] = []
     for start in range(0, len(keys), step):
         part = keys[start : start + step]
-        made += recorder.add(whole_reads(part), hashes_of(part), start / 10)
+        made += recorder.add(ReadColumns.of(whole_reads(part)), hashes_of(part), start / 10)
     return made + recorder.end()
 
 
@@ -76,7 +77,7 @@ def test_an_epoch_goes_on_behind_what_is_known_of_it() -> None:
 def test_ranges_of_an_object_are_recorded_each() -> None:
     recorder = EpochRecorder(0.0)
     reads = [RecordedRead("table", start << 20, 1 << 20, False) for start in range(30)]
-    recorder.add(reads, list(range(1, 31)), 0.0)
+    recorder.add(ReadColumns.of(reads), list(range(1, 31)), 0.0)
     [page, end] = recorder.end()
     assert isinstance(page, RecordingPage)
     assert list(page.reads) == reads

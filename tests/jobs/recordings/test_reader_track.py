@@ -10,6 +10,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.reader_track import NEW_RUN_AFTER, ReaderTrack
 from forebay.jobs.recordings.recording import Recording
+from forebay.protocol.recordings.read_columns import ReadColumns
 from harness.loader_orders import arrivals, hashes_of, sample_keys, shuffled, whole_reads
 from harness.recording_content import keys_in
 
@@ -52,7 +53,8 @@ class TrackRig:
         for start in range(0, len(keys), step):
             self.now += 1.0
             part = keys[start : start + step]
-            self.track.observe(whole_reads(part), hashes_of(part), records=records, follows=follows)
+            reads = ReadColumns.of(whole_reads(part))
+            self.track.observe(reads, hashes_of(part), records=records, follows=follows)
 
     async def recorded(self) -> list[list[str]]:
         found = [each for each in self.catalogue.recordings if each.state != "recording"]

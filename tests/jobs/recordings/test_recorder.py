@@ -15,7 +15,6 @@ from forebay.jobs.recordings import recorder as module
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.recorder import IDLE_AFTER, MAX_TRACKS, Recorder
 from forebay.jobs.recordings.recording import Recording
-from forebay.policy.recognition import tracked_read
 from forebay.policy.rules import Rules
 from forebay.protocol.recordings.recording_file import RecordingDecoder
 from forebay.protocol.recordings.recording_page import reads_of
@@ -26,8 +25,7 @@ KEYS = sample_keys(60)
 
 
 def read_of(name: ObjectName, span: Span, principal: str = "user", track: str = "all") -> ObjectRead:
-    tracked = tracked_read(track, principal, name, span, 10)
-    return ObjectRead(name, span, 10, principal, "all", "hit-memory", 1.0, tracked)
+    return ObjectRead(name, span, 10, principal, "all", "hit-memory", 1.0, track)
 
 
 class SilentListener:
@@ -59,7 +57,7 @@ class RecorderRig:
 
     def read(self, keys: list[str], bucket: str = "b", principal: str = "user", track: str = "all") -> None:
         reads = [read_of(ObjectName(bucket, key), Span(0, 10), principal, track) for key in keys]
-        self.recorder.observe(ReadBatch(reads))
+        self.recorder.observe(ReadBatch.of(reads))
 
 
 @pytest.fixture
@@ -109,7 +107,7 @@ async def test_reads_that_nobody_opens_files_for_are_bounded(rig: RecorderRig) -
 async def test_ranges_and_whole_objects_are_told_apart(rig: RecorderRig) -> None:
     await rig.catalogue.open()
     reads = [read_of(ObjectName("b", key), span) for key in KEYS[:10] for span in (Span(0, 10), Span(3, 10))]
-    rig.recorder.observe(ReadBatch(reads, dropped=5))
+    rig.recorder.observe(ReadBatch.of(reads, dropped=5))
     rig.recorder.close()
     [recording] = rig.catalogue.recordings
     found = list(reads_of(RecordingDecoder(await rig.catalogue.read(recording)).pages()))

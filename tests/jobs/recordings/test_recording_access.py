@@ -53,7 +53,7 @@ async def test_the_latest_automatic_recording_is_saved_or_cut(tmp_path: Path) ->
     catalogue = RecordingCatalogue(tmp_path, 1 << 20, TaskRegistry(), lambda: 1_000_000.0)
     await catalogue.open()
     recording = catalogue.begin("bucket", "user", "set", "run", 1)
-    catalogue.append(recording, RecordingPage(tuple(whole_reads(keys))))
+    catalogue.append(recording, RecordingPage.of(whole_reads(keys)))
     cut: list[str] = []
 
     def end(bucket: str) -> None:

@@ -20,7 +20,7 @@ def new_recording(recording_id: str = "0123456789abcdef") -> Recording:
 def record_pages(files: RecordingFiles, recording: Recording) -> None:
     files.begin(recording)
     for start in range(0, len(KEYS), 40):
-        files.append(recording.id, RecordingPage(tuple(whole_reads(KEYS[start : start + 40]))))
+        files.append(recording.id, RecordingPage.of(whole_reads(KEYS[start : start + 40])))
 
 
 def end(files: RecordingFiles, recording: Recording) -> None:
@@ -67,7 +67,7 @@ def test_a_kill_costs_what_was_read_since_the_tail(tmp_path: Path, behind: int) 
     record_pages(files, recording)
     more = [f"more/{number}" for number in range(60)]
     reads = whole_reads([*KEYS[behind:], *more])
-    files.write_tail(recording, behind, [RecordingPage(tuple(reads[:50])), RecordingPage(tuple(reads[50:]))])
+    files.write_tail(recording, behind, [RecordingPage.of(reads[:50]), RecordingPage.of(reads[50:])])
     files, [found] = reopened(files, tmp_path)
     assert keys_in(files.read(found.id)) == [*KEYS, *more]
     assert (found.reads, found.index.count) == (180, 180)
@@ -80,7 +80,7 @@ def test_a_damaged_tail_is_left_out(tmp_path: Path, damage: str) -> None:
     files, recording = RecordingFiles(tmp_path), new_recording()
     record_pages(files, recording)
     behind = 130 if damage == "gap" else 120
-    files.write_tail(recording, behind, [RecordingPage(tuple(whole_reads(["more/1", "more/2"])))])
+    files.write_tail(recording, behind, [RecordingPage.of(whole_reads(["more/1", "more/2"]))])
     path = tmp_path / f"{recording.id}.tail"
     content = path.read_bytes()
     damaged = {"cut": content[:-3], "changed": content[:-30] + b"!" + content[-29:], "empty": b"", "gap": content}

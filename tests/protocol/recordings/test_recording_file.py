@@ -17,8 +17,8 @@ from forebay.protocol.recordings.recording_file import (
 from forebay.protocol.recordings.recording_page import MAX_PAGE_BYTES, RecordingPage, reads_of
 
 PAGES = [
-    RecordingPage((RecordedRead("a", 0, 5, True), RecordedRead("b", 7, 9, False)), 0),
-    RecordingPage((RecordedRead("c", 0, 1 << 40, True),), 60),
+    RecordingPage.of((RecordedRead("a", 0, 5, True), RecordedRead("b", 7, 9, False)), 0),
+    RecordingPage.of((RecordedRead("c", 0, 1 << 40, True),), 60),
 ]
 
 

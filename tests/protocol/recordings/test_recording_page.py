@@ -19,11 +19,13 @@ KEYS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1
 PARTS = st.builds(RecordedRead, KEYS, st.integers(0, MAX_OFFSET), st.integers(0, MAX_OFFSET), st.just(False))
 WHOLES = st.builds(RecordedRead, KEYS, st.just(0), st.integers(0, 1 << 40), st.just(True))
 PAGES = st.builds(
-    RecordingPage,
+    RecordingPage.of,
     st.lists(PARTS | WHOLES, min_size=1, max_size=60).map(tuple),
     st.integers(0, (1 << 32) - 1),
 )
-PAGE = RecordingPage((RecordedRead("a", 0, 5, True), RecordedRead("b", 7, 9, False), RecordedRead("a", 0, 5, True)), 3)
+PAGE = RecordingPage.of(
+    (RecordedRead("a", 0, 5, True), RecordedRead("b", 7, 9, False), RecordedRead("a", 0, 5, True)), 3
+)
 
 
 @given(PAGES)
@@ -49,12 +51,12 @@ def test_any_bytes_are_a_page_or_refused(raw: bytes) -> None:
 
 def test_the_largest_page_is_within_the_bound() -> None:
     reads = tuple(RecordedRead(f"{number:01024}", 1 + number, 1 << 40, False) for number in range(PAGE_READS))
-    assert len(encode_page(RecordingPage(reads))) <= MAX_PAGE_BYTES
+    assert len(encode_page(RecordingPage.of(reads))) <= MAX_PAGE_BYTES
 
 
 def test_a_read_of_the_shuffled_small_objects_costs_few_bytes() -> None:
     reads = tuple(RecordedRead(f"train/{number:07}.jpg", 0, 20_000 + number, True) for number in range(PAGE_READS))
-    assert len(encode_page(RecordingPage(reads))) == 13 + PAGE_READS * (2 + 17 + 4)
+    assert len(encode_page(RecordingPage.of(reads))) == 13 + PAGE_READS * (2 + 17 + 4)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +69,8 @@ def test_a_read_of_the_shuffled_small_objects_costs_few_bytes() -> None:
         (encode_page(PAGE).replace(b"ab", b"aa"), "stands in a page twice"),
         (encode_page(PAGE).replace(b"\1\0\1\0ab", b"\0\0\2\0ab"), "key 0 of a page has 0 bytes"),
         (encode_page(PAGE).replace(b"ab\0\0\1\0\0\0", b"ab\0\0\2\0\0\0"), "key 2 of 2"),
-        (encode_page(RecordingPage((RecordedRead("k", 1, 5, True),))), "begins inside it"),
-        (encode_page(RecordingPage((RecordedRead("k", MAX_OFFSET + 1, 5, False),))), "behind the end of any object"),
+        (encode_page(RecordingPage.of((RecordedRead("k", 1, 5, True),))), "begins inside it"),
+        (encode_page(RecordingPage.of((RecordedRead("k", MAX_OFFSET + 1, 5, False),))), "behind the end of any object"),
         (b"\xff" * 13, "a page of 4294967295 reads"),
     ],
 )

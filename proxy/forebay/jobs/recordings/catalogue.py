@@ -15,13 +15,11 @@ import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from operator import itemgetter
 from pathlib import Path
 from random import Random
 from typing import Final, TypeVar
 
 from forebay.core.errors import Throttled
-from forebay.core.events import RecordedRead
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.recordings.recording import MAX_FILE_SIZE, MIN_READS, Recording, automatic_name, surplus
 from forebay.jobs.recordings.recording_files import RecordingFiles
@@ -35,7 +33,6 @@ MAX_SAVED: Final = 256
 MAX_UNWRITTEN: Final = 64
 """Pages that wait for the disk; further ones are dropped, and the recording has a gap."""
 
-_LENGTH: Final = itemgetter(RecordedRead._fields.index("length"))
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
@@ -130,10 +127,10 @@ class RecordingCatalogue:
             return
         is_full = recording.file_size > MAX_FILE_SIZE - MAX_PAGE_BYTES
         if is_full or self._unwritten >= MAX_UNWRITTEN or not self._make_space(recording):
-            self._on_dropped(len(page.reads))
+            self._on_dropped(len(page))
             return
-        recording.reads += len(page.reads)
-        recording.size += sum(map(_LENGTH, page.reads))
+        recording.reads += len(page)
+        recording.size += page.columns.size
         self._write(recording, lambda files: files.append(recording.id, page))
 
     def save_tail(self, recording: Recording, pages: Sequence[RecordingPage]) -> None:

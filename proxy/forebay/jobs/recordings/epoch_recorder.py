@@ -7,13 +7,13 @@ The tail is as long as it takes to see that a new epoch began. A read that was m
 again: ranks of a job read the same samples.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.core.events import RecordedRead
 from forebay.policy.epoch_boundary import EpochBoundary, is_old
 from forebay.policy.recognition import AnchorIndex
+from forebay.protocol.recordings.read_columns import ColumnSource, ReadColumns, no_reads
 from forebay.protocol.recordings.recording_page import PAGE_READS, RecordingPage
 
 MAX_READS: Final = 1 << 23
@@ -37,12 +37,12 @@ class EpochRecorder:
     def __init__(self, began: float, known: AnchorIndex | None = None) -> None:
         self._began = began
         self._boundary = EpochBoundary(known)
-        self._tail: list[RecordedRead] = []
+        self._tail = no_reads()
         self._tail_hashes: list[int] = []
         self._again: dict[int, int] = {}
         """While every read is an anchor: the latest positions of reads that the tail has, and the epoch had before."""
         self._latest: tuple[set[int], set[int]] = set(), set()
-        """Later: the reads of this page and of the one before."""
+        """Later: the latest reads, between a sixteenth and an eighth of the epoch, and those before them."""
         self._tail_began = began
 
     @property
@@ -50,9 +50,9 @@ class EpochRecorder:
         """Reads of the epoch so far."""
         return self._boundary.index.count
 
-    def add(self, reads: Sequence[RecordedRead], hashes: Sequence[int], now: float) -> list[RecordingPage | EpochEnded]:
+    def add(self, reads: ColumnSource, hashes: Sequence[int], now: float) -> list[RecordingPage | EpochEnded]:
         """Adds reads, each with its `policy.recognition.read_hash`. Returns pages to store and ends of epochs."""
-        if not self._tail:
+        if not len(self._tail):
             self._tail_began = now
         if self._add_new(reads, hashes):
             return self._cut_full_pages(now)
@@ -60,11 +60,11 @@ class EpochRecorder:
         start = 0
         while start < len(reads):
             stop = start + (_STEP if self.count < _SMALL else len(reads))
-            made += self._add(reads[start:stop], hashes[start:stop], now)
+            made += self._add(reads.part(start, stop).columns, hashes[start:stop], now)
             start = stop
         return made
 
-    def _add_new(self, reads: Sequence[RecordedRead], hashes: Sequence[int]) -> bool:
+    def _add_new(self, reads: ColumnSource, hashes: Sequence[int]) -> bool:
         """Adds reads if all of them are new. Fast, as it is done with nearly all reads."""
         found = None
         if not self._boundary.index.has_all:
@@ -74,18 +74,16 @@ class EpochRecorder:
                 return False
         if not self._boundary.add_new(hashes):
             return False
-        self._tail += reads
+        self._tail.extend(reads.columns)
         self._tail_hashes += hashes
         if found is not None:
-            self._latest[0].update(found)
+            self._remember(found)
         elif not self._boundary.index.has_all:
             self._leave_out()
         return True
 
-    def _add(
-        self, reads: Sequence[RecordedRead], hashes: Sequence[int], now: float
-    ) -> list[RecordingPage | EpochEnded]:
-        if not self._tail:
+    def _add(self, reads: ReadColumns, hashes: Sequence[int], now: float) -> list[RecordingPage | EpochEnded]:
+        if not len(self._tail):
             self._tail_began = now
         new = self._new_of(reads, hashes)
         self._tail_hashes += new
@@ -97,37 +95,50 @@ class EpochRecorder:
             return self._cut_full_pages(now)
         first = self.count - len(self._tail)
         kept = max(0, boundary - first) if boundary is not None else len(self._tail)
-        behind, behind_hashes = self._tail[kept:], self._tail_hashes[kept:]
-        del self._tail[kept:]
+        ended, behind, behind_hashes = self._tail.cut(kept), self._tail, self._tail_hashes[kept:]
+        self._tail = ended
         self._boundary.index.truncate(first + kept)
         made = self.end()
         self._restart(behind, behind_hashes, now)
         return made
 
-    def _new_of(self, reads: Sequence[RecordedRead], hashes: Sequence[int]) -> list[int]:
+    def _new_of(self, reads: ReadColumns, hashes: Sequence[int]) -> list[int]:
         """Appends to the tail the reads that were not made shortly before. Returns their hashes."""
         index, position, new = self._boundary.index, self.count, list[int]()
+        chosen = list[int]()
         if index.has_all:
             again, positions = self._again, index.positions
-            for read, found in zip(reads, hashes, strict=True):
+            for number, found in enumerate(hashes):
                 earlier = again.get(found, positions.get(found))
                 if earlier is None or is_old(earlier, position):
                     again[found] = position
-                    self._tail.append(read)
+                    chosen.append(number)
                     new.append(found)
                     position += 1
         else:
             this, before = self._latest
-            for read, found in zip(reads, hashes, strict=True):
+            for number, found in enumerate(hashes):
                 if found not in this and found not in before:
                     this.add(found)
-                    self._tail.append(read)
+                    chosen.append(number)
                     new.append(found)
+            self._remember(())
+        self._tail.extend(reads.chosen(chosen))
         return new
 
     def _leave_out(self) -> None:
-        """Not every read is an anchor any more: those of the tail are remembered apart."""
-        self._latest = set(self._tail_hashes), set()
+        """Not every read is an anchor any more: the latest of the tail are remembered apart."""
+        self._latest = set(self._tail_hashes[-self._recent :]), set()
+
+    @property
+    def _recent(self) -> int:
+        return min(PAGE_READS, self.count // 16)
+
+    def _remember(self, found: Iterable[int]) -> None:
+        this, _ = self._latest
+        this.update(found)
+        if len(this) >= self._recent:
+            self._latest = set(), this
 
     def _cut_full_pages(self, now: float) -> list[RecordingPage | EpochEnded]:
         made: list[RecordingPage | EpochEnded] = []
@@ -140,27 +151,26 @@ class EpochRecorder:
         """The reads that no page returned so far has."""
         seconds = max(0, int(self._tail_began - self._began))
         starts = range(0, len(self._tail), PAGE_READS)
-        return [RecordingPage(tuple(self._tail[start : start + PAGE_READS]), seconds) for start in starts]
+        return [RecordingPage(self._tail.part(start, start + PAGE_READS), seconds) for start in starts]
 
     def end(self) -> list[RecordingPage | EpochEnded]:
         """Returns what is left of the epoch: its last pages, and its end. Empty if nothing was read."""
         made: list[RecordingPage | EpochEnded] = []
-        while self._tail:
+        while len(self._tail):
             made.append(self._cut_page(self._tail_began))
         if self.count:
             made.append(EpochEnded(self._boundary.index))
-        self._restart([], [], self._tail_began)
+        self._restart(no_reads(), [], self._tail_began)
         return made
 
     def _cut_page(self, now: float) -> RecordingPage:
-        page = RecordingPage(tuple(self._tail[:PAGE_READS]), max(0, int(self._tail_began - self._began)))
-        del self._tail[:PAGE_READS], self._tail_hashes[:PAGE_READS]
+        page = RecordingPage(self._tail.cut(PAGE_READS), max(0, int(self._tail_began - self._began)))
+        del self._tail_hashes[:PAGE_READS]
         self._again.clear()
-        self._latest = set(), self._latest[0]
         self._tail_began = now
         return page
 
-    def _restart(self, reads: list[RecordedRead], hashes: list[int], now: float) -> None:
+    def _restart(self, reads: ReadColumns, hashes: list[int], now: float) -> None:
         self._boundary = EpochBoundary()
         self._boundary.add(hashes)
         self._tail, self._tail_hashes = reads, hashes

@@ -20,11 +20,12 @@ from collections.abc import Callable, Sequence
 from random import getrandbits
 from typing import Final, Protocol
 
-from forebay.core.events import ReaderKey, RecordedRead
+from forebay.core.events import ReaderKey
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.epoch_recorder import EpochEnded, EpochRecorder
 from forebay.jobs.recordings.recording import Recording
 from forebay.policy.recognition import AnchorIndex, FollowedReader, Recogniser, RecordingMatch
+from forebay.protocol.recordings.read_columns import ColumnSource
 from forebay.protocol.recordings.recording_page import RecordingPage
 
 MAX_CANDIDATES: Final = 16
@@ -105,7 +106,7 @@ class ReaderTrack:
         """Whether the epoch goes along a recording since its beginning, and is not recorded."""
         self._certain = 0
         """So many reads of the recording are the epoch's, for certain."""
-        self._doubtful: list[tuple[Sequence[RecordedRead], Sequence[int]]] = []
+        self._doubtful: list[tuple[ColumnSource, Sequence[int]]] = []
         """What was read since."""
         self._prefix: tuple[Recording, int] | None = None
         """What a recording of the epoch is to begin with: so many reads of another one."""
@@ -127,7 +128,7 @@ class ReaderTrack:
 
     def observe(
         self,
-        reads: Sequence[RecordedRead],
+        reads: ColumnSource,
         hashes: Sequence[int],
         *,
         records: bool,
@@ -149,7 +150,7 @@ class ReaderTrack:
         start = 0
         while start < len(reads):
             stop = start + self._at_once()
-            self._observe(reads[start:stop], hashes[start:stop])
+            self._observe(reads.part(start, stop), hashes[start:stop])
             start = stop
 
     def _at_once(self) -> int:
@@ -158,7 +159,7 @@ class ReaderTrack:
             return _AT_ONCE
         return max(_LEAST_AT_ONCE, min(_AT_ONCE, self._followed[0].index.count // 8))
 
-    def _observe(self, reads: Sequence[RecordedRead], hashes: Sequence[int]) -> None:
+    def _observe(self, reads: ColumnSource, hashes: Sequence[int]) -> None:
         followed = self._followed
         if followed is not None:
             repeated = self._repeats
@@ -167,7 +168,7 @@ class ReaderTrack:
                 return
             if repeated and self._whole is not None:
                 read = followed[1].looked_at
-                reads, hashes = reads[read:], hashes[read:]
+                reads, hashes = reads.part(read, len(reads)), hashes[read:]
         self._store(self._recorder.add(reads, hashes, self.latest_read))
         if self._followed is None:
             self._compare(hashes[-self._recorder.count :] if self._recorder.count else ())  # none of the epoch before
@@ -210,7 +211,7 @@ class ReaderTrack:
         self._repeats, self._certain, self._prefix = True, 0, None
         self._doubtful.clear()
 
-    def _repeat(self, reader: FollowedReader, reads: Sequence[RecordedRead], hashes: Sequence[int]) -> None:
+    def _repeat(self, reader: FollowedReader, reads: ColumnSource, hashes: Sequence[int]) -> None:
         if reader.is_certain:
             self._certain = reader.furthest + 1
             self._doubtful.clear()

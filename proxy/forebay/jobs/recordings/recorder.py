@@ -7,22 +7,20 @@ Tracks are bounded, and end when nothing has been read for IDLE_AFTER seconds.
 """
 
 from collections.abc import Callable, Iterable
-from operator import itemgetter
 from typing import Final
 
-from forebay.core.events import ObjectRead, ReaderKey, TrackedRead
+from forebay.core.events import ReaderKey
 from forebay.core.names import ObjectName
+from forebay.core.read_log import ReadGroup
 from forebay.core.read_stream import ReadBatch
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
+from forebay.jobs.recordings.group_reads import GroupReads
 from forebay.jobs.recordings.reader_track import FollowListener, ReaderTrack
 from forebay.policy.rules import Rules
 
 MAX_TRACKS: Final = 64
 IDLE_AFTER: Final = 600.0
 """Seconds. A job pauses between epochs, to validate or to write a checkpoint, but hardly for so long."""
-_TRACKED: Final = itemgetter(ObjectRead._fields.index("tracked"))
-_CACHED: Final = itemgetter(ObjectRead._fields.index("cached"))
-_READER: Final = itemgetter(TrackedRead._fields.index("reader"))
 MAX_PENDING: Final = 256
 """Batches that wait until the recordings of an earlier process are loaded."""
 
@@ -58,7 +56,7 @@ class Recorder:
             if len(self._pending) < MAX_PENDING:
                 self._pending.append(batch)
             else:
-                self._count("dropped", len(batch.reads))
+                self._count("dropped", batch.read_count)
             return
         self.observe_pending()
         self._observe(batch)
@@ -72,31 +70,24 @@ class Recorder:
     def _observe(self, batch: ReadBatch) -> None:
         if batch.dropped:
             self._count("dropped", batch.dropped)
-        tracked = list(filter(None, map(_TRACKED, batch.reads)))
-        readers = list(map(_READER, tracked))
-        if not tracked:
-            return
-        missed = min(map(_CACHED, batch.reads)) < 1.0
-        if readers.count(readers[0]) == len(readers):  # as nearly always
-            self._add(readers[0], tracked, missed=missed)
-            return
-        by_reader: dict[ReaderKey, list[TrackedRead]] = {}
-        for read in tracked:
-            by_reader.setdefault(read.reader, []).append(read)
-        for reader, own in by_reader.items():
-            self._add(reader, own, missed=missed)
+        for group in batch.groups:
+            if group.context.track:
+                self._add(group)
 
-    def _add(self, key: ReaderKey, tracked: list[TrackedRead], *, missed: bool) -> None:
+    def _add(self, group: ReadGroup) -> None:
+        bucket, principal, _, track_name = group.context
+        key = ReaderKey(bucket, track_name, principal)
         track = self._tracks.get(key)
         if track is None:
             if len(self._tracks) >= MAX_TRACKS:
                 self.end_idle(force=True)
             track = self._tracks[key] = ReaderTrack(key, self._catalogue, self._listener, self._clock)
-        _, reads, hashes = zip(*tracked, strict=True)
-        decision = self._rules().decide(ObjectName(key.bucket, reads[0].key))
-        track.observe(reads, hashes, records=decision.record, follows=decision.follow, missed=missed)
-        if decision.record:
-            self._count("recorded", len(reads))
+        reads = GroupReads(group)
+        decision = self._rules().decide(ObjectName(bucket, reads.part(0, 1).columns.keys[0]))
+        records, follows = decision.record, decision.follow
+        track.observe(reads, group.hashes, records=records, follows=follows, missed=group.has_misses)
+        if records:
+            self._count("recorded", len(group))
 
     def cut(self, bucket: str) -> None:
         """Ends the recordings of a bucket that are being made, so that they can be saved."""

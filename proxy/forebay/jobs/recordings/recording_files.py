@@ -95,8 +95,8 @@ class RecordingFiles:
         """Appends the first reads of another recording. Returns their size in the file."""
         size = 0
         for page in RecordingDecoder(self.read(source_id)).pages():
-            size += self.append(recording_id, RecordingPage(page.reads[:reads], page.seconds))
-            reads -= len(page.reads)
+            size += self.append(recording_id, RecordingPage(page.columns.part(0, reads), page.seconds))
+            reads -= len(page)
             if reads <= 0:
                 break
         return size
@@ -161,10 +161,10 @@ class RecordingFiles:
             known = max(0, reads - behind)
             if behind > reads:  # a page is missing between
                 break
-            if page.reads[known:]:
-                found.append(RecordingPage(page.reads[known:], page.seconds))
-                reads = behind + len(page.reads)
-            behind += len(page.reads)
+            if known < len(page):
+                found.append(RecordingPage(page.columns.part(known, len(page)), page.seconds))
+                reads = behind + len(page)
+            behind += len(page)
         return found or None
 
     def _path(self, recording_id: str) -> Path:

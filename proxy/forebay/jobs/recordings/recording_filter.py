@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from forebay.core.cooperative import CooperativeWork
 from forebay.core.errors import MalformedRecording
 from forebay.core.events import RecordedRead
-from forebay.policy.recognition import AnchorIndex, read_hash
+from forebay.core.read_log import read_hash
+from forebay.policy.recognition import AnchorIndex
 from forebay.protocol.recordings.recording_file import RecordingDecoder, RecordingEncoder
 from forebay.protocol.recordings.recording_page import RecordingPage
 
@@ -53,14 +54,14 @@ def filter_recording(
                     yield
             reads = tuple(read for read in reads if allowed[read.key])
             allowed = {key: allowed[key] for key in keys}
-        dropped += len(page.reads) - len(reads)
+        dropped += len(page) - len(reads)
         if not reads:
             continue
         kept += len(reads)
         size += sum(read.length for read in reads)
         index.extend([read_hash(read.key, read.start) for read in reads])
         yield
-        pieces.append(encoder.page(RecordingPage(reads, page.seconds)))
+        pieces.append(encoder.page(RecordingPage.of(reads, page.seconds)))
         yield
     is_unchanged = decoder.is_complete and not dropped
     whole = content if is_unchanged else b"".join([*pieces, encoder.end()])

@@ -53,7 +53,7 @@ class RecordingEncoder:
 
     def page(self, page: RecordingPage) -> bytes:
         """Returns a page as a chunk."""
-        self._reads += len(page.reads)
+        self._reads += len(page)
         self._pages += 1
         return self._chunk(b"P", zlib.compress(encode_page(page), _LEVEL))
 
@@ -102,7 +102,7 @@ class RecordingDecoder:
             message = f"{reason} (page {self.page_count}, at byte {at})"
         else:
             self.page_count += 1
-            self.read_count += len(page.reads)
+            self.read_count += len(page)
             return page
         raise MalformedRecording(message)
 

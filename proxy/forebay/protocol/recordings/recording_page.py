@@ -22,6 +22,7 @@ from typing import Final
 from forebay.core.errors import MalformedRecording
 from forebay.core.events import RecordedRead
 from forebay.core.names import MAX_KEY_BYTES
+from forebay.protocol.recordings.read_columns import ReadColumns
 
 PAGE_READS: Final = 2048
 """The most reads of a page."""
@@ -39,15 +40,27 @@ MAX_PAGE_BYTES: Final = _HEAD.size + PAGE_READS * (2 + MAX_KEY_BYTES + 2 + 8 + 8
 class RecordingPage:
     """Reads in order. `seconds`: from the beginning of the recording to the first of them."""
 
-    reads: tuple[RecordedRead, ...]
+    columns: ReadColumns
     seconds: int = 0
+
+    @classmethod
+    def of(cls, reads: Iterable[RecordedRead], seconds: int = 0) -> "RecordingPage":
+        """A page of these reads."""
+        return cls(ReadColumns.of(reads), seconds)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @property
+    def reads(self) -> tuple[RecordedRead, ...]:
+        """The reads one by one."""
+        return self.columns.reads
 
 
 def encode_page(page: RecordingPage) -> bytes:
     """Returns the bytes of a page of 1 to PAGE_READS reads."""
-    of_read, starts, sizes, whole = zip(*page.reads, strict=True)
+    of_read, starts, extents = page.columns.keys, page.columns.starts, page.columns.extents
     keys = list(dict.fromkeys(of_read))
-    lengths = [size * 2 + is_whole for size, is_whole in zip(sizes, whole, strict=True)]
     columns = 0
     joined = "".join(keys)
     parts = [_bytes("H", map(len, keys if joined.isascii() else map(str.encode, keys))), joined.encode()]
@@ -58,12 +71,12 @@ def encode_page(page: RecordingPage) -> bytes:
     if any(starts):
         columns |= _HAS_STARTS
         parts.append(_bytes("Q", starts))
-    if max(lengths) > _MAX_U32:
+    if max(extents) > _MAX_U32:
         columns |= _HAS_LONG_LENGTHS
-        parts.append(_bytes("Q", lengths))
+        parts.append(_bytes("Q", extents))
     else:
-        parts.append(_bytes("I", lengths))
-    return b"".join([_HEAD.pack(len(page.reads), len(keys), page.seconds, columns), *parts])
+        parts.append(_bytes("I", extents))
+    return b"".join([_HEAD.pack(len(of_read), len(keys), page.seconds, columns), *parts])
 
 
 def decode_page(raw: bytes) -> RecordingPage:
@@ -77,21 +90,17 @@ def decode_page(raw: bytes) -> RecordingPage:
     key_lengths = columns_of.numbers("H", key_count)
     keys = _keys(columns_of.next_bytes(sum(key_lengths)), key_lengths)
     numbers: Sequence[int] = columns_of.numbers("H", count) if columns & _HAS_NUMBERS else range(count)
-    starts: Sequence[int] = columns_of.numbers("Q", count) if columns & _HAS_STARTS else [0] * count
-    lengths = columns_of.numbers("Q" if columns & _HAS_LONG_LENGTHS else "I", count)
+    starts = columns_of.numbers("Q", count) if columns & _HAS_STARTS else array("Q", bytes(8 * count))
+    extents = columns_of.numbers("Q" if columns & _HAS_LONG_LENGTHS else "I", count)
     if columns_of.rest:
         raise MalformedRecording(f"{columns_of.rest} bytes behind the last column of a page")
     if max(numbers) >= key_count:
         raise MalformedRecording(f"key {max(numbers)} of {key_count}")
-    if max(starts) > MAX_OFFSET or max(lengths) // 2 > MAX_OFFSET:
+    if max(starts) > MAX_OFFSET or max(extents) // 2 > MAX_OFFSET:
         raise MalformedRecording("a read behind the end of any object")
-    reads = tuple(
-        RecordedRead(keys[number], start, length >> 1, bool(length & 1))
-        for number, start, length in zip(numbers, starts, lengths, strict=True)
-    )
-    if any(read.is_whole and read.start for read in reads):
+    if any(extent & 1 and start for start, extent in zip(starts, extents, strict=True)):
         raise MalformedRecording("a read of a whole object that begins inside it")
-    return RecordingPage(reads, seconds)
+    return RecordingPage(ReadColumns([keys[each] for each in numbers], starts, array("Q", extents)), seconds)
 
 
 class _Columns:

@@ -12,7 +12,6 @@ from forebay.core.heads import Head
 from forebay.core.names import BlockId
 from forebay.core.read_stream import ReadStream
 from forebay.metadata.resolver import Resolver
-from forebay.policy.recognition import tracked_read
 from forebay.protocol.batch.batch_request import BatchEntry
 from forebay.request.admission import Admission
 from forebay.storage.tiers import Tiers
@@ -75,6 +74,5 @@ class CachedEntries:
         if not self._reads.is_open or decision is None or not found.span.length:
             return
         name, size, principal = admission.target.name, found.head.size, admission.principal.id
-        tracked = tracked_read(decision.track, principal, name, found.span, size)
         cache: Literal["hit-memory", "hit-ssd"] = "hit-memory" if found.source == "memory" else "hit-ssd"
-        self._reads.add(ObjectRead(name, found.span, size, principal, decision.rule, cache, 1.0, tracked))
+        self._reads.add(ObjectRead(name, found.span, size, principal, decision.rule, cache, 1.0, decision.track))

@@ -320,11 +320,12 @@ class FastLane:
             prepared.counts[status, cache] = counts
         counts.add(length, ended - started)
         plain = spec is WHOLE and cache == "hit-memory"
-        if self._reads.is_open and length:
-            read = prepared.whole_read if plain else prepared.read_of(span, cache)
-            if read is None:
-                read = prepared.whole_read = prepared.read_of(span, cache)
-            self._reads.add(read)
+        if length:
+            log = prepared.read_log
+            if plain and log.is_active:
+                log.append(prepared.read_code)
+            elif self._reads.is_open:
+                prepared.note_read(self._reads, span, cache, plain=plain)
         if self._access_log is not None:
             fields = prepared.whole_log_fields if plain else prepared.log_fields(status, cache, length)
             self._access_log.write_hit(now, request_id, client.peer, fields, ended - started)

@@ -15,10 +15,11 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import ObjectRead
 from forebay.core.heads import Head, HeaderPairs
 from forebay.core.names import BlockId
+from forebay.core.read_log import NO_LOG, LogContext, ReadLog
+from forebay.core.read_stream import ReadStream
 from forebay.core.request_record import CacheStatus
 from forebay.policy.access import reads_everything
 from forebay.policy.freshness import freshness_lifetime
-from forebay.policy.recognition import tracked_read
 from forebay.policy.rules import Decision
 from forebay.protocol.conditions import ConditionResult, evaluate_conditions
 from forebay.protocol.oss.oss_request import condition_value
@@ -60,6 +61,8 @@ class PreparedResponse:
         "operation",
         "policy",
         "principal",
+        "read_code",
+        "read_log",
         "reads_everything",
         "rule",
         "signed_end",
@@ -69,7 +72,6 @@ class PreparedResponse:
         "speaks_oss",
         "whole",
         "whole_log_fields",
-        "whole_read",
     )
 
     def __init__(
@@ -115,18 +117,25 @@ class PreparedResponse:
         )
         self.whole_log_fields = self.log_fields(200, "hit-memory", self.size if self.is_get else 0)
         """The access log's fields for all of the object from memory."""
-        self.whole_read: ObjectRead | None = None
-        """The event of such a hit, once somebody wants to know of it."""
+        self.read_log: ReadLog = NO_LOG
+        """Where such a hit is noted, and by what code; once somebody wants to know of it."""
+        self.read_code = 0
 
     @property
     def cost(self) -> int:
         """Bytes that it takes. The texts of the head are in it once more."""
         return _OVERHEAD + head_texts(self.name, self.head)
 
-    def read_of(self, span: Span, cache: CacheStatus) -> ObjectRead:
-        """The event of a hit."""
-        tracked = tracked_read(self.decision.track, self.principal, self.name, span, self.size)
-        return ObjectRead(self.name, span, self.size, self.principal, self.rule, cache, 1.0, tracked)
+    def note_read(self, reads: ReadStream, span: Span, cache: CacheStatus, *, plain: bool) -> None:
+        """Notes a hit that can't be appended to an active log: the first one for a while, or one that is not `plain`,
+        all of the object from memory."""
+        track = self.decision.track
+        if plain:
+            context = LogContext(self.name.bucket, self.principal, self.rule, track)
+            noted = reads.add_whole(context, self.name.key, self.size, self.read_log, self.read_code)
+            self.read_log, self.read_code = noted
+        else:
+            reads.add(ObjectRead(self.name, span, self.size, self.principal, self.rule, cache, 1.0, track))
 
     def log_fields(self, status: int, cache: CacheStatus, sent: int) -> str:
         """The access log's fields of a hit, except those that differ each time."""

@@ -1,0 +1,96 @@
+"""What recording and following cost a hit: CPU of two servers in turns, one of which records and follows.
+
+    order       shuffled: another one each epoch, so all is recorded and nothing recognised
+                same: one order, recognised each epoch
+
+Each turn is a number of requests, so both servers read whole epochs. The ratio is of a pair of turns.
+"""
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import islice
+from statistics import median
+from typing import Final
+
+from benchmarks import cores
+from benchmarks.bench_context import BenchContext
+from benchmarks.forebay import Forebay
+from benchmarks.generator import Generator
+from benchmarks.origin import Objects, running_origin
+from benchmarks.peer import Peer
+from benchmarks.run_sizes import KIB
+from benchmarks.signed_requests import signed
+from benchmarks.tables import Section, Table, time_text
+
+SIZE: Final = 4 * KIB
+CONNECTIONS: Final = 8
+_RULES: Final = {
+    "off": "",
+    "on": '\n[[rules]]\npath = "bench/**"\nrecord = true\nfollow = true\n',
+}
+_TEXT: Final = f"""\
+Hits of {SIZE} bytes from memory over {CONNECTIONS} connections. Two servers of this checkout in turns, one of them with
+`record = true` and `follow = true`; both count and sample what is read, as under every rule. CPU of all of a server's
+processes a request; the ratio is the median of the pairs of turns, with its quartiles. "Shuffled" is another order each
+epoch, all of it recorded; "same" is one order, recognised each epoch. Lower is better; the goal is 1.02."""
+
+
+def run(bench: BenchContext) -> list[Section]:
+    rows = []
+    for objects, turns, workers in bench.sizes.recorded_hits:
+        with running_origin(bench.directory, {"hits": Objects(SIZE, objects)}) as origin, ExitStack() as stack:
+            targets = origin.targets("hits")
+            peers = []
+            for name, rule in _RULES.items():
+                directory = bench.directory / f"{name}-{objects}-{workers}"
+                forebay = Forebay(directory, origin.port, workers=workers, pinned=True, rest=rule)
+                peers.append(stack.enter_context(forebay.running(targets[0])))
+            for peer in peers:
+                for _ in range(4 * workers):  # each worker has its own memory
+                    peer.fill(targets)
+            rows += [_row(peers, targets, turns, workers, order) for order in ("shuffled", "same")]
+    headings = ("order", "objects", "workers", "turns each", "off", "on", "on by off", "quartiles")
+    return [Section("The cost of recording", _TEXT, Table(headings, rows))]
+
+
+def _row(peers: list[Peer], targets: list[str], turns: int, workers: int, order: str) -> tuple[str, ...]:
+    streams = [_requests(peer, targets, order) for peer in peers]
+    for peer, stream in zip(peers, streams, strict=True):
+        _turn(peer, list(islice(stream, 2 * len(targets))))
+    used: list[list[float]] = [[], []]
+    for turn in range(turns):
+        for number in (0, 1) if turn % 2 == 0 else (1, 0):
+            used[number].append(_turn(peers[number], list(islice(streams[number], len(targets)))))
+    ratios = sorted(on / off for off, on in zip(*used, strict=True))
+    quarter = len(ratios) // 4
+    return (
+        order,
+        f"{len(targets):,}",
+        f"{workers}",
+        f"{turns}",
+        *(time_text(median(each)) for each in used),
+        f"**{median(ratios):.3f}**",
+        f"{ratios[quarter]:.2f} to {ratios[-1 - quarter]:.2f}",
+    )
+
+
+def _requests(peer: Peer, targets: list[str], order: str) -> Iterator[bytes]:
+    """Epoch after epoch."""
+    requests = signed(peer.port, targets, time.time(), count=len(targets))
+    shuffle = random.Random(1)
+    shuffle.shuffle(requests)
+    while True:
+        yield from requests
+        if order == "shuffled":
+            shuffle.shuffle(requests)
+
+
+def _turn(peer: Peer, requests: list[bytes]) -> float:
+    """CPU seconds a request."""
+    with cores.pinned(cores.LOAD), Generator(peer.port, requests, CONNECTIONS) as generator:
+        used = cores.cpu_seconds(peer.group)
+        generator.each_once()
+        time.sleep(0.06)  # noqa: TID251 # the server is waited for: what was read is looked at a batch later
+        return (cores.cpu_seconds(peer.group) - used) / len(requests)

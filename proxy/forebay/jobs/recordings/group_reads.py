@@ -1,0 +1,43 @@
+"""The reads of one context as recordings have them: put into columns only if they are recorded."""
+
+from array import array
+
+from forebay.core.read_log import TRANSIENT, ReadGroup
+from forebay.protocol.recordings.read_columns import ReadColumns
+
+
+class GroupReads:
+    """Implements protocol.recordings.read_columns.ColumnSource."""
+
+    __slots__ = ("_group",)
+
+    def __init__(self, group: ReadGroup) -> None:
+        self._group = group
+
+    def __len__(self) -> int:
+        return len(self._group)
+
+    def part(self, start: int, stop: int) -> "GroupReads":
+        """The reads from `start` to `stop`."""
+        return GroupReads(self._group.part(start, stop))
+
+    @property
+    def columns(self) -> ReadColumns:
+        """The reads, key by key."""
+        group = self._group
+        keys, extents, transient, numbers = group.known.keys, group.known.extents, group.transient, group.numbers
+        if not transient:
+            of_read = array("Q", list(map(extents.__getitem__, numbers)))
+            return ReadColumns.of_whole(list(map(keys.__getitem__, numbers)), of_read)
+        starts, of_read, found = array("Q"), array("Q"), list[str]()
+        for number in numbers:
+            if number < TRANSIENT:
+                found.append(keys[number])
+                starts.append(0)
+                of_read.append(extents[number])
+            else:
+                (_, key), (start, stop), size, *_ = transient[number - TRANSIENT]
+                found.append(key)
+                starts.append(start)
+                of_read.append((stop - start) * 2 + (stop - start == size))
+        return ReadColumns(found, starts, of_read)

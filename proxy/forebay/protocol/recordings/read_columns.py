@@ -1,0 +1,105 @@
+"""Reads of a recording in columns, so that nothing needs to be done for each of them in Python.
+
+keys      the key of each
+starts    its first byte
+extents   its length in bytes, times two, plus one if it was the whole object: as the file has them
+"""
+
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol, TypeAlias
+
+from forebay.core.events import RecordedRead
+
+Numbers: TypeAlias = "array[int]"
+_ZERO: Final = bytes(8)
+
+
+class ReadColumns:
+    """Reads, in order."""
+
+    __slots__ = ("extents", "keys", "starts")
+
+    def __init__(self, keys: list[str], starts: Numbers, extents: Numbers) -> None:
+        self.keys = keys
+        self.starts = starts
+        self.extents = extents
+
+    @classmethod
+    def of(cls, reads: Iterable[RecordedRead]) -> "ReadColumns":
+        """These reads."""
+        listed = list(reads)
+        extents = array("Q", [read.length * 2 + read.is_whole for read in listed])
+        return cls([read.key for read in listed], array("Q", [read.start for read in listed]), extents)
+
+    @classmethod
+    def of_whole(cls, keys: list[str], extents: Numbers) -> "ReadColumns":
+        """Reads of whole objects."""
+        return cls(keys, array("Q", _ZERO * len(keys)), extents)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReadColumns) and self.reads == other.reads
+
+    __hash__ = None  # type: ignore[assignment] # it changes
+
+    @property
+    def columns(self) -> "ReadColumns":
+        """Themselves: they are in columns already."""
+        return self
+
+    @property
+    def reads(self) -> tuple[RecordedRead, ...]:
+        """The reads one by one."""
+        return tuple(
+            RecordedRead(key, start, extent >> 1, bool(extent & 1))
+            for key, start, extent in zip(self.keys, self.starts, self.extents, strict=True)
+        )
+
+    @property
+    def size(self) -> int:
+        """Bytes of all reads."""
+        return (sum(self.extents) - sum(map((1).__and__, self.extents))) // 2
+
+    def part(self, start: int, stop: int) -> "ReadColumns":
+        """The reads from `start` to `stop`."""
+        return ReadColumns(self.keys[start:stop], self.starts[start:stop], self.extents[start:stop])
+
+    def chosen(self, positions: Sequence[int]) -> "ReadColumns":
+        """The reads at these positions."""
+        starts, extents = [self.starts[each] for each in positions], [self.extents[each] for each in positions]
+        return ReadColumns([self.keys[each] for each in positions], array("Q", starts), array("Q", extents))
+
+    def extend(self, more: "ReadColumns") -> None:
+        """Appends reads."""
+        self.keys += more.keys
+        self.starts += more.starts
+        self.extents += more.extents
+
+    def cut(self, count: int) -> "ReadColumns":
+        """Takes the first `count` reads away, and returns them."""
+        first = self.part(0, count)
+        del self.keys[:count], self.starts[:count], self.extents[:count]
+        return first
+
+
+class ColumnSource(Protocol):
+    """Reads that are put into columns once somebody needs them."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def columns(self) -> ReadColumns:
+        """All of them."""
+        ...
+
+    def part(self, start: int, stop: int) -> "ColumnSource":
+        """The reads from `start` to `stop`."""
+        ...
+
+
+def no_reads() -> ReadColumns:
+    """No reads."""
+    return ReadColumns([], array("Q"), array("Q"))
