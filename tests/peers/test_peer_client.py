@@ -17,7 +17,7 @@ from forebay.peers.frames import SEND_PAYLOAD, Channel, Document
 from forebay.peers.peer_client import Peer
 from forebay.peers.unix_socket import connect
 from forebay.server.rpc.rpc_methods import ResponseWriter
-from forebay.server.rpc.rpc_server import RpcServer
+from forebay.server.rpc.rpc_server import WATCHED_AFTER, RpcServer
 from harness.rpc_service import streaming_service
 
 
@@ -178,6 +178,66 @@ async def test_a_connection_carries_one_stream_after_the_other(tmp_path: Path, r
         assert channels[0] is channels[1] is channels[2] is channels[3]
         assert channels[3] is not channels[4] is channels[5]
         assert channels[5] is not channels[6]
+    finally:
+        peer.close()
+        await server.close()
+        await tasks.close()
+
+
+async def test_a_method_ends_when_its_caller_hangs_up(tmp_path: Path) -> None:
+    ended = asyncio.Event()
+
+    async def read(_: Document, out: ResponseWriter) -> None:
+        await out.send({})
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    server, tasks = RpcServer(tmp_path / "socket", {}), TaskRegistry()
+    server.service = streaming_service(read=read)
+    await server.start()
+    peer = Peer(1, tmp_path / "socket", 0, tasks.spawn)
+    try:
+        _, stream = await peer.stream({"kind": "read"})
+        stream.close()
+        async with asyncio.timeout(5):
+            await ended.wait()
+    finally:
+        peer.close()
+        await server.close()
+        await tasks.close()
+
+
+async def test_a_watched_connection_carries_the_next_call(tmp_path: Path) -> None:
+    """Its method takes so long that its caller is watched, and ends after the caller has sent its next call."""
+    sent_next = asyncio.Event()
+    watched = list[Channel]()
+
+    async def read(request: Document, out: ResponseWriter) -> None:
+        assert isinstance(out, Channel)
+        watched.append(out)
+        await out.send({"number": request["number"]})
+        await out.send_bytes(memoryview(b"a"))
+        if request["number"] == 0:
+            await sent_next.wait()
+        await out.send_end()
+
+    server, tasks = RpcServer(tmp_path / "socket", {}), TaskRegistry()
+    server.service = streaming_service(read=read)
+    await server.start()
+    peer = Peer(1, tmp_path / "socket", 0, tasks.spawn)
+    try:
+        _, stream = await peer.stream({"kind": "read", "number": 0})
+        body = stream.body(1)
+        assert await body.read_into(memoryview(bytearray(1))) == 1
+        body.close()
+        later = tasks.spawn(peer.stream({"kind": "read", "number": 1}), "next call")
+        asyncio.get_running_loop().call_later(2.5 * WATCHED_AFTER, sent_next.set)
+        response, stream = await later
+        assert response["number"] == 1
+        assert watched[0] is watched[1]
+        stream.close()
     finally:
         peer.close()
         await server.close()

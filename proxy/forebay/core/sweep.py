@@ -27,7 +27,7 @@ class Sweep:
 
     def __init__(self, interval: float, timers: Timers) -> None:
         self._interval = interval
-        self._timers = timers
+        self.timers = timers
         self._members: dict[Examined, None] = {}
         self._due: float | None = None
 
@@ -45,11 +45,11 @@ class Sweep:
         self._members.pop(member, None)
 
     def _schedule(self) -> None:
-        self._due = self._timers.time() + self._interval
-        self._timers.call_later(self._interval, self._run)
+        self._due = self.timers.time() + self._interval
+        self.timers.call_later(self._interval, self._run)
 
     def _run(self) -> None:
-        now, due, self._due = self._timers.time(), self._due, None
+        now, due, self._due = self.timers.time(), self._due, None
         lag = now - due if due is not None else 0.0
         for member in list(self._members):
             if member not in self._members:

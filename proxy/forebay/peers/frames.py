@@ -111,8 +111,9 @@ class Channel:
         """Sends a whole response: a document, and at most SEND_PAYLOAD bytes. Raises PeerUnavailable."""
         payload = json.dumps(document).encode()
         size = _LENGTH.size + len(payload) + len(buffer)
-        self._write_bytes(_WHOLE_HEAD.pack(size, _WHOLE, len(payload)) + payload)
-        self._write_bytes(buffer)
+        if self._writer.is_closing():
+            raise PeerUnavailable("the connection ended")
+        self._writer.writelines((_WHOLE_HEAD.pack(size, _WHOLE, len(payload)) + payload, buffer))
         await self._drain()
 
     async def send_end(self) -> None:

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from forebay.core.errors import ForebayError, OriginBroken, PeerUnavailable
+from forebay.core.interruption import Interruption
+from forebay.core.sweep import Sweep
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Channel, Document
 from forebay.peers.peer_codec import encode_failure
@@ -30,6 +32,9 @@ RpcMethod: TypeAlias = Callable[[Document], Awaitable[Document]]
 """A method for the supervisor."""
 
 LISTEN_BACKLOG: Final = 1024
+WATCHED_AFTER: Final = 0.1
+"""Seconds that a streaming method takes after which its caller is watched: it may have hung up. Most take far less, and
+a task for each would cost more than the method."""
 _NOT_STARTED: Final[Document] = {"writes": []}
 """The response of a worker without a service, to any method."""
 
@@ -51,9 +56,10 @@ class RpcServer:
 
     async def start(self) -> None:
         """Starts to listen."""
+        sweep = Sweep(WATCHED_AFTER, asyncio.get_running_loop())
 
         def on_connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            self._tasks.spawn(self._serve(reader, writer), "RPC connection")
+            self._tasks.spawn(self._serve(reader, writer, sweep), "RPC connection")
 
         # Replaces what was there in one step: a missing path proves nothing (see PeerNotListening).
         path = temporary_socket_path(self._path, self.instance_id)
@@ -69,7 +75,7 @@ class RpcServer:
             channel.close()
         await self._tasks.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sweep: Sweep) -> None:
         channel = Channel(reader, writer, 0)
         self._channels.add(channel)
         try:
@@ -82,7 +88,7 @@ class RpcServer:
                 kind = request.get("kind")
                 if self.service is not None and kind not in self.service.streaming:
                     raise PeerUnavailable(f"unknown method: {kind}")
-                if not await self._serve_stream(str(kind), request, channel):
+                if not await self._serve_stream(str(kind), request, channel, sweep):
                     return
                 request = await channel.receive_document()
         except PeerUnavailable as gone:
@@ -91,19 +97,20 @@ class RpcServer:
             self._channels.discard(channel)
             channel.close()
 
-    async def _serve_stream(self, kind: str, request: Document, channel: Channel) -> bool:
+    async def _serve_stream(self, kind: str, request: Document, channel: Channel, sweep: Sweep) -> bool:
         """Runs a streaming method until it ends, or its caller hangs up. Returns whether another call may follow."""
-        streaming = self._tasks.spawn(self._stream(kind, request, channel), f"stream {kind}")
-        watching = self._tasks.spawn(channel.wait_closed(), "watch")
+        call = _Call(channel, self._tasks, sweep.timers.time() + WATCHED_AFTER)
+        sweep.add(call)
         try:
-            await asyncio.wait([streaming, watching], return_when=asyncio.FIRST_COMPLETED)
-            if not streaming.done() and not watching.result():
-                await asyncio.wait([streaming])  # the caller has all bytes, and has sent its next call
+            with call.interruption:
+                return await self._stream(kind, request, channel)
+        except TimeoutError:
+            if not call.interruption.is_requested:
+                raise
+            return False
         finally:
-            for task in (streaming, watching):
-                task.cancel()
-            await asyncio.wait([streaming, watching])
-        return not streaming.cancelled() and streaming.result()
+            sweep.remove(call)
+            await call.end()
 
     async def _stream(self, kind: str, request: Document, channel: Channel) -> bool:
         """Returns whether the response is complete, or a failure."""
@@ -165,3 +172,35 @@ class RpcServer:
         if (number := request.get("id")) is not None:
             with contextlib.suppress(PeerUnavailable):
                 channel.write(response | {"id": number})
+
+
+class _Call:
+    """A streaming call under way. A member of the sweep, which has its caller watched once the call is a long one."""
+
+    __slots__ = ("_channel", "_due", "_tasks", "_watching", "interruption")
+
+    def __init__(self, channel: Channel, tasks: TaskRegistry, due: float) -> None:
+        self._channel = channel
+        self._tasks = tasks
+        self._due = due
+        self._watching: asyncio.Task[None] | None = None
+        self.interruption = Interruption()
+
+    async def end(self) -> None:
+        """Stops to watch: the connection may be read again."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
+
+    def postpone(self, seconds: float) -> None:
+        """See forebay.core.sweep.Examined."""
+        self._due += seconds
+
+    def examine(self, now: float) -> None:
+        """See forebay.core.sweep.Examined."""
+        if self._watching is None and now >= self._due:
+            self._watching = self._tasks.spawn(self._watch(), "watch")
+
+    async def _watch(self) -> None:
+        if await self._channel.wait_closed():  # else the caller has all bytes, and has sent its next call
+            self.interruption.interrupt()
