@@ -197,6 +197,70 @@ def _batch_seconds(
     return seconds
 
 
+_LOOSE: Final = 20 * KIB
+_LOOSE_BATCH: Final = 256
+_LOOSE_READER: Final = Path(__file__).with_name("peers") / "small_readers.py"
+_LOOSE_TEXT: Final = f"""\
+{{count:,}} objects of {size_text(_LOOSE)} from Forebay's memory, and the same as files of a local file system (in the
+page cache), read by one process in a new order each time, {_LOOSE_BATCH} at a time
+([benchmarks/peers/small_readers.py](../benchmarks/peers/small_readers.py)). Each object is compared byte by byte,
+within what is timed. All take turns; medians of {{rounds}} turns. The server's CPU is all that it used meanwhile."""
+_LOOSE_WAYS: Final = {
+    "files": "local files: open, read, close",
+    "get, http": "forebay_client over HTTP, a GET each",
+    "get, socket": "forebay_client, shared memory, a GET each",
+    "get_many, http": "forebay_client over HTTP, `get_many`",
+    "get_many, socket": "forebay_client, shared memory, `get_many`",
+}
+
+
+def run_loose(bench: BenchContext, python: Path = PYTHON, count: int | None = None) -> list[Section]:
+    """Small objects by one process, in batches and one by one, beside local files read by the same loop."""
+    number = count or (256 if bench.sizes.rounds == 1 else 1024)
+    directory = bench.directory / "loose"
+    with running_origin(bench.directory, {"loose": Objects(_LOOSE, number)}, pinned=False) as origin:
+        targets = origin.targets("loose")
+        forebay = _with_socket(bench, origin.port)
+        turns: dict[str, list[_Turn]] = {way: [] for way in _LOOSE_WAYS}
+        with forebay.running(targets[0]) as peer:
+            for _ in range(bench.sizes.rounds):
+                for way, found in turns.items():
+                    name, _, lane = way.partition(", ")
+                    before = cores.cpu_seconds(peer.group)
+                    asked = {
+                        "way": name,
+                        "directory": str(directory),
+                        "endpoint": f"http://127.0.0.1:{forebay.port}",
+                        "socket": str(_socket(bench)) if lane == "socket" else "",
+                        "bucket": BUCKET,
+                        "prefix": "loose",
+                        "count": number,
+                        "batch": _LOOSE_BATCH,
+                        "seconds": bench.sizes.round_seconds,
+                        "digests": list(digests(origin, "loose").values()),
+                        "paths": [str(ROOT / "client"), str(ROOT / "proxy")],
+                    }
+                    read = script_output(_LOOSE_READER, asked, _PATIENCE, python=python)
+                    server = (cores.cpu_seconds(peer.group) - before) / read["objects"]
+                    found.append(_Turn(1 / read["seconds"], read["cpu"], server))
+    medians = {way: _Turn(*(median(column) for column in zip(*each, strict=True))) for way, each in turns.items()}
+    files, hit = medians["files"], medians["get, http"]
+    rows = [
+        (
+            name,
+            time_text(1 / medians[way].rate),
+            time_text(medians[way].cpu),
+            f"{files.rate / medians[way].rate:.2f}",
+            "" if way == "files" else time_text(medians[way].server),
+            "" if way == "files" else f"{medians[way].server / hit.server:.2f}",
+        )
+        for way, name in _LOOSE_WAYS.items()
+    ]
+    headings = ("way", "time an object", "CPU an object", "files' time by it", "server's CPU", "of its HTTP hit's")
+    text = _LOOSE_TEXT.format(count=number, rounds=bench.sizes.rounds)
+    return [Section(f"{number:,} objects of {size_text(_LOOSE)}, beside local files", text, Table(headings, rows))]
+
+
 def _with_socket(bench: BenchContext, origin_port: int) -> Forebay:
     template = bench.directory / "with-socket.toml"
     template.write_text(TEMPLATE.read_text().replace("[server]", f'[server]\nsocket = "{_socket(bench)}"', 1))
@@ -207,4 +271,4 @@ def _socket(bench: BenchContext) -> Path:
     return bench.directory / "forebay.sock"
 
 
-PARTS: Final[Mapping[str, Part]] = {"reads": run_reads, "batches": run_batches}
+PARTS: Final[Mapping[str, Part]] = {"reads": run_reads, "batches": run_batches, "loose": run_loose}

@@ -246,6 +246,8 @@ def test_clients(bench: BenchContext) -> None:
     assert section.remarks.startswith("Not installed, so not measured: s3torchconnector, obstore")
     [batches] = clients.run_batches(bench, Path(sys.executable), 20)
     assert len(figures(batches)) == 4
+    [loose] = clients.run_loose(bench, Path(sys.executable), 20)
+    assert len(figures(loose)) == 5
 
 
 def test_a_plot_has_a_mark_for_each_measurement(tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer, WriteableBuffer
 
+    from forebay_client.shared_memory.socket_transport import SocketTransport
+
 DEFAULT_PART_SIZE: Final = 64 << 20
 DEFAULT_READ_AHEAD: Final = 8 << 20
 _META: Final = ("x-amz-meta-", "x-oss-meta-")
@@ -103,6 +105,7 @@ class Client:
         }
         self._settings: ClientSettings = resolve_settings(**self._arguments, environ=os.environ)
         self._signer = ObjectRequestSigner(self._settings)
+        self._local: SocketTransport | None = None
         self._transports = self._make_transports()
         self._pool: ThreadPoolExecutor | None = None
         self._renew()
@@ -178,7 +181,7 @@ class Client:
                 return self.get(bucket, key.key)
             return self.get_range(bucket, key.key, key.start, key.end)
 
-        ways = BatchWays(self._send, read, self._executor, self._settings.connections)
+        ways = BatchWays(self._send, read, lambda: self._executor, self._settings.connections, self._local)
         return self._batches.items(ways, bucket, keys, ordered=ordered)
 
     def head(self, bucket: str, key: str) -> ObjectInfo:
@@ -369,7 +372,8 @@ class Client:
             from forebay_client.shared_memory.socket_transport import SocketTransport  # noqa: PLC0415 # likewise
         except ImportError:  # a Python without ctypes or mmap
             return (http,)
-        return SocketTransport(self._settings, self._signer, SocketHint(self._settings)), http
+        self._local = SocketTransport(self._settings, self._signer, SocketHint(self._settings))
+        return self._local, http
 
     def _renew(self) -> None:
         """Makes what threads share: at first, and in the child after a fork."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from forebay_client.client_errors import ClientError
 
@@ -39,8 +40,7 @@ class CommonPrefix:
     """Up to the delimiter, which it includes."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchKey:
+class BatchKey(NamedTuple):
     """One read of a batch: an object, or a part of it."""
 
     key: str
@@ -51,7 +51,7 @@ class BatchKey:
     """The name of a member of a TAR archive that `key` is; None: the object itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BatchItem:
     """The outcome of one read of a batch: either `data` or `error`."""
 

@@ -6,13 +6,17 @@ async with FakeOrigin() as origin, socket_rig(origin, tmp_path) as rig:
 """
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from forebay.core.names import ObjectName
 from forebay.core.timers import Timers
+from forebay.protocol.batch.batch_request import parse_batch
+from forebay.protocol.batch.tar_entries import EntryMark, entry_header, mark_header
 from forebay.protocol.channel_frames import MAX_HEAD
 from forebay.protocol.signatures.signing_key import SecretKey
+from forebay.protocol.tar_header import END_OF_TAR, padding
 from forebay_client import Client
 from forebay_client.shared_memory.channel import ChannelBroken, ClientChannel, ReadDeclined
 from forebay_client.shared_memory.read_signing import ReadSigner
@@ -20,9 +24,11 @@ from forebay_client.shared_memory.received_head import ReceivedHead
 from harness.clients import RawClient, RawRequest
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
-from harness.raw_connection import RawAnswer, RawConnection
+from harness.raw_connection import RawAnswer, RawConnection, head_bytes
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, Rig
+
+T = TypeVar("T")
 
 
 class SocketRig(Rig):
@@ -97,7 +103,7 @@ class HandChannel:
 
 class SocketClient(RawClient):
     """Sends what a test has signed over a channel as far as Forebay answers there, else as HTTP over the same socket:
-    as the client library does, with nothing of its own."""
+    as the client library does, with nothing of its own. The answer to a batch is shown as the TAR it stands for."""
 
     def __init__(self, rig: Rig, secret: Secret = TRAINER) -> None:
         super().__init__(rig.endpoint, secret)
@@ -110,38 +116,96 @@ class SocketClient(RawClient):
         return RawConnection(*await asyncio.open_unix_connection(self._path))
 
     async def send(self, request: RawRequest, connection: RawConnection | None = None) -> RawAnswer:
-        wire = request.wire
-        if connection is not None or request.body or len(wire) > MAX_HEAD:
+        if connection is not None or len(request.wire) > MAX_HEAD:
             return await super().send(request, connection)
         try:
-            answer = await asyncio.to_thread(self._read, wire)
+            answer = await asyncio.to_thread(self._read_batch if request.body else self._read, request)
         except (ReadDeclined, ChannelBroken):
             return await super().send(request)
         self.answered += 1
         return answer
 
-    def _read(self, wire: bytes) -> RawAnswer:
-        if self._channel is None:
-            self._channel = ClientChannel(self._path, 20.0)
+    async def is_answered(self, batch: RawRequest) -> bool:
+        """Whether the channel itself answers a batch, and does not decline it or end."""
         try:
-            head, body = self._channel.read(wire)
-        except ChannelBroken:
-            self._channel = None
-            raise
+            await asyncio.to_thread(self._read_batch, batch)
+        except (ReadDeclined, ChannelBroken):
+            return False
+        self.answered += 1
+        return True
+
+    def _read(self, request: RawRequest) -> RawAnswer:
+        head, body = self._use(lambda channel: channel.read(request.wire))
         lines = head.raw.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")[1:]
         pairs = tuple((name, value.strip()) for name, _, value in (line.partition(":") for line in lines))
         return RawAnswer(head.status, pairs, bytes(body))
+
+    def _read_batch(self, request: RawRequest) -> RawAnswer:
+        pairs = tuple(pair for pair in request.pairs if pair[0].lower() != "content-length")
+        entries = self._use(
+            lambda channel: entries_of(channel, head_bytes(request.method, request.target, pairs), request)
+        )
+        shown = (("Content-Type", "application/x-tar"), ("x-forebay-batch-entries", str(len(entries))))
+        return RawAnswer(200, shown, tar_of(request.body, entries))
+
+    def _use(self, work: Callable[[ClientChannel], T]) -> T:
+        if self._channel is None:
+            self._channel = ClientChannel(self._path, 20.0)
+        try:
+            return work(self._channel)
+        except ChannelBroken:
+            self._channel = None
+            raise
 
     def close(self) -> None:
         if self._channel is not None:
             self._channel.close()
 
 
-def client_by(lane: str, rig: Rig) -> RawClient:
-    """The client that a test's lane is for: "fast" and "full" by TCP, "channel" by the Unix socket (SOCKET)."""
+class ChannelEntry(NamedTuple):
+    """An entry of a batch as a channel brings it."""
+
+    number: int
+    status: int
+    text: bytes
+    body: bytes
+
+
+def entries_of(channel: ClientChannel, head: bytes, request: RawRequest) -> list[ChannelEntry]:
+    """The answer to a batch, its bytes copied."""
+    channel.send_batch(head, request.body)
+    found: list[ChannelEntry] = []
+    while True:
+        frame = channel.receive_batch()
+        at = 0
+        for index, status, text, length, start in frame.entries:
+            found.append(
+                ChannelEntry(index, status, frame.texts[at : at + text], bytes(frame.body[start : start + length]))
+            )
+            at += text
+        if frame.is_last:
+            return found
+
+
+def tar_of(document: bytes, entries: list[ChannelEntry]) -> bytes:
+    """The TAR that HTTP would have brought."""
+    batch = parse_batch(document)
+    pieces = []
+    for entry in entries:
+        name, index = batch.entries[entry.number].entry_name, entry.number if batch.as_they_come else None
+        if entry.status == 200:
+            pieces += [entry_header(name, len(entry.body), 0, index), entry.body, padding(len(entry.body))]
+        else:
+            code, _, message = entry.text.decode().partition("\n")
+            pieces.append(mark_header(name, EntryMark(entry.status, code, message), index))
+    return b"".join((*pieces, END_OF_TAR))
+
+
+def client_by(lane: str, rig: Rig, secret: Secret = TRAINER) -> RawClient:
+    """The client that a test's lane is for: "fast", "full" and "http" by TCP, "channel" by the Unix socket."""
     if lane == "full":
         rig.worker.listener.requests.fast_lane = None
-    return SocketClient(rig) if lane == "channel" else rig.client()
+    return SocketClient(rig, secret) if lane == "channel" else rig.client(secret)
 
 
 def socket_setting(directory: Path) -> str:

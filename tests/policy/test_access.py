@@ -18,10 +18,12 @@ from forebay.policy.access import (
     Permit,
     Prefix,
     Principal,
+    ReadPermits,
     anonymous_principal,
     authorise,
     authorise_keys,
     may_read_all_matched,
+    permit_read,
     principal_of,
 )
 from forebay.policy.path_patterns import Pattern
@@ -379,3 +381,27 @@ def test_all_that_a_rule_matches_is_read_by_one_grant() -> None:
     assert {path: may_read_all_matched(reader, Pattern(path)) for path in covered} == covered
     writer = Principal("p", (Grant(Pattern("**"), frozenset({Access.WRITE})),))
     assert not may_read_all_matched(writer, Pattern("data/train/**"))
+
+
+@pytest.mark.parametrize(
+    "grants",
+    [
+        [("**", "r")],
+        [("b/**", "r")],
+        [("b/**", "wl")],
+        [("b/open/**", "r"), ("b/**", "w")],
+        [("*/open/*", "r")],
+        [("other/**", "r")],
+        [],
+    ],
+)
+def test_permits_of_a_batch_are_those_of_each_read(grants: list[tuple[str, str]]) -> None:
+    who = principal(*grants)
+    permits = ReadPermits(who, "b")
+    for key in ("open/k", "open/a/b", "closed", ".forebay/plans/x", ".forebay/batch", ".forebay", ""):
+        name = ObjectName("b", key)
+        alone, batched = permit_read(who, name), permits.permit(name)
+        assert (alone is None) == (batched is None), key
+        if batched is not None:
+            assert (batched.principal, batched.access, batched.covers(name)) == ("trainer", READ, True)
+            assert not batched.covers(ObjectName("other", key))

@@ -4,6 +4,7 @@ import pytest
 
 from forebay.protocol.channel_frames import (
     FRAME,
+    MAX_BODY,
     MAX_HEAD,
     MAX_RELEASES,
     MEMORY,
@@ -19,24 +20,26 @@ HEAD = b"GET /b/k HTTP/1.1\r\nhost: h\r\n\r\n"
 
 
 @pytest.mark.parametrize("releases", [(), (0,), (7, 1 << 31, 3)])
-@pytest.mark.parametrize("head", [HEAD, b""])
-def test_a_message_is_read_as_it_was_written(releases: tuple[int, ...], head: bytes) -> None:
-    data = message(head, releases)
+@pytest.mark.parametrize(("head", "body"), [(HEAD, b""), (b"", b""), (HEAD, b"{}")])
+def test_a_message_is_read_as_it_was_written(releases: tuple[int, ...], head: bytes, body: bytes) -> None:
+    data = message(head, releases, body)
     found = read_message(b"before" + data + b"behind", len(b"before"))
     assert found is not None
-    assert (found.releases, found.head, found.size) == (releases, head, len(data))
+    assert (found.releases, found.head, found.body, found.size) == (releases, head, body, len(data))
 
 
 def test_every_part_of_a_message_waits_for_the_rest() -> None:
-    data = message(HEAD, (1, 2))
+    data = message(HEAD, (1, 2), b"{}")
     assert [read_message(data[:end]) for end in range(len(data))] == [None] * len(data)
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        MESSAGE.pack(MAX_RELEASES + 1, 0),
-        MESSAGE.pack(0, MAX_HEAD + 1),
+        MESSAGE.pack(MAX_RELEASES + 1, 0, 0),
+        MESSAGE.pack(0, MAX_HEAD + 1, 0),
+        MESSAGE.pack(0, 100, MAX_BODY + 1),
+        MESSAGE.pack(0, 0, 1) + b"{",
         message(HEAD + HEAD),
         message(HEAD[:-1]),
         message(b"\r\n\r\nGET / HTTP/1.1"),
@@ -53,7 +56,7 @@ def test_a_frame_and_its_pieces_are_read_as_they_were_written() -> None:
     assert read_pieces(data + b"head", 2) == [(3, 1, 100, 1 << 33), (4, 0, 200, 0)]
 
 
-@pytest.mark.parametrize("kind", [0, 7, 255])
+@pytest.mark.parametrize("kind", [0, 8, 255])
 def test_an_unknown_kind_of_frame_is_refused(kind: int) -> None:
     with pytest.raises(ValueError, match="kind"):
         read_frame(FRAME.pack(kind, 0, 0, 0, 0, 0))

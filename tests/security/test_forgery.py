@@ -32,7 +32,7 @@ from harness.reference_sigv4 import (
     timestamp_of,
 )
 from harness.rig import TRAINER, Rig
-from harness.socket_rig import client_by, socket_setting
+from harness.socket_rig import SocketClient, client_by, socket_setting
 from security.head_parsers import ParsedHead, authenticated_target, head_parsers
 from security.keyrings import GUEST, NOW, OWNER, keyring
 from security.mutants import damaged, meaning, mutants
@@ -290,6 +290,27 @@ async def test_no_change_is_answered_over_a_socket(tmp_path: Path, lane: str, ke
                 tried += 1
         assert tried > 50
         assert [seen for seen in origin.log.requests if seen.key is not None] == []
+
+
+async def test_no_changed_batch_is_answered_by_a_channel(tmp_path: Path) -> None:
+    server = socket_setting(tmp_path)
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, server=server) as rig:
+        origin.store.put("bucket", "hit", b"nobody else may see this" * 10)
+        client, target, body = SocketClient(rig), "/bucket/.forebay/batch", b'{"keys":["hit"]}'
+        tried = 0
+        for form, sign in {**SIGNERS, **OSS_SIGNERS}.items():
+            request = sign(TRAINER, "POST", target, (), body, rig.now(), None)
+            what = meaning(form, request)
+            if await client.is_answered(request):
+                other = await client.is_answered(replace(request, body=b'{"keys":["her"]}'))
+                assert other is (form != ("SignedV4", "header")), "the form that signs the body here"
+            for number, (_, mutant) in enumerate(mutants(form, request, 3)):
+                if number % 17 == 0 and meaning(form, mutant) != what:
+                    assert not await client.is_answered(mutant), mutant
+                    tried += 1
+        assert client.answered >= 2
+        assert tried > 50
+        client.close()
 
 
 @pytest.mark.parametrize("form", ALL_SIGNERS, ids=form_name)

@@ -35,6 +35,9 @@ server/http/test_client_connection.py    server/http/accepted_bytes
 server/shared_memory/test_read_channel.py        server/shared_memory/channel_reply
 server/shared_memory/test_read_channel.py        server/shared_memory/channel_files
 server/shared_memory/test_read_channel.py        server/shared_memory/client_memory
+server/shared_memory/test_read_channel.py        server/shared_memory/channel_writer
+client/batch/test_local_batches.py               client/shared_memory/channel_batches
+request/batch/test_tar_output.py                 protocol/batch/batch_output
 server/shared_memory/test_read_channel.py        server/shared_memory/socket_connection
 client/test_filesystem.py                client/filesystem_errors client/filesystem_file
 
@@ -77,7 +80,7 @@ scenarios/test_recordings.py             jobs/recordings/kept_recordings jobs/re
 scenarios/test_recordings.py             request/reader_policy server/parts/recording_parts
 scenarios/test_several_origins.py        origin/origins origin/bucket_union server/parts/origin_parts
 request/test_resource_router.py          request/resource request/verified_bodies
-scenarios/test_batches.py                request/batch/batch_reader request/batch/batch_run request/batch/cached_entries
+scenarios/test_batches.py                request/batch/batch_reader request/batch/batch_run
 core/test_sweep.py                       core/timers
 datasets/test_data_sets.py               datasets/read_report
 scenarios/test_slow_uploads.py           core/requester

@@ -208,16 +208,32 @@ async def _read_through_one_socket(origin: FakeOrigin, node: Node, path: str) ->
         pattern = re.compile(r"^forebay_socket_channels ([0-9.]+)$", re.MULTILINE)
         return [int(float(pattern.findall(report.metrics)[0])) for report in reports]
 
+    small = [node.key_owned_by(worker, prefix=f"socket/small/{number}") for number in range(20) for worker in range(2)]
+    for key in small:
+        origin.store.put("bucket", key, key.encode() * 100)
+
+    def batch(client: Client) -> list[memoryview]:
+        return [item.content() for item in client.get_many("bucket", small)]
+
+    async def read_batches() -> None:
+        """Each worker answers for its own objects and for those of the other."""
+        for found in await asyncio.gather(*(asyncio.to_thread(batch, client) for client in clients)):
+            assert found == [key.encode() * 100 for key in small]
+
+    await read_batches()
+    assert all(origin.log.count("GET", "GetObject", key) == 1 for key in small), "each object once, by its owner"
     sent = origin.log.bytes_sent
     views = await read()
     assert sum(await channels()) >= len(clients)
     assert origin.log.bytes_sent - sent <= 2 * len(body) * 1.01  # each object once, by its owner
     killed = await node.kill_worker(1)
     assert await read() == views
+    await read_batches()
     await node.wait_restarted(1, killed)
     assert await read() == views == [body] * (2 * len(clients))
+    await read_batches()
     for client in clients:
-        assert client.stats.requests == {"socket": 6}
+        assert client.stats.requests == {"socket": 9}
         assert client.stats.fallbacks == {}
         client.close()
 

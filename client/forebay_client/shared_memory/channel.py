@@ -1,6 +1,7 @@
 """One read channel to Forebay: a connection of its Unix socket, as forebay.protocol.channel_frames has it.
 
     read(head) ──> message: slots given back since the last one, the head ──> frame ──> head of the response, body
+    send_batch(head, document) ──> message ──> receive_batch() ──> a frame of entries; ... ──> the last frame
 
 A channel is used by one thread at a time; views of its ring may be dropped by any. It ends with the first thing that
 goes wrong (ChannelBroken): nothing is known of what comes next on it. Views outlive it.
@@ -15,13 +16,18 @@ import os
 import socket
 import struct
 from collections import deque
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from forebay.protocol.channel_frames import (
     DECLINED,
     DROPPED,
+    ENTRIES,
+    ENTRY,
     FRAME,
     INLINE,
+    INSIDE,
+    LAST,
     MAX_PIECES,
     MAX_RELEASES,
     MEMORY,
@@ -51,6 +57,16 @@ class ChannelBroken(Exception):
 
 class ReadDeclined(Exception):
     """The read is one for plain HTTP; the channel is as it was."""
+
+
+class BatchFrame(NamedTuple):
+    """A part of the answer to a batch."""
+
+    entries: Iterator[tuple[int, int, int, int, int]]
+    """Of each its position in the batch, its status, bytes of its text, length and position in the body."""
+    texts: bytes
+    body: memoryview
+    is_last: bool
 
 
 class ClientChannel:
@@ -102,12 +118,29 @@ class ClientChannel:
         try:
             self._send(message(head, self._taken_back()))
             return self._receive(target)
-        except (OSError, ValueError, Unmappable) as error:
-            self.close()
-            raise ChannelBroken(_reason(error)) from error
-        except (ChannelBroken, KeyboardInterrupt):
-            self.close()
-            raise
+        except (OSError, ValueError, Unmappable, ChannelBroken, KeyboardInterrupt) as error:
+            raise self._broken(error) from error
+
+    def send_batch(self, head: bytes, document: bytes) -> None:
+        """Sends a batch, whose frames come behind those of the batches before. Raises ChannelBroken."""
+        try:
+            self._send(message(head, self._taken_back(), document))
+        except (OSError, ChannelBroken, KeyboardInterrupt) as error:
+            raise self._broken(error) from error
+
+    def receive_batch(self) -> BatchFrame:
+        """The next frame of a batch. Raises ChannelBroken, ReadDeclined."""
+        try:
+            if self._released:
+                self._send(message(b"", self._taken_back()))
+            return self._receive_entries()
+        except (OSError, ValueError, Unmappable, ChannelBroken, KeyboardInterrupt) as error:
+            raise self._broken(error) from error
+
+    def _broken(self, error: BaseException) -> BaseException:
+        """Ends the channel. Returns what is to be raised for `error`."""
+        self.close()
+        return error if isinstance(error, ChannelBroken | KeyboardInterrupt) else ChannelBroken(_reason(error))
 
     def _send(self, data: bytes) -> None:
         """Raises ChannelBroken where Forebay has ended the channel."""
@@ -159,16 +192,35 @@ class ClientChannel:
             raise ChannelBroken("refused")
         self._start = len(SWITCHED)
 
-    def _receive(self, target: memoryview | None) -> tuple[ReceivedHead, memoryview]:
+    def _receive_frame(self) -> ChannelFrame:
         while True:
             self._fill(FRAME.size)
             frame = read_frame(memoryview(self._buffer)[self._start : self._start + FRAME.size])
             self._start += FRAME.size
+            if frame.kind == DECLINED:
+                raise ReadDeclined
             if frame.kind != DROPPED:
-                break
+                return frame
             self._files.pop(frame.position, None)
-        if frame.kind == DECLINED:
-            raise ReadDeclined
+
+    def _receive_entries(self) -> BatchFrame:
+        frame = self._receive_frame()
+        size = frame.pieces * ENTRY.size
+        if frame.kind != ENTRIES or size > frame.head:
+            raise ChannelBroken("garbage")
+        head = self._received(frame.head)
+        if frame.flags & INSIDE:
+            body = memoryview(bytearray(frame.length))
+            self._receive_into(body)
+            body = body.toreadonly()
+        else:
+            body = self._view_of_ring(frame)
+        return BatchFrame(ENTRY.iter_unpack(head[:size]), head[size:], body, bool(frame.flags & LAST))
+
+    def _receive(self, target: memoryview | None) -> tuple[ReceivedHead, memoryview]:
+        frame = self._receive_frame()
+        if frame.kind == ENTRIES:
+            raise ChannelBroken("garbage")
         if frame.kind == INLINE:
             return self._receive_inline(frame.length, target)
         pieces = read_pieces(self._received(frame.pieces * PIECE.size), frame.pieces)
@@ -195,6 +247,12 @@ class ClientChannel:
         if size < 0:
             raise ChannelBroken("garbage")
         body = target[:size] if target is not None and size <= len(target) else memoryview(bytearray(size))
+        self._receive_into(body)
+        return head, body
+
+    def _receive_into(self, body: memoryview) -> None:
+        """Receives as many bytes as `body` has."""
+        size = len(body)
         have = min(size, self._end - self._start)
         body[:have] = self._buffer[self._start : self._start + have]
         self._start += have
@@ -203,7 +261,6 @@ class ClientChannel:
             if not count:
                 raise ChannelBroken("broken")
             have += count
-        return head, body
 
     def _view_of_ring(self, frame: ChannelFrame) -> memoryview:
         if frame.flags & WITH_DESCRIPTOR:
@@ -305,7 +362,7 @@ def _read_into(part: memoryview, fd: int, position: int) -> None:
         part, position = part[count:], position + count
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     if isinstance(error, BlockingIOError):
         return "timeout"
     return "unmappable" if isinstance(error, Unmappable) else "garbage" if isinstance(error, ValueError) else "broken"

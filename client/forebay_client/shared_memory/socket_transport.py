@@ -1,6 +1,7 @@
 """Reads over Forebay's Unix socket: the transport that is tried first where there is one.
 
     GET of an object, not streamed ──> a channel ──> response, whatever its status
+    batches ─────────────────────────> a channel ──> frames of entries
                                            └── TransportFallback: HTTP instead, counted by its reason
 
     reason                        meaning
@@ -17,9 +18,11 @@ A read has no effect, so each failure may be followed by HTTP at once.
 from collections.abc import Callable
 from typing import Final
 
-from forebay.protocol.channel_frames import MAX_HEAD
+from forebay.core.names import BATCH_KEY
+from forebay.protocol.channel_frames import MAX_BODY, MAX_HEAD
 from forebay_client.client_settings import ClientSettings
 from forebay_client.shared_memory.channel import ChannelBroken, ClientChannel, ReadDeclined
+from forebay_client.shared_memory.channel_batches import ChannelBatches
 from forebay_client.shared_memory.channel_pool import ChannelPool, NoChannel
 from forebay_client.shared_memory.read_signing import ReadSigner
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse, TransportFallback
@@ -80,6 +83,18 @@ class SocketTransport:
             self._pool.release(channel)
             return response
 
+    def batches(self) -> ChannelBatches | None:
+        """What sends batches; None: there is no socket now."""
+        return ChannelBatches(self._pool) if self._find_socket() is not None else None
+
+    def batch_head(self, bucket: str, document: bytes) -> bytes:
+        """The head of a batch, signed. Raises TransportFallback for one that the protocol can't carry."""
+        headers = {"content-type": "application/json"}
+        head = self._signed_head(ObjectRequest("POST", bucket, BATCH_KEY, headers=headers, content=document))
+        if len(head) > MAX_HEAD or len(document) > MAX_BODY:
+            raise TransportFallback("declined")
+        return head
+
     def close(self) -> None:
         """Closes the idle channels. Views stay good."""
         self._pool.close()
@@ -87,8 +102,12 @@ class SocketTransport:
     def _head(self, request: ObjectRequest) -> bytes:
         if self._has_plain_reads and request.key is not None:
             return self._reads.head(request.bucket, request.key, request.span, tuple(request.headers.items()))
+        return self._signed_head(request)
+
+    def _signed_head(self, request: ObjectRequest) -> bytes:
         signed = self._signer.sign(request)
-        fields = "".join(f"{name}: {value}\r\n" for name, value in signed.headers.items())
+        # The length of a batch's document is in its frame, and the server adds the header that was signed.
+        fields = "".join(f"{name}: {value}\r\n" for name, value in signed.headers.items() if name != "content-length")
         return f"{signed.method} {signed.target} HTTP/1.1\r\n{fields}\r\n".encode("latin-1")
 
     def _open_channel(self) -> ClientChannel:

@@ -198,6 +198,25 @@ def permit_read(principal: Principal, name: ObjectName) -> Permit | None:
     return Permit(principal.id, "GetObject", Access.READ, frozenset({name}), None, _SEAL)
 
 
+class ReadPermits:
+    """The permits of one principal to read keys of one bucket. A grant that covers all of the bucket is found once."""
+
+    __slots__ = ("_all", "_principal")
+
+    def __init__(self, principal: Principal, bucket: str) -> None:
+        self._principal = principal
+        self._all: Permit | None = None
+        if _is_prefix_granted(principal, Access.READ, f"{bucket}/"):
+            self._all = Permit(principal.id, "GetObject", Access.READ, Prefix(bucket, ""), None, _SEAL)
+
+    def permit(self, name: ObjectName) -> Permit | None:
+        """The permit to read an object, good if it covers the object's bucket; None where a request would be denied."""
+        permit = self._all
+        if permit is not None and not is_reserved(name.key):
+            return permit
+        return permit_read(self._principal, name)
+
+
 def may_read_all_below(principal: Principal, bucket: str, prefix: str) -> bool:
     """Whether one grant covers reads of every key that begins with `prefix`, so that no key needs a look of its own.
     Conservative: False says nothing about a single key."""

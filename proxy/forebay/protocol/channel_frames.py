@@ -8,11 +8,15 @@
       ...
 
 A request is the head of an HTTP/1.1 request, byte for byte as on a TCP connection, signature included. Several may be
-sent at once; they are answered in order. A message without a head only gives slots of the ring back:
+sent at once; they are answered in order. A message without a head only gives slots of the ring back, also while a
+request is being answered. One with a body is a batch of reads: the head of its POST, without a length, and the document
+(forebay.protocol.batch.batch_request).
 
-    message   releases u16 | length of the head u16 | releases x number of a slot u32 | head
+    message   releases u16 | length of the head u16 | length of the body u32 | releases x number of a slot u32
+              | head | body
     frame     kind u8 | flags u8 | count u16 | length of the head u32 | position u64 | length u64
     piece     file u16 | flags u16 | length u32 | position u64
+    entry     index u32 | status u16 | length of the text u16 | length u64 | position u64
 
     kind      what follows the frame      where the body is
     INLINE    `length` bytes              behind the head
@@ -22,6 +26,12 @@ sent at once; they are answered in order. A message without a head only gives sl
                                           numbers are the places of these, and mean nothing afterwards
     DECLINED  nothing                     the request is one for plain HTTP: nothing was done
     DROPPED   nothing                     (no response) the client lets go of the memory file numbered `position`
+    ENTRIES   `count` entries and their   `length` bytes at `position` of the ring, until the client releases the slot;
+              texts, `head` bytes in all  with the flag INSIDE, behind the texts
+
+A batch is answered by ENTRIES, of which the last one has the flag LAST. An entry says where the bytes of the key number
+`index` are: `length` bytes at `position` of the frame's. One that can't be read has the status that a GET would have,
+and a text: S3's error code, a line feed, what it says. An answer that ends without LAST was broken off.
 
 A slot's number is its position in pages (SLOT_UNIT). The flag WITH_DESCRIPTOR of a frame says that descriptors come
 with its first byte (SCM_RIGHTS, unix(7)): the ring's, before its first slot; a memory file's, the first time that it
@@ -35,7 +45,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 CHANNEL_PATH: Final = "/.forebay/channel"
-PROTOCOL_NAME: Final = "forebay-channel/1"
+PROTOCOL_NAME: Final = "forebay-channel/2"
 UPGRADE: Final = (
     f"GET {CHANNEL_PATH} HTTP/1.1\r\nHost: forebay\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL_NAME}\r\n\r\n"
 ).encode()
@@ -49,7 +59,10 @@ MEMORY: Final = 3
 SEGMENT: Final = 4
 DECLINED: Final = 5
 DROPPED: Final = 6
+ENTRIES: Final = 7
 WITH_DESCRIPTOR: Final = 1
+INSIDE: Final = 2
+LAST: Final = 4
 
 SLOT_UNIT: Final = 4096
 """Bytes: slots of the ring begin at multiples of it."""
@@ -57,12 +70,23 @@ MAX_RELEASES: Final = 1024
 """In one message."""
 MAX_HEAD: Final = 8192
 """Bytes of the head of a request."""
+MAX_BODY: Final = 64 << 10
+"""Bytes of the document of a batch."""
+MAX_ENTRIES: Final = 1024
+"""Of one frame."""
+MAX_TEXT: Final = 2048
+"""Bytes of the text of an entry."""
+MAX_ENTRIES_HEAD: Final = 64 << 10
+"""Bytes of the entries of a frame and their texts."""
+ENTRY_UNIT: Final = 64
+"""Bytes: entries begin at multiples of it, counted from the frame's first byte."""
 HINT_HEADER: Final = "x-forebay-socket"
 """The socket's path: in the response to OPTIONS of CHANNEL_PATH at the HTTP endpoint, for clients of this machine."""
 
-MESSAGE: Final = Struct("<HH")
+MESSAGE: Final = Struct("<HHI")
 FRAME: Final = Struct("<BBHIQQ")
 PIECE: Final = Struct("<HHIQ")
+ENTRY: Final = Struct("<IHHQQ")
 MAX_PIECES: Final = 64
 """Of one frame. The kernel passes up to 253 descriptors at once."""
 
@@ -80,20 +104,22 @@ class ChannelFrame(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message of the client: the numbers of the slots that it gives back, and the head of a request, which may be
-    empty."""
+    """A message of the client: the numbers of the slots that it gives back, the head of a request, which may be empty,
+    and the document of a batch, empty for any other request."""
 
     releases: tuple[int, ...]
     head: bytes
+    body: bytes
     size: int
     """Bytes of the message."""
 
 
-def message(head: bytes, releases: tuple[int, ...] | list[int] = ()) -> bytes:
-    """A message. At most MAX_RELEASES and MAX_HEAD."""
+def message(head: bytes, releases: tuple[int, ...] | list[int] = (), body: bytes = b"") -> bytes:
+    """A message. At most MAX_RELEASES, MAX_HEAD and MAX_BODY."""
+    start = MESSAGE.pack(len(releases), len(head), len(body))
     if not releases:
-        return MESSAGE.pack(0, len(head)) + head
-    return MESSAGE.pack(len(releases), len(head)) + Struct(f"<{len(releases)}I").pack(*releases) + head
+        return start + head + body
+    return b"".join((start, Struct(f"<{len(releases)}I").pack(*releases), head, body))
 
 
 def read_message(data: bytes, start: int = 0) -> Message | None:
@@ -102,18 +128,19 @@ def read_message(data: bytes, start: int = 0) -> Message | None:
     have = len(data) - start
     if have < MESSAGE.size:
         return None
-    count, length = MESSAGE.unpack_from(data, start)
-    if count > MAX_RELEASES or length > MAX_HEAD:
-        raise ValueError(f"a message with {count} releases and a head of {length} bytes")
+    count, length, more = MESSAGE.unpack_from(data, start)
+    if count > MAX_RELEASES or length > MAX_HEAD or more > MAX_BODY or (more and not length):
+        raise ValueError(f"a message with {count} releases, a head of {length} bytes and a body of {more}")
     first = start + MESSAGE.size
-    size = MESSAGE.size + 4 * count + length
+    size = MESSAGE.size + 4 * count + length + more
     if have < size:
         return None
     releases = Struct(f"<{count}I").unpack_from(data, first) if count else ()
-    head = data[first + 4 * count : start + size]
+    at = first + 4 * count
+    head = data[at : at + length]
     if length and head.find(b"\r\n\r\n") != length - 4:
         raise ValueError("a head that ends elsewhere than at its end")
-    return Message(releases, head, size)
+    return Message(releases, head, data[at + length : start + size] if more else b"", size)
 
 
 class Piece(NamedTuple):
@@ -133,6 +160,6 @@ def read_pieces(data: bytes | bytearray | memoryview, count: int) -> list[Piece]
 def read_frame(data: bytes | bytearray | memoryview) -> ChannelFrame:
     """The frame at the start of `data`. Raises ValueError for an unknown kind."""
     frame = ChannelFrame(*FRAME.unpack_from(data))
-    if not INLINE <= frame.kind <= DROPPED:
+    if not INLINE <= frame.kind <= ENTRIES:
         raise ValueError(f"a frame of the kind {frame.kind}")
     return frame

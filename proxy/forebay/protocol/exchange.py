@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 from forebay.core.buffers import Buffer
 from forebay.core.heads import HeaderPairs
+from forebay.protocol.batch.batch_output import BatchOutput
 from forebay.protocol.header_map import Headers
 from forebay.protocol.oss.oss_request import OssRequest
 
@@ -60,6 +61,8 @@ class Request(NamedTuple):
     """The request in OSS's terms if the client speaks OSS; `headers` are its translation then."""
     secure: bool = False
     """Whether the connection to this listener is TLS."""
+    batch_output: BatchOutput | None = None
+    """Where a batch is answered; None: as a TAR, by the reply."""
 
     @property
     def url(self) -> str:

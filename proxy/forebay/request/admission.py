@@ -30,7 +30,7 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName, is_reserved
 from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.policy.access import RESOURCE_LISTINGS, Permit, Principal, authorise, permit_read
+from forebay.policy.access import RESOURCE_LISTINGS, Permit, Principal, ReadPermits, authorise
 from forebay.policy.origin_routes import SINGLE_ORIGIN, OriginRoutes
 from forebay.policy.rules import Decision, Rules
 from forebay.protocol.copy_source import parse_copy_source
@@ -143,20 +143,39 @@ def admit(
     return _authorised(policy, method, target, headers, proof, oss_request, record)
 
 
-def admit_entry(batch: Admission, key: str, headers: Headers) -> Admission | None:
-    """Admit the plain GET of `key` that an entry of the admitted `batch` stands for; None where it is denied.
+class AdmittedEntry(NamedTuple):
+    """The object that an entry of a batch stands for, once its read is admitted."""
 
-    `headers`: of that GET, in S3's terms.
-    """
-    policy, bucket = batch.policy, batch.target.bucket or ""
-    name = ObjectName(bucket, key)
-    permit = permit_read(batch.principal, name)
-    if permit is None:
-        return None
-    target, decision = Target("", "", bucket, key, ()), policy.rules.decide(name)
-    return Admission(
-        policy, "GET", target, headers, batch.principal, None, None, PLAIN_GET, permit, decision, batch.identity
-    )
+    name: ObjectName
+    permit: Permit
+    decision: Decision
+
+
+class EntryAdmission:
+    """Admits the plain GETs that the entries of one admitted batch stand for, key by key: under the batch's policy, for
+    its principal. What is the same for all of them is looked up once."""
+
+    __slots__ = ("_batch", "_bucket", "_decide", "_permits")
+
+    def __init__(self, batch: Admission) -> None:
+        self._batch, self._bucket = batch, batch.target.bucket or ""
+        self._permits = ReadPermits(batch.principal, self._bucket)
+        self._decide = batch.policy.rules.decide
+
+    def admit(self, key: str) -> AdmittedEntry | None:
+        """The object that `key` names; None where a GET of it would be denied."""
+        name = ObjectName(self._bucket, key)
+        permit = self._permits.permit(name)
+        return AdmittedEntry(name, permit, self._decide(name)) if permit is not None else None
+
+    def admission(self, entry: AdmittedEntry, headers: Headers) -> Admission:
+        """The admission of the GET. `headers`: its own, in S3's terms."""
+        batch, (bucket, key) = self._batch, entry.name
+        target, permit, decision = Target("", "", bucket, key, ()), entry.permit, entry.decision
+        principal, identity = batch.principal, batch.identity
+        return Admission(
+            batch.policy, "GET", target, headers, principal, None, None, PLAIN_GET, permit, decision, identity
+        )
 
 
 def admit_form(policy: GatewayPolicy, principal: Principal, target: Target, headers: Headers) -> Admission:

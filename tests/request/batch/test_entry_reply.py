@@ -8,9 +8,8 @@ from forebay.core.errors import S3Error
 from forebay.core.fair_semaphore import FairSemaphore, SemaphoreShare
 from forebay.protocol.batch.batch_request import BatchEntry
 from forebay.protocol.batch.tar_entries import EntryMark
-from forebay.protocol.tar_header import END_OF_TAR
-from forebay.request.batch.batch_output import FULL_SIZE, BatchOutput
 from forebay.request.batch.entry_reply import HELD_SIZE, EntryReply
+from forebay.request.batch.tar_output import FULL_SIZE, TarOutput
 from harness.batches import ReadEntry, entries_in
 from harness.memory_exchange import MemoryReply
 
@@ -22,16 +21,15 @@ class Entry:
 
     def __init__(self, entry: BatchEntry) -> None:
         self.sent = MemoryReply()
-        self.output = BatchOutput(self.sent, (), SemaphoreShare(FairSemaphore(1 << 20), 4))
+        self.output = TarOutput(self.sent, (), SemaphoreShare(FairSemaphore(1 << 20), 4), shows_index=False)
         self.sizes: list[int] = []
         self.signals = 0
-        self.reply = EntryReply(entry, None, self.output, self.sizes.append, self._count)
+        self.reply = EntryReply(entry, 0, self.output, self.sizes.append, self._count)
 
     def _count(self) -> None:
         self.signals += 1
 
     async def tar(self) -> list[ReadEntry]:
-        self.output.append(END_OF_TAR)
         await self.output.finish()
         return entries_in(bytes(self.sent.body))
 

@@ -47,7 +47,7 @@ def head_of(channel: HandChannel, key: str = "open/k") -> bytes:
     [
         b"\xff" * 40,
         b"GET / HTTP/1.1\r\nHost: h\r\n\r\n",
-        MESSAGE.pack(0, 100) + b"x" * 100,
+        MESSAGE.pack(0, 100, 0) + b"x" * 100,
         message(HEAD + HEAD),
         message(HEAD, [0]),
         message(b"", [1, 2, 3]),

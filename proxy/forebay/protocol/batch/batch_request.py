@@ -17,7 +17,7 @@ https://docs.nvidia.com/aistore/get_batch
 
 import json
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeGuard
 
 from forebay.core.errors import S3Error
 from forebay.core.names import MAX_KEY_BYTES
@@ -83,7 +83,8 @@ def parse_batch(body: bytes | bytearray) -> BatchRequest:
         raise _invalid("order", 'must be "listed" or "arrival".')
     if not isinstance(continues, bool):
         raise _invalid("continue_on_error", "must be true or false.")
-    return BatchRequest(tuple([_entry(each, at) for at, each in enumerate(keys)]), _ORDERS[order], continues)
+    entries = [BatchEntry(each) if _is_plain_key(each) else _entry(each, at) for at, each in enumerate(keys)]
+    return BatchRequest(tuple(entries), _ORDERS[order], continues)
 
 
 def batch_document(batch: BatchRequest) -> bytes:
@@ -107,6 +108,11 @@ def batch_document(batch: BatchRequest) -> bytes:
     if not batch.continue_on_error:
         document["continue_on_error"] = False
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _is_plain_key(value: object) -> TypeGuard[str]:
+    """Whether it is a key with nothing to be looked at closely, as most are."""
+    return isinstance(value, str) and value.isascii() and 0 < len(value) <= MAX_KEY_BYTES and "\0" not in value
 
 
 def _entry(value: object, position: int) -> BatchEntry:

@@ -7,7 +7,8 @@ a GET of its own: same grants, rules, freshness, write-back, owners, statistics.
 GETs would not show. What can't be read is marked and never fails the rest.
 
 The length is not known before the last object is, so the body is chunked. One that ends without the end of the TAR, or
-of the chunks, was broken off.
+of the chunks, was broken off. A transport with a form of its own for the answer brings that along
+(`Request.batch_output`).
 """
 
 import asyncio
@@ -19,9 +20,9 @@ from forebay.core.request_record import RequestRecord
 from forebay.protocol.batch.batch_request import MAX_BODY, parse_batch
 from forebay.protocol.exchange import Reply, Request
 from forebay.request.admission import Admission
-from forebay.request.batch.batch_output import BatchOutput
 from forebay.request.batch.batch_run import BatchRun, BatchServices
 from forebay.request.batch.member_reads import ReadObject
+from forebay.request.batch.tar_output import TarOutput
 from forebay.request.verified_bodies import VerifiedBodies
 
 ENTRIES: Final = "x-forebay-batch-entries"
@@ -60,5 +61,5 @@ class BatchReader:
             (ENTRIES, str(len(batch.entries))),
         )
         record.step = "reply"
-        output = BatchOutput(reply, headers, share)
+        output = request.batch_output or TarOutput(reply, headers, share, shows_index=batch.as_they_come)
         await BatchRun(self._services, admission, request, batch, output, record, read).stream()

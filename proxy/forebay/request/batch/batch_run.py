@@ -1,4 +1,4 @@
-"""One batch on its way: which entries are read, when, and in which order they enter the TAR.
+"""One batch on its way: which entries are read, when, and in which order they enter its answer.
 
     entry ──admit──┬─> denied       a mark                                            in its turn
                    ├─> in a tier    its bytes, found without waiting                  in its turn
@@ -28,15 +28,13 @@ from forebay.core.request_record import CacheStatus, RequestRecord
 from forebay.core.task_registry import TaskRegistry
 from forebay.policy.batch_window import BatchWindow
 from forebay.policy.freshness import requests_revalidation
+from forebay.protocol.batch.batch_output import BatchOutput
 from forebay.protocol.batch.batch_request import BatchEntry, BatchRequest
-from forebay.protocol.batch.tar_entries import EntryMark, entry_header, mark_header
-from forebay.protocol.dates import parse_http_date
+from forebay.protocol.batch.tar_entries import EntryMark
 from forebay.protocol.exchange import EMPTY_BODY, Request
 from forebay.protocol.header_map import Headers
-from forebay.protocol.tar_header import END_OF_TAR, padding
-from forebay.request.admission import Admission, admit_entry
-from forebay.request.batch.batch_output import BatchOutput
-from forebay.request.batch.cached_entries import CachedEntries, CachedEntry
+from forebay.request.admission import Admission, AdmittedEntry
+from forebay.request.batch.cached_entries import BatchLookup, CachedEntries, CachedEntry
 from forebay.request.batch.entry_reply import HELD_SIZE, EntryReply
 from forebay.request.batch.member_reads import MemberReads, ReadObject
 
@@ -61,7 +59,7 @@ class _PendingEntry:
     """An entry that is being read."""
 
     index: int
-    admission: Admission
+    admitted: AdmittedEntry
     reply: EntryReply
     record: RequestRecord
     task: "asyncio.Task[None]"
@@ -93,6 +91,7 @@ class BatchRun:
         self._services, self._admission, self._request = services, admission, request
         self._batch, self._output, self._record, self._read = batch, output, record, read
         self._no_cache = requests_revalidation(admission.headers)
+        self._lookup = BatchLookup(services.cached, admission, no_cache=self._no_cache)
         self._plain_headers = self._entry_headers(None)
         self._window = BatchWindow()
         self._next = 0
@@ -101,17 +100,20 @@ class BatchRun:
         self._ready: deque[int] = deque()
         """In the order of arrival: the pending entries that have something to write."""
         self._wake = asyncio.Event()
+        self._found = Counter[str]()
+        """Bytes that were found in the tiers, by source."""
         self._counts: dict[tuple[str, CacheStatus | None, int], _Counts] = {}
 
     async def stream(self) -> None:
-        """Send the TAR. Raises ConnectionError when the client has left or an entry broke off, S3Error where a failure
-        ends the batch."""
+        """Send the answer. Raises ConnectionError when the client has left or an entry broke off, S3Error where a
+        failure ends the batch."""
         try:
             await (self._stream_arrivals() if self._batch.as_they_come else self._stream_listed())
-            self._output.append(END_OF_TAR)
             await self._output.finish()
         finally:
             await self._abandon()
+            for source, size in self._found.items():
+                self._record.count_sent(source, size)
             for (rule, cache, status), counts in self._counts.items():
                 self._services.observe(BatchEntriesAnswered(rule, cache, status, counts.count, counts.sent))
 
@@ -120,11 +122,12 @@ class BatchRun:
             pending = self._pending.pop(index, None)
             if pending is None:
                 self._next = max(self._next, index + 1)
-                admission = self._append_or_admit(index)
-                if admission is None:
-                    await self._pass_on()
+                admitted = self._append_or_admit(index)
+                if admitted is None:
+                    if self._output.is_full:
+                        await self._pass_on()
                     continue
-                pending = self._begin(index, admission)
+                pending = self._begin(index, admitted)
             self._look_ahead()
             await self._write(pending)
 
@@ -135,11 +138,11 @@ class BatchRun:
                 await self._write(self._pending.pop(self._ready.popleft()))
             elif self._next < count and (not self._pending or self._may_begin()):
                 index, self._next = self._next, self._next + 1
-                admission = self._append_or_admit(index)
-                if admission is None:
+                admitted = self._append_or_admit(index)
+                if admitted is not None:
+                    self._pending[index] = self._begin(index, admitted, ahead=True)
+                elif self._output.is_full:
                     await self._pass_on()
-                else:
-                    self._pending[index] = self._begin(index, admission, ahead=True)
             else:
                 await self._output.flush()
                 self._wake.clear()
@@ -147,28 +150,21 @@ class BatchRun:
                     await self._wake.wait()
 
     async def _pass_on(self) -> None:
-        """Writes the output once it is full, and lets others run: hits alone would keep the loop."""
-        if self._output.is_full:
-            await self._output.flush()
-            await asyncio.sleep(0)
+        """Writes the output, and lets others run: hits alone would keep the loop."""
+        await self._output.flush()
+        await asyncio.sleep(0)
 
     def _look_ahead(self) -> None:
         """Begins entries behind the one that is waited for, as many as the window allows."""
         entries = self._batch.entries
         while self._next < len(entries) and self._may_begin():
             index, self._next = self._next, self._next + 1
-            admission = self._admit(index)
-            if admission is not None and self._find(index, admission) is None:
-                self._pending[index] = self._begin(index, admission, ahead=True)
+            found = self._find(entries[index])
+            if isinstance(found, AdmittedEntry):
+                self._pending[index] = self._begin(index, found, ahead=True)
 
     def _may_begin(self) -> bool:
         return len(self._pending) < self._window.entries and self._services.share.has(HELD_SIZE)
-
-    def _admit(self, index: int) -> Admission | None:
-        entry = self._batch.entries[index]
-        is_plain = entry.is_whole or entry.member is not None
-        headers = self._plain_headers if is_plain else self._entry_headers(entry)
-        return admit_entry(self._admission, entry.key, headers)
 
     def _entry_headers(self, entry: BatchEntry | None) -> Headers:
         """The headers of the GET that an entry stands for."""
@@ -179,35 +175,37 @@ class BatchRun:
             headers["Range"] = f"bytes={entry.start}-{'' if entry.end is None else entry.end - 1}"
         return CIMultiDictProxy(headers)
 
-    def _find(self, index: int, admission: Admission) -> CachedEntry | None:
-        entry, cached = self._batch.entries[index], self._services.cached
+    def _find(self, entry: BatchEntry) -> CachedEntry | AdmittedEntry | None:
+        """See BatchLookup.find."""
         if entry.member is None:
-            return cached.find(admission, entry, no_cache=self._no_cache)
-        part = self._services.members.known_part(admission, entry)
-        found = cached.find(admission, part[0], no_cache=self._no_cache) if part is not None else None
-        return found if part is not None and found is not None and found.head.version.etag == part[1] else None
+            return self._lookup.find(entry)
+        admitted = self._lookup.admission.admit(entry.key)
+        part = self._services.members.known_part(admitted.name, entry) if admitted is not None else None
+        if part is None:
+            return admitted
+        found = self._lookup.find(part[0])
+        if found is None or isinstance(found, AdmittedEntry):
+            return found
+        return found if found[0].head.version.etag == part[1] else admitted
 
-    def _append_or_admit(self, index: int) -> Admission | None:
-        """Appends an entry that needs no waiting: one that is denied, or in a tier. Returns the admission of any
-        other."""
-        admission = self._admit(index)
-        if admission is None:
-            self._append_mark(index, _DENIED)
-            self._count("", None, _DENIED.status)
-            return None
-        found = self._find(index, admission)
+    def _append_or_admit(self, index: int) -> AdmittedEntry | None:
+        """Appends an entry that needs no waiting: one that is denied, or in a tier. Returns any other, admitted."""
+        entry = self._batch.entries[index]
+        found = self._find(entry)
         if found is None:
-            return admission
-        entry, output, size = self._batch.entries[index], self._output, found.span.length
-        modified_at = parse_http_date(found.head.facts.last_modified) or 0
-        output.append(entry_header(entry.entry_name, size, modified_at, self._shown(index)))
-        output.append(found.buffer)
-        output.append(padding(size))
-        self._services.cached.report(admission, found)
-        self._record.count_sent(found.source, size)
-        cache: CacheStatus = "hit-memory" if found.source == "memory" else "hit-ssd"
-        rule = admission.decision.rule if admission.decision is not None else ""
-        self._count(rule, cache, 200 if size == found.head.size else 206, {found.source: size})
+            self._append_mark(index, _DENIED)
+            self._counted("", None, _DENIED.status)
+            return None
+        if isinstance(found, AdmittedEntry):
+            return found
+        prepared, _, buffer, source = found
+        head, size = prepared.head, len(buffer)
+        self._output.put(index, entry, head.facts.last_modified, buffer)
+        self._lookup.report(found)
+        cache: CacheStatus = "hit-memory" if source == "memory" else "hit-ssd"
+        counts = self._counted(prepared.admitted.decision.rule, cache, 200 if size == head.size else 206)
+        counts.sent[source] += size
+        self._found[source] += size
         return None
 
     def _append_mark(self, index: int, mark: EntryMark) -> None:
@@ -218,14 +216,14 @@ class BatchRun:
             code = mark.code if mark.code in S3_CODES else fallback
             details = {"ActualObjectSize": "0"} if code == "InvalidRange" else {}
             raise S3Error(code, f"keys[{index}] {entry.entry_name!r}: {mark.message}", **details)
-        self._output.append(mark_header(entry.entry_name, mark, self._shown(index)))
+        self._output.mark(index, entry, mark)
 
-    def _shown(self, index: int) -> int | None:
-        return index if self._batch.as_they_come else None
-
-    def _begin(self, index: int, admission: Admission, *, ahead: bool = False) -> _PendingEntry:
+    def _begin(self, index: int, admitted: AdmittedEntry, *, ahead: bool = False) -> _PendingEntry:
         """Begins to read an entry. `ahead`: before its turn."""
         entry, batch = self._batch.entries[index], self._request
+        is_plain = entry.is_whole or entry.member is not None
+        headers = self._plain_headers if is_plain else self._entry_headers(entry)
+        admission = self._lookup.admission.admission(admitted, headers)
 
         def ready() -> None:
             if self._batch.as_they_come and index in self._pending and index not in self._ready:
@@ -233,7 +231,7 @@ class BatchRun:
                 self._wake.set()
 
         charged = HELD_SIZE if ahead and self._services.share.try_acquire(HELD_SIZE) else 0
-        reply = EntryReply(entry, self._shown(index), self._output, self._window.learn, ready)
+        reply = EntryReply(entry, index, self._output, self._window.learn, ready)
         if not charged:
             reply.give_turn()
         request = batch._replace(
@@ -241,7 +239,7 @@ class BatchRun:
         )
         own = RequestRecord("GET", "full", time.monotonic(), self._record.request_id, self._record.peer)
         task = self._services.tasks.spawn(self._answer(entry, admission, request, reply, own), entry.key)
-        return _PendingEntry(index, admission, reply, own, task, charged)
+        return _PendingEntry(index, admitted, reply, own, task, charged)
 
     async def _answer(
         self, entry: BatchEntry, admission: Admission, request: Request, reply: EntryReply, record: RequestRecord
@@ -268,7 +266,7 @@ class BatchRun:
                 raise ConnectionAbortedError("an entry of a batch broke off")
             if reply.state in {"complete", "marked"}:
                 break
-            pending = self._begin(pending.index, pending.admission)
+            pending = self._begin(pending.index, pending.admitted)
         reply, record = pending.reply, pending.record
         if reply.state == "complete":
             reply.end()
@@ -277,7 +275,7 @@ class BatchRun:
         if self._output.is_full:
             await self._output.flush()
         status = reply.status if reply.state != "broken" else _BROKEN.status
-        self._count(record.rule, record.cache, status, record.sent_from)
+        self._counted(record.rule, record.cache, status).sent.update(record.sent_from)
 
     def _end(self, pending: _PendingEntry) -> None:
         """Gives back what a pending entry held, and adds what it sent to the batch's record."""
@@ -297,11 +295,10 @@ class BatchRun:
         if left:
             await asyncio.wait([pending.task for pending in left])
 
-    def _count(self, rule: str, cache: CacheStatus | None, status: int, sent: dict[str, int] | None = None) -> None:
+    def _counted(self, rule: str, cache: CacheStatus | None, status: int) -> _Counts:
+        """Counts one entry more; returns the counts of those with these labels."""
         counts = self._counts.get((rule, cache, status))
         if counts is None:
             counts = self._counts[rule, cache, status] = _Counts()
         counts.count += 1
-        if sent is not None:
-            for source, size in sent.items():
-                counts.sent[source] += size
+        return counts

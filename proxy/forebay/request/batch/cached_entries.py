@@ -1,9 +1,14 @@
 """Entries of a batch that are in the tiers: found without waiting, as the fast lane finds hits.
 
-Entries of one block, in memory, or on the SSD and in the page cache. All others take the way of a GET.
+    admit > fresh head > range > tiers      entries of one block, in memory, or on the SSD and in the page cache
+
+All others take the way of a GET. What these steps give for an object whose bytes are in memory is kept beside its head
+(PreparedEntry), for the next batch of the same principal under the same policy:
+
+    policy > freshness of the head > range > memory
 """
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, TypeAlias
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
@@ -12,67 +17,126 @@ from forebay.core.heads import Head
 from forebay.core.names import BlockId
 from forebay.core.read_stream import ReadStream
 from forebay.metadata.resolver import Resolver
+from forebay.policy.freshness import freshness_lifetime
 from forebay.protocol.batch.batch_request import BatchEntry
-from forebay.request.admission import Admission
+from forebay.request.admission import Admission, AdmittedEntry, EntryAdmission, GatewayPolicy
+from forebay.storage.memory.head_attachments import HeadAttachments
 from forebay.storage.tiers import Tiers
 
 _MAX_READ_SIZE: Final = 1 << 20
 """Bytes that are read from the SSD here: reading and verifying them blocks the loop."""
+_OVERHEAD: Final = 1050
+"""Bytes of the objects of a prepared entry, beside the key."""
+
+EntrySource: TypeAlias = Literal["memory", "ssd"]
 
 
-class CachedEntry(NamedTuple):
-    """The bytes of an entry."""
+class PreparedEntry:
+    """The read of one object by one principal, admitted under one policy, and the head that answers it."""
 
-    head: Head
-    span: Span
-    buffer: Buffer
-    source: Literal["memory", "ssd"]
+    __slots__ = ("admitted", "block", "fresh_from", "fresh_until", "head", "policy")
+
+    def __init__(self, policy: GatewayPolicy, admitted: AdmittedEntry, head: Head) -> None:
+        self.policy, self.admitted, self.head = policy, admitted, head
+        self.block = BlockId(admitted.name, head.generation, 0)
+        """The first block."""
+        self.fresh_from, self.fresh_until = freshness_lifetime(head.validated_at, admitted.decision.freshness)
+
+    @property
+    def cost(self) -> int:
+        """Bytes that it takes."""
+        return _OVERHEAD + len(self.admitted.name.key)
+
+
+CachedEntry: TypeAlias = tuple[PreparedEntry, Span | None, Buffer, EntrySource]
+"""The bytes of an entry, and which of the object's they are; None: all. A plain tuple, as an instance of a class takes
+ten times as long to make."""
 
 
 class CachedEntries:
-    """Finds entries in the tiers of one worker."""
+    """The tiers of one worker, as batches look into them."""
 
     def __init__(self, resolver: Resolver, tiers: Tiers, reads: ReadStream) -> None:
-        self._resolver = resolver
-        self._tiers = tiers
-        self._memory = tiers.memory
-        self._reads = reads
+        self.resolver, self.tiers, self.reads = resolver, tiers, reads
+        self.prepared = HeadAttachments[PreparedEntry](tiers.memory)
 
-    def find(self, admission: Admission, entry: BatchEntry, *, no_cache: bool) -> CachedEntry | None:
-        """The bytes of an admitted entry, or None if they can't be had without waiting."""
-        decision, name = admission.decision, admission.target.name
-        if decision is None or not decision.accelerate or not admission.permit.covers(name):
+
+class BatchLookup:
+    """Admits the entries of one batch, and looks for their bytes."""
+
+    def __init__(self, cached: CachedEntries, admission: Admission, *, no_cache: bool) -> None:
+        """`admission`: of the batch. `no_cache`: each object is to be validated at the origin."""
+        self._cached, self._policy, self._identity = cached, admission.policy, admission.identity
+        self._principal = admission.principal.id
+        self._resolver, self._tiers, self._memory = cached.resolver, cached.tiers, cached.tiers.memory
+        self.admission = EntryAdmission(admission)
+        self._no_cache = no_cache
+        self._is_prepared = not no_cache and admission.identity is None
+        self._prefix = f"{self._principal}\0{admission.target.bucket}\0".encode()
+        self._get_prepared = cached.prepared.by_key.get
+        self._get_block, self._mark_used = self._memory.get, self._memory.mark_used
+        self._in_doubt_writes, self._clock = cached.resolver.heads.in_doubt_writes, cached.resolver.heads.clock
+
+    def find(self, entry: BatchEntry) -> CachedEntry | AdmittedEntry | None:
+        """The bytes of an entry; it is only admitted if they can't be had without waiting, and None if it is denied."""
+        key, start, end, _ = entry
+        prepared = self._get_prepared(self._prefix + key.encode()) if self._is_prepared else None
+        if (
+            prepared is None
+            or prepared.policy is not self._policy
+            or self._in_doubt_writes.marked
+            or not prepared.fresh_from <= self._clock() < prepared.fresh_until
+        ):
+            return self._find_unprepared(entry)
+        buffer = self._get_block(prepared.block)
+        if buffer is None:
+            return self._find_unprepared(entry)
+        self._mark_used(prepared.block.object)
+        if not start and end is None:
+            return prepared, None, buffer, "memory"
+        size = prepared.head.size
+        if start >= size:
+            return prepared.admitted
+        span = Span(start, size if end is None or end > size else end)
+        return prepared, span, buffer[span.start : span.stop], "memory"
+
+    def _find_unprepared(self, entry: BatchEntry) -> CachedEntry | AdmittedEntry | None:
+        admitted = self.admission.admit(entry.key)
+        if admitted is None:
             return None
-        head = self._resolver.fresh_head(name, decision, no_cache=no_cache, identity=admission.identity)
-        if head is None:
-            return None
-        if entry.start >= head.size and not entry.is_whole:
-            return None
+        name, permit, decision = admitted
+        if not decision.accelerate or not permit.covers(name):
+            return admitted
+        head = self._resolver.fresh_head(name, decision, no_cache=self._no_cache, identity=self._identity)
+        if head is None or (entry.start >= head.size and not entry.is_whole):
+            return admitted
+        prepared = PreparedEntry(self._policy, admitted, head)
         span = Span(entry.start, head.size if entry.end is None else min(entry.end, head.size))
         if not span.length:
-            return CachedEntry(head, span, memoryview(b""), "memory")
+            return prepared, span, memoryview(b""), "memory"
         number, last = span.start // head.block_size, (span.stop - 1) // head.block_size
         if number != last:
-            return None
+            return admitted
         first = number * head.block_size
-        within = Span(span.start - first, span.stop - first)
-        return self._read(head, span, BlockId(name, head.generation, number), within)
-
-    def _read(self, head: Head, span: Span, block: BlockId, within: Span) -> CachedEntry | None:
-        buffer = self._memory.get(block)
+        block, within = BlockId(name, head.generation, number), Span(span.start - first, span.stop - first)
+        buffer = self._get_block(block)
         if buffer is not None:
-            return CachedEntry(head, span, buffer[within.start : within.stop], "memory")
+            if self._is_prepared and head.size <= head.block_size:
+                self._cached.prepared.attach(name, head, self._prefix + name.key.encode(), prepared)
+            return prepared, span, buffer[within.start : within.stop], "memory"
         if span.length > _MAX_READ_SIZE:
-            return None
-        length = min(head.block_size, head.size - block.number * head.block_size)
+            return admitted
+        length = min(head.block_size, head.size - first)
         found = self._tiers.read_nowait(block, length, within)
-        return CachedEntry(head, span, found, "ssd") if isinstance(found, memoryview) else None
+        return (prepared, span, found, "ssd") if isinstance(found, memoryview) else admitted
 
-    def report(self, admission: Admission, found: CachedEntry) -> None:
+    def report(self, found: CachedEntry) -> None:
         """Adds the read to the worker's stream."""
-        decision = admission.decision
-        if not self._reads.is_open or decision is None or not found.span.length:
+        reads = self._cached.reads
+        prepared, span, buffer, source = found
+        if not reads.is_open or not len(buffer):
             return
-        name, size, principal = admission.target.name, found.head.size, admission.principal.id
-        cache: Literal["hit-memory", "hit-ssd"] = "hit-memory" if found.source == "memory" else "hit-ssd"
-        self._reads.add(ObjectRead(name, found.span, size, principal, decision.rule, cache, 1.0, decision.track))
+        (name, _, decision), size = prepared.admitted, prepared.head.size
+        span = span or Span(0, size)
+        cache: Literal["hit-memory", "hit-ssd"] = "hit-memory" if source == "memory" else "hit-ssd"
+        reads.add(ObjectRead(name, span, size, self._principal, decision.rule, cache, 1.0, decision.track))

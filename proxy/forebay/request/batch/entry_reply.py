@@ -1,8 +1,8 @@
-"""The reply to one entry of a batch: an object that was read as by a GET of its own becomes an entry of the TAR.
+"""The reply to one entry of a batch: an object that was read as by a GET of its own becomes an entry of the answer.
 
     before its turn    HELD_SIZE bytes are kept; then the reader is blocked, and holds no buffer
                        (forebay.fetch.paused_readers)
-    in its turn        header and bytes go to the output
+    in its turn        its bytes go to the output
     an error           its status, code and message are kept, for a mark
 
 Nothing of an entry is in the output before its turn, so that one which broke off until then can be read again, or
@@ -18,11 +18,9 @@ from typing import Final, Literal
 from forebay.core.buffers import Buffer
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
+from forebay.protocol.batch.batch_output import STEP, BatchOutput
 from forebay.protocol.batch.batch_request import BatchEntry
-from forebay.protocol.batch.tar_entries import EntryMark, entry_header
-from forebay.protocol.dates import parse_http_date
-from forebay.protocol.tar_header import padding
-from forebay.request.batch.batch_output import FULL_SIZE, BatchOutput
+from forebay.protocol.batch.tar_entries import EntryMark
 
 HELD_SIZE: Final = 16 << 10
 """Bytes of an entry that are kept until its turn."""
@@ -39,12 +37,12 @@ class EntryReply:
     def __init__(
         self,
         entry: BatchEntry,
-        index: int | None,
+        index: int,
         output: BatchOutput,
         on_size: Callable[[int], None],
         on_ready: Callable[[], None],
     ) -> None:
-        """`index`: where the TAR's reader is to be told it. `on_size`: called with the bytes of the entry as soon as
+        """`index`: its position in the batch. `on_size`: called with the bytes of the entry as soon as
         they are known; `on_ready`: once it has something for the output, or ended without."""
         self._entry = entry
         self._index = index
@@ -54,12 +52,12 @@ class EntryReply:
         self._held = bytearray()
         self._left = 0
         self._document: bytearray | None = None
-        self._modified_at = 0
+        self._last_modified = ""
         self.size = 0
         """Bytes of the entry; good after `start`."""
         self.started = False
         self.is_committed = False
-        """Whether the output has its header."""
+        """Whether the output has begun it."""
         self.state: EntryState = "reading"
         self.status = 0
         """Of the response."""
@@ -90,7 +88,7 @@ class EntryReply:
             if (status == 206) is (self._entry.is_whole and self._entry.member is None):
                 raise S3Error("NotImplemented", "The origin answered another range than the one that was sent.")
             self.size = self._left = length
-            self._modified_at = next((_epoch(value) for name, value in headers if name.lower() == "last-modified"), 0)
+            self._last_modified = next((value for name, value in headers if name.lower() == "last-modified"), "")
             self._on_size(length)
         else:
             self._document = bytearray()
@@ -114,7 +112,7 @@ class EntryReply:
             raise ConnectionAbortedError("more bytes than were announced")
         if self._turn.is_set():
             self._commit()
-            count = min(len(piece), FULL_SIZE)
+            count = min(len(piece), STEP)
             self._output.append(piece[:count])
         else:
             count = min(len(piece), HELD_SIZE - len(self._held))
@@ -153,15 +151,11 @@ class EntryReply:
     def end(self) -> None:
         """Append what the output has yet to get of a complete entry."""
         self._commit()
-        self._output.append(padding(self.size))
+        self._output.end()
 
     def _commit(self) -> None:
         if not self.is_committed:
             self.is_committed = True
-            self._output.append(entry_header(self._entry.entry_name, self.size, self._modified_at, self._index))
+            self._output.begin(self._index, self._entry, self._last_modified, self.size)
             self._output.append(self._held)
             self._held.clear()
-
-
-def _epoch(date: str) -> int:
-    return parse_http_date(date) or 0

@@ -18,6 +18,7 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
+from forebay.core.names import ObjectName
 from forebay.core.request_record import RequestRecord
 from forebay.metadata.packed_objects import PackedObjects
 from forebay.protocol.batch.batch_request import BatchEntry
@@ -39,9 +40,9 @@ class MemberReads:
         self._packed = packed
         self._indexes = indexes
 
-    def known_part(self, admission: Admission, entry: BatchEntry) -> tuple[BatchEntry, str] | None:
+    def known_part(self, archive: ObjectName, entry: BatchEntry) -> tuple[BatchEntry, str] | None:
         """The part of the archive that an entry stands for, and the ETag of the archive, as far as both are known."""
-        located = self._indexes.known(admission.target.name, entry.member or "")
+        located = self._indexes.known(archive, entry.member or "")
         span = _part(entry, located.span) if located is not None else None
         if located is None or span is None:
             return None

@@ -2,7 +2,8 @@
 
 A subset of RFC 9112, chosen so that every HTTP parser agrees on it: one GET or HEAD of HTTP/1.1; visible ASCII and
 blanks alone; each line ended by CR LF and none folded; one plain Host; no body and no field that could announce one;
-nothing behind the head. A head outside the subset is not malformed: the full lane judges it.
+nothing behind the head. A head outside the subset is not malformed: the full lane judges it. A POST in the same subset
+is the head of a batch on a read channel, whose frames bound its body.
 """
 
 import re
@@ -18,7 +19,8 @@ MAX_HEAD_SIZE: Final = 8192
 MAX_CACHED_LINE: Final = 200
 """Characters of a line up to which its parse is cached."""
 
-_REQUEST_LINE: Final = re.compile(r"(GET|HEAD) (/[!-~]*) HTTP/1\.1", re.ASCII)
+_READ_LINE: Final = re.compile(r"(GET|HEAD) (/[!-~]*) HTTP/1\.1", re.ASCII)
+_POST_LINE: Final = re.compile(r"(POST) (/[!-~]*) HTTP/1\.1", re.ASCII)
 _FIELD: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([!-~](?:[ \t!-~]*[!-~])?)?[ \t]*", re.ASCII)
 # Fields that bear on framing or the connection, or ask for another response than the plain one.
 _NOT_PLAIN: Final = frozenset(
@@ -45,12 +47,12 @@ class RequestHead(NamedTuple):
     headers: "CIMultiDict[str]"
 
 
-def parse_request_head(data: bytes) -> RequestHead | None:
-    """The head that `data` is, exactly; None if `data` is anything else."""
+def parse_request_head(data: bytes, *, is_post: bool = False) -> RequestHead | None:
+    """The head that `data` is, exactly; None if `data` is anything else. `is_post`: of a POST, in place of a read."""
     if len(data) > MAX_HEAD_SIZE or not data.endswith(b"\r\n\r\n") or not data.isascii():
         return None
     first, *lines = data[:-4].decode("ascii").split("\r\n")
-    line = _REQUEST_LINE.fullmatch(first)
+    line = (_POST_LINE if is_post else _READ_LINE).fullmatch(first)
     if line is None:
         return None
     try:

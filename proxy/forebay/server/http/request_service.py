@@ -1,8 +1,9 @@
 """Answers the requests of all connections of one worker, and records each.
 
-    aiohttp parsed it     ──> handle ──┐
-    fast lane admitted it ──> read   ──┴─> gateway ──> reply ──> record: metrics, access log
-    it became no request  ──> refuse ────────────────────────────> record
+    aiohttp parsed it     ──> handle ─────┐
+    fast lane admitted it ──> read ───────┼─> gateway ──> reply ──> record: metrics, access log
+    batch of a channel    ──> read_batch ─┘
+    it became no request  ──> refuse ───────────────────────────────> record
 
 It bounds the requests in flight, and wakes a drain when none is left. It knows connections by `RequestConnection` only.
 """
@@ -17,14 +18,18 @@ from aiohttp.http_exceptions import BadHttpMessage
 
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
+from forebay.core.names import BATCH_KEY
 from forebay.core.request_record import RequestRecord, new_request_id
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
+from forebay.protocol.batch.batch_output import BatchOutput
 from forebay.protocol.channel_frames import CHANNEL_PATH, HINT_HEADER
-from forebay.protocol.exchange import EMPTY_BODY, ObjectReply, Request
+from forebay.protocol.exchange import EMPTY_BODY, BytesBody, ObjectReply, Request
+from forebay.protocol.target import parse_target
 from forebay.request.gateway import Gateway
 from forebay.server.fastpath.direct_reply import DirectReply, ReplyConnection
 from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane
+from forebay.server.fastpath.request_head import parse_request_head
 from forebay.server.http.aiohttp_exchange import RequestBody, StreamedReply
 from forebay.server.http.connection_limits import ConnectionLimits, linger
 from forebay.server.http.request_framing import framing_error, origin_form
@@ -32,16 +37,11 @@ from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
 
 
-class RequestConnection(ReplyConnection, Protocol):
-    """What a request's connection is to the service that answers it."""
+class ReadConnection(Protocol):
+    """What the connection of a read is to the service that answers it."""
 
     peer: str
     secure: bool
-
-    @property
-    def is_pipelined(self) -> bool:
-        """Whether more requests have been parsed than are being answered."""
-        ...
 
     def make_reply(
         self, record: RequestRecord, is_last: Callable[[], bool], isolation: HeaderPairs, *, is_head: bool
@@ -51,6 +51,34 @@ class RequestConnection(ReplyConnection, Protocol):
 
     def read_answered(self, *, keep_alive: bool) -> None:
         """The `read` that this connection began has been answered; `keep_alive`: another request may follow."""
+
+
+class RequestConnection(ReadConnection, ReplyConnection, Protocol):
+    """What the connection of any request is to the service that answers it."""
+
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether more requests have been parsed than are being answered."""
+        ...
+
+
+class AbortableReply(ObjectReply, Protocol):
+    """A reply that knows whether it was aborted."""
+
+    aborted: bool
+
+
+class BatchChannel(Protocol):
+    """What the channel of a batch is to the service that answers it."""
+
+    peer: str
+
+    def make_batch_reply(self, record: RequestRecord) -> tuple[BatchOutput, AbortableReply]:
+        """Where the batch goes, and where its refusal does."""
+        ...
+
+    def read_answered(self, *, keep_alive: bool) -> None:
+        """The batch has been answered; `keep_alive`: another request may follow."""
 
 
 class RequestService:
@@ -155,12 +183,12 @@ class RequestService:
         await linger(request.content, self._limits, self._timers)
         return reply.response
 
-    def read(self, read: AdmittedRead, connection: RequestConnection) -> None:
+    def read(self, read: AdmittedRead, connection: ReadConnection) -> None:
         """Answer a plain read that the fast lane has admitted, in a task; `connection.read_answered` follows."""
         self.count_in_flight(1)  # before the task runs, so that a drain waits for it
         self._reads.spawn(self._read(read, connection), "read")
 
-    async def _read(self, read: AdmittedRead, connection: RequestConnection) -> None:
+    async def _read(self, read: AdmittedRead, connection: ReadConnection) -> None:
         record = RequestRecord(read.method, "full", read.started, new_request_id(), peer=connection.peer)
         isolation = read.admission.policy.isolation_headers
         is_head = read.method == "HEAD"
@@ -185,6 +213,51 @@ class RequestService:
         finally:
             self._finish(record)
             connection.read_answered(keep_alive=reply.keep_alive and not reply.aborted)
+
+    def read_batch(self, head: bytes, document: bytes, connection: BatchChannel) -> bool:
+        """Answer a batch whose head and body these are, in a task; `connection.read_answered` follows. False: it is
+        none, and nothing was done."""
+        parsed = None if self.is_draining else parse_request_head(head, is_post=True)
+        if parsed is None:
+            return False
+        headers, policy = parsed.headers, self._gateway.policy
+        try:
+            target = parse_target(parsed.raw_target, headers["Host"], policy.domains, policy.cnames)
+        except S3Error:
+            return False
+        if target.key != BATCH_KEY:
+            return False
+        headers["Content-Length"] = str(len(document))  # the head had none
+        record = RequestRecord("POST", "full", time.monotonic(), new_request_id(), peer=connection.peer)
+        output, reply = connection.make_batch_reply(record)
+        request = Request(
+            "POST",
+            parsed.raw_target,
+            headers["Host"],
+            headers,
+            BytesBody(document),
+            has_body=True,
+            received_at=time.time(),
+            peer=connection.peer,
+            batch_output=output,
+        )
+        self.count_in_flight(1)
+        self._reads.spawn(self._read_batch(request, reply, record, connection), "batch")
+        return True
+
+    async def _read_batch(
+        self, request: Request, reply: AbortableReply, record: RequestRecord, connection: BatchChannel
+    ) -> None:
+        record.received = int(request.headers["Content-Length"])
+        try:
+            if not await self._is_refused(request, reply, record):
+                await self._gateway.handle(request, reply, record)
+        except BaseException:
+            reply.abort()
+            raise
+        finally:
+            self._finish(record)
+            connection.read_answered(keep_alive=not reply.aborted)
 
     def refuse(self, error: S3Error, peer: str) -> str:
         """Record a refusal of what never became a request. Returns the request id for its response."""

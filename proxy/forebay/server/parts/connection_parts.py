@@ -13,8 +13,8 @@ from forebay.server.http.connection_limits import ConnectionLimits
 from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendQueue
 from forebay.server.resource_limits import usable_connections
+from forebay.server.shared_memory.channel_writer import ChannelServices
 from forebay.server.shared_memory.client_memory import ClientMemory
-from forebay.server.shared_memory.read_channel import ChannelServices
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.settings.model import Settings
 

@@ -16,7 +16,7 @@ from forebay.storage.memory.shared_blocks import Arena
 CHECK_INTERVAL: Final = 1.0
 """Seconds between two looks at what clients may have let go of."""
 
-ReadForm = Literal["inline", "ring", "memory", "segment", "declined"]
+ReadForm = Literal["inline", "ring", "memory", "segment", "batch", "declined"]
 """How a read of a channel was answered."""
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from forebay.protocol.channel_frames import SWITCHED, UPGRADE
 from forebay.server.http.client_connection import ClientConnection, ConnectionServices
-from forebay.server.shared_memory.read_channel import ChannelServices, ReadChannel
+from forebay.server.shared_memory.channel_writer import ChannelServices
+from forebay.server.shared_memory.read_channel import ReadChannel
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -82,9 +82,9 @@ CATALOGUE: Final = (
         "forebay_socket_reads_total",
         "form",
         "Reads over channels of the Unix socket, by how the body went: inline (through the socket), ring (a copy in "
-        "the client's ring), memory or segment (a descriptor of a memory file or of an SSD segment), declined (for "
-        "plain HTTP).",
-        ("inline", "ring", "memory", "segment", "declined"),
+        "the client's ring), memory or segment (a descriptor of a memory file or of an SSD segment), batch (a whole "
+        "batch), declined (for plain HTTP).",
+        ("inline", "ring", "memory", "segment", "batch", "declined"),
     ),
     _gauge("forebay_socket_channels", "", "Open channels of the Unix socket."),
     _gauge("forebay_socket_ring_bytes", "", "Bytes of memory in the rings of clients."),

@@ -3,13 +3,13 @@
 import pytest
 
 from forebay.core.fair_semaphore import FairSemaphore, SemaphoreShare
-from forebay.request.batch.batch_output import FULL_SIZE, BatchOutput
+from forebay.request.batch.tar_output import FULL_SIZE, TarOutput
 from harness.memory_exchange import DisconnectedReply, MemoryReply
 
 
 async def test_pieces_are_joined_and_the_head_leaves_with_the_first() -> None:
     reply, budget = MemoryReply(), FairSemaphore(1 << 20)
-    output = BatchOutput(reply, (("a", "b"),), SemaphoreShare(budget, 4))
+    output = TarOutput(reply, (("a", "b"),), SemaphoreShare(budget, 4), shows_index=False)
     await output.flush()
     assert not output.has_started
     output.append(b"one ")
@@ -27,7 +27,7 @@ async def test_pieces_are_joined_and_the_head_leaves_with_the_first() -> None:
 
 async def test_a_client_that_left_leaves_nothing_charged() -> None:
     budget = FairSemaphore(1 << 20)
-    output = BatchOutput(DisconnectedReply(), (), SemaphoreShare(budget, 4))
+    output = TarOutput(DisconnectedReply(), (), SemaphoreShare(budget, 4), shows_index=False)
     output.append(b"one")
     with pytest.raises(ConnectionResetError):
         await output.flush()

@@ -1,0 +1,221 @@
+"""The answer to a batch of a read channel: runs of entries, packed one behind the other into a slot of the ring.
+
+    put ... put ──> full, or flushed ──> one slot, one copy ──> one frame         no slot: behind the frame
+    begin(large) ── append ... end ────> a slot of its own, as the bytes come     likewise
+
+One frame is some hundred microseconds of copying, one write here and one read there, so that an entry costs neither of
+its own. The client gives the slot back once nothing refers to any entry in it.
+
+A batch that is refused before its first frame is declined: the client sends it over HTTP, and gets the error there.
+"""
+
+import time
+from typing import Final, Protocol
+
+from forebay.core.buffers import Buffer
+from forebay.core.heads import HeaderPairs
+from forebay.core.request_record import RequestRecord
+from forebay.protocol.batch.batch_request import BatchEntry
+from forebay.protocol.batch.tar_entries import EntryMark
+from forebay.protocol.channel_frames import (
+    DECLINED,
+    ENTRIES,
+    ENTRY,
+    ENTRY_UNIT,
+    FRAME,
+    INSIDE,
+    LAST,
+    MAX_ENTRIES,
+    MAX_TEXT,
+)
+from forebay.server.shared_memory.channel_reply import RingConnection
+from forebay.server.shared_memory.client_memory import ReadForm
+from forebay.server.shared_memory.client_ring import ClientRing
+
+RUN_SIZE: Final = 256 << 10
+"""Bytes of a run from which on it is written."""
+_LARGE: Final = 64 << 10
+"""Bytes from which on an entry that comes in pieces has a slot of its own."""
+_MAX_TEXTS: Final = 16
+"""Texts of one frame, so that its head is within MAX_ENTRIES_HEAD."""
+_OK: Final = 200
+
+
+class BatchConnection(RingConnection, Protocol):
+    """The part of a channel that the answer to a batch needs."""
+
+    def write(self, *pieces: Buffer | bytes) -> None:
+        """Writes, if the client is still there."""
+
+    def announce_slot(self, kind: int, flags: int, count: int, head: bytes, position: int, length: int) -> None:
+        """Sends a frame about a slot, and what follows it. Raises ConnectionError."""
+
+    def abort(self) -> None:
+        """Breaks the connection."""
+
+    def count(self, form: ReadForm) -> None:
+        """Counts an answer."""
+
+
+class ChannelBatch:
+    """Writes the answer to one batch: a BatchOutput."""
+
+    def __init__(self, channel: BatchConnection, record: RequestRecord) -> None:
+        self._channel, self._record = channel, record
+        self._entries: list[bytes] = []
+        self._texts: list[bytes] = []
+        self._pieces: list[tuple[int, Buffer]] = []
+        """What is to be copied, by its position in the run."""
+        self._end = 0
+        """Bytes of the run."""
+        self._index = self._size = 0
+        """Of the entry that was begun."""
+        self._joined: bytearray | None = None
+        """Its bytes, where it becomes part of a run."""
+        self._slot: tuple[ClientRing, int] | None = None
+        """Where its bytes go else; None: through the socket."""
+        self._done = 0
+        """How many of them have come."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is to be flushed before more is appended."""
+        is_full = self._end >= RUN_SIZE or len(self._entries) >= MAX_ENTRIES or len(self._texts) >= _MAX_TEXTS
+        return is_full or self._channel.writing_paused
+
+    def put(self, index: int, _entry: BatchEntry, _last_modified: str, content: Buffer) -> None:
+        """Appends an entry whose bytes are all there."""
+        at, size = self._end, len(content)
+        self._entries.append(ENTRY.pack(index, _OK, 0, size, at))
+        self._pieces.append((at, content))
+        self._end = (at + size + ENTRY_UNIT - 1) & -ENTRY_UNIT
+
+    def mark(self, index: int, _entry: BatchEntry, mark: EntryMark) -> None:
+        """Appends what stands for an entry that can't be read."""
+        text = f"{mark.code}\n{mark.message}".encode()[:MAX_TEXT]
+        self._entries.append(ENTRY.pack(index, mark.status, len(text), 0, 0))
+        self._texts.append(text)
+
+    def begin(self, index: int, _entry: BatchEntry, _last_modified: str, size: int) -> None:
+        """Begins an entry. Raises ConnectionError."""
+        self._index, self._size, self._done = index, size, 0
+        if size < _LARGE:
+            self._joined = bytearray()
+            return
+        self._write_run(0)
+        self._slot = self._channel.allocate(size)
+        if self._slot is None:
+            self._note_start()
+            self._channel.write(FRAME.pack(ENTRIES, INSIDE, 1, ENTRY.size, 0, size) + self._entry_begun())
+
+    def append(self, piece: Buffer | bytes | bytearray) -> None:
+        """Copies a piece of it. Raises ConnectionError."""
+        if self._joined is not None:
+            self._joined += piece
+        elif self._slot is not None:
+            ring, position = self._slot
+            ring.copy(position + self._done, (memoryview(piece),))
+        elif piece:
+            self._channel.write(bytes(piece))
+        self._done += len(piece)
+
+    def end(self) -> None:
+        """Ends it. Raises ConnectionError."""
+        joined, slot = self._joined, self._slot
+        self._joined = self._slot = None
+        if joined is not None:
+            self.put(self._index, BatchEntry(""), "", memoryview(joined))
+        elif slot is not None:
+            self._note_start()
+            self._channel.announce_slot(ENTRIES, 0, 1, self._entry_begun(), slot[1], self._size)
+
+    async def flush(self) -> None:
+        """Writes the run, and waits for a client that does not read. Raises ConnectionError."""
+        if self._entries:
+            self._write_run(0)
+        if self._channel.writing_paused:
+            await self._channel.drain()
+
+    async def finish(self) -> None:
+        """Ends the answer. Raises ConnectionError."""
+        self._write_run(LAST)
+        self._channel.count("batch")
+        if self._channel.writing_paused:
+            await self._channel.drain()
+
+    @property
+    def has_started(self) -> bool:
+        """Whether a frame has left."""
+        return bool(self._record.status)
+
+    def _entry_begun(self) -> bytes:
+        return ENTRY.pack(self._index, _OK, 0, self._size, 0)
+
+    def _note_start(self) -> None:
+        if not self._record.status:
+            self._record.status, self._record.first_byte = _OK, time.monotonic()
+
+    def _write_run(self, flags: int) -> None:
+        """Copies the run and announces it; with LAST also an empty one."""
+        if not self._entries and not flags:
+            return
+        head, count = b"".join((*self._entries, *self._texts)), len(self._entries)
+        size, pieces = self._end, self._pieces
+        self._entries, self._texts, self._pieces, self._end = [], [], [], 0
+        self._note_start()
+        slot = self._channel.allocate(size) if size else None
+        if slot is not None:
+            ring, start = slot
+            view = ring.memory.view
+            for at, piece in pieces:
+                at += start  # noqa: PLW2901 # in the ring
+                view[at : at + len(piece)] = piece
+            self._channel.announce_slot(ENTRIES, flags, count, head, start, size)
+            return
+        frame = FRAME.pack(ENTRIES, flags | INSIDE, count, len(head), 0, size) + head
+        if not size:
+            self._channel.write(frame)
+            return
+        body = bytearray(size)
+        for at, piece in pieces:
+            body[at : at + len(piece)] = piece
+        self._channel.write(frame, memoryview(body))
+
+
+class BatchReply:
+    """What answers the request of a batch in place of the batch. Implements forebay.protocol.exchange.ObjectReply."""
+
+    is_blocked = False
+
+    def __init__(self, channel: BatchConnection, record: RequestRecord, batch: ChannelBatch) -> None:
+        self._channel, self._record, self._batch = channel, record, batch
+        self.aborted = False
+
+    @property
+    def started(self) -> bool:
+        """Whether an answer has begun."""
+        return self._batch.has_started
+
+    async def start(self, status: int, _headers: HeaderPairs, _length: int | None) -> None:
+        """Declines the batch, whatever the status."""
+        self._record.status = status
+        self._channel.count("declined")
+        self._channel.write(FRAME.pack(DECLINED, 0, 0, 0, 0, 0))
+
+    async def write(self, buffer: Buffer | bytes) -> None:
+        """Drops the bytes: the error is told over HTTP."""
+
+    def accept(self, piece: Buffer) -> int:
+        """Likewise."""
+        return len(piece)
+
+    async def drain(self) -> None:
+        """There is nothing to wait for."""
+
+    async def finish(self) -> None:
+        """There is nothing to end."""
+
+    def abort(self) -> None:
+        """Breaks the connection, so that the client takes no part of the answer for the whole."""
+        self.aborted = True
+        self._channel.abort()

@@ -1,0 +1,281 @@
+"""`get_many` beside Forebay: over a channel, and by HTTP whatever goes wrong on it."""
+
+import asyncio
+import gc
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from forebay.protocol.channel_frames import DECLINED, ENTRIES, ENTRY, FRAME, INSIDE, LAST, RING, SWITCHED, UPGRADE
+from forebay_client import AccessDenied, BatchItem, BatchKey, Client, ObjectNotFound
+from forebay_client.batch.batch_reads import GROUP
+from harness.fake.actions import Respond
+from harness.fake_origin import FakeOrigin
+from harness.forebay_process import PATHS
+from harness.inspection import run_loop_until
+from harness.reference_sigv4 import Secret
+from harness.rig import READER
+from harness.socket_rig import SocketRig
+
+RULE = '[[rules]]\npath = "**"\nfreshness = "immutable"\nblock = "64KiB"\n'
+KEYS = [f"open/{number:04}" for number in range(20)]
+LISTED = [KEYS[number % 19] for number in range(2 * GROUP + 76)]
+BODY = {key: key.encode() * 20 for key in KEYS}
+
+
+class Stage(NamedTuple):
+    """A Forebay with a socket, and its origin with KEYS in the bucket `data`."""
+
+    origin: FakeOrigin
+    rig: SocketRig
+    client: Client
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path, rest=RULE) as rig:
+        for key in KEYS:
+            origin.store.put("data", key, BODY[key])
+        yield Stage(origin, rig, rig.library())
+
+
+async def many(client: Client, keys: list[Any], *, ordered: bool = True) -> list[BatchItem]:
+    return await asyncio.to_thread(lambda: list(client.get_many("data", keys, ordered=ordered)))
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_hundreds_of_keys_take_few_batches_of_one_channel(stage: Stage, ordered: bool) -> None:
+    for _ in range(2):
+        items = await many(stage.client, LISTED, ordered=ordered)
+        assert {item.index: (item.key, bytes(item.content())) for item in items} == {
+            index: (key, BODY[key]) for index, key in enumerate(LISTED)
+        }
+        assert ([item.index for item in items] == list(range(len(LISTED)))) or not ordered
+        assert all(item.content().readonly for item in items)
+    assert stage.client.stats.requests == {"socket": 6}
+    assert stage.client.stats.fallbacks == {}
+    await stage.rig.channels_are(1)
+
+
+async def test_ranges_empty_ranges_and_errors_keep_their_order(stage: Stage) -> None:
+    body = BODY[KEYS[0]]
+    keys = [
+        *(BatchKey(KEYS[0], 5, 5), BatchKey(KEYS[0], 3, 9), "open/gone", BatchKey(KEYS[0], 10_000)),
+        *(BatchKey(KEYS[0], 2, 1 << 40), BatchKey("open/gone", 7, 7)),
+    ]
+    for _ in range(2):
+        items = await many(stage.client, keys)
+        assert [item.index for item in items] == list(range(6))
+        found = [None if item.data is None else bytes(item.data) for item in items]
+        assert found == [b"", body[3:9], None, None, body[2:], b""]
+        error = items[2].error
+        assert isinstance(error, ObjectNotFound)
+        assert (error.bucket, error.key, error.code, error.status) == ("data", "open/gone", "NoSuchKey", 404)
+    assert stage.client.stats.requests == {"socket": 2}
+
+
+async def test_groups_of_long_keys_are_what_the_channel_carries(stage: Stage) -> None:
+    keys = [f"open/{'x' * 900}/{number}" for number in range(200)]
+    keys += [f"open/{'é' * 300}/{number}" for number in range(9)]
+    for key in keys:
+        stage.origin.store.put("data", key, key.encode())
+    items = await many(stage.client, keys)
+    assert [bytes(item.content()) for item in items] == [key.encode() for key in keys]
+    assert set(stage.client.stats.requests) == {"socket"}
+    assert stage.client.stats.fallbacks == {}
+
+
+async def test_denied_keys_are_errors_of_their_own(stage: Stage) -> None:
+    stage.origin.store.put("data", "closed/k", b"secret")
+    reader = stage.rig.library(READER)
+    items = await many(reader, [KEYS[0], "closed/k"])
+    assert bytes(items[0].content()) == BODY[KEYS[0]]
+    assert isinstance(items[1].error, AccessDenied)
+    assert reader.stats.requests == {"socket": 1}
+
+
+async def test_a_refused_batch_is_told_by_http(stage: Stage) -> None:
+    reader = stage.rig.library(Secret("reader", "wrong"))
+    items = await many(reader, KEYS[:3])
+    assert all(isinstance(item.error, AccessDenied) for item in items)
+    assert reader.stats.fallbacks == {"socket: declined": 4, "batch: SignatureDoesNotMatch": 1}
+
+
+async def test_an_entry_that_fails_for_now_is_read_again(stage: Stage) -> None:
+    stage.origin.faults.add(Respond(503, "SlowDown"), key=KEYS[3], times=2)
+    client = stage.rig.library(retries=2)
+    items = await many(client, KEYS[:6])
+    assert [bytes(item.content()) for item in items] == [BODY[key] for key in KEYS[:6]]
+
+
+async def test_views_keep_their_bytes_when_forebay_is_restarted(stage: Stage) -> None:
+    items = await many(stage.client, KEYS)
+    port = stage.rig.worker.address[1]
+    stage.rig.configuration = stage.rig.configuration.replace(
+        'listen = "127.0.0.1:0"', f'listen = "127.0.0.1:{port}"', 1
+    )
+    await stage.rig.restart()
+    again = await many(stage.client, KEYS)
+    for found in (items, again):
+        assert [bytes(item.content()) for item in found] == [BODY[key] for key in KEYS]
+    assert stage.client.stats.requests == {"socket": 2}
+    assert stage.client.stats.fallbacks == {}
+
+
+async def test_an_iterator_that_is_dropped_gives_its_channel_up(stage: Stage) -> None:
+    def drop() -> None:
+        for _ in range(3):
+            items = stage.client.get_many("data", LISTED)
+            assert next(items).key == KEYS[0]
+            items.close()  # type: ignore[attr-defined]  # a generator, whose type the interface does not show
+        assert bytes(stage.client.get("data", KEYS[1])) == BODY[KEYS[1]]
+
+    await asyncio.to_thread(drop)
+    gc.collect()
+    await stage.rig.channels_are(1)
+    await run_loop_until(lambda: stage.rig.worker.listener.requests.in_flight == 0)
+
+
+async def test_reads_between_items_have_channels_of_their_own(stage: Stage) -> None:
+    def read() -> None:
+        for item in stage.client.get_many("data", KEYS):
+            assert stage.client.get("data", item.key) == item.content() == BODY[item.key]
+
+    await asyncio.to_thread(read)
+    assert stage.client.stats.requests == {"socket": 1 + len(KEYS)}
+
+
+# What a server says that is none, or that breaks off
+
+
+@asynccontextmanager
+async def impostor(path: Path, frames: bytes) -> AsyncIterator[str]:
+    """A socket that answers each batch with these bytes, and then ends."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if await reader.readexactly(len(UPGRADE)) == UPGRADE:
+            writer.write(SWITCHED)
+            await reader.read(1)
+            writer.write(frames)
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_unix_server(serve, str(path)):
+        yield str(path)
+
+
+def answer(*entries: tuple[int, int, int, int, int], body: bytes = b"x" * 400, flags: int = INSIDE | LAST) -> bytes:
+    head = b"".join(ENTRY.pack(*entry) for entry in entries)
+    return FRAME.pack(ENTRIES, flags, len(entries), len(head), 0, len(body)) + head + body
+
+
+RIGHT = answer((0, 200, 0, 100, 0), (1, 200, 0, 100, 128), flags=INSIDE)
+WRONG: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "ended"),
+    "declined": (FRAME.pack(DECLINED, 0, 0, 0, 0, 0), "declined"),
+    "beyond the body": (answer((0, 200, 0, 401, 0)), "garbage"),
+    "a position beyond it": (answer((0, 200, 0, 1, 1 << 62)), "garbage"),
+    "another index": (answer((7, 200, 0, 4, 0)), "garbage"),
+    "another order": (answer((1, 200, 0, 4, 0), (0, 200, 0, 4, 0)), "garbage"),
+    "twice the same": (answer((0, 200, 0, 4, 0), (0, 200, 0, 4, 0)), "garbage"),
+    "more than the range": (answer((0, 200, 0, 4, 0), (1, 200, 0, 4, 0), (2, 200, 0, 99, 0)), "garbage"),
+    "too few": (answer((0, 200, 0, 4, 0)), "garbage"),
+    "no end": (RIGHT, "ended"),
+    "half a body": (answer((0, 200, 0, 4, 0))[:-9], "broken"),
+    "declined in the middle": (RIGHT + FRAME.pack(DECLINED, 0, 0, 0, 0, 0), "garbage"),
+    "another kind": (FRAME.pack(RING, 0, 0, 0, 0, 0), "garbage"),
+    "no ring": (FRAME.pack(ENTRIES, LAST, 0, 0, 0, 100), "garbage"),
+    "entries without room": (FRAME.pack(ENTRIES, INSIDE, 9, 24, 0, 0) + bytes(24), "garbage"),
+    "an endless head": (FRAME.pack(ENTRIES, INSIDE, 0, 1 << 31, 0, 0), "garbage"),
+    "an unknown kind": (b"\xff" * FRAME.size, "garbage"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+async def test_what_is_no_answer_is_read_by_http(stage: Stage, tmp_path: Path, what: str) -> None:
+    frames, reason = WRONG[what]
+    async with impostor(tmp_path / "impostor", frames) as path:
+        client = stage.rig.library(socket=path)
+        items = await many(client, [KEYS[0], KEYS[1], BatchKey(KEYS[2], 5, 15)])
+    received = {"another order": 0, "more than the range": 2, "too few": 1, "no end": 2, "twice the same": 1}
+    received["declined in the middle"] = 2
+    rest = [BODY[KEYS[0]], BODY[KEYS[1]], BODY[KEYS[2]][5:15]][received.get(what, 0) :]
+    assert [item.index for item in items] == [0, 1, 2]
+    assert [bytes(item.content()) for item in items[received.get(what, 0) :]] == rest
+    assert client.stats.fallbacks[f"socket: {reason}"] >= 1, client.stats
+    assert set(client.stats.requests) == {"http"}
+
+
+# Processes
+
+
+CHILD = """
+import os, sys
+from forebay_client import Client
+client = Client({endpoint!r}, access_key="reader", secret_key="reader-secret", socket={socket!r}, retries=0)
+keys, size = {keys!r}, len({keys!r})
+items = client.get_many("data", keys)
+views = [next(items).content() for _ in range(4)]  # and the rest is still to come
+child = os.fork()
+if child:
+    rest = [item.content() for item in items]
+    assert [bytes(view) for view in views + rest] == [key.encode() * 20 for key in keys]
+    del views, rest  # slots of the parent, which the child still looks at
+    for _ in range(3):
+        assert [bytes(item.content()) for item in client.get_many("data", keys)] == [key.encode() * 20 for key in keys]
+    assert client.stats.fallbacks == {{}}, client.stats
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+for _ in range(3):
+    assert [bytes(item.content()) for item in client.get_many("data", keys)] == [key.encode() * 20 for key in keys]
+assert client.stats.requests == {{"socket": 3}}, client.stats
+assert [bytes(view) for view in views] == [key.encode() * 20 for key in keys[:4]]
+rest = [bytes(item.content()) for item in items]  # in the child: by other ways
+assert rest == [key.encode() * 20 for key in keys[4:]]
+os._exit(0)
+"""
+HOARDER = """
+import sys, time
+from forebay_client import Client
+client = Client({endpoint!r}, access_key="reader", secret_key="reader-secret", socket={socket!r}, retries=0)
+views = [item.content() for _ in range(20) for item in client.get_many("data", {keys!r})]
+assert client.stats.requests == {{"socket": 20}}, client.stats
+items = client.get_many("data", {keys!r})
+next(items)
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+async def run(program: str, stage: Stage) -> tuple[asyncio.subprocess.Process, Callable[[], Any]]:
+    code = program.format(endpoint=stage.rig.endpoint, socket=stage.rig.socket, keys=KEYS)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, env={"PYTHONPATH": PATHS}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    return process, process.communicate
+
+
+async def test_batches_survive_a_fork_in_their_middle(stage: Stage) -> None:
+    process, communicate = await run(CHILD, stage)
+    _, errors = await communicate()
+    assert (process.returncode, errors) == (0, b"")
+    await stage.rig.channels_are(0)
+    stage.rig.worker.client_memory.check()
+    assert stage.rig.parts.rings.in_use == 0
+
+
+async def test_nothing_stays_of_a_client_that_is_killed_in_a_batch(stage: Stage) -> None:
+    process, _ = await run(HOARDER, stage)
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"held\n"
+    assert stage.rig.parts.rings.in_use > 0
+    process.kill()
+    await process.wait()
+    await stage.rig.channels_are(0)
+    stage.rig.worker.client_memory.check()
+    assert stage.rig.parts.rings.in_use == 0
+    assert stage.rig.worker.listener.requests.in_flight == 0
