@@ -1,31 +1,60 @@
-"""Workers that are killed, quick to start: `python -m harness.crash_worker` imports everything once, and forks a worker
-for each line of its standard input.
+"""Processes that are killed, quick to start: `python -m harness.crash_worker` imports everything once, and forks one
+for each line of its standard input. For harness.fork_server.
 
-    {"file": a configuration, "name": a point or null, "nth": when, or null, "trace": a file or null}
-        ──> "PID"              the worker is forked
-        ──> "PID PORT"         it serves
+    {"file": a configuration, "name": a point or null, "nth": when, or null, "is_serving": whether from then on}
+        a worker that is alone, and may kill itself at a call of its journal (harness.journal_points)
+    {"directory": of the sockets, "number": 0, "workers": 4, "group": an id}
+        a worker of a node, which waits for its supervisor's orders
+
+    ──> "forked PID", and of the first kind "serving PID PORT"
+
+They end with this process, which ends with its standard input.
 """
 
 import asyncio
+import contextlib
+import ctypes
+import gc
 import json
 import os
+import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from forebay.server.config_source import ConfigSource
+from forebay.server.startup import import_aiohttp
 from forebay.server.worker import Worker
+from forebay.workers import node_worker
 from harness.journal_points import KillAt, PointedFiles
+
+_PR_SET_PDEATHSIG: Final = 1
 
 
 async def serve(order: dict[str, Any]) -> None:
-    trace = os.open(order["trace"], os.O_WRONLY | os.O_CREAT | os.O_APPEND) if order["trace"] is not None else None
     source = ConfigSource(Path(order["file"]), {}, {})
-    files = PointedFiles(KillAt(order["name"], order["nth"], trace))
-    worker = Worker(source.load().settings, source, journal_files=files)
+    at = KillAt(order["name"], order["nth"], is_armed=not order["is_serving"])
+    worker = Worker(source.load().settings, source, journal_files=PointedFiles(at))
     await worker.start()
-    say(f"{os.getpid()} {worker.address[1]}")
+    at.is_armed = True
+    say(f"serving {os.getpid()} {worker.address[1]}")
     await asyncio.Event().wait()
+
+
+def run(order: dict[str, Any]) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if "file" in order:
+        asyncio.run(serve(order))
+    else:
+        node_worker.run(Path(order["directory"]), order["number"], order["workers"], order["group"])
+
+
+def reap() -> None:
+    """Takes leave of those that have ended; their CPU time counts as this process's."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def say(line: str) -> None:
@@ -33,12 +62,15 @@ def say(line: str) -> None:
 
 
 def main() -> None:
+    import_aiohttp()
+    gc.freeze()  # or the first collection of each process would copy all of it
+    signal.signal(signal.SIGCHLD, lambda *_: reap())
     for line in sys.stdin:
         pid = os.fork()
         if not pid:
-            asyncio.run(serve(json.loads(line)))
-        say(str(pid))
-        os.waitpid(pid, 0)
+            run(json.loads(line))
+            os._exit(0)
+        say(f"forked {pid}")
 
 
 if __name__ == "__main__":

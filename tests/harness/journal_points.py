@@ -5,7 +5,6 @@ PointedFiles ──name──> a function, which may kill the process, or fail t
 
 import os
 import signal
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from threading import Lock
@@ -89,24 +88,22 @@ class PointedFiles(JournalFiles):
 
 
 class KillAt:
-    """Kills the process at the n-th time, from 0, that a point is reached; a name of None counts all of them. `trace`:
-    a file that gets the name of each point; None: nothing is killed, and nothing traced without it."""
+    """Kills the process at the n-th time, from 0, that a point is reached. A name of None counts all of them, an `nth`
+    of None kills nothing. It counts while `is_armed`."""
 
-    def __init__(self, name: str | None, nth: int | None, trace: int | None = None) -> None:
+    def __init__(self, name: str | None, nth: int | None, *, is_armed: bool = True) -> None:
+        self.is_armed = is_armed
         self._name = name
         self._nth = nth
-        self._trace = trace
-        self._counts: Counter[str] = Counter()
+        self._count = 0
         self._lock = Lock()
 
     def __call__(self, name: str) -> None:
+        if not self.is_armed or self._nth is None or self._name not in {None, name}:
+            return
         with self._lock:
-            counted = name if self._name is not None else ""
-            count = self._counts[counted]
-            self._counts[counted] += 1
-            if self._trace is not None:
-                os.write(self._trace, f"{name}\n".encode())
-            if self._nth is not None and count == self._nth and self._name in {None, name}:
+            count, self._count = self._count, self._count + 1
+            if count == self._nth:
                 os.kill(os.getpid(), signal.SIGKILL)
                 signal.pause()  # this thread goes no further
 

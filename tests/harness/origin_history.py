@@ -44,14 +44,23 @@ def check_history(
 ) -> None:
     """Each acknowledged write is there, in an order that its clients could have seen; others are those that nobody was
     acknowledged. A write may be repeated, but never over one that came after it."""
-    writes = {each.effect: each for each in acknowledged}
-    assert set(writes) <= set(history), f"lost: {set(writes) - set(history)}"
-    assert set(history) <= {*writes, *unacknowledged}, "what nobody has sent"
-    first = {effect: history.index(effect) for effect in writes}
-    last = {effect: len(history) - 1 - list(history[::-1]).index(effect) for effect in writes}
-    for later in acknowledged:
-        for earlier in acknowledged:
-            if earlier.ended < later.began:
-                assert first[earlier.effect] < first[later.effect], f"{later} overtook {earlier}"
-                if earlier.effect[0] == later.effect[0]:
-                    assert last[earlier.effect] < first[later.effect], f"{earlier} came again over {later}"
+    first: dict[Effect, int] = {}
+    last: dict[Effect, int] = {}
+    for position, effect in enumerate(history):
+        first.setdefault(effect, position)
+        last[effect] = position
+    writes = {each.effect for each in acknowledged}
+    assert writes <= first.keys(), f"lost: {writes - first.keys()}"
+    assert first.keys() <= {*writes, *unacknowledged}, "what nobody has sent"
+    ended = sorted(acknowledged, key=lambda each: each.ended)
+    position, latest = 0, -1
+    latest_of: dict[str, int] = {}
+    for later in sorted(acknowledged, key=lambda each: each.began):
+        while ended[position].ended < later.began:  # before the end: it has ended after it began itself
+            earlier = ended[position].effect
+            latest = max(latest, first[earlier])
+            latest_of[earlier[0]] = max(latest_of.get(earlier[0], -1), last[earlier])
+            position += 1
+        comes = first[later.effect]
+        assert latest < comes, f"{later} overtook {history[latest]}"
+        assert latest_of.get(later.effect[0], -1) < comes, f"an older write of its object came again over {later}"

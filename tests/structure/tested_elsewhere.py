@@ -147,7 +147,7 @@ scenarios/test_write_back_origins.py     write/back/journal_loader
 scenarios/test_write_back_through.py     write/back/write_barriers
 scenarios/test_write_back_proofs.py      write/back/write_probe
 scenarios/test_write_back_crashes.py     write/back/write_back write/back/write_back_context
-scenarios/test_write_back_crashes.py     write/back/record_exchange write/back/settlement
+scenarios/test_write_back_crashes.py     write/back/settlement
 storage/journal/test_recovery_scan_power_loss.py    storage/journal/journal_reclaim
 write/back/test_journal_check.py         journal_commands
 storage/journal/test_body_file.py        storage/journal/journal_files storage/journal/journal_layout

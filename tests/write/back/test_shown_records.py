@@ -185,3 +185,15 @@ def test_a_replaced_part_stays_until_its_upload_ends() -> None:
     assert set(rig.shown.with_upload(_id(2))) == {_id(0), _id(1), _id(2), _id(5)}
     rig.shown.show(part, _id(6), b"6", is_recovered=False)
     assert rig.superseded == [_id(6)], "a part that comes after the end"
+
+
+def test_parts_that_come_after_their_completion_are_kept() -> None:
+    """Nothing but the arrival of the object settles what a completion lists."""
+    rig = _Rig()
+    create, part, complete, _ = _upload(1)
+    for number, entry in ((2, complete), (0, create), (1, part)):
+        rig.shown.show(entry, _id(number), b"x", is_recovered=False)
+    assert (rig.superseded, rig.uploads.by_id, list(rig.uploads.parts)) == ([], {}, [_id(1)])
+    rig.shown.forget(_id(2))
+    rig.shown.show(part, _id(3), b"late", is_recovered=False)
+    assert rig.superseded == [_id(3)]

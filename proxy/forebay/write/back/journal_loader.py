@@ -3,6 +3,7 @@ other, and what is damaged, or of another origin, is said.
 """
 
 import logging
+from collections.abc import Sequence
 
 from forebay.core.names import ObjectName
 from forebay.storage.journal.record_origins import RecordOrigins
@@ -22,9 +23,10 @@ class JournalLoader:
         self._shown = shown
         self._versions = versions
 
-    def load(self, scan: JournalScan, *, is_first: bool = False) -> None:
-        """Shows what is pending and not shown yet. `is_first`: what others, earlier runs or the drainer before this
-        one, have made of objects at the origin is learnt too; later this worker knows better."""
+    def load(self, scan: JournalScan, heard: Sequence[PendingRecord] = (), *, is_first: bool = False) -> None:
+        """Shows what is pending and not shown yet. `heard`: of other workers, while the journal was read: a scan that
+        has a completion may have come too early for its parts. `is_first`: what others, earlier runs or the drainer
+        before this one, have made of objects at the origin is learnt too; later this worker knows better."""
         for log, damages in scan.damages.items():
             for damage in damages:
                 _log.error("the journal's log %s is damaged from byte %d to %d", log, damage.start, damage.stop)
@@ -42,6 +44,9 @@ class JournalLoader:
                 _log.error("record %d of the log %s is left alone: %s", record.id.number, record.id.log, error)
                 continue
             found.append((_load_order(entry), entry, record, obstacle))
+        for record in heard:
+            entry = decode_record(record)
+            found.append((_load_order(entry), entry, record, None))
         for _, entry, record, obstacle in sorted(found, key=lambda each: each[0]):
             if obstacle is None:
                 self._shown.show(entry, record.id, record.payload, is_recovered=True)

@@ -5,7 +5,8 @@
     a worker begins         ──"journal_scanned"──> the drainer reads what its predecessor may have left
 
 A message that a worker misses would have it show what is gone, or not show what is there: each is repeated until it was
-acted upon, or the worker has ended. One that begins reads the journal.
+acted upon, or the worker has ended. One that begins reads the journal, and keeps the records that it hears of
+meanwhile, to show them in one order with those that it reads: a completion shown before its parts would lack them.
 """
 
 from base64 import b64decode, b64encode
@@ -29,6 +30,12 @@ class RecordExchange:
         self._peers = peers
         self._shown = shown
         self._proofs = proofs
+        self._heard: list[PendingRecord] | None = []
+
+    def take_heard(self) -> list[PendingRecord]:
+        """Returns the records that came while the journal was read. From here on they are shown as they come."""
+        heard, self._heard = self._heard or [], None
+        return heard
 
     async def publish(self, entry: JournalEntry, record: RecordId, payload: bytes) -> None:
         """Shows a record to all workers, and has it carried out."""
@@ -71,8 +78,12 @@ class RecordExchange:
         """Shows a record of another worker. Raises PeerUnavailable for a malformed message."""
         record = decode(lambda: RecordId(str(message["log"]), int(message["number"])))
         payload = decode(lambda: b64decode(message["payload"]))
-        entry = decode(lambda: decode_record(PendingRecord(record, message["document"], payload)))
-        self._shown.show(entry, record, payload, is_recovered=False)
+        pending = PendingRecord(record, message["document"], payload)
+        entry = decode(lambda: decode_record(pending))
+        if self._heard is not None:
+            self._heard.append(pending)
+        else:
+            self._shown.show(entry, record, payload, is_recovered=False)
 
     def receive_settled(self, message: Document) -> None:
         """Forgets records that another worker has settled. Raises PeerUnavailable for a malformed message."""

@@ -5,8 +5,9 @@
     keep   ──> a write that was accepted for another origin: nobody sees it, a person decides
     forget <── settled: the origin has it, or a person gave it up
 
-Records come from the journal at a start, from this worker's own requests and from other workers, in any order and more
-than once; a message about a settled one may come late.
+Records come from the journal at a start, from this worker's own requests and from other workers, more than once; a
+message about a settled one may come late. The bytes of a completed upload are those of the parts that are shown before
+it: journal_loader sorts what comes at once.
 
 An upload may be completed and aborted at once, in two workers. What the draining worker hears of first counts: it
 settles the parts of an aborted upload, and refuses a completion that comes after (`refused`).
@@ -81,6 +82,8 @@ class ShownRecords:
         self._finished: OrderedDict[RecordId, None] = OrderedDict()
         self._ended: dict[RecordId, list[RecordId]] = {}
         """The records of a completed upload, by that of its completion."""
+        self._listed: set[RecordId] = set()
+        """The parts that pending completions list: nothing but the arrival of their objects settles them."""
         self._ended_uploads: OrderedDict[str, bool] = OrderedDict()
         """Uploads that have ended: whether this worker has settled their parts, as they were aborted."""
         self.refused: OrderedDict[RecordId, None] = OrderedDict()
@@ -92,10 +95,11 @@ class ShownRecords:
             return
         match entry:
             case AcceptedUpload():
-                self._uploads.create(record, entry)
+                if entry.upload_id not in self._ended_uploads:
+                    self._uploads.create(record, entry)
             case AcceptedPart():
                 self._uploads.add(PendingPart(record, entry, body_parts(entry.bodies, payload)))
-                if entry.upload_id in self._ended_uploads:
+                if entry.upload_id in self._ended_uploads and record not in self._listed:
                     self._on_superseded([record])
             case AbortedUpload():
                 upload = self._uploads.end(entry.upload_id)
@@ -149,6 +153,7 @@ class ShownRecords:
             return body_parts(write.bodies, payload)
         upload = uploads.end(write.upload_id)
         _remember(self._ended_uploads, write.upload_id, False)
+        self._listed.update(part.record for part in write.parts)
         self._ended[record] = upload.records if upload is not None else []
         known = [uploads.parts.get(part.record) for part in write.parts]
         return tuple(piece for part in known if part is not None for piece in part.bytes)
@@ -176,6 +181,7 @@ class ShownRecords:
         self.kept.pop(record, None)
         write = self.writes.pop(record, None)
         if write is not None:
+            self._listed.difference_update(part.record for part in write.parts)
             self.last_settled.add(write.name, write.interval.written)
             self._pending.remove(write.name, record)
         return write

@@ -26,7 +26,7 @@ from forebay.protocol.target import Target
 from forebay.protocol.xml.s3_documents import ListedKey
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingVersion
-from forebay.storage.journal.recovery_scan import JournalScan
+from forebay.storage.journal.recovery_scan import JournalScan, PendingRecord
 from forebay.write.back.acceptance import Acceptance
 from forebay.write.back.accepted_write import (
     AbortedUpload,
@@ -121,7 +121,7 @@ class WriteBack:
         self.shown = ShownRecords(
             pending, uploads, cached.invalidator, cached.tiers, self._carry_out, self._settle_soon
         )
-        self._loader = JournalLoader(state.origins, self.shown, versions)
+        self.loader = JournalLoader(state.origins, self.shown, versions)
         self.exchange = RecordExchange(peers, self.shown, self.proofs)
         self.settlement = Settlement(
             journal, pending, self.shown, self.exchange, cached.tiers, cached.staged, self._persisted, self.room.release
@@ -166,7 +166,7 @@ class WriteBack:
         """Shows what is pending to readers, and has it carried out. Before anything is served. Raises OSError."""
         self.is_draining = self.journal.try_become_drainer()
         scan = await (self.journal.reclaim() if self.is_draining else self.journal.scan())
-        self._load(scan, is_first=True)
+        self._load(scan, self.exchange.take_heard(), is_first=True)
         if self.shown.writes and self.is_draining:
             _log.info("%d writes are in the journal and not yet at the origin", len(self.shown.writes))
         self.exchange.tell_scanned()
@@ -178,9 +178,11 @@ class WriteBack:
                 await asyncio.sleep(CHECK_SECONDS)
                 if self.is_draining and self.room.is_full:
                     self._events.full(int(CHECK_SECONDS))
-                if not self.is_draining and self.journal.try_become_drainer():
-                    self.is_draining = True
-                    await self._take_over()
+                if not self.is_draining:
+                    try:
+                        await self.take_over()
+                    except OSError as error:
+                        _log.error("the journal can't be read: %s", error.strerror)
             if self.is_draining:
                 await self.expiry.expire()
                 try:
@@ -188,17 +190,21 @@ class WriteBack:
                 except OSError as error:
                     _log.error("the journal can't be reclaimed: %s", error.strerror)
 
-    async def _take_over(self) -> None:
-        _log.info("this worker carries out the journal's writes from now on")
+    async def take_over(self) -> None:
+        """Carries the node's writes out from now on, if nobody does. Raises OSError."""
+        if not self.journal.try_become_drainer():
+            return
         scan = await self.journal.scan()
+        _log.info("this worker carries out the journal's writes from now on")
+        self.is_draining = True  # not earlier: a write that comes meanwhile would overtake those that are known
         for record, write in sorted(self.shown.writes.items(), key=lambda pair: pair[1].interval.written):
             version = self.pending.find(write.name, record)
             if version is not None:
                 self.drainer.add(write, version, is_recovered=True)
         self._load(scan, is_first=True)
 
-    def _load(self, scan: JournalScan, *, is_first: bool = False) -> None:
-        self._loader.load(scan, is_first=is_first)
+    def _load(self, scan: JournalScan, heard: Sequence[PendingRecord] = (), *, is_first: bool = False) -> None:
+        self.loader.load(scan, heard, is_first=is_first)
         if self.is_draining:
             for kept in self.shown.kept.values():
                 self.drainer.keep(*kept)

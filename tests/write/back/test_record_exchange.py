@@ -1,0 +1,69 @@
+"""What a worker hears of while it begins, and reads the journal."""
+
+import hashlib
+from base64 import b64encode
+from pathlib import Path
+
+from forebay.core.names import ObjectName
+from forebay.peers.owners import Peers
+from forebay.policy.drain_order import WriteInterval
+from forebay.storage.journal.log_writer import RecordId
+from forebay.storage.journal.pending_objects import BodyPart
+from forebay.storage.journal.recovery_scan import JournalScan, PendingRecord
+from forebay.write.back.accepted_write import AcceptedPart, AcceptedUpload, AcceptedWrite, CompletedPart, JournalEntry
+from forebay.write.back.record_exchange import RecordExchange
+from forebay.write.back.record_writer import facts_of
+from harness.fake_origin import FakeOrigin
+from harness.write_back_rig import WriteBackRig, at_origin
+
+NAME = ObjectName("ckpt", "a/key")
+CONTENT = b"content of a part"
+PART = hashlib.md5(CONTENT, usedforsecurity=False).digest()
+ETAG = f'"{hashlib.md5(PART, usedforsecurity=False).hexdigest()}-1"'
+
+
+def _entries(written: int) -> list[tuple[RecordId, JournalEntry, bytes]]:
+    """An upload, its part and its completion."""
+    ids = [RecordId("b" * 32, 0), RecordId("c" * 32, 0), RecordId("a" * 32, 0)]
+    completed = AcceptedWrite(
+        "complete",
+        NAME,
+        WriteInterval(written, written),
+        facts=facts_of(ETAG, len(CONTENT), 0.0, ()),
+        block_size=1 << 20,
+        upload_id="upload",
+        parts=(CompletedPart(1, f'"{PART.hex()}"', ids[1]),),
+    )
+    entries: list[JournalEntry] = [
+        AcceptedUpload(NAME, "upload", (), 0.0),
+        AcceptedPart(NAME, "upload", 1, f'"{PART.hex()}"', len(CONTENT), (), None, (), 0.0),
+        completed,
+    ]
+    return list(zip(ids, entries, (b"", CONTENT, b""), strict=True))
+
+
+async def test_a_completion_heard_while_the_journal_is_read_has_its_parts(tmp_path: Path) -> None:
+    """The scan has read the log of the upload, and not yet that of the part, when the completion is heard of."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        write_back = rig.write_back
+        exchange = RecordExchange(Peers(), write_back.shown, write_back.proofs)
+        upload, *heard = _entries(write_back.journal.stamp())
+        for record, entry, payload in heard[::-1]:
+            document = dict(entry.document())
+            message = {"log": record.log, "number": record.number, "document": document}
+            exchange.receive_pending({**message, "payload": b64encode(payload).decode()})
+        assert NAME not in write_back.pending
+        named = write_back.record_origins.named("ckpt")
+        scan = JournalScan([PendingRecord(upload[0], {**upload[1].document(), **named}, b"")])
+        write_back.loader.load(scan, exchange.take_heard())
+        version = write_back.pending.current(NAME)
+        assert version is not None
+        assert version.parts == (BodyPart(len(CONTENT), CONTENT, None),)
+        await rig.settled()
+        assert at_origin(origin, NAME.key) == CONTENT
+        record, entry, payload = _entries(write_back.journal.stamp())[0]
+        exchange.receive_pending(
+            {"log": "d" * 32, "number": 1, "document": dict(entry.document()), "payload": b64encode(payload).decode()}
+        )
+        assert list(write_back.uploads.by_id) == [], "an upload that has ended does not come back"
