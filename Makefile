@@ -87,7 +87,7 @@ soak: $(VENV)/.dev  ## many clients at once against a failing origin and a damag
 	@PYTHONPATH=tests $(BIN)/python -m soak $(or $(SECONDS),60) $(or $(SEED),0) $(or $(WORKERS),1) $(or $(ORIGIN),s3)
 
 .PHONY: crash
-crash: $(VENV)/.dev  ## kills, power cuts and failing disks against the journal, at large: hours; SCALE=100 (10,000 random kills)
+crash: $(VENV)/.dev  ## kills, power cuts and failing disks against the journal, at large: half an hour; SCALE=100 (10,000 random kills)
 	FOREBAY_CRASH_SCALE=$(or $(SCALE),100) $(BIN)/python -m pytest --numprocesses auto --dist worksteal -m 'long or not long' \
 		tests/storage/journal tests/write/back/test_journal_check.py $(wildcard tests/scenarios/test_write_back_*.py)
 

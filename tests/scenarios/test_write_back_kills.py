@@ -1,7 +1,7 @@
 """SIGKILL at every system call of the journal, at every step at the origin, and at random calls and moments: every
 acknowledged write is at the origin in the end, whole and in order.
 
-`make crash` kills 11,000 times at random.
+`make crash` kills 10,000 times at random.
 """
 
 import os
@@ -71,16 +71,16 @@ async def test_a_kill_at_a_later_time_of_each_point_loses_nothing(tmp_path: Path
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("seed", range(SCALE or 1))
+@pytest.mark.parametrize("seed", range(SCALE or 2))
 async def test_kills_at_random_lose_nothing(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     async with killed_worker(tmp_path, seed, 2 * WRITES) as killed:
-        for nth in range(100):
-            if nth % 25 == 24:
+        for nth in range(90):
+            if nth % 30 == 29:
                 await killed.drain()
             await killed.round(random_point(random))
         await killed.check()
-        assert len(killed.reached) > 90
+        assert len(killed.reached) > 80
         assert killed.writers.local > len(killed.writers.acknowledged) // 2
 
 
@@ -90,7 +90,7 @@ async def test_kills_of_workers_of_a_node_lose_nothing(tmp_path: Path, seed: int
     """Of one of four at a time, while the others go on, and of all of them."""
     random = Random(seed)
     async with killed_node(tmp_path, seed, 4) as node:
-        for _ in range(50):
+        for _ in range(50 if SCALE else 20):
             await node.kill(random_moment(random), [random.randrange(4)] if random.random() < 0.8 else [])
         await node.check()
         assert node.writers.local > len(node.writers.acknowledged) // 2

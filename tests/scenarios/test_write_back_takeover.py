@@ -1,7 +1,9 @@
-"""A worker takes over from a drainer that has ended: what it knows comes first."""
+"""The drainer has ended: what the worker knows that takes over comes first, and what was settled is forgotten."""
 
 import fcntl
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Event
 
@@ -9,6 +11,10 @@ import pytest
 
 from forebay.core.task_registry import TaskRegistry
 from forebay.storage.journal.journal import Journal
+from forebay.storage.journal.journal_files import JournalFiles
+from forebay.storage.journal.journal_layout import JournalLayout
+from forebay.storage.journal.settled_numbers import append_settled
+from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
 from harness.journal_points import PointedFiles
@@ -31,6 +37,18 @@ class _HeldScan:
             self.released.wait()
 
 
+@asynccontextmanager
+async def _drainer_elsewhere(rig: WriteBackRig) -> AsyncIterator[int]:
+    """The journal of a rig that is not started yet, and the lock of another process that drains it."""
+    await Journal.open(rig.journal, "made before").close()
+    lock = os.open(rig.journal / "drain.lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        yield lock
+    finally:
+        os.close(lock)
+
+
 async def test_a_write_during_a_takeover_overtakes_nothing(tmp_path: Path) -> None:
     scan, store = _HeldScan(), RecordingStore()
     async with FakeOrigin() as origin:
@@ -38,29 +56,43 @@ async def test_a_write_during_a_takeover_overtakes_nothing(tmp_path: Path) -> No
         store.create_bucket("ckpt")
         rig = WriteBackRig(origin, tmp_path)
         rig.journal_files = PointedFiles(scan)
-        await Journal.open(rig.journal, "made before").close()
-        drainer = os.open(rig.journal / "drain.lock", os.O_RDWR | os.O_CREAT)
-        fcntl.flock(drainer, fcntl.LOCK_EX)
-        try:
-            async with rig:
-                await rig.put("a/first", b"1")
-                assert not rig.write_back.is_draining
-                os.close(drainer)
-                drainer = -1
-                scan.is_failing = True
-                with pytest.raises(OSError, match="EIO"):
-                    await rig.write_back.take_over()
-                assert not rig.write_back.is_draining, "it tries again"
-                scan.is_failing, scan.is_armed = False, True
-                taking_over = TaskRegistry().spawn(rig.write_back.take_over(), "take over")
-                await run_loop_until(scan.held.is_set)
+        async with _drainer_elsewhere(rig) as lock, rig:
+            await rig.put("a/first", b"1")
+            assert not rig.write_back.is_draining
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            scan.is_failing = True
+            with pytest.raises(OSError, match="EIO"):
+                await rig.write_back.take_over()
+            assert not rig.write_back.is_draining, "it tries again"
+            scan.is_failing, scan.is_armed = False, True
+            taking_over = TaskRegistry().spawn(rig.write_back.take_over(), "take over")
+            await run_loop_until(scan.held.is_set)
+            try:
                 await rig.put("a/second", b"2")
                 await rig.parts.tasks.wait_idle()
+            finally:
                 scan.released.set()
-                await taking_over
-                await rig.settled()
-                assert store.history == [("a/first", b"1"), ("a/second", b"2")]
-        finally:
-            scan.released.set()
-            if drainer >= 0:
-                os.close(drainer)
+            await taking_over
+            await rig.settled()
+            assert store.history == [("a/first", b"1"), ("a/second", b"2")]
+
+
+async def test_what_a_killed_drainer_has_settled_is_forgotten(tmp_path: Path) -> None:
+    """It was killed between the settled number and the message about it: the worker that begins in its place tells."""
+    async with FakeOrigin() as origin:
+        origin.store.create_bucket("ckpt")
+        rig = WriteBackRig(origin, tmp_path)
+        async with _drainer_elsewhere(rig), rig:
+            await rig.put("a/settled", b"1")
+            await rig.put("a/pending", b"2")
+            [settled, pending] = sorted(rig.write_back.shown.writes)
+            origin.store.put("ckpt", "a/settled", b"at the origin")
+            append_settled(JournalFiles(), JournalLayout(str(rig.journal)), settled.log, [settled.number])
+            await rig.write_back.receive_scan()
+            assert list(rig.write_back.shown.writes) == [pending]
+            assert (await rig.client().request("GET", path_of("ckpt", "a/settled"))).body == b"at the origin"
+            log = rig.journal / "logs" / f"{pending.log}.log"
+            log.write_bytes(log.read_bytes()[:-1] + b"?")
+            await rig.put("a/later", b"3")
+            await rig.write_back.receive_scan()
+            assert pending in rig.write_back.shown.writes, "what can't be read is not settled"

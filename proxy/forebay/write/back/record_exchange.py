@@ -2,7 +2,8 @@
 
     accepted by a worker    ──"pending"──> all others, before it is acknowledged
     settled by the drainer  ──"settled"──> all others, before the next write of the object is sent
-    a worker begins         ──"journal_scanned"──> the drainer reads what its predecessor may have left
+    a worker begins         ──"journal_scanned"──> the drainer reads what its predecessor may have left, the others
+                                                   forget what that may have settled and not said
 
 A message that a worker misses would have it show what is gone, or not show what is there: each is repeated until it was
 acted upon, or the worker has ended. One that begins reads the journal, and keeps the records that it hears of
@@ -10,7 +11,7 @@ meanwhile, to show them in one order with those that it reads: a completion show
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
@@ -54,12 +55,13 @@ class RecordExchange:
     async def forget(self, records: Sequence[RecordId], *, is_persisted: bool) -> None:
         """Has all workers forget records that are settled. `is_persisted`: as the origin has them, which proves that it
         accepts such writes."""
-        self._forget(records, is_persisted=is_persisted)
+        self.forget_here(records, is_persisted=is_persisted)
         if self._peers.others:
             settled = {"records": [list(record) for record in records], "persisted": is_persisted}
             await self._peers.call_until_acked({"kind": "settled", **settled})
 
-    def _forget(self, records: Sequence[RecordId], *, is_persisted: bool) -> None:
+    def forget_here(self, records: Iterable[RecordId], *, is_persisted: bool = False) -> None:
+        """Does the same in this worker alone."""
         for record in records:
             write = self._shown.forget(record)
             operation = "DeleteObject" if write is not None and write.kind == "delete" else "PutObject"
@@ -88,4 +90,4 @@ class RecordExchange:
     def receive_settled(self, message: Document) -> None:
         """Forgets records that another worker has settled. Raises PeerUnavailable for a malformed message."""
         records = decode(lambda: [RecordId(str(log), int(number)) for log, number in message["records"]])
-        self._forget(records, is_persisted=message.get("persisted") is True)
+        self.forget_here(records, is_persisted=message.get("persisted") is True)

@@ -158,6 +158,10 @@ class ShownRecords:
         known = [uploads.parts.get(part.record) for part in write.parts]
         return tuple(piece for part in known if part is not None for piece in part.bytes)
 
+    def known(self) -> frozenset[RecordId]:
+        """Returns all unsettled records, as far as this worker knows."""
+        return frozenset(self._known)
+
     def with_upload(self, record: RecordId) -> list[RecordId]:
         """Returns a record, and those of the upload that it completes."""
         return [record, *self._ended.get(record, ())]

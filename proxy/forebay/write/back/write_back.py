@@ -210,9 +210,14 @@ class WriteBack:
                 self.drainer.keep(*kept)
 
     async def receive_scan(self) -> None:
-        """Another worker has begun, and read the journal: its predecessor may have left records that nobody knows."""
+        """Another worker has begun, and read the journal. Its predecessor may have left records that nobody knows, and
+        may have settled some, as the drainer, that others still show. Raises OSError."""
+        known, scan = self.shown.known(), await self.journal.scan()
         if self.is_draining:
-            self._load(await self.journal.scan())
+            self._load(scan)
+            return
+        pending = {each.id for each in scan.pending}
+        self.exchange.forget_here([each for each in known - pending if each.log not in scan.damages])
 
     async def stop(self, seconds: float) -> int:
         """Gives pending writes so many seconds. Returns how many are left in the journal."""
