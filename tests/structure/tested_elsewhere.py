@@ -70,6 +70,7 @@ storage/ssd/test_ssd_pins.py             storage/ssd/pin_gatherer storage/ssd/re
 scenarios/test_data_set_objects.py       server/data_set_resource
 protocol/packs/test_tar_members.py       protocol/tar_header
 request/test_gateway.py                  protocol/exchange
+request/test_object_read.py              request/read_context
 scenarios/test_cors.py                   request/cors_reply
 jobs/plans/test_plan_store.py            jobs/plans/plan_entries
 scenarios/test_plans.py                  jobs/plans/plan_coordinator jobs/plans/plan_resource

@@ -64,6 +64,19 @@ class ResolvedVersion:
         """Where bytes of the object are in the version that they are read of."""
         return span if self.stored is None else Span(span.start + self.stored.offset, span.stop + self.stored.offset)
 
+    @property
+    def block_size(self) -> int:
+        """Of the version that the bytes are read of."""
+        return (self.head if self.stored is None else self.stored.head).block_size
+
+    def landed(self, located: Span) -> tuple[int, Flight] | None:
+        """Returns the flight that has all of these bytes, and its number, if there is one and it has landed."""
+        number = located.start // self.block_size
+        flight = self.flights.get(number)
+        if flight is None or not flight.has_landed or located.stop > (number + 1) * self.block_size:
+            return None
+        return number, flight
+
     def release_flights(self) -> None:
         """Gives up the flights that have landed and nobody follows. Called by the reader that led the lookup, once it
         has followed those that it wants."""

@@ -15,32 +15,28 @@ RFC 9110 sections 13 and 14, https://docs.aws.amazon.com/AmazonS3/latest/API/API
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, assert_never
+from typing import Final, assert_never
 
 from multidict import CIMultiDict
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginRefused, OriginUnfit, S3Error, VersionChanged
-from forebay.core.events import ObjectRead
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadStream
 from forebay.core.request_record import CacheStatus, RequestRecord
-from forebay.fetch.ordered_body import BlockSource, ByteSource, OrderedBody
+from forebay.fetch.ordered_body import BlockSource
 from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolver import LookupRequest, Resolver
 from forebay.metadata.shared_lookup import Resolution, ResolvedVersion
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
-from forebay.policy.coalescing import BlockState
 from forebay.policy.freshness import requests_revalidation
-from forebay.policy.rules import Decision
 from forebay.protocol.conditions import NotModified, PreconditionFailed, Proceed, evaluate_conditions, range_applies
 from forebay.protocol.exchange import ObjectReply, Request
 from forebay.protocol.forwarded_headers import relayed_headers
 from forebay.protocol.range_header import (
     WHOLE,
     ByteRange,
-    RangeSpec,
     SuffixRange,
     Unsatisfiable,
     WholeRange,
@@ -49,7 +45,6 @@ from forebay.protocol.range_header import (
     resolve,
     whole_unless_inside,
 )
-from forebay.protocol.read_variants import ReadVariant
 from forebay.protocol.response_headers import (
     not_modified_headers,
     partial_headers,
@@ -57,11 +52,11 @@ from forebay.protocol.response_headers import (
     whole_headers,
 )
 from forebay.request.admission import Admission
+from forebay.request.body_sender import BodySender
+from forebay.request.read_context import ReadContext, Selection
 
 MAX_TRIES: Final = 3
 """How often an object is read from the start because it was replaced during the read."""
-MAX_WRITTEN_SIZE: Final = 8 << 10
-"""Bytes of a body that is copied for a client that does not accept it at once."""
 _FIRST_BYTE: Final = ByteRange(0, 0)
 
 
@@ -70,26 +65,6 @@ class Bypass:
     """The read was not answered: the request is for the origin as it is."""
 
     reason: str
-
-
-class ReadContext(NamedTuple):
-    """One read: what was asked for, as admitted, and where the response goes."""
-
-    admission: Admission
-    name: ObjectName
-    variant: ReadVariant
-    decision: Decision
-    spec: RangeSpec
-    """The range as requested."""
-    request: Request
-    reply: ObjectReply
-    record: RequestRecord
-
-    async def start(self, status: int, headers: HeaderPairs, length: int | None, cache: CacheStatus) -> None:
-        """Send the response head."""
-        self.record.step, self.record.cache = "reply", cache
-        own = (("x-amz-request-id", self.record.request_id), ("x-forebay-cache", cache))
-        await self.reply.start(status, (*headers, *own), length)
 
 
 class ObjectReader:
@@ -103,6 +78,7 @@ class ObjectReader:
         self._resolver = resolver
         self._packed = packed or resolver
         self._source = source
+        self._sender = BodySender(source, reads, self._headers)
         self.reads = reads
         self.on_head_hint: Callable[[ObjectName], None] = lambda _name: None
         """Called with an object whose first byte was asked for by HEAD, where the rule warms it then."""
@@ -207,7 +183,7 @@ class ObjectReader:
         if isinstance(span, Unsatisfiable):
             read.record.cache = _head_status(known)
             raise S3Error("InvalidRange", RangeRequested=headers.get("Range", ""), ActualObjectSize=str(head.size))
-        selected = _Selection(known, span, is_whole=isinstance(spec, WholeRange))
+        selected = Selection(known, span, is_whole=isinstance(spec, WholeRange))
         if read.request.method == "HEAD" or not span.length:
             pairs = await self._headers(read, selected)
             await read.start(selected.status, pairs, span.length, _head_status(known))
@@ -215,14 +191,14 @@ class ObjectReader:
             if read.decision.warm_on_head and read.request.method == "HEAD" and spec == _FIRST_BYTE:
                 self._hint(read)
         else:
-            await self._stream(read, selected)
+            await self._sender.send(read, selected)
 
     def _hint(self, read: ReadContext) -> None:
         # The warm-up reads the current version with Forebay's credential.
         if read.admission.identity is None and read.admission.operation.is_plain_read:
             self.on_head_hint(read.name)
 
-    async def _headers(self, read: ReadContext, selected: "_Selection") -> HeaderPairs:
+    async def _headers(self, read: ReadContext, selected: Selection) -> HeaderPairs:
         """The headers of the object. May take a round trip to the origin, for checksums."""
         head, oss = selected.known.head, read.request.oss_request is not None
         if not selected.is_whole:
@@ -231,70 +207,6 @@ class ObjectReader:
         if checksums:
             head = await self._resolver.checksums.lookup(read.name, head, read.admission.identity)
         return read.variant.overridden(whole_headers(head.facts, checksums=checksums, oss=oss))
-
-    async def _stream(self, read: ReadContext, selected: "_Selection") -> None:
-        """Send the bytes selected. The head leaves with the first of them."""
-        known, record, reply = selected.known, read.record, read.reply
-        view = known.view(read.name, read.decision.rule, read.admission.identity)
-        body = OrderedBody(self._source, view, known.located(selected.span), known.flights, joined=known.joined)
-        try:
-            record.step = "plan"
-            whole = body.single_buffer()
-            if whole is None:
-                await body.plan()
-            pairs = await self._headers(read, selected)  # after `plan`: missing blocks are under way meanwhile
-            cached = _cached_share(body.locations)
-            cache = _body_status(known, body.locations, cached)
-            if whole is not None and len(whole[1]) <= MAX_WRITTEN_SIZE:
-                source, buffer = whole
-                await self._start(read, selected, pairs, _with_worker_hit(cache, source, known), cached)
-                await reply.write(buffer)
-                record.count_sent(source, len(buffer))
-                await reply.finish()
-                return
-            record.step = "tiers" if cache.startswith("hit") else "flight"
-            while not body.is_complete:
-                # What is whole needs no plan, unless the client does not take it at once.
-                source, piece = whole if whole is not None else await body.next_piece()
-                whole = None
-                if not reply.started:
-                    await self._start(read, selected, pairs, _with_worker_hit(cache, source, known), cached)
-                count = reply.accept(piece)
-                body.advance(count)
-                record.count_sent(source, count)
-                if reply.is_blocked:
-                    del piece  # a client that accepts nothing for hours must not keep it
-                    body.pause()
-                    try:
-                        await reply.drain()
-                    finally:
-                        body.resume()
-            await reply.finish()
-        finally:
-            body.close()
-
-    async def _start(
-        self, read: ReadContext, selected: "_Selection", headers: HeaderPairs, cache: CacheStatus, cached: float
-    ) -> None:
-        """Send the head of a response with bytes."""
-        await read.start(selected.status, headers, selected.span.length, cache)
-        if self.reads.is_open and read.admission.operation.is_plain_read:
-            size, principal, decision = selected.known.head.size, read.admission.principal.id, read.decision
-            share = 1.0 if cache == "hit-worker" else cached
-            rule, track = decision.rule, decision.track
-            self.reads.add(ObjectRead(read.name, selected.span, size, principal, rule, cache, share, track))
-
-
-class _Selection(NamedTuple):
-    """The bytes that answer a read."""
-
-    known: ResolvedVersion
-    span: Span
-    is_whole: bool
-
-    @property
-    def status(self) -> int:
-        return 200 if self.is_whole else 206
 
 
 async def _relay_refusal(read: ReadContext, status: int, headers: HeaderPairs, body: bytes) -> None:
@@ -343,25 +255,3 @@ def _head_status(known: ResolvedVersion) -> CacheStatus:
             return "revalidated"
         case "fetched":
             return "miss"
-
-
-def _with_worker_hit(cache: CacheStatus, source: ByteSource, known: ResolvedVersion) -> CacheStatus:
-    """The status given the source of the first bytes: a block that another worker had is no miss."""
-    if source == "worker" and cache in {"miss", "partial"}:
-        return "hit-worker" if known.status == "fresh" else "revalidated"
-    return cache
-
-
-def _cached_share(states: list[BlockState]) -> float:
-    """The share of the blocks of a response's first window that were in a tier."""
-    return sum(state in {BlockState.MEMORY, BlockState.SSD} for state in states) / len(states)
-
-
-def _body_status(known: ResolvedVersion, states: list[BlockState], cached: float) -> CacheStatus:
-    """The cache status of a response with bytes, by where the blocks of its first window were, of which the share
-    `cached` was in a tier."""
-    if cached < 1.0:
-        return "partial" if cached else "miss"
-    if known.status != "fresh":
-        return "revalidated"
-    return "hit-ssd" if BlockState.SSD in states else "hit-memory"
