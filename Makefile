@@ -57,6 +57,10 @@ bench-mounts: $(VENV)/.dev clients-torch  ## epochs over rclone mount and s3fs-f
 	@test -e /dev/fuse || echo "no mount is measured: there is no /dev/fuse"
 	$(BIN)/python -m benchmarks mounts $(PARTS)
 
+.PHONY: bench-packs
+bench-packs: $(VENV)/.dev  ## small files as loose objects, as members of a pack and as local files, cold and warm: a minute
+	$(BIN)/python -m benchmarks.small_files 2000
+
 .PHONY: bench-clients
 bench-clients: $(VENV)/.dev clients-torch  ## client libraries reading what is cached: boto3, s3torchconnector, aiohttp, obstore and ours; PARTS="reads" for some: some minutes
 	$(BIN)/python -m pip --python .clients/torch/bin/python install --quiet --disable-pip-version-check aiohttp==3.14.5 obstore==0.12.1

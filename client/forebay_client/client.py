@@ -181,7 +181,7 @@ class Client:
                 return self.get(bucket, key.key)
             return self.get_range(bucket, key.key, key.start, key.end)
 
-        ways = BatchWays(self._send, read, lambda: self._executor, self._settings.connections, self._local)
+        ways = BatchWays(self._send, read, lambda: self.executor, self._settings.connections, self._local)
         return self._batches.items(ways, bucket, keys, ordered=ordered)
 
     def head(self, bucket: str, key: str) -> ObjectInfo:
@@ -218,7 +218,7 @@ class Client:
             A file for one thread at a time. It reads the version that it found when it was opened; if that is replaced
             meanwhile, reading raises ConditionNotMet.
         """
-        return ObjectFile(self._send, lambda: self.head(bucket, key), lambda: self._executor, bucket, key, read_ahead)
+        return ObjectFile(self._send, lambda: self.head(bucket, key), lambda: self.executor, bucket, key, read_ahead)
 
     # Writing
 
@@ -252,7 +252,7 @@ class Client:
         headers = upload_headers(content_type, metadata)
         if size <= part_size:
             return put_content(self._send, bucket, key, FilePart(file, 0, size), size, headers)
-        return put_in_parts(self._send, bucket, key, file, size, part_size, headers, self._executor)
+        return put_in_parts(self._send, bucket, key, file, size, part_size, headers, self.executor)
 
     def create(
         self,
@@ -271,7 +271,7 @@ class Client:
                 A file of fewer bytes is one request.
         """
         headers = upload_headers(content_type, metadata)
-        return WritableObject(self._send, lambda: self._executor, bucket, key, part_size, headers)
+        return WritableObject(self._send, lambda: self.executor, bucket, key, part_size, headers)
 
     def delete(self, bucket: str, key: str) -> None:
         """Deletes an object. One that does not exist is no error, as in S3."""
@@ -384,7 +384,8 @@ class Client:
         self._sender = RequestSender(self._transports, self._stats, self._settings.retries)
 
     @property
-    def _executor(self) -> ThreadPoolExecutor:
+    def executor(self) -> ThreadPoolExecutor:
+        """The threads of its parallel reads, as many as it has connections."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._settings.connections, thread_name_prefix="forebay-client")
         return self._pool

@@ -4,10 +4,17 @@
     reader.get("train/0001.jpg")                      # one ranged GET of a shard
     for item in reader.get_many(keys): item.content() # neighbours of a shard in one GET of some megabytes
 
-It needs S3 or OSS alone. The index is read whole, once (33 bytes a member), the shards by ranges, so that Forebay, if
-it is the endpoint, keeps them as it keeps all objects. What is read is of the moment at which the index was read:
-members that were replaced or taken out since stay readable. An object of the same key is not looked for; with the
-`packed` rule of a Forebay, plain `Client.get` does that.
+It needs S3 or OSS alone. The index is read whole, once (33 bytes a member), and the tombstones beside it; the shards
+by ranges, so that Forebay, if it is the endpoint, keeps them as it keeps all objects, and shows large ones in memory
+that both have where they are on one machine. What is read is of the moment at which the index was read: members that
+were replaced or deleted since stay readable. An object of the same key is not looked for; with the `packed` rule of a
+Forebay, plain `Client.get` does that.
+
+    many members of a shard near each other   a GET of their range, READS_AT_ONCE; its ETag is compared with the index's
+    others                                    batches of ranges (Client.get_many)
+
+A digest is computed when a member is first read: what is of the same version has the same bytes. Members of batches,
+which tell no version, are compared each time.
 """
 
 from collections import OrderedDict
@@ -21,13 +28,20 @@ from forebay.core.errors import MalformedPack
 from forebay.protocol.packs.index_block import MemberBlock
 from forebay.protocol.packs.pack_index import PackIndex, open_index
 from forebay.protocol.packs.packed_member import DIGEST_BYTES, PackedMember
+from forebay.protocol.packs.tombstones import index_key_of, parse_tombstones, tombstones_prefix
+from forebay_client.batch.parallel_gets import parallel_gets
 from forebay_client.client import Client
 from forebay_client.client_errors import BodyCorrupt, ClientError, ObjectNotFound
 from forebay_client.objects import BatchItem, BatchKey, ObjectInfo
+from forebay_client.transport.body_checks import content_range
+from forebay_client.transport.object_request import ObjectRequest
 
 WINDOW_BYTES: Final = 64 << 20
 """Bytes of the members that are ordered by their places in the shards, and held, at a time."""
 WINDOW_KEYS: Final = 16_384
+LARGE: Final = 256 << 10
+"""Bytes of a request of its own."""
+READS_AT_ONCE: Final = 4
 GAP: Final = 128 << 10
 """Bytes between two members that are read along rather than in a request of their own."""
 LONGEST: Final = 8 << 20
@@ -43,6 +57,13 @@ class _Wanted(NamedTuple):
     member: PackedMember
 
 
+class _Group(NamedTuple):
+    shard: int
+    start: int
+    stop: int
+    wanted: list[_Wanted]
+
+
 class PackReader:
     """Reads members of one pack. Threads may share it; it pickles as its arguments.
 
@@ -50,7 +71,7 @@ class PackReader:
         client: Of the server that has the pack.
         bucket: Of the pack.
         index_key: Of its index, `*.fbpack`.
-        verify: Whether each member that is read whole is compared with its digest, for some 20 µs of 20 KB.
+        verify: Whether each member that is read whole is compared with its digest, once, for some 20 µs of 20 KB.
 
     Raises:
         BodyCorrupt: The index is damaged or of another version; the message says what is wrong.
@@ -65,12 +86,15 @@ class PackReader:
         except MalformedPack as damage:
             raise BodyCorrupt(str(damage), bucket=bucket, key=index_key) from None
         self._blocks: OrderedDict[int, MemberBlock] = OrderedDict()
+        self._deleted = self._read_tombstones()
+        self._verified = [bytearray() for _ in self._index.description.shards]
+        """A bit for each block of 512 bytes: the digest of the member that begins there has been compared."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopened, (self.client, self.bucket, self.index_key, self.verify)
 
     def __len__(self) -> int:
-        return len(self._index)
+        return len(self._index) - len(self._deleted)
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and self._find(key) is not None
@@ -81,7 +105,8 @@ class PackReader:
         while number < self._index.blocks:
             for key in self._block(number).keys:
                 if key.startswith(prefix):
-                    yield key
+                    if key not in self._deleted:
+                        yield key
                 elif key > prefix:
                     return
             number += 1
@@ -109,8 +134,7 @@ class PackReader:
             raise ValueError(f"no range: {start}-{end}")
         if start >= stop:
             return memoryview(b"")
-        shard = self._index.description.shards[member.shard].key
-        return self.client.get_range(self.bucket, shard, member.offset + start, member.offset + stop)
+        return self._read_span(member.shard, member.offset + start, member.offset + stop)
 
     def get_many(self, keys: Iterable[str], *, ordered: bool = True) -> Iterator[BatchItem]:
         """Reads many members in few requests: those that are near each other in a shard in one.
@@ -142,32 +166,89 @@ class PackReader:
 
     def _read(self, wanted: list[_Wanted]) -> Iterator[BatchItem]:
         wanted.sort()
-        groups = list(_grouped(wanted))
+        large, small = list[_Group](), list[_Group]()
+        for group in _grouped(wanted):
+            (large if group.stop - group.start >= LARGE else small).append(group)
         shards = self._index.description.shards
-        spans = [
-            BatchKey(shards[group[0].shard].key, group[0].offset, max(each.member.stop for each in group))
-            for group in groups
-        ]
-        for item in self.client.get_many(self.bucket, spans, ordered=False):
-            for each in groups[item.index]:
-                member = each.member
-                if item.data is None:
-                    yield BatchItem(each.position, member.key, error=item.error)
-                    continue
-                start = member.offset - spans[item.index].start
-                try:
-                    content = self._checked(member, item.data[start : start + member.size])
-                    yield BatchItem(each.position, member.key, content)
-                except ClientError as error:
-                    yield BatchItem(each.position, member.key, error=error)
+        for is_versioned, groups in ((True, large), (False, small)):
+            keys = [BatchKey(shards[group.shard].key, group.start, group.stop) for group in groups]
+            read = self._spans(groups, keys) if is_versioned else self.client.get_many(self.bucket, keys, ordered=False)
+            for item in read:
+                yield from self._members_of(groups[item.index], item, is_versioned=is_versioned)
 
-    def _checked(self, member: PackedMember, content: memoryview) -> memoryview:
-        if len(content) != member.size or (
-            self.verify and blake2b(content, digest_size=DIGEST_BYTES).digest() != member.digest
-        ):
+    def _spans(self, groups: "list[_Group]", keys: list[BatchKey]) -> Iterator[BatchItem]:
+        numbers = {(key.key, key.start): group.shard for key, group in zip(keys, groups, strict=True)}
+
+        def read(key: BatchKey) -> memoryview:
+            return self._read_span(numbers[key.key, key.start], key.start, key.end or 0)
+
+        if len(keys) == 1:  # no thread is needed
+            try:
+                return iter((BatchItem(0, keys[0].key, read(keys[0])),))
+            except ClientError as error:
+                return iter((BatchItem(0, keys[0].key, error=error),))
+        return parallel_gets(read, keys, self.client.executor, READS_AT_ONCE, ordered=False)
+
+    def _read_span(self, shard: int, start: int, stop: int) -> memoryview:
+        """Bytes of the version of a shard that the index names."""
+        described = self._index.description.shards[shard]
+        response = self.client.send_request(ObjectRequest("GET", self.bucket, described.key, span=(start, stop)))
+        if response.etag.lower() != described.etag.lower():  # OSS writes upper case, which a way through S3 may change
+            problem = f"{described.key} is another shard than the index names"
+            raise BodyCorrupt(problem, bucket=self.bucket, key=described.key)
+        body, found = response.body, content_range(response)
+        if response.status != 206:  # the server ignored the range, as HTTP allows: this is the whole shard
+            return body[start:stop]
+        if found is None or (found.start, len(body)) != (start, stop - start):
+            raise BodyCorrupt("the response is of another range", bucket=self.bucket, key=described.key)
+        return body
+
+    def _members_of(self, group: "_Group", item: BatchItem, *, is_versioned: bool) -> Iterator[BatchItem]:
+        data, first = item.data, group.start
+        for _, offset, position, member in group.wanted:
+            if data is None:
+                yield BatchItem(position, member.key, error=item.error)
+                continue
+            try:
+                content = self._checked(
+                    member, data[offset - first : offset - first + member.size], is_versioned=is_versioned
+                )
+            except ClientError as error:
+                yield BatchItem(position, member.key, error=error)
+            else:
+                yield BatchItem(position, member.key, content)
+
+    def _checked(self, member: PackedMember, content: memoryview, *, is_versioned: bool = True) -> memoryview:
+        is_whole = len(content) == member.size
+        if is_whole and self.verify:
+            verified = self._verified[member.shard]
+            if not verified:  # a thread that does this as well costs a digest more, once
+                shard_size = self._index.description.shards[member.shard].size
+                verified = self._verified[member.shard] = bytearray(shard_size // 4096 + 1)
+            at, bit = member.offset >> 12, 1 << (member.offset >> 9 & 7)
+            if not (is_versioned and verified[at] & bit):
+                is_whole = blake2b(content, digest_size=DIGEST_BYTES).digest() == member.digest
+                verified[at] |= bit * is_whole
+        if not is_whole:
             shard = self._index.description.shards[member.shard].key
             raise BodyCorrupt(f"its bytes in {shard} are not those of the index", bucket=self.bucket, key=member.key)
         return content
+
+    def _read_tombstones(self) -> frozenset[str]:
+        """The keys of members that were deleted."""
+        deleted = set[str]()
+        for each in self.client.list(self.bucket, tombstones_prefix(self.index_key)):
+            if not isinstance(each, ObjectInfo) or index_key_of(each.key) != self.index_key:
+                continue
+            try:
+                tombstones = parse_tombstones(bytes(self.client.get(self.bucket, each.key)))
+            except MalformedPack as damage:
+                raise BodyCorrupt(str(damage), bucket=self.bucket, key=each.key) from None
+            for key, shard, offset in tombstones:
+                member = self._look_up(key)
+                if member and (self._index.description.shards[member.shard].key, member.offset) == (shard, offset):
+                    deleted.add(key)
+        return frozenset(deleted)
 
     def _member(self, key: str) -> PackedMember:
         member = self._find(key)
@@ -179,6 +260,9 @@ class PackReader:
         return ObjectNotFound(f"it is no member of {self.index_key}", bucket=self.bucket, key=key)
 
     def _find(self, key: str) -> PackedMember | None:
+        return None if key in self._deleted else self._look_up(key)
+
+    def _look_up(self, key: str) -> PackedMember | None:
         number = self._index.block_of(key)
         return None if number is None else self._block(number).find(key)
 
@@ -196,20 +280,21 @@ class PackReader:
         return block
 
 
-def _grouped(wanted: list[_Wanted]) -> Iterator[list[_Wanted]]:
+def _grouped(wanted: list[_Wanted]) -> "Iterator[_Group]":
     """Members that are read in one request each, from members in the order of their places."""
     group: list[_Wanted] = []
-    stop = 0
+    first = stop = 0
     for each in wanted:
-        is_near = group and each.shard == group[0].shard and each.offset <= stop + GAP
-        if not is_near or each.member.stop - group[0].offset > LONGEST:
+        shard, offset, _, member = each
+        end = offset + member.size
+        if not group or shard != group[0].shard or offset > stop + GAP or end - first > LONGEST:
             if group:
-                yield group
-            group, stop = [], 0
+                yield _Group(group[0].shard, first, stop, group)
+            group, first, stop = [], offset, 0
         group.append(each)
-        stop = max(stop, each.member.stop)
+        stop = max(stop, end)
     if group:
-        yield group
+        yield _Group(group[0].shard, first, stop, group)
 
 
 def _reopened(client: Client, bucket: str, index_key: str, verify: bool) -> PackReader:  # of a pickle

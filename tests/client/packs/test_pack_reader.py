@@ -3,11 +3,13 @@
 import asyncio
 import pickle
 from collections.abc import AsyncIterator, Callable
+from hashlib import md5
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
+from forebay.protocol.packs.tombstones import Tombstone, encode_tombstones, tombstones_key
 from forebay_client import BodyCorrupt, Client, ObjectNotFound
 from forebay_client.packs import PackReader
 from harness.fake_origin import FakeOrigin
@@ -115,7 +117,9 @@ async def test_damage_is_found() -> None:
         fill(origin)
         shard, index = shard_and_index(OBJECTS, prefix="train/")
         origin.store.put("data", "packed/cut.fbpack", index[:-1])
-        origin.store.put("data", "packed/0.tar", shard.replace(OBJECTS["train/0007.jpg"], bytes(107)))
+        damaged = shard.replace(OBJECTS["train/0007.jpg"], bytes(107))
+        etag = f'"{md5(shard, usedforsecurity=False).hexdigest()}"'
+        origin.store.put("data", "packed/0.tar", damaged, etag=etag)
 
         def dialogue() -> None:
             with client_of(origin.endpoint, origin.secret) as client:
@@ -127,5 +131,45 @@ async def test_damage_is_found() -> None:
                 [item] = reader.get_many(["train/0007.jpg"])
                 assert isinstance(item.error, BodyCorrupt)
                 assert bytes(PackReader(client, "data", INDEX, verify=False).get("train/0007.jpg")) == bytes(107)
+                origin.store.put("data", "packed/0.tar", damaged)
+                with pytest.raises(BodyCorrupt, match="another shard than the index names"):
+                    reader.get("train/0008.jpg")
 
         await run(dialogue)
+
+
+async def test_a_digest_is_compared_once_where_the_version_vouches() -> None:
+    async with FakeOrigin() as origin:
+        fill(origin)
+        shard, _ = shard_and_index(OBJECTS, prefix="train/")
+        damaged = shard.replace(OBJECTS["train/0007.jpg"], bytes(107))
+        etag = f'"{md5(shard, usedforsecurity=False).hexdigest()}"'
+
+        def dialogue() -> None:
+            with client_of(origin.endpoint, origin.secret) as client:
+                reader = PackReader(client, "data", INDEX)
+                assert all(item.error is None for item in reader.get_many(OBJECTS))
+                origin.store.put("data", "packed/0.tar", damaged, etag=etag)
+                found = {item.key: item for item in reader.get_many(OBJECTS)}
+                assert bytes(found["train/0007.jpg"].content()) == bytes(107), "the origin lied about its version"
+                [item] = reader.get_many(["train/0007.jpg"])
+                assert isinstance(item.error, BodyCorrupt), "a batch names no version"
+
+        await run(dialogue)
+
+
+async def test_deleted_members_are_not_read(client: Client) -> None:
+    def dialogue() -> None:
+        offset = PackReader(client, "data", INDEX)._member("train/0007.jpg").offset  # noqa: SLF001 # for a tombstone
+        stale = Tombstone("train/0008.jpg", "packed/0.tar", 512 << 20)
+        content = encode_tombstones([Tombstone("train/0007.jpg", "packed/0.tar", offset), stale])
+        client.put("data", tombstones_key(INDEX, 1.8e9, bytes(4)), content)
+        reader = PackReader(client, "data", INDEX)
+        assert "train/0007.jpg" not in reader
+        assert list(reader.keys("train/000")) == [f"train/{number:04}.jpg" for number in range(10) if number != 7]
+        assert len(reader) == len(OBJECTS) - 1
+        with pytest.raises(ObjectNotFound):
+            reader.get("train/0007.jpg")
+        assert [item.error is None for item in reader.get_many(["train/0007.jpg", "train/0008.jpg"])] == [False, True]
+
+    await run(dialogue)
