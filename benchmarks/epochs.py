@@ -12,4 +12,5 @@ PARTS: Final[Mapping[str, Part]] = {
     "recordings": epoch_recordings.run,
     "hits": recorded_hits.run,
     "listings": listings.run,
+    "first-listing": listings.run_first,
 }

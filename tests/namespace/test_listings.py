@@ -44,7 +44,9 @@ class Subject:
             directory,
             options.get("capacity", 1 << 30),
             wait,
+            release_memory=lambda: self.released.append(self.listings.states()),
         )
+        self.released: list[object] = []
 
     async def source(self, query: ListingQuery = QUERY) -> str | None:
         answer = await self.listings.answer(query)
@@ -52,6 +54,14 @@ class Subject:
 
     def ended(self) -> list[str]:
         return [each.result for each in self.events if isinstance(each, SnapshotEnded)]
+
+
+async def test_memory_is_released_behind_a_walk(tmp_path: Path) -> None:
+    subject = Subject(tmp_path, Origin({"a", "b"}))
+    assert await subject.source() == "snapshot"
+    await subject.tasks.wait_idle()
+    assert await subject.source() == "snapshot"
+    assert len(subject.released) == 1
 
 
 async def test_a_walk_too_slow_for_a_client_leaves_the_page_to_the_origin(tmp_path: Path) -> None:

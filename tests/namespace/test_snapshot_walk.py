@@ -1,6 +1,7 @@
 """Walks: whole, in parallel, in few requests, and what a client waits for first."""
 
 import asyncio
+import weakref
 from pathlib import Path
 from random import Random
 
@@ -11,7 +12,7 @@ from forebay.core.fences import Tick
 from forebay.namespace.snapshot import KeyRange, Snapshot, Unlisted
 from forebay.namespace.snapshot_file import SnapshotFile
 from forebay.namespace.snapshot_walk import SnapshotWalk
-from forebay.protocol.xml.listed_page import ListingForm
+from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
 from harness.listed_keys import ListedKeys, facts_of
 
 FLAT = [f"train/{number:09d}.jpg" for number in range(40_000)]
@@ -144,3 +145,35 @@ def test_a_range_is_split_behind_its_frontier(tmp_path: Path) -> None:
     assert isinstance(behind, KeyRange)
     assert snapshot.range_of("m", inclusive=True) is whole
     assert snapshot.range_of("m", inclusive=False) is behind
+
+
+class PageKeys(list[str]):
+    """Keys of a page, of which it is seen when nothing refers to them any more."""
+
+
+class WatchedPages(ListedKeys):
+    """Counts the pages of a walk that are alive when another one comes."""
+
+    def __init__(self, keys: list[str]) -> None:
+        super().__init__(keys)
+        self.alive: list[int] = []
+        self._pages: list[weakref.ref[PageKeys]] = []
+
+    async def fetch(
+        self, bucket: str, prefix: str, after: str, form: ListingForm, *, limit: int, is_awaited: bool = True
+    ) -> ListedEntries:
+        page = await super().fetch(bucket, prefix, after, form, limit=limit, is_awaited=is_awaited)
+        self.alive.append(sum(each() is not None for each in self._pages))
+        keys = PageKeys(page.keys)
+        self._pages.append(weakref.ref(keys))
+        return page._replace(keys=keys)
+
+
+async def test_a_walk_keeps_no_page_while_it_is_written(tmp_path: Path) -> None:
+    """The small objects of many pages at a time would keep the memory of all of them."""
+    pages = WatchedPages(FLAT)
+    snapshot = snapshot_in(tmp_path)
+    await SnapshotWalk(snapshot, pages).run()
+    assert snapshot.is_complete
+    assert pages.most_at_once > 1
+    assert set(pages.alive) == {0}

@@ -33,3 +33,31 @@ def test_pieces_that_come_and_go_cost_no_page_faults() -> None:
     if not kept.isdecimal():
         pytest.skip(kept)
     assert int(kept) < 1000 < int(faults("as it is"))
+
+
+RELEASED = """
+import sys
+from pathlib import Path
+from forebay.server.allocator import keep_freed_memory, release_freed_memory
+
+def anonymous():
+    return int(Path("/proc/self/status").read_text().split("RssAnon:")[1].split()[0])
+
+if not keep_freed_memory():
+    print("another C library")
+    sys.exit()
+pieces = [bytes(bytearray(64 << 10)) for _ in range(128)]
+full = anonymous()
+del pieces
+kept = anonymous()
+release_freed_memory()
+print(full - kept, full - anonymous())
+"""
+
+
+def test_what_is_kept_is_released_on_demand() -> None:
+    ran = subprocess.run([sys.executable, "-c", RELEASED], check=True, capture_output=True, text=True)  # noqa: S603 # our own
+    if "another" in ran.stdout:
+        pytest.skip(ran.stdout)
+    kept, released = map(int, ran.stdout.split())
+    assert kept < 2048 < 6 * 1024 < released, "KiB returned, of 8 MiB"

@@ -79,9 +79,11 @@ class Listings:
         capacity: int,
         wait: float = WAIT,
         pending: PendingEntries = NOTHING_PENDING,
+        release_memory: Callable[[], object] = lambda: None,
     ) -> None:
         """`scopes`: by the rules in force. `directory`: of the snapshots' files, None for the system's temporary one;
-        `capacity`: their bytes. `wait`: see WAIT."""
+        `capacity`: their bytes. `wait`: see WAIT. `release_memory` is called, in a thread, behind each walk: it has
+        made and dropped far more than a snapshot keeps."""
         self._pages = pages
         self._fences = fences
         self._in_doubt_writes = in_doubt_writes
@@ -92,6 +94,7 @@ class Listings:
         self._directory = Path(tempfile.gettempdir()) if directory is None else directory
         self._wait = wait
         self._pending = pending
+        self._release_memory = release_memory
         self._lookup = EntryLookup(pages, fences, in_doubt_writes, clock, self._pending)
         self._namespaces = Namespaces(capacity)
         self.on_snapshot: Callable[[Snapshot, Snapshot], object] = lambda _old, _new: None
@@ -223,6 +226,7 @@ class Listings:
         self._observe(SnapshotEnded("complete"))
         if old is not None:
             self.on_snapshot(old, walk.snapshot)
+        await asyncio.to_thread(self._release_memory)
 
     def _failed(self, namespace: Namespace, error: ForebayError) -> None:
         namespace.failed_at = self._clock()

@@ -8,6 +8,7 @@ page is answered before the whole namespace is listed, and never from a part wit
 """
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
 from forebay.core.fences import Tick
@@ -74,19 +75,31 @@ class Snapshot:
         insort(self.lows, behind.low)
         return behind
 
-    async def add(self, listed: KeyRange, page: ListedEntries) -> None:
-        """Adds a page of the origin, which was requested behind the range's frontier. Raises StorageError.
+    def add(self, listed: KeyRange, page: ListedEntries) -> Awaitable[None]:
+        """Adds a page of the origin, which was requested behind the range's frontier; it is there when this was
+        awaited, which does not keep the page. Raises StorageError.
 
         The range may be split meanwhile. Entries behind its new end do no harm: readers go on by keys.
         """
         count = len(page.keys) if listed.high is None else bisect_right(page.keys, listed.high)
+        writing, last = None, ""
         if count:
-            address = await self.file.append(page.keys[:count], page.facts[:count], self.form.encoding)
-            listed.blocks.append(address)
-            listed.last_keys.append(page.keys[count - 1])
-            listed.frontier = page.keys[count - 1]
+            writing, last = (
+                self.file.append(page.keys[:count], page.facts[:count], self.form.encoding),
+                page.keys[count - 1],
+            )
+        end = page.keys[-1] if page.is_truncated else None
+        return self._add(listed, count, last, writing, end)
+
+    async def _add(
+        self, listed: KeyRange, count: int, last: str, writing: Awaitable[BlockAddress] | None, end: str | None
+    ) -> None:
+        if writing is not None:
+            listed.blocks.append(await writing)
+            listed.last_keys.append(last)
+            listed.frontier = last
             self.keys += count
-        if not page.is_truncated or (listed.high is not None and page.keys[-1] >= listed.high):
+        if end is None or (listed.high is not None and end >= listed.high):
             listed.is_listed = True
 
     async def block_behind(self, key: str, *, inclusive: bool) -> EntryRows | Unlisted | None:

@@ -20,6 +20,7 @@ import tempfile
 import weakref
 import zlib
 from collections import OrderedDict
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -60,21 +61,29 @@ class SnapshotFile:
         self.size = 0
         """Bytes that its blocks occupy."""
 
-    async def append(self, keys: list[str], facts: list[str], encoding: KeyEncoding) -> BlockAddress:
-        """Writes a block; for the arguments see EntryRows.written. Raises StorageError: the disk fails, or the capacity
-        is used up."""
-        plain_room = self._capacity // 2 - self.size
-        packed = await asyncio.to_thread(_packed, keys, facts, encoding, plain_room)
-        address = BlockAddress(self.size, len(packed))
+    def append(self, keys: list[str], facts: list[str], encoding: KeyEncoding) -> Awaitable[BlockAddress]:
+        """Packs a block at once, and writes it when it is awaited; for the arguments see EntryRows.written. Raises
+        StorageError then: the disk fails, or the capacity is used up.
+
+        Nothing keeps the arguments meanwhile: a page is thousands of small objects, and were those of many pages alive
+        together, what stays among them would keep their memory from being returned.
+        """
+        return self._append(pack_block(EntryRows.written(keys, facts, encoding)))
+
+    async def _append(self, body: bytes) -> BlockAddress:
+        pieces = _checked(body, 0)
+        if len(body) > self._capacity // 2 - self.size:
+            pieces = await asyncio.to_thread(_deflated, body)
+        address = BlockAddress(self.size, sum(map(len, pieces)))
         if self.size + address.length > self._capacity:
             raise StorageError(f"a listing of more than {self._capacity} bytes")
         self.size += address.length
-        await asyncio.to_thread(self._write, packed, address.offset)
+        await asyncio.to_thread(self._write, pieces, address)
         return address
 
-    def _write(self, content: bytes, offset: int) -> None:
+    def _write(self, pieces: tuple[bytes, bytes], address: BlockAddress) -> None:
         try:
-            if os.pwrite(self._fd, content, offset) != len(content):
+            if os.pwritev(self._fd, pieces, address.offset) != address.length:
                 raise StorageError("the file of a listing can't be written: no space is left")
         except OSError as error:
             raise StorageError(f"the file of a listing can't be written: {error}") from error
@@ -109,13 +118,15 @@ class SnapshotFile:
             raise StorageError(f"the file of a listing can't be read: {error}") from error
 
 
-def _packed(keys: list[str], facts: list[str], encoding: KeyEncoding, plain_room: int) -> bytes:
-    body, size = pack_block(EntryRows.written(keys, facts, encoding)), 0
-    if len(body) > plain_room:
-        body, size = zlib.compress(body, _LEVEL), len(body)
+def _deflated(body: bytes) -> tuple[bytes, bytes]:
+    return _checked(zlib.compress(body, _LEVEL), len(body))
+
+
+def _checked(body: bytes, size: int) -> tuple[bytes, bytes]:
+    """The header of a block, and its body."""
     header = _HEADER.pack(0, size)[_CHECKED:]
     crc = zlib.crc32(body, zlib.crc32(header))
-    return b"".join((crc.to_bytes(_CHECKED, "little"), header, body))
+    return crc.to_bytes(_CHECKED, "little") + header, body
 
 
 def _decoded(content: bytes | bytearray, address: BlockAddress) -> EntryRows:

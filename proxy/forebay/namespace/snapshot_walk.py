@@ -77,7 +77,9 @@ class SnapshotWalk:
             raise OriginBroken("listing: pages of more than a thousand keys")
         snapshot.echoed_max_keys = page.max_keys if page.max_keys != str(_FIRST_PAGE) else None
         self._active.add(first)  # it may be split from now on
-        await self._add(first, page)
+        adding = self._add(first, page)
+        del page
+        await adding
         self._active.discard(first)
         if not first.is_listed:
             self._waiting.insert(0, first)
@@ -151,7 +153,9 @@ class SnapshotWalk:
             sample = "".join((page.keys[0], page.keys[len(page.keys) // 2], page.keys[-1]))
             if not set(self._alphabet).issuperset(sample):
                 self._alphabet = sorted({*self._alphabet, *sample})
-        await self.snapshot.add(listed, page)
+        adding = self.snapshot.add(listed, page)
+        del page
+        await adding
         self._on_page()
         self._notify()
 

@@ -8,6 +8,7 @@ OWN_MAPPING are mappings of their own, as ever, and are returned when they are f
 Not for libraries or tests: it changes the whole process. Another C library than glibc has no such call.
 
 https://man7.org/linux/man-pages/man3/mallopt.3.html
+https://man7.org/linux/man-pages/man3/malloc_trim.3.html
 """
 
 import ctypes
@@ -25,3 +26,11 @@ def keep_freed_memory() -> bool:
     if mallopt is None:
         return False
     return bool(mallopt(_M_MMAP_THRESHOLD, OWN_MAPPING) and mallopt(_M_TRIM_THRESHOLD, KEPT))
+
+
+def release_freed_memory() -> None:
+    """Returns to the kernel what the allocator keeps, in all of its arenas: behind work that comes seldom. It takes
+    some milliseconds, without the interpreter's lock."""
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if malloc_trim is not None:
+        malloc_trim(0)

@@ -12,6 +12,7 @@ from forebay.namespace.packs.tombstone_store import TombstoneStore
 from forebay.namespace.pending_entries import PendingEntries
 from forebay.namespace.pending_pages import PendingPages
 from forebay.origin.origins import Origins
+from forebay.server.allocator import release_freed_memory
 from forebay.server.parts.state_paths import snapshot_directory
 from forebay.server.parts.worker_context import WorkerContext
 from forebay.storage.journal.pending_objects import PendingObjects
@@ -50,6 +51,7 @@ def compose_namespaces(context: WorkerContext, origins: Origins, pending: Pendin
         directory,
         context.settings.limits.listings,
         pending=pending_entries,
+        release_memory=release_freed_memory,
     )
     node_listings, pending_pages = NodeListings(listings, context.peers), PendingPages(pages, pending_entries)
     return NamespaceParts(tombstones, catalogue, listings, node_listings, pending_pages)
