@@ -48,7 +48,9 @@ from forebay_client.shared_memory.received_head import ReceivedHead
 
 _BUFFER: Final = 64 << 10
 _RIGHTS: Final = socket.CMSG_SPACE(4 * MAX_PIECES) if hasattr(socket, "CMSG_SPACE") else 0
-_CLOSE_ON_EXEC: Final = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+# Plain numbers: as flags of an enumeration they cost more than the system call's own work.
+_CLOSE_ON_EXEC: Final = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+_TRUNCATED: Final = int(getattr(socket, "MSG_CTRUNC", 0))
 
 
 class ChannelBroken(Exception):
@@ -194,8 +196,9 @@ class ClientChannel:
 
     def _receive_frame(self) -> ChannelFrame:
         while True:
-            self._fill(FRAME.size)
-            frame = read_frame(memoryview(self._buffer)[self._start : self._start + FRAME.size])
+            if self._end - self._start < FRAME.size:
+                self._fill(FRAME.size)
+            frame = read_frame(self._buffer, self._start)
             self._start += FRAME.size
             if frame.kind == DECLINED:
                 raise ReadDeclined
@@ -223,7 +226,7 @@ class ClientChannel:
             raise ChannelBroken("garbage")
         if frame.kind == INLINE:
             return self._receive_inline(frame.length, target)
-        pieces = read_pieces(self._received(frame.pieces * PIECE.size), frame.pieces)
+        pieces = read_pieces(self._received(frame.pieces * PIECE.size), frame.pieces) if frame.pieces else []
         head = ReceivedHead(self._received(frame.head))
         if frame.kind == RING:
             body = self._view_of_ring(frame)
@@ -323,10 +326,11 @@ class ClientChannel:
         """The next bytes. Raises ChannelBroken for more than a buffer holds."""
         if size > _BUFFER:
             raise ChannelBroken("garbage")
-        self._fill(size)
-        received = bytes(memoryview(self._buffer)[self._start : self._start + size])
-        self._start += size
-        return received
+        if self._end - self._start < size:
+            self._fill(size)
+        start = self._start
+        self._start = end = start + size
+        return bytes(self._buffer[start:end])
 
     def _fill(self, size: int) -> None:
         """Receives until `size` bytes are in the buffer. Raises ChannelBroken."""
@@ -343,7 +347,7 @@ class ClientChannel:
                 self._descriptors.extend(array.array("i", numbers[: len(numbers) // 4 * 4]))
             if not count:
                 raise ChannelBroken("ended")
-            if flags & socket.MSG_CTRUNC:
+            if flags & _TRUNCATED:
                 raise ChannelBroken("descriptors")
             self._end += count
 

@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from forebay.protocol.signatures.signing_key import SecretKey
@@ -45,7 +46,7 @@ class ReadSigner:
         second = self._second
         if second.number != now or second.secret is not secret:
             second = self._second = _Second(now, secret, self._host, self._region, self._signing_key(secret, now))
-        path = f"/{encode_key(bucket)}/{encode_key(key)}"
+        path = f"/{_encoded_bucket(bucket)}/{encode_key(key)}"
         if span is not None:
             start, end = span
             extra = (*extra, ("range", f"bytes={start}-{'' if end is None else end - 1}"))
@@ -63,6 +64,11 @@ class ReadSigner:
             key = hmac.digest(key, part.encode(), "sha256")
         self._day_key = secret, day, key
         return key
+
+
+@lru_cache(maxsize=64)
+def _encoded_bucket(bucket: str) -> str:
+    return encode_key(bucket)
 
 
 class _Second:

@@ -1,7 +1,13 @@
 """The head of a response as it was received: its fields are parsed when somebody looks at them."""
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
+
+
+@lru_cache(maxsize=256)
+def _line_start(name: str) -> bytes:
+    return f"\n{name}:".encode()
 
 
 class ReceivedHead(Mapping[str, str]):
@@ -27,7 +33,7 @@ class ReceivedHead(Mapping[str, str]):
         if self._fields is None:
             if self._lowered is None:
                 self._lowered = self.raw.lower()
-            if f"\n{name}:".encode() not in self._lowered:
+            if _line_start(name) not in self._lowered:
                 return default
         return self._parsed().get(name, default)
 

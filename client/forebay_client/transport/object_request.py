@@ -5,7 +5,8 @@
                                                     ├── TransportFailed     no response: may be repeated
                                                     └── BodyInterrupted     a response that broke off: may be resumed
 
-A transport knows nothing of retries, of errors of S3, or of other transports.
+A transport knows nothing of retries, of errors of S3, or of other transports. Nobody changes a request or a response
+once it is made; they are not frozen, since that would make each four times as slow to make.
 """
 
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ UploadContent: TypeAlias = bytes | memoryview | FilePart
 """The body of a request: it can be sent again."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ObjectRequest:
     """A request about an object, a bucket, or one of Forebay's resources, in S3's terms and not yet signed."""
 
@@ -61,7 +62,7 @@ class BodyStream(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ObjectResponse:
     """A response with any status."""
 

@@ -157,9 +157,9 @@ def read_pieces(data: bytes | bytearray | memoryview, count: int) -> list[Piece]
     return [Piece(*fields) for fields in PIECE.iter_unpack(data[: count * PIECE.size])]
 
 
-def read_frame(data: bytes | bytearray | memoryview) -> ChannelFrame:
-    """The frame at the start of `data`. Raises ValueError for an unknown kind."""
-    frame = ChannelFrame(*FRAME.unpack_from(data))
+def read_frame(data: bytes | bytearray | memoryview, start: int = 0) -> ChannelFrame:
+    """The frame that begins at `start` of `data`. Raises ValueError for an unknown kind."""
+    frame = ChannelFrame._make(FRAME.unpack_from(data, start))
     if not INLINE <= frame.kind <= ENTRIES:
         raise ValueError(f"a frame of the kind {frame.kind}")
     return frame

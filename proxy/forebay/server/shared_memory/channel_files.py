@@ -68,6 +68,8 @@ class ChannelFiles:
 
     def _memory_body(self, head: bytes, extents: Sequence[FileExtent], size: int) -> BodyInFiles | None:
         arenas = [cast("SharedBlock", extent[0]).arena for extent in extents]
+        if not all(arena.is_full for arena in arenas):
+            return None  # blocks will be written there: it is passed to nobody yet
         descriptors: dict[Arena, int] = {}
         try:
             for arena in arenas:
