@@ -15,24 +15,40 @@ import pytest
 from client.torch.contents import CONTENTS
 from harness.fake_origin import FakeOrigin
 from harness.rig import TRAINER, Rig
+from harness.socket_rig import SocketRig
 from harness.torch_environment import output_of, pass_checks, python_of_torch, torch_environ
 
 SCRIPT: Final = Path(__file__).parents[1] / "client" / "torch" / "train_script.py"
 
 
 @pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    """A Forebay in front of a bucket with 40 samples."""
-    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path / "rig") as rig:
+async def origin() -> AsyncIterator[FakeOrigin]:
+    """A bucket with 40 samples."""
+    async with FakeOrigin() as made:
         for key, content in CONTENTS.items():
-            origin.store.put("bucket", key, content)
-        origin.store.create_bucket("datasets")
-        yield rig
+            made.store.put("bucket", key, content)
+        made.store.create_bucket("datasets")
+        yield made
 
 
-async def test_samplers_and_data_sets(rig: Rig, tmp_path: Path) -> None:
-    environ = torch_environ(tmp_path, rig.endpoint, TRAINER)
+@pytest.fixture
+async def rig(origin: FakeOrigin, tmp_path: Path) -> AsyncIterator[Rig]:
+    async with Rig(origin.endpoint, origin.secret, tmp_path / "rig") as made:
+        yield made
+
+
+@pytest.fixture
+async def socket_rig(origin: FakeOrigin, tmp_path: Path) -> AsyncIterator[SocketRig]:
+    """With a Unix socket, which clients find by themselves."""
+    async with SocketRig(origin, tmp_path / "rig") as made:
+        yield made
+
+
+async def test_samplers_and_data_sets(socket_rig: SocketRig, tmp_path: Path) -> None:
+    """Beside Forebay: the batches of data sets go over its socket."""
+    environ = torch_environ(tmp_path, socket_rig.endpoint, TRAINER)
     await pass_checks(["sampler_checks", "dataset_checks"], tmp_path, environ)
+    assert socket_rig.forms()["batch"] > 0
 
 
 @pytest.mark.long  # torch.distributed is slow to import: five seconds
@@ -42,6 +58,20 @@ async def test_checkpoints(rig: Rig, tmp_path: Path) -> None:
 
 
 @pytest.mark.long  # workers of loaders that import torch anew: ten seconds
+async def test_loaders_with_workers_read_over_the_socket(socket_rig: SocketRig, tmp_path: Path) -> None:
+    """Forked and spawned ones, each with a channel of its own; nothing stays of them."""
+    environ = torch_environ(tmp_path, socket_rig.endpoint, TRAINER)
+    await pass_checks(["loader_checks"], tmp_path, environ)
+    batches = socket_rig.parts.metrics.counters["forebay_batch_entries_total"]
+    assert sum(batches.values()) > 0
+    assert socket_rig.forms()["batch"] > 6, "of loaders with no worker, forked ones and spawned ones"
+    assert "declined" not in socket_rig.forms()
+    await socket_rig.channels_are(0)
+    socket_rig.worker.client_memory.check()
+    assert socket_rig.parts.rings.in_use == 0
+
+
+@pytest.mark.long  # likewise
 async def test_loaders_with_workers(rig: Rig, tmp_path: Path) -> None:
     environ = torch_environ(tmp_path, rig.endpoint, TRAINER)
     await pass_checks(["loader_checks"], tmp_path, environ)
