@@ -171,8 +171,8 @@ with `listing = "1h"` that has no snapshot of them, once more, and past the snap
 boto3's paginator, which needs more time to parse a page than the round trip, and by a bare client that asks for a page
 after the other and reads nothing but the token of the next. Of boto3 its own CPU and the round trips count, where that
 is less than what the clock says: other programs don't make it slower. Listings that are forwarded, those of the origin,
-and boto3's are measured over {PAGES} pages, and stand for all. nginx can't take part: who may list, and which pages a write
-changes, it does not know. "Times as fast" compares with boto3, directly."""
+and boto3's are measured over {PAGES} pages, and stand for all. nginx can't take part: who may list, and which pages a
+write changes, it does not know. "Times as fast" compares with boto3, directly."""
 
 
 class _Listed(NamedTuple):
@@ -277,9 +277,10 @@ def _renewed(child: ChildProcess, port: int, admin: int, counter: int, heads: in
 
 
 _FIRST_TEXT: Final = f"""\
-{{keys:,}} keys, 1,000 a page, from an origin {ROUND_TRIP * 1000:g} ms away, in turns: boto3's paginator directly ({PAGES}
-pages, which stand for all), and the first listing through a Forebay that has no snapshot of them, by a bare client. Of boto3 its own CPU and the round trips count, where that is less than what the clock says. "Times as fast" is boto3's
-time over Forebay's; higher is better, the goal is 5."""
+{{keys:,}} keys, 1,000 a page, from an origin {ROUND_TRIP * 1000:g} ms away, in turns: boto3's paginator directly
+({PAGES} pages, which stand for all), and the first listing through a Forebay that has no snapshot of them, by a bare
+client. Of boto3 its own CPU and the round trips count, where that is less than what the clock says. "Times as fast" is
+boto3's time over Forebay's; higher is better, the goal is 5."""
 
 
 def run_first(bench: BenchContext) -> list[Section]:
