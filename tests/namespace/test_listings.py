@@ -60,7 +60,7 @@ async def test_memory_is_released_behind_a_walk(tmp_path: Path) -> None:
     subject = Subject(tmp_path, Origin({"a", "b"}))
     assert await subject.source() == "miss"
     await subject.tasks.wait_idle()
-    assert await subject.source() == "hit"
+    assert await subject.source() == "hit-ssd"
     assert len(subject.released) == 1
 
 
