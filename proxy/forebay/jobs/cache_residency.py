@@ -96,6 +96,8 @@ class CacheResidency:
         if not views:
             return None
         head = max((view.head for view in views), key=lambda each: each.validated_at)
+        if head.size <= head.block_size:
+            return self._small(name, head, views, wanted)
         ssd, memory = await _resident_blocks(name, head, self._tiers.ssd), 0
         for view in views:
             if view.head.generation == head.generation:
@@ -105,6 +107,17 @@ class CacheResidency:
         mask = (1 << blocks.stop) - (1 << blocks.start)
         sizes = (_bytes(each & mask, head) for each in (mask, memory, ssd, memory | ssd))
         return ResidentObject(head.size, *sizes)
+
+    def _small(
+        self, name: ObjectName, head: Head, views: Sequence[LocalObject], wanted: tuple[int, int | None]
+    ) -> ResidentObject:
+        """Of an object of one block, as most objects of a large job are."""
+        start, stop = wanted
+        size = head.size if start < min(head.size, head.size if stop is None else stop) else 0
+        memory = size if any(view.memory and view.head.generation == head.generation for view in views) else 0
+        tier = self._tiers.ssd
+        ssd = size if tier is not None and tier.has(BlockId(name, head.generation, 0)) else 0
+        return ResidentObject(head.size, size, memory, ssd, max(memory, ssd))
 
 
 async def local_residency(tiers: Tiers, names: Sequence[ObjectName]) -> list[LocalObject | None]:
@@ -142,6 +155,8 @@ async def _resident_blocks(name: ObjectName, head: Head, tier: _BlockIndex | Non
     blocks = 0
     if tier is None:
         return blocks
+    if 0 < head.size <= head.block_size:
+        return int(tier.has(BlockId(name, head.generation, 0)))
     for number in range(block_count(head.size, head.block_size)):
         blocks |= tier.has(BlockId(name, head.generation, number)) << number
         if number % BLOCKS_AT_ONCE == BLOCKS_AT_ONCE - 1:

@@ -19,6 +19,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import ForebayError, PeerNotListening, PeerUnavailable
 from forebay.core.events import BytesWarmed
 from forebay.core.names import ObjectName
+from forebay.core.requester import BACKGROUND, requester
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
 from forebay.jobs.owner_warm_up import Report, WarmUpPiece, WarmUpProgress, warm_at_owner
 from forebay.metadata.packed_objects import PackedObjects
@@ -123,8 +124,14 @@ class ObjectWarmer:
             report(WarmUpProgress("problem", problem="no rule accelerates it"))
             return
         turns = self._turns_of(name.bucket)
-        async with turns.turn(group):
+        await turns.acquire(group)
+        before = requester.get()
+        requester.set(BACKGROUND)
+        try:
             await self._warm(name, decision, report, start, stop)
+        finally:
+            requester.set(before)
+            turns.release(group)
 
     async def _warm(self, name: ObjectName, decision: Decision, report: Report, start: int, stop: int | None) -> None:
         block = decision.block

@@ -14,7 +14,7 @@ import pytest
 from forebay.core.errors import SettingsError
 from forebay.core.request_record import RequestRecord
 from forebay.core.task_registry import TaskRegistry
-from forebay.server.telemetry.access_log import FLUSH_SIZE, AccessLog
+from forebay.server.telemetry.access_log import FLUSH_SIZE, FORMAT_BATCH, AccessLog
 from forebay.server.telemetry.log_file import LogFile, PipeLock, stream_descriptor, write_log_lines
 
 
@@ -141,21 +141,24 @@ async def test_nothing_is_written_after_the_last_flush() -> None:
 
 async def test_a_busy_server_writes_many_lines_at_once(tmp_path: Path) -> None:
     """Lines that arrive during a write wait: to write them at once cost more than the responses did."""
+    long = "x" * (FLUSH_SIZE // (FORMAT_BATCH - 1))
     with (tmp_path / "log").open("wb") as file:
         log = AccessLog(file.fileno(), lambda: 0.0)
-        log.write(record("x" * FLUSH_SIZE))
+        for _ in range(FORMAT_BATCH):
+            log.write(record(long))
         assert (log.is_writing, len(log)) == (True, 0)
         log.write(record("second"))
         while log.is_writing:  # noqa: ASYNC110 # its end has no event; only turns of the loop are waited for
             await asyncio.sleep(0)
         assert len(log) == 1
-        log.write(record("x" * FLUSH_SIZE))
+        for _ in range(FORMAT_BATCH - 1):
+            log.write(record(long))
         assert (log.is_writing, len(log)) == (True, 0)
         log.write(record("last"))
         await log.flush()
         assert not log.is_writing
     keys = [json.loads(line)["key"] for line in (tmp_path / "log").read_text().splitlines()]
-    assert keys == ["x" * FLUSH_SIZE, "second", "x" * FLUSH_SIZE, "last"]
+    assert keys == [*[long] * FORMAT_BATCH, "second", *[long] * (FORMAT_BATCH - 1), "last"]
 
 
 async def test_hits_become_lines_in_order_and_none_is_lost(tmp_path: Path) -> None:

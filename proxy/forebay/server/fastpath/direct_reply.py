@@ -112,6 +112,19 @@ class DirectReply:
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
         """Prepare the head. ValueError for a control character in a header."""
+        text = None
+        if length and not self._is_head and status in {200, 206} and not self._is_last():
+            text = _plain_head(status, headers, length, self._isolation)
+        if text is not None:
+            self._left = length or 0
+        else:
+            text = self._any_head(status, headers, length)
+        self.started = True
+        self._record.status = status
+        self._record.first_byte = time.monotonic()
+        self._head = text.encode("utf-8", "ignore")  # a byte that was not UTF-8 is left out, as aiohttp does
+
+    def _any_head(self, status: int, headers: HeaderPairs, length: int | None) -> str:
         fields = response_fields(headers, length, self._isolation)
         if self._is_head or status in {204, 304} or status < 200:
             if not self._is_head:
@@ -136,10 +149,7 @@ class DirectReply:
         text = _LINE.join((*lines, _LINE))
         if text.count("\n") != len(lines) + 1 or text.count("\r") != len(lines) + 1 or "\0" in text:
             raise ValueError("a control character in a header")
-        self.started = True
-        self._record.status = status
-        self._record.first_byte = time.monotonic()
-        self._head = text.encode("utf-8", "ignore")  # a byte that was not UTF-8 is left out, as aiohttp does
+        return text
 
     async def write(self, buffer: Buffer | bytes) -> None:
         """Write a piece, and wait while the client does not read. Raises ConnectionError."""
@@ -232,6 +242,35 @@ class DirectReply:
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the client has left")
         return transport
+
+
+def _plain_head(status: int, headers: HeaderPairs, length: int, isolation: HeaderPairs) -> str | None:
+    """The head of a response whose headers are as usual; None where each of them has to be looked at. ValueError as for
+    any head."""
+    added = _added_lines(tuple([name for name, _ in headers]), isolation)
+    if added is None:
+        return None
+    length_at, lines = added
+    if headers[length_at][1] != str(length):
+        return None
+    text = "".join([f"{name}: {value}\r\n" for name, value in headers])
+    if not text.count("\n") == text.count("\r") == len(headers) or "\0" in text:
+        raise ValueError("a control character in a header")
+    return f"HTTP/1.1 {status} {_REASONS[status]}\r\n{text}{lines}Date: {_date(int(time.time()))}\r\n\r\n"
+
+
+@lru_cache(maxsize=256)  # the headers of most objects have the same names
+def _added_lines(names: tuple[str, ...], isolation: HeaderPairs) -> tuple[int, str] | None:
+    """The position of Content-Length among the names of a response's headers, and the lines that are added to them but
+    for the date; None where one is repeated, replaced or unusual."""
+    lowered = [name.lower() for name in names]
+    replaced = {"date", "connection", "transfer-encoding", *(name.lower() for name, _ in isolation)}
+    if len(set(lowered)) < len(lowered) or "content-length" not in lowered or not replaced.isdisjoint(lowered):
+        return None
+    fields = response_fields(tuple([(name, "") for name in names]), None, isolation)
+    fields.setdefault("Content-Type", "application/octet-stream")
+    added = [f"{name}: {value}\r\n" for name, value in fields.items() if name.lower() not in lowered]
+    return lowered.index("content-length"), "".join(added)
 
 
 @lru_cache(maxsize=1)

@@ -1,15 +1,15 @@
 """The access log: one line of JSON a request, without secrets.
 
-    write ──────────────────> lines ──FLUSH_SIZE, FLUSH_INTERVAL or flush──> one thread at a time: write_log_lines
-    write_hit ──> hits ───────^ formatted in batches
+    write ──────> records ──┬──> lines ──FLUSH_SIZE, FLUSH_INTERVAL or flush──> one thread at a time: write_log_lines
+    write_hit ──> hits ─────┘ formatted in batches
 
 - Lines are queued and written many at a time, in a thread, so that a request costs no system call. They are written
   when there are FLUSH_SIZE bytes of them, at the latest after FLUSH_INTERVAL seconds, and at the end.
 - Never sooner: each write costs two changes of threads, and a loop that returns from waiting for the network has to
   wait for the thread that joins the lines. Lines written as soon as the last ones were, few at a time, cost a busy
   server several times what its responses do.
-- Hits of the fast lane are formatted a few dozen at a time: one line is faster to make right after another than among
-  everything else that a hit does.
+- Lines are formatted a few dozen at a time: one is faster to make right after another than among everything else that a
+  request does.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ FLUSH_SIZE: Final = 512 << 10
 MAX_QUEUED: Final = 8 << 20
 """Bytes beyond which lines are dropped, and counted: the reader of our output is stuck."""
 
-_FORMAT_BATCH: Final = 32
-"""Hits that are formatted at once. It takes the loop some 15 us."""
+FORMAT_BATCH: Final = 32
+"""Lines that are formatted at once. It takes the loop some 15 us."""
 
 Hit: TypeAlias = tuple[float, str, str, str, float]
 """The time of the response, in seconds since the epoch; the request id; the peer; the other fields, as JSON text; the
@@ -52,6 +52,8 @@ class AccessLog:
         self._pipe_lock = pipe_lock
         self._clock = clock
         self._hits: list[Hit] = []
+        self._records: list[tuple[RequestRecord, float]] = []
+        """Requests that have ended, and when; either these or hits wait to be formatted."""
         self._lines: list[str] = []
         self._queued_size = 0
         """Characters of the queued lines."""
@@ -62,7 +64,7 @@ class AccessLog:
 
     def __len__(self) -> int:
         """How many lines are waiting to be written."""
-        return len(self._lines) + len(self._hits)
+        return len(self._lines) + len(self._hits) + len(self._records)
 
     @property
     def is_writing(self) -> bool:
@@ -72,12 +74,18 @@ class AccessLog:
     def write(self, record: RequestRecord) -> None:
         """Add a request."""
         self._format_hits()
-        self._queue([_line(record, self._clock())])
+        self._records.append((record, self._clock()))
+        if len(self._records) >= FORMAT_BATCH:
+            self._format_records()
+        elif self._timer is None and self._writing is None:
+            self._start_timer()
 
     def write_hit(self, *hit: *Hit) -> None:
         """Add a hit of the fast lane."""
+        if self._records:
+            self._format_records()
         self._hits.append(hit)
-        if len(self._hits) >= _FORMAT_BATCH:
+        if len(self._hits) >= FORMAT_BATCH:
             self._format_hits()
         elif self._timer is None and self._writing is None:
             self._start_timer()
@@ -86,6 +94,11 @@ class AccessLog:
         if self._hits:
             hits, self._hits = self._hits, []
             self._queue(_lines(hits))
+
+    def _format_records(self) -> None:
+        if self._records:
+            records, self._records = self._records, []
+            self._queue([_line(record, now) for record, now in records])
 
     def _queue(self, lines: Sequence[str]) -> None:
         if self._queued_size > MAX_QUEUED:
@@ -111,8 +124,9 @@ class AccessLog:
     def _start_writing(self) -> None:
         """Have a thread write what is queued. Only while none is writing."""
         self._stop_timer()
-        hits, self._hits = self._hits, []
-        lines, self._lines, self._queued_size = self._lines + _lines(hits), [], 0
+        hits, self._hits, records, self._records = self._hits, [], self._records, []
+        last = [*_lines(hits), *(_line(record, now) for record, now in records)]
+        lines, self._lines, self._queued_size = self._lines + last, [], 0
         self._writing = asyncio.get_running_loop().run_in_executor(
             None, write_log_lines, self._fd, lines, self._pipe_lock
         )
