@@ -1,46 +1,35 @@
 """A reader's track: the reads of one principal of one bucket under one rule, recorded and compared with recordings.
 
     reads ──> epoch recorder ──pages──> catalogue                        (record = true)
-          └─> recognisers ──match──> followed ──> a plan of the rest     (follow = true)
+          └─> candidates ───match──> followed ──> a plan of the rest     (follow = true)
                     ^                    └── parted, or at its end: the recording of the next epoch, or none
 
 Principals are told apart, connections are not: the workers of a loader are processes with connections of their own, and
 only their reads together are an epoch. Two jobs that read under one access key are recorded as one; they are recognised
 nevertheless, when a recording of one of them exists.
 
-While nothing matches, all reads are compared at first, later one in SELDOM. A recording that the reader has parted from
-twice is not tried again before the next epoch.
-
 An epoch that goes along a recording from its beginning is not recorded again: as long as it does, it is a *prefix* of
 that recording. Only what parts from it, or goes on behind its end, is recorded; the prefix is then copied before it.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from random import getrandbits
 from typing import Final, Protocol
 
 from forebay.core.events import ReaderKey
+from forebay.jobs.recordings.candidates import RecordingCandidates
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.epoch_recorder import EpochEnded, EpochRecorder
 from forebay.jobs.recordings.recording import Recording
-from forebay.policy.recognition import AnchorIndex, FollowedReader, Recogniser, RecordingMatch
+from forebay.policy.recognition import AnchorIndex, FollowedReader
 from forebay.protocol.recordings.read_columns import ColumnSource
 from forebay.protocol.recordings.recording_page import RecordingPage
 
-MAX_CANDIDATES: Final = 16
-"""Recordings that the reads are compared with, the latest used first."""
-ATTENTIVE_READS: Final = 256
-"""Reads that are all compared, at the beginning of an epoch and behind a pause: comparing costs most of all. In a large
-data set more, as many as have ATTENTIVE_ANCHORS anchors."""
-ATTENTIVE_ANCHORS: Final = 48
 ATTENTIVE_AFTER: Final = 5.0
 """Seconds without a read after which a job may have been started again."""
-SELDOM: Final = 16
 _AT_ONCE: Final = 512
 """Reads that are looked at together: as many as may pass before a reader that has parted is noticed."""
 _LEAST_AT_ONCE: Final = 32
-MAX_PARTED: Final = 2
 NEW_RUN_AFTER: Final = 600.0
 """Seconds without a read after which a new run begins."""
 BROKEN_OFF: Final = 0.9
@@ -96,12 +85,7 @@ class ReaderTrack:
         """Reads of the epoch when its tail was saved last."""
         self._recording: Recording | None = None
         self._run, self._epoch, self._epoch_reads = _new_run(), 1, 0
-        self._recognisers: dict[str, tuple[Recording, Recogniser]] = {}
-        self._known_version = -1
-        """Of the catalogue, when the candidates were chosen."""
-        self._attentive = ATTENTIVE_READS
-        self._compared = 0
-        """Reads of the epoch while no recording was followed."""
+        self._candidates = RecordingCandidates(key.bucket, catalogue, lambda each: listener.may_follow(key, each))
         self._repeats = False
         """Whether the epoch goes along a recording since its beginning, and is not recorded."""
         self._certain = 0
@@ -113,8 +97,6 @@ class ReaderTrack:
         self._followed: tuple[Recording, FollowedReader] | None = None
         self._whole: Recording | None = None
         """The recording that this epoch went along from its beginning to its end."""
-        self._parted: Counter[str] = Counter()
-        """How often the reader has parted from a recording in this epoch, by the id."""
 
     @property
     def recording(self) -> Recording | None:
@@ -142,7 +124,7 @@ class ReaderTrack:
             self.end()
             self._begin_run()
         if now - self.latest_read > ATTENTIVE_AFTER:
-            self._compared = 0
+            self._candidates.attend()
         self.latest_read, self._records, self._missed = now, records, missed
         if follows != self._follows:
             self.cease()
@@ -263,9 +245,7 @@ class ReaderTrack:
             self._reach_end(*self._followed)
         recording, whole = self._recording, self._whole
         self._recording = self._whole = self._prefix = None
-        self._parted.clear()
-        self._forget_positions()
-        self._compared = 0
+        self._candidates.begin_epoch()
         self._epoch += 1
         if whole is not None:
             self._run, self._epoch, self._epoch_reads = whole.run, whole.epoch + 1, whole.reads
@@ -291,18 +271,7 @@ class ReaderTrack:
 
     def _compare(self, hashes: Sequence[int]) -> None:
         """Looks for a recording that the latest reads go along."""
-        compared, self._compared = self._compared, self._compared + len(hashes)
-        if compared // self._attentive % SELDOM:
-            return
-        if self._known_version != self._catalogue.version:
-            self._load_candidates()
-        best: tuple[Recording, RecordingMatch] | None = None
-        for recording, recogniser in self._recognisers.values():
-            match = recogniser.observe(hashes)
-            if match is None or self._parted[recording.id] >= MAX_PARTED:
-                continue
-            if best is None or match.evidence > best[1].evidence:
-                best = recording, match
+        best = self._candidates.compare(hashes)
         if best is not None:
             recording, match = best
             self._followed = recording, FollowedReader(recording.index, match)
@@ -316,9 +285,7 @@ class ReaderTrack:
     def _go_along(self, recording: Recording, reader: FollowedReader, hashes: Sequence[int]) -> bool:
         """Moves the reader's position. Returns whether it goes along still."""
         if not reader.observe(hashes):
-            self._parted[recording.id] += 1
-            self._compared = 0
-            self._forget_positions()
+            self._candidates.part(recording)
             self.cease()
             return False
         if reader.is_at_end:
@@ -333,27 +300,7 @@ class ReaderTrack:
             self._whole = recording
             self._doubtful.clear()
             self._cease_to_repeat(recording, recording.index.count)
-        self._parted[recording.id] = MAX_PARTED  # its last reads must not be recognised as such
+        self._candidates.exclude(recording)
         self._followed = None
-        self._forget_positions()
         if self._follows:
             self._listener.ended(self.key, parted=False)
-
-    def _forget_positions(self) -> None:
-        for _, recogniser in self._recognisers.values():
-            recogniser.forget()
-
-    def _load_candidates(self) -> None:
-        self._known_version = self._catalogue.version
-        known = self._recognisers
-        found = [
-            each
-            for each in self._catalogue.in_bucket(self.key.bucket)
-            if each.state != "recording" and self._listener.may_follow(self.key, each)
-        ]
-        found.sort(key=lambda each: -each.latest_use)
-        self._recognisers = {
-            each.id: known.get(each.id, (each, Recogniser(each.index))) for each in found[:MAX_CANDIDATES]
-        }
-        spacing = max((each.index.spacing for each, _ in self._recognisers.values()), default=1)
-        self._attentive = max(ATTENTIVE_READS, ATTENTIVE_ANCHORS * spacing)
