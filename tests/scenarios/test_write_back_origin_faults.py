@@ -2,17 +2,22 @@
 person, and each write arrives once it can, whole, and before what comes after it."""
 
 import hashlib
+import os
 import re
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from forebay.write.back.upload_acceptance import SMALLEST_PART
 from harness.clients import RawClient, path_of
-from harness.fake.actions import Action, ChangeHeaders, Drop, LateError, LoseAnswer, Respond
+from harness.fake.actions import Action, ChangeHeaders, Drop, HoldRequest, LateError, LoseAnswer, Respond
+from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
 from harness.origin_history import RecordingStore
 from harness.rig import Rig
+from harness.write_back_rig import WriteBackRig, at_origin
 
 RULES: Final = '[journal]\npath = "{path}"\nsize = "64MiB"\n\n[[rules]]\npath = "ckpt/**"\nwrite = "back"\n'
 WRONG: Final = (("ETag", f'"{"0" * 32}"'),)
@@ -20,16 +25,26 @@ PASSING: Final[tuple[tuple[str, Action], ...]] = (
     ("PutObject", Drop(reset=True)),
     ("PutObject", LoseAnswer(reset=True)),
     ("PutObject", ChangeHeaders(set=WRONG)),
+    ("CreateMultipartUpload", Drop(reset=True)),
+    ("CreateMultipartUpload", LoseAnswer()),
+    ("UploadPart", Drop(reset=True)),
+    ("UploadPart", LoseAnswer(reset=True)),
+    ("UploadPart", ChangeHeaders(set=WRONG)),
+    ("UploadPart", Respond(404, "NoSuchUpload")),
+    ("CompleteMultipartUpload", Drop(reset=True)),
+    ("CompleteMultipartUpload", Respond(404, "NoSuchUpload")),
     ("CompleteMultipartUpload", LoseAnswer()),
     ("CompleteMultipartUpload", LateError()),
     ("UploadPart", Respond(500, "InternalError")),
     ("UploadPart", Respond(404, "NoSuchBucket")),  # sent ahead: once more in its turn
+    ("DeleteObject", Drop(reset=True)),
     ("DeleteObject", LoseAnswer(reset=True)),
 )
 REFUSED: Final = (
     ("PutObject", Respond(403, "AccessDenied")),
     ("PutObject", Respond(404, "NoSuchBucket")),
     ("CompleteMultipartUpload", Respond(400, "InvalidRequest")),
+    ("CompleteMultipartUpload", Respond(403, "AccessDenied")),
     ("DeleteObject", Respond(403, "AccessDenied")),
 )
 
@@ -104,3 +119,83 @@ async def test_a_write_arrives_whatever_happens_to_the_first_attempt(
             await write_back.pending.wait_settled(lambda _: True)
             assert rule.applied == 1
             writer.check()
+
+
+async def _upload(rig: Rig, key: str, parts: list[bytes]) -> None:
+    """Uploads parts, which is acknowledged from the journal."""
+    client, path, listed = rig.client(), path_of("ckpt", key), ""
+    created = await client.request("POST", f"{path}?uploads")
+    found = re.search(rb"<UploadId>(.+)</UploadId>", created.body)
+    assert found is not None
+    query = f"uploadId={found[1].decode()}"
+    for number, content in enumerate(parts, 1):
+        part = await client.request("PUT", f"{path}?partNumber={number}&{query}", (), content)
+        listed += f"<Part><PartNumber>{number}</PartNumber><ETag>{part.headers['ETag']}</ETag></Part>"
+    document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
+    completed = await client.request("POST", f"{path}?{query}", (), document)
+    assert (completed.status, completed.headers["x-forebay-durable"]) == (200, "local")
+
+
+async def test_a_part_whose_sender_was_cancelled_arrives_nowhere(tmp_path: Path) -> None:
+    """One part is under way when another one fails: both are sent again, to an upload of their own, before the origin
+    acts upon the first."""
+    parts, loser = [os.urandom(SMALLEST_PART), os.urandom(5000)], Gate()
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        second = Gate()
+        origin.faults.add(HoldRequest(loser), where=lambda each: "partNumber=1" in each.raw_query, times=1)
+        origin.faults.add(
+            HoldRequest(second),
+            Respond(500, "InternalError"),
+            where=lambda each: "partNumber=2" in each.raw_query,
+            times=1,
+        )
+        await _upload(rig, "a/file", parts)
+        await loser.reached()
+        second.open()
+        await rig.settled()
+        assert at_origin(origin, "a/file") == b"".join(parts)
+        etag = origin.store.get("ckpt", "a/file").etag
+        loser.open()
+        await origin.log.wait_idle()
+        assert (origin.store.get("ckpt", "a/file").etag, origin.store.bucket("ckpt").uploads) == (etag, {})
+        assert origin.log.count(operation="UploadPart") == 4
+
+
+async def test_an_upload_that_somebody_aborts_in_the_middle_is_sent_again(tmp_path: Path) -> None:
+    """As a lifecycle rule of the bucket does with unfinished uploads, here before the completion has its turn."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        before = Gate()
+        origin.faults.add(HoldRequest(before), method="PUT", key="a/before")
+        await rig.put("a/before", b"acknowledged before")
+        await _upload(rig, "a/file", [b"content"])
+        await before.reached()
+        await run_loop_until(lambda: any(entry.prepared for entry in rig.write_back.drainer.entries.values()))
+        assert len(origin.store.bucket("ckpt").uploads) == 1
+        origin.store.bucket("ckpt").uploads.clear()
+        before.open()
+        await rig.settled()
+        assert at_origin(origin, "a/file") == b"content"
+        assert (origin.log.count(operation="UploadPart"), origin.store.bucket("ckpt").uploads) == (2, {})
+
+
+async def test_a_bucket_that_is_gone_gets_everything_once_it_is_back(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        before = Gate()
+        origin.faults.add(HoldRequest(before), method="PUT", key="a/first", times=1)
+        await rig.put("a/first", b"1")
+        await _upload(rig, "a/file", [b"content"])
+        await before.reached()
+        gone = origin.store.buckets.pop("ckpt")
+        before.open()
+        await rig.wait_idle()
+        assert rig.write_back.backlog.stuck == 1
+        assert (await rig.client().request("GET", path_of("ckpt", "a/file"))).body == b"content"
+        gone.uploads.clear()
+        origin.store.buckets["ckpt"] = gone
+        [stuck] = [record for record, entry in rig.write_back.drainer.entries.items() if entry.is_stuck]
+        rig.write_back.drainer.retry(stuck)
+        await rig.settled()
+        assert (at_origin(origin, "a/first"), at_origin(origin, "a/file")) == (b"1", b"content")

@@ -145,7 +145,7 @@ scenarios/test_write_back_uploads.py     write/back/upload_acceptance write/back
 scenarios/test_write_back_listings.py    namespace/listing_answer namespace/pending_entries namespace/pending_pages
 scenarios/test_write_back_conflicts.py   write/back/origin_versions
 scenarios/test_write_back_origins.py     write/back/journal_loader
-scenarios/test_write_back_through.py     write/back/write_barriers
+scenarios/test_write_back_origin_faults.py   write/back/persist_outcome write/back/upload_preparation
 scenarios/test_write_back_proofs.py      write/back/write_probe
 scenarios/test_write_back_crashes.py     write/back/write_back write/back/write_back_context
 scenarios/test_write_back_crashes.py     write/back/settlement

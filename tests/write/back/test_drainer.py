@@ -15,7 +15,8 @@ from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingVersion
 from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.drainer import CONCURRENCY, FIRST_PAUSE, LARGE, LONGEST_PAUSE, Drainer
-from forebay.write.back.persister import PersistOutcome, PreparedUpload
+from forebay.write.back.persist_outcome import PersistOutcome
+from forebay.write.back.upload_preparation import PreparedUpload
 
 DONE = PersistOutcome("done")
 FAILED = PersistOutcome("failed", "503")

@@ -20,7 +20,8 @@ from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.drainer import Drainer
 from forebay.write.back.origin_versions import OriginVersions
 from forebay.write.back.pending_uploads import PendingUploads
-from forebay.write.back.persister import Persister, PersistOutcome
+from forebay.write.back.persist_outcome import PersistOutcome
+from forebay.write.back.persister import Persister
 from forebay.write.invalidation import Invalidator
 from harness.fake.actions import Respond
 from harness.fake.store import md5_etag

@@ -99,6 +99,8 @@ class Acceptance:
             return "the bucket's ETags are not known beforehand"
         if not all(proof is not None and self._proofs.covers(proof) for proof in needed):
             return "the first of its kind"
+        if operation == "CreateMultipartUpload" and self._proofs.has_outgrown(names[0]):
+            return "its last upload was larger than the journal"
         length = forward.length
         if operation == "PutObject" and length is None:
             return "a body of unknown length"

@@ -22,7 +22,9 @@ from forebay.policy.drain_order import DrainOrder
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingVersion
 from forebay.write.back.accepted_write import AcceptedWrite
-from forebay.write.back.persister import Persister, PersistOutcome, PreparedUpload
+from forebay.write.back.persist_outcome import PersistOutcome
+from forebay.write.back.persister import Persister
+from forebay.write.back.upload_preparation import PreparedUpload
 
 CONCURRENCY: Final = 16
 """Large bodies, and other steps, under way at a time."""

@@ -31,6 +31,10 @@ class JournalRoom:
         self._filled += size if fits else 0
         return fits
 
+    def can_hold(self, size: int) -> bool:
+        """Returns whether the journal would take `size` bytes if it were empty."""
+        return size <= self.size * _HIGH_WATER
+
     def release(self, size: int) -> None:
         """Files of `size` bytes were removed."""
         self._filled = max(0, self._filled - size)

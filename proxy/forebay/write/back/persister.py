@@ -1,6 +1,6 @@
 """Persisting: one accepted write is carried out at the origin, and judged.
 
-    prepare     an upload is created at the origin, and its parts are sent: nobody sees that, so it needs no order
+    prepare     what nobody sees, so that it needs no order (upload_preparation)
     commit      the step that everybody sees: a PUT, a completion, a deletion
 
     look first, where it may have been done ──> done
@@ -15,80 +15,36 @@
 acknowledged, so nothing is written twice over somebody else's object.
 """
 
-import asyncio
-import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
-from typing import Final, Literal
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final
 
-from forebay.core.byte_ranges import Span
-from forebay.core.errors import ForebayError, OriginBroken, S3Error
+from forebay.core.errors import ForebayError, S3Error
 from forebay.core.heads import HeaderPairs
-from forebay.core.names import ObjectName
 from forebay.origin.origin_request import EMPTY_SHA256, UNSIGNED_PAYLOAD, OriginRequest
 from forebay.origin.origins import Origins
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.policy.acceptable_writes import has_opaque_etags
 from forebay.protocol.conditions import same_etag
 from forebay.protocol.xml.s3_documents import (
-    UploadedPart,
     completion_document,
     embedded_error,
     result_etag,
-    upload_id,
 )
-from forebay.storage.journal.body_file import BodyDamaged
 from forebay.storage.journal.pending_objects import BodyPart, PendingObjects, PendingVersion
 from forebay.write.back.accepted_write import AcceptedWrite, WriteKind
 from forebay.write.back.conditional_writes import ABSENT, NOT_COMPARED, ConditionalWrites, condition_of
 from forebay.write.back.origin_versions import OriginVersions
-from forebay.write.back.pending_uploads import PendingPart, PendingUploads
+from forebay.write.back.pending_uploads import PendingUploads
+from forebay.write.back.persist_outcome import PersistOutcome, acknowledged_etag, judge, judge_failure
+from forebay.write.back.upload_preparation import DOCUMENT, PreparedUpload, UploadPreparation, pieces_of
 from forebay.write.invalidation import Invalidator
 
-PARALLEL_PARTS: Final = 4
-"""Parts of one upload under way at a time."""
-_PIECE: Final = 1 << 20
-_DOCUMENT: Final = 64 << 10
-_MD5_ETAG: Final = re.compile('"?[0-9a-f]{32}(-[0-9]+)?"?', re.IGNORECASE)
-_RETRIED: Final = frozenset({408, 409, 429})
 _OPERATIONS: Final[dict[WriteKind, str]] = {
     "put": "PutObject",
     "delete": "DeleteObject",
     "complete": "CompleteMultipartUpload",
 }
-
-Result = Literal["done", "stuck", "failed"]
-
-
-@dataclass(frozen=True, slots=True)
-class PersistOutcome:
-    """What became of an attempt. `reason`: in words, where it is not done."""
-
-    result: Result
-    reason: str = ""
-    etag: str = ""
-    """The object's at the origin."""
-    is_upload_gone: bool = False
-    """Whether the upload has to be prepared anew."""
-    is_conflict: bool = False
-    """Whether it is stuck as the origin has a version that somebody else wrote."""
-    status: int = 0
-    """Of the origin's refusal; 0: there was none."""
-    code: str = ""
-    """Its code; likewise."""
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedUpload:
-    """An upload at the origin with all its parts."""
-
-    upload_id: str
-    parts: list[UploadedPart]
-
-
-class _Refused(Exception):
-    def __init__(self, outcome: PersistOutcome) -> None:
-        self.outcome = outcome
 
 
 class Persister:
@@ -104,7 +60,7 @@ class Persister:
     ) -> None:
         self._origins = origins
         self._pending = pending
-        self._uploads = uploads
+        self._preparation = UploadPreparation(origins, pending, uploads)
         self._invalidator = invalidator
         self._versions = versions
         self._conditional = ConditionalWrites(origins.origin_of)
@@ -113,12 +69,7 @@ class Persister:
         """Does what needs no order; None: there is nothing of the kind. Never raises."""
         if write.kind != "complete":
             return None
-        try:
-            return await self._prepare(write)
-        except _Refused as refused:
-            return refused.outcome
-        except (ForebayError, OSError) as error:
-            return _failure(error)
+        return await self._preparation.prepare(write)
 
     async def look(self, write: AcceptedWrite) -> PersistOutcome | None:
         """Returns an outcome if the write is done, is in conflict, or that can't be found out; None: it may be sent.
@@ -126,7 +77,7 @@ class Persister:
         try:
             found = await self._look(write, may_be_done=True)
         except ForebayError as error:
-            return _failure(error)
+            return judge_failure(error)
         return found if isinstance(found, PersistOutcome) else None
 
     async def commit(
@@ -140,10 +91,10 @@ class Persister:
             else:
                 outcome = await self._commit_on(found, write, version, prepared)
             if outcome.result == "done":
-                self._versions.made(write.name, outcome.etag or _etag_of(write))
+                self._versions.made(write.name, outcome.etag or acknowledged_etag(write))
             return outcome
         except (ForebayError, OSError) as error:
-            return _failure(error)
+            return judge_failure(error)
 
     async def complete(self, write: AcceptedWrite, conditions: HeaderPairs) -> PersistOutcome:
         """Carries out a completion that is in no journal, on its client's own conditions. Never raises."""
@@ -153,12 +104,12 @@ class Persister:
         try:
             outcome = await self._commit(write, None, prepared, conditions)
         except (ForebayError, OSError) as error:
-            outcome = _failure(error)
+            outcome = judge_failure(error)
         if outcome.result != "done":
             if outcome.status == 0 or outcome.status >= 500:  # its answer may have been lost
                 self._invalidator.mark_in_doubt((write.name,))
                 await self._invalidator.invalidate((write.name,))
-            await self._abort(write.name, prepared.upload_id)
+            await self._preparation.abort(write.name, prepared.upload_id)
         return outcome
 
     async def _commit_on(
@@ -170,7 +121,7 @@ class Persister:
         try:
             outcome = await self._commit(write, version, prepared, conditions)
         except S3Error as error:  # of the adapter of OSS, which sends no If-Match
-            outcome = _failure(error)
+            outcome = judge_failure(error)
         if conditions and outcome.status in NOT_COMPARED:
             outcome = await self._commit(write, version, prepared, ())
             if outcome.result == "done":
@@ -199,7 +150,7 @@ class Persister:
         else:
             is_done = etag != ABSENT and size == write.facts.size and same_etag(etag, write.facts.version.etag)
         if is_done and may_be_done:
-            return PersistOutcome("done", etag=_etag_of(write))
+            return PersistOutcome("done", etag=acknowledged_etag(write))
         expected = write.replaces if is_guarded else None
         if expected is None:
             return ()
@@ -208,66 +159,6 @@ class Persister:
         named = etag or "no object"
         reason = f"conflict: the origin has {named} in place of {expected or 'no object'}, somebody else wrote it"
         return PersistOutcome("stuck", reason, is_conflict=True)
-
-    async def _prepare(self, write: AcceptedWrite) -> PreparedUpload:
-        created = OriginRequest(
-            "POST", *write.name, query=(("uploads", ""),), headers=write.headers, operation="CreateMultipartUpload"
-        )
-        origin_id = upload_id(await self._ask(write.name, created)) or ""
-        if not origin_id:
-            raise OriginBroken("an upload without an id")
-        limit = asyncio.Semaphore(PARALLEL_PARTS)
-
-        async def send(part: PendingPart) -> UploadedPart:
-            async with limit:
-                return UploadedPart(part.part.number, await self._send_part(write.name, origin_id, part))
-
-        try:
-            parts = [self._uploads.parts[each.record] for each in write.parts]
-        except KeyError:
-            raise BodyDamaged("a part is missing") from None
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(send(part)) for part in parts]
-        except BaseExceptionGroup as failures:
-            await self._abort(write.name, origin_id)
-            raise failures.exceptions[0] from None
-        return PreparedUpload(origin_id, [task.result() for task in tasks])
-
-    async def _send_part(self, name: ObjectName, origin_id: str, part: PendingPart) -> str:
-        request = OriginRequest(
-            "PUT",
-            *name,
-            query=(("partNumber", str(part.part.number)), ("uploadId", origin_id)),
-            headers=part.part.headers,
-            body=self._pieces(part.bytes, part.part.size) if part.part.size else None,
-            content_length=part.part.size,
-            payload_hash=(part.part.sha256 or UNSIGNED_PAYLOAD) if part.part.size else EMPTY_SHA256,
-            operation="UploadPart",
-        )
-        turn = self._origins.uploads(name.bucket).turn(part.part.size)
-        async with turn, await self._origins.send(request) as answer:
-            document, etag = await answer.read(_DOCUMENT), answer.headers.get("ETag", "")
-            if answer.status != 200:
-                raise _Refused(_judge_status(answer.status, document))
-            is_opaque = has_opaque_etags(answer.headers)
-        if not is_opaque and _MD5_ETAG.fullmatch(etag) and not same_etag(etag, part.part.etag):
-            raise OriginBroken(f"a part has the ETag {etag} in place of {part.part.etag}")
-        return etag
-
-    async def _abort(self, name: ObjectName, origin_id: str) -> None:
-        request = OriginRequest("DELETE", *name, query=(("uploadId", origin_id),), operation="AbortMultipartUpload")
-        try:
-            await self._ask(name, request)
-        except (ForebayError, _Refused):
-            return  # the origin's own rules for unfinished uploads remove it
-
-    async def _ask(self, name: ObjectName, request: OriginRequest) -> bytes:
-        async with self._origins.uploads(name.bucket).turn(0), await self._origins.send(request) as answer:
-            document = await answer.read(_DOCUMENT)
-            if answer.status >= 300:
-                raise _Refused(_judge_status(answer.status, document))
-            return document
 
     async def _commit(
         self,
@@ -298,7 +189,7 @@ class Persister:
             parts = version.parts if version is not None else ()
             request = self._request(write, parts, prepared, begin)
             async with await self._origins.send(request._replace(headers=(*request.headers, *conditions))) as answer:
-                document, status, etag = await answer.read(_DOCUMENT), answer.status, answer.headers.get("ETag", "")
+                document, status, etag = await answer.read(DOCUMENT), answer.status, answer.headers.get("ETag", "")
                 is_opaque = has_opaque_etags(answer.headers)
             await self._invalidator.invalidate(affected, keep)
         finally:
@@ -307,7 +198,7 @@ class Persister:
             if (code := embedded_error(document)) is not None:
                 return PersistOutcome("failed", f"the origin answered {code}", status=500, code=code)
             etag = result_etag(document) or ""
-        return _judge(write, status, etag, document, is_opaque=is_opaque)
+        return judge(write, status, etag, document, is_opaque=is_opaque)
 
     def _request(
         self,
@@ -334,50 +225,9 @@ class Persister:
             "PUT",
             *write.name,
             headers=write.headers,
-            body=self._pieces(parts, write.size) if write.size else None,
+            body=pieces_of(self._pending, parts, write.size) if write.size else None,
             content_length=write.size,
             payload_hash=(write.sha256 or UNSIGNED_PAYLOAD) if write.size else EMPTY_SHA256,
             operation="PutObject",
             before_completion=begin,
         )
-
-    async def _pieces(self, parts: tuple[BodyPart, ...], size: int) -> AsyncIterator[bytes]:
-        for start in range(0, size, _PIECE):
-            piece = await self._pending.read_parts(parts, Span(start, min(start + _PIECE, size)))
-            yield piece  # type: ignore[misc] # a socket accepts any buffer
-
-
-def _etag_of(write: AcceptedWrite) -> str:
-    return write.facts.version.etag if write.facts is not None else ""
-
-
-def _failure(error: ForebayError | OSError) -> PersistOutcome:
-    match error:
-        case BodyDamaged():
-            return PersistOutcome("stuck", f"its bytes in the journal are damaged: {error}")
-        case S3Error():
-            return PersistOutcome("failed", str(error), status=error.status, code=error.code)
-        case OSError():
-            return PersistOutcome("failed", f"the journal can't be read: {error.strerror}")
-        case _:
-            return PersistOutcome("failed", str(error))
-
-
-def _judge_status(status: int, document: bytes) -> PersistOutcome:
-    code = embedded_error(document) or str(status)
-    result: Result = "failed" if status >= 500 or status in _RETRIED else "stuck"
-    return PersistOutcome(result, f"the origin answered {code}", status=status, code=code)
-
-
-def _judge(write: AcceptedWrite, status: int, etag: str, document: bytes, *, is_opaque: bool) -> PersistOutcome:
-    if status in {200, 204}:
-        expected = _etag_of(write)
-        if expected and not is_opaque and _MD5_ETAG.fullmatch(etag) and not same_etag(etag, expected):
-            return PersistOutcome("failed", f"the origin has {etag} in place of {expected}")
-        return PersistOutcome("done", etag=etag)
-    if status == 404 and write.facts is None:
-        return PersistOutcome("done")
-    if status == 404 and write.kind == "complete":
-        reason, code = "the origin has not the upload any more", embedded_error(document) or str(status)
-        return PersistOutcome("failed", reason, is_upload_gone=True, status=status, code=code)
-    return _judge_status(status, document)

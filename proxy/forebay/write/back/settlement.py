@@ -18,7 +18,7 @@ from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
 from forebay.storage.tiers import Tiers
 from forebay.write.back.accepted_write import AcceptedWrite
-from forebay.write.back.persister import PersistOutcome
+from forebay.write.back.persist_outcome import PersistOutcome
 from forebay.write.back.record_exchange import RecordExchange
 from forebay.write.back.shown_records import ShownRecords
 

@@ -32,10 +32,12 @@ from forebay.write.back.accepted_write import (
 )
 from forebay.write.back.body_store import StoredBody
 from forebay.write.back.copied_part import CopySources
+from forebay.write.back.journal_room import JournalRoom
 from forebay.write.back.origin_completion import OriginCompletion, conditions_of
 from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads, new_upload_id
 from forebay.write.back.record_writer import DEFAULT_TYPE, XML, RecordWriter, facts_of, md5_header, origin_headers
 from forebay.write.back.upload_expiry import UploadExpiry
+from forebay.write.back.write_proofs import WriteProofs
 from forebay.write.forward_request import WriteContext
 from forebay.write.forwarder import Forwarder
 
@@ -47,14 +49,15 @@ _ENCRYPTIONS: Final = ("x-amz-server-side-encryption", "x-amz-copy-source-server
 
 
 class UploadAcceptance:
-    """Accepts the requests of uploads. `has_room(size)`: whether the journal takes so many bytes more."""
+    """Accepts the requests of uploads."""
 
     def __init__(
         self,
         writer: RecordWriter,
         uploads: PendingUploads,
         forwarder: Forwarder,
-        has_room: Callable[[int], bool],
+        room: JournalRoom,
+        proofs: WriteProofs,
         sources: CopySources,
         completion: OriginCompletion,
         is_refused: Callable[[RecordId], Awaitable[bool]],
@@ -64,7 +67,8 @@ class UploadAcceptance:
         self._writer = writer
         self._uploads = uploads
         self._forwarder = forwarder
-        self._has_room = has_room
+        self._room = room
+        self._proofs = proofs
         self._sources = sources
         self._completion = completion
         self._is_refused = is_refused
@@ -86,7 +90,7 @@ class UploadAcceptance:
 
     async def _part(self, context: WriteContext) -> None:
         self._check_part(context)
-        self._check_room(context.forward.length or 0)
+        self._check_room(context, context.forward.length or 0)
         async with self._writer.stored(context) as (body, stored):
             headers = origin_headers(context, body, stored, is_part=True)
             form = body.form if body is not None else None
@@ -103,7 +107,7 @@ class UploadAcceptance:
     async def _copied_part(self, context: WriteContext) -> None:
         self._check_part(context)
         source = await self._sources.open(context.forward)
-        self._check_room(source.size)
+        self._check_room(context, source.size)
         async with self._writer.kept(context, await self._writer.store(context, source)) as stored:
             part = self._part_of(context, stored, (md5_header(stored),), None)
             record = await self._writer.append(part, stored.payload)
@@ -120,9 +124,14 @@ class UploadAcceptance:
             if name.lower().startswith(_ENCRYPTIONS):  # a key must not be written down
                 raise S3Error("InvalidRequest", f"The upload was created without {name}.")
 
-    def _check_room(self, size: int) -> None:
-        if not self._has_room(size):
-            raise S3Error("SlowDown", "The journal is full. Please try again.")
+    def _check_room(self, context: WriteContext, size: int) -> None:
+        if self._room.has_room(size):
+            return
+        upload = self._upload_of(context)
+        if not self._room.can_hold(upload.size + size):
+            self._proofs.set_outgrown(upload.upload.name)
+            raise S3Error("SlowDown", "The upload is larger than the journal: begun anew, it goes to the origin.")
+        raise S3Error("SlowDown", "The journal is full. Please try again.")
 
     def _part_of(
         self, context: WriteContext, stored: StoredBody, headers: HeaderPairs, sha256: str | None

@@ -40,7 +40,8 @@ from forebay.write.back.object_acceptance import ObjectAcceptance
 from forebay.write.back.origin_completion import OriginCompletion
 from forebay.write.back.part_listing import parts_document
 from forebay.write.back.pending_uploads import PendingUpload, is_local
-from forebay.write.back.persister import Persister, PersistOutcome
+from forebay.write.back.persist_outcome import PersistOutcome
+from forebay.write.back.persister import Persister
 from forebay.write.back.record_exchange import RecordExchange
 from forebay.write.back.record_writer import RecordWriter
 from forebay.write.back.settlement import Settlement
@@ -146,7 +147,8 @@ class WriteBack:
                 writer,
                 uploads,
                 origin.forwarder,
-                self.room.has_room,
+                self.room,
+                self.proofs,
                 CopySources(origin.origins, pending),
                 OriginCompletion(persister, self.barriers.before_write, self.learn),
                 self._is_refused,

@@ -23,6 +23,8 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode
 
 MAX_PROOFS: Final = 10_000
+OUTGROWN_SECONDS: Final = 24 * 3600.0
+"""For which uploads of an object go through after one that was larger than the journal."""
 _KINDS: Final = {
     "PutObject": "put",
     "CopyObject": "put",
@@ -49,6 +51,7 @@ class WriteProofs:
         self._proofs: TTLCache[WriteProof, bool] = TTLCache(MAX_PROOFS, lease, clock)
         self._versioned: TTLCache[str, bool] = TTLCache(MAX_PROOFS, lease, clock)
         self._opaque: TTLCache[str, bool] = TTLCache(MAX_PROOFS, lease, clock)
+        self._outgrown: TTLCache[ObjectName, bool] = TTLCache(MAX_PROOFS, OUTGROWN_SECONDS, clock)
         self._peers = peers or Peers()
 
     def covers(self, proof: WriteProof) -> bool:
@@ -92,11 +95,22 @@ class WriteProofs:
             self._peers.notify({"kind": "write_proof", "bucket": bucket, "opaque": True})
         self._opaque[bucket] = True
 
+    def has_outgrown(self, name: ObjectName) -> bool:
+        """Returns whether an upload of the object was lately larger than the journal."""
+        return name in self._outgrown
+
+    def set_outgrown(self, name: ObjectName) -> None:
+        """An upload of the object is larger than the journal: the next one is the origin's from the beginning."""
+        self._outgrown[name] = True
+        self._peers.notify({"kind": "write_proof", "bucket": name.bucket, "outgrown": name.key})
+
     def receive(self, message: Document) -> None:
         """Adopts what another worker has learnt. Raises PeerUnavailable for a malformed message."""
         if "bucket" in message:
             bucket = decode(lambda: str(message["bucket"]))
-            if "opaque" in message:
+            if "outgrown" in message:
+                self._outgrown[ObjectName(bucket, str(message["outgrown"]))] = True
+            elif "opaque" in message:
                 self._opaque[bucket] = True
             else:
                 self._versioned[bucket] = message.get("versioned") is True
