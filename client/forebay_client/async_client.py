@@ -124,6 +124,10 @@ class AsyncClient:
         """See Client.delete."""
         await self._run(self._client.delete, bucket, key)
 
+    async def presign(self, bucket: str, key: str, *, method: str = "GET", expires: int = 3600) -> str:
+        """See Client."""
+        return await self._run(self._client.presign, bucket, key, method=method, expires=expires)
+
     async def plan(
         self, bucket: str, name: str, keys: Iterable[str | BatchKey], *, order: Iterable[int] | None = None
     ) -> PlanHandle:

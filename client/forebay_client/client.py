@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 DEFAULT_PART_SIZE: Final = 64 << 20
 DEFAULT_READ_AHEAD: Final = 8 << 20
+LONGEST_PRESIGNED: Final = 7 * 24 * 3600
+"""Seconds: what S3 and OSS allow."""
 _META: Final = ("x-amz-meta-", "x-oss-meta-")
 
 
@@ -276,6 +278,13 @@ class Client:
     def delete(self, bucket: str, key: str) -> None:
         """Deletes an object. One that does not exist is no error, as in S3."""
         self._send(ObjectRequest("DELETE", bucket, key))
+
+    def presign(self, bucket: str, key: str, *, method: str = "GET", expires: int = 3600) -> str:
+        """A URL by which anybody may read an object (or write it: `method="PUT"`) for `expires` seconds, with this
+        client's rights. Temporary credentials may end it before. Nothing is sent."""
+        if not 1 <= expires <= LONGEST_PRESIGNED:
+            raise ValueError(f"expires is 1 to {LONGEST_PRESIGNED} seconds")
+        return self._signer.presign(method, bucket, key, expires)
 
     # What only Forebay has
 

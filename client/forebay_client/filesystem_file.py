@@ -3,6 +3,8 @@
 rb        blocks through fsspec's caches, each read under If-Match: a file never holds bytes of two versions
 wb, xb    one PUT for what fits one block, else a multipart upload, completed when the file is closed; one whose
           writer fails, or that is discarded, leaves nothing
+ab        the same, after the bytes that the object has: copied at the server as the first parts, or, of an object that
+          is smaller than a part may be, read. A larger one that is overwritten meanwhile is not appended to: ESTALE
 """
 
 import io
@@ -12,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from fsspec.spec import AbstractBufferedFile
 
 from forebay_client.filesystem_errors import os_errors
-from forebay_client.object_uploads import PartUpload, put_content
+from forebay_client.object_copies import LARGEST_COPY, part_source
+from forebay_client.object_uploads import SMALLEST_PART, PartUpload, put_content, upload_headers
 from forebay_client.transport.object_request import ObjectRequest
 
 if TYPE_CHECKING:
@@ -37,7 +40,33 @@ class ForebayFile(AbstractBufferedFile):  # type: ignore[misc] # fsspec has no t
         self._size = 0
         """Bytes of the parts."""
         self._is_complete = False
+        self._headers: dict[str, str] = {}
         super().__init__(fs, path, mode, **options)
+        if mode == "ab":
+            self._append()
+
+    def _append(self) -> None:
+        """Begins with what the object has. One that does not exist is made."""
+        if not self.fs.exists(self.path):
+            return
+        with os_errors(self.path):
+            found, client = self.fs.client.head(self._bucket, self._key), self.fs.client
+            self._headers = upload_headers(found.content_type, found.metadata)
+            if found.size < SMALLEST_PART:
+                self.buffer.write(client.get(self._bucket, self._key))
+                self.loc = found.size
+                return
+            self._upload = PartUpload(client.send_request, self._bucket, self._key, self._headers)
+            number = -(-found.size // LARGEST_COPY)
+            length = -(-found.size // number)
+            for position in range(number):
+                stop = min(found.size, (position + 1) * length)
+                source = part_source((self._bucket, self._key), position * length, stop, found.etag)
+                part: Future[str] = Future()
+                part.set_result(self._upload.copy(position + 1, source))
+                self._parts.append(part)
+            self._size = self.loc = found.size
+            self.offset = found.size
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         """The bytes, of the version that was found when the file was opened."""
@@ -79,7 +108,7 @@ class ForebayFile(AbstractBufferedFile):  # type: ignore[misc] # fsspec has no t
                 self._upload.complete(self._parts, self._size)
             else:
                 content = self.buffer.getvalue()
-                headers = {"if-none-match": "*"} if self.mode == "xb" else {}
+                headers = {"if-none-match": "*"} if self.mode == "xb" else self._headers
                 put_content(self.fs.client.send_request, self._bucket, self._key, content, len(content), headers)
         self._is_complete = True
 

@@ -57,6 +57,18 @@ class PartUpload:
         query = (("partNumber", str(number)), ("uploadId", self._upload))
         return self._send(ObjectRequest("PUT", self._bucket, self._key, query, content=content)).etag
 
+    def copy(self, number: int, source: Mapping[str, str]) -> str:
+        """Copies a part; `source`: the headers that say of what. Returns its ETag."""
+        query = (("partNumber", str(number)), ("uploadId", self._upload))
+        document = _document(
+            self._send(ObjectRequest("PUT", self._bucket, self._key, query, source)), self._bucket, self._key
+        )
+        etag = document.text_at("ETag")
+        if document.name == "Error" or not etag:  # the status was sent before the outcome was known
+            problem = document.text_at("Message") or "the copy of a part failed"
+            raise ServiceUnavailable(problem, bucket=self._bucket, key=self._key, status=200)
+        return etag
+
     def complete(self, futures: Sequence[Future[str]], size: int) -> ObjectInfo:
         """Makes the parts, in their order, the object of `size` bytes. Raises ClientError; a failed upload is
         aborted."""

@@ -6,11 +6,14 @@ from datetime import UTC, datetime
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import fsspec
 import pytest
 from fsspec.tests import abstract
 
+from forebay_client import Client
 from forebay_client.filesystem import ObjectFileSystem
 from harness.rig import TRAINER
 from harness.served_thread import Served, served_thread
@@ -282,3 +285,47 @@ def test_s3fs_says_the_same(served: Served, base: str) -> None:
         assert call(ours) == call(theirs)
     with pytest.raises(FileNotFoundError):
         theirs.cat(f"{base}/none")
+
+
+@pytest.mark.parametrize("size", [0, 10, 6 << 20], ids=["empty", "small", "large"])
+def test_appending_keeps_what_there_is(fs: ObjectFileSystem, served: Served, base: str, size: int) -> None:
+    content = bytes(range(251)) * (size // 251 + 1)
+    fs.client.put("data", base.partition("/")[2], content[:size], content_type="text/x", metadata={"a": "b"})
+    with fs.open(base, "ab") as file:
+        assert file.tell() == size
+        file.write(b"more")
+    assert fs.cat(base) == content[:size] + b"more"
+    found = fs.client.head("data", base.partition("/")[2])
+    assert (found.content_type, found.metadata) == ("text/x", {"a": "b"})
+    half = fs.open(base, "ab")
+    half.write(b"never")
+    half.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
+    assert fs.cat(base) == content[:size] + b"more"
+    with fs.open(f"{base}-new", "ab") as file:
+        file.write(b"made")
+    assert fs.cat(f"{base}-new") == b"made"
+
+
+def test_signed_urls_of_oss_are_read_by_anybody(served: Served, base: str) -> None:
+    filesystem(served).pipe(f"{base}/a key+%41", b"content")
+    secret = {"access_key": TRAINER.access, "secret_key": TRAINER.secret, "region": TRAINER.region}
+    with Client(served.endpoint, dialect="oss", **secret) as client:  # type: ignore[arg-type] # three texts
+        url = client.presign("data", f"{base}/a key+%41".partition("/")[2])
+    with urlopen(url) as answer:  # noqa: S310 # our own server
+        assert answer.read() == b"content"
+    with pytest.raises(HTTPError, match="403"):
+        urlopen(url.replace("x-oss-expires=3600", "x-oss-expires=3601"))  # noqa: S310 # likewise
+
+
+def test_signed_urls_are_read_by_anybody(served: Served, base: str) -> None:
+    for fs in (filesystem(served), filesystem(served, direct=True)):
+        fs.pipe(f"{base}/a key+%41", b"content")
+        with urlopen(fs.sign(f"{base}/a key+%41", expiration=60)) as answer:  # noqa: S310 # our own server
+            assert answer.read() == b"content"
+        request = Request(fs.sign(f"{base}/new", method="PUT"), b"written", method="PUT")  # noqa: S310 # likewise
+        urlopen(request).close()  # noqa: S310 # likewise
+        assert fs.cat(f"{base}/new") == b"written"
+        with pytest.raises(HTTPError, match="403"):
+            urlopen(fs.sign(f"{base}/new").replace("new", "other"))  # noqa: S310 # likewise
+        with pytest.raises(ValueError, match="expires"):
+            fs.sign(base, expiration=8 * 24 * 3600)

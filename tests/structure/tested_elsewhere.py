@@ -39,7 +39,7 @@ server/shared_memory/test_read_channel.py        server/shared_memory/channel_wr
 client/batch/test_local_batches.py               client/shared_memory/channel_batches
 request/batch/test_tar_output.py                 protocol/batch/batch_output
 server/shared_memory/test_read_channel.py        server/shared_memory/socket_connection
-client/test_filesystem.py                client/filesystem_errors client/filesystem_file
+client/test_filesystem.py                client/filesystem_errors client/filesystem_file client/filesystem_writes
 
 core/test_fences.py                      core/names
 protocol/packs/test_pack_index.py        protocol/packs/index_block

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from forebay.protocol.oss.oss_canonical_request import canonical_query as oss_query
-from forebay.protocol.oss.oss_signing import sign_oss_request
-from forebay.protocol.signatures.sigv4_signing import encode_key, encode_query, sign_request
+from forebay.protocol.oss.oss_signing import presigned_oss_query, sign_oss_request
+from forebay.protocol.signatures.sigv4_signing import encode_key, encode_query, presigned_query, sign_request
 from forebay_client.client_credentials import CredentialSource
 from forebay_client.client_settings import AddressingStyle, ClientDialect, ClientSettings, ServerUrl
 from forebay_client.transport.object_request import ObjectRequest
@@ -92,6 +92,21 @@ class ObjectRequestSigner:
                 added = {"x-amz-content-sha256": payload} if request.method in _WITH_BODY else {}
         target = f"{path}?{query}" if query else path
         return SignedRequest(request.method, self._host(request), target, {"host": authority, **headers, **added})
+
+    def presign(self, method: str, bucket: str, key: str, expires: int) -> str:
+        """A URL by which anybody may send this request for `expires` seconds. Raises ClientConfigurationError where
+        credentials can't be had."""
+        request = ObjectRequest(method, bucket, key)
+        authority, path = self._location(request)
+        secret = self._credentials.current()
+        url = f"{self._server.scheme}://{authority}{path}"
+        if secret is None:
+            return url
+        if self._dialect == "oss":
+            query = presigned_oss_query(method, authority, bucket, key, secret, self._region, self._clock(), expires)
+        else:
+            query = presigned_query(method, authority, path, (), secret, self._region, self._clock(), expires)
+        return f"{url}?{query}"
 
     def _host(self, request: ObjectRequest) -> str:
         return f"{request.bucket}.{self._server.host}" if self._addressing == "virtual" else self._server.host

@@ -15,6 +15,7 @@ from forebay.protocol.oss.oss_canonical_request import (
     ALGORITHM,
     UNSIGNED_PAYLOAD,
     OssScope,
+    canonical_query,
     canonical_request,
     resource_of,
     signature,
@@ -61,3 +62,34 @@ def sign_oss_request(
         f"{ALGORITHM} Credential={secret.access_key}/{scope.text},AdditionalHeaders=host,Signature={text}"
     )
     return added
+
+
+def presigned_oss_query(
+    method: str,
+    host: str,
+    bucket: str | None,
+    key: str | None,
+    secret: SecretKey,
+    region: str,
+    now: float,
+    expires: int,
+) -> str:
+    """The encoded query of a presigned URL, which anybody may request for `expires` seconds. The other arguments are
+    those of `sign_oss_request`.
+
+    https://www.alibabacloud.com/help/en/oss/developer-reference/add-signatures-to-urls
+    """
+    timestamp = format_timestamp(now)
+    scope = OssScope(timestamp[:8], region, PRODUCT)
+    pairs = [
+        ("x-oss-signature-version", ALGORITHM),
+        ("x-oss-credential", f"{secret.access_key}/{scope.text}"),
+        ("x-oss-date", timestamp),
+        ("x-oss-expires", str(expires)),
+        ("x-oss-additional-headers", "host"),
+    ]
+    if secret.session_token is not None:
+        pairs.append(("x-oss-security-token", secret.session_token))
+    canonical = canonical_request(method, resource_of(bucket, key), pairs, {"host": host}, ("host",))
+    pairs.append(("x-oss-signature", signature(secret.secret_key, timestamp, scope, canonical)))
+    return canonical_query(pairs)

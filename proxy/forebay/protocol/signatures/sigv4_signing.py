@@ -12,7 +12,7 @@ from typing import Final
 
 from forebay.protocol.dates import format_timestamp
 from forebay.protocol.signatures.canonical_request import canonical_path, canonical_query, canonical_value, encode_path
-from forebay.protocol.signatures.signing_key import ALGORITHM, Scope, SecretKey, hmac_states, signing_key
+from forebay.protocol.signatures.signing_key import ALGORITHM, Scope, SecretKey, hmac_states, sign, signing_key
 
 # Headers that a transport or a proxy may add, change or remove: if signed, they would break the signature.
 _NEVER_SIGNED: Final = frozenset(
@@ -112,6 +112,39 @@ class SigningTemplate:
         inner.update(sha256(request).hexdigest().encode())
         outer.update(inner.digest())
         return f"{self._claim}{outer.hexdigest()}"
+
+
+def presigned_query(
+    method: str,
+    host: str,
+    raw_path: str,
+    query: Iterable[tuple[str, str]],
+    secret: SecretKey,
+    region: str,
+    now: float,
+    expires: int,
+) -> str:
+    """Returns the encoded query of a presigned URL, which anybody may request for `expires` seconds; its body is not
+    signed. The other arguments are those of `sign_request`.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
+    """
+    timestamp = format_timestamp(now)
+    scope = Scope(timestamp[:8], region, "s3")
+    pairs = [
+        *query,
+        ("X-Amz-Algorithm", ALGORITHM),
+        ("X-Amz-Credential", f"{secret.access_key}/{scope.text}"),
+        ("X-Amz-Date", timestamp),
+        ("X-Amz-Expires", str(expires)),
+        ("X-Amz-SignedHeaders", "host"),
+    ]
+    if secret.session_token is not None:
+        pairs.append(("X-Amz-Security-Token", secret.session_token))
+    encoded = canonical_query(pairs)
+    canonical = f"{method}\n{canonical_path(raw_path)}\n{encoded}\nhost:{host}\n\nhost\nUNSIGNED-PAYLOAD"
+    text = f"{ALGORITHM}\n{timestamp}\n{scope.text}\n{sha256(canonical.encode()).hexdigest()}"
+    return f"{encoded}&X-Amz-Signature={sign(signing_key(secret.secret_key, *scope), text)}"
 
 
 def encode_key(key: str) -> str:
