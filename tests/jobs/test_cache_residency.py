@@ -115,7 +115,7 @@ async def test_a_look_up_uses_no_block_and_no_head() -> None:
         put(tiers, name, range(3))
     await CacheResidency(tiers, Peers()).look_up(NAMES[:1])
     put(tiers, NAMES[2], range(3))
-    assert memory.cached_bytes(NAMES[0]) < memory.cached_bytes(NAMES[1])
+    assert memory.objects.cached_bytes(NAMES[0]) < memory.objects.cached_bytes(NAMES[1])
 
 
 async def test_the_capacity_is_that_of_the_larger_tier(tmp_path: Path) -> None:

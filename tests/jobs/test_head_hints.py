@@ -32,7 +32,7 @@ async def test_each_object_is_warmed_once_and_a_few_at_a_time() -> None:
         gate.open()
         await rig.tasks.wait_idle()
         assert rig.origin.log.count("GET", "GetObject") == 10
-        assert all(rig.tiers.memory.cached_bytes(name) == 2 * BLOCK for name in names)
+        assert all(rig.tiers.memory.objects.cached_bytes(name) == 2 * BLOCK for name in names)
         assert repr(hints) == "<HeadHints 0 running, 0 waiting>"
 
 

@@ -146,10 +146,12 @@ async def test_a_job_that_does_not_fit_counts_what_stayed() -> None:
         await jobs.wait(job.id)
         assert (job.state, job.done, job.failed, job.reason) == ("failed", 20, 0, None)
         assert (job.fits, job.capacity, job.bytes_listed) == (False, 16 * BLOCK, 40 * BLOCK)
-        whole = [key for key in MANY if rig.tiers.memory.cached_bytes(ObjectName(NAME.bucket, key)) == 2 * BLOCK]
+        whole = [
+            key for key in MANY if rig.tiers.memory.objects.cached_bytes(ObjectName(NAME.bucket, key)) == 2 * BLOCK
+        ]
         assert 0 < len(whole) < 8
         assert (job.kept, job.not_kept) == (len(whole), "the rest did not fit")
-        occupied = sum(rig.tiers.memory.cached_bytes(ObjectName(NAME.bucket, key)) for key in MANY)
+        occupied = sum(rig.tiers.memory.objects.cached_bytes(ObjectName(NAME.bucket, key)) for key in MANY)
         assert (job.bytes_kept, job.bytes_in_memory, job.bytes_on_ssd) == (occupied, occupied, 0)
 
 
@@ -304,7 +306,7 @@ async def test_a_range_of_a_list_is_all_that_is_fetched() -> None:
         job = await jobs.start(WarmUpOrder(), listed)
         await jobs.wait(job.id)
         assert (job.state, job.bytes_done, job.bytes_fetched, job.kept) == ("done", 2 * BLOCK - 5, 2 * BLOCK, 1)
-        assert rig.tiers.memory.cached_bytes(NAME) == 2 * BLOCK
+        assert rig.tiers.memory.objects.cached_bytes(NAME) == 2 * BLOCK
 
 
 async def test_jobs_share_their_turns_fairly() -> None:

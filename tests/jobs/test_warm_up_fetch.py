@@ -97,7 +97,7 @@ async def test_large_objects_are_not_batched() -> None:
         assert spans[0] == [(0, BATCH_BYTES)]
         assert spans[1][0][0] == BATCH_BYTES
         assert job.job.bytes_fetched == BATCH_BYTES + 5
-        assert rig.tiers.memory.cached_bytes(ObjectName(BUCKET, key)) == BATCH_BYTES + 5
+        assert rig.tiers.memory.objects.cached_bytes(ObjectName(BUCKET, key)) == BATCH_BYTES + 5
 
 
 async def test_what_an_owner_can_not_do_is_tried_again() -> None:

@@ -125,7 +125,10 @@ def _files(directory: Path) -> set[str]:
 
 def _cached(rig: Rig) -> set[ObjectName]:
     return {
-        each.name for bucket in ("own", "other") for step in rig.parts.tiers.memory.listing(bucket, "") for each in step
+        each.name
+        for bucket in ("own", "other")
+        for step in rig.parts.tiers.memory.objects.listing(bucket, "")
+        for each in step
     }
 
 

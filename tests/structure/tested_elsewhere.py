@@ -67,6 +67,7 @@ scenarios/test_data_sets.py              server/admin/data_set_rows server/admin
 scenarios/test_pins.py                   server/admin/pin_schema server/admin/pin_verbs
 scenarios/test_plans.py                  server/admin/plan_schema server/admin/plan_verbs
 storage/ssd/test_ssd_pins.py             storage/ssd/pin_gatherer storage/ssd/record_copy
+storage/ssd/test_ssd_pools.py            storage/ssd/ssd_pool
 scenarios/test_data_set_objects.py       server/data_set_resource
 protocol/packs/test_tar_members.py       protocol/tar_header
 request/test_gateway.py                  protocol/exchange

@@ -7,3 +7,14 @@ Buffer = memoryview
 
 Piece: TypeAlias = bytes | memoryview
 """A run of body bytes, which nobody changes afterwards."""
+
+
+def unpinned(buffer: Buffer) -> Buffer:
+    """Returns the buffer, or a copy if it pins much more memory than it shows."""
+    try:
+        whole = len(buffer.obj)  # type: ignore[arg-type]  # every exporter we meet has a length; others are copied
+    except TypeError:
+        whole = -1
+    if not len(buffer) <= whole <= len(buffer) + len(buffer) // 8 + 64:
+        return memoryview(bytes(buffer))
+    return buffer.toreadonly()

@@ -124,7 +124,7 @@ async def local_residency(tiers: Tiers, names: Sequence[ObjectName]) -> list[Loc
     """Returns what this worker has of each object."""
     found: list[LocalObject | None] = []
     for name in names:
-        head = tiers.memory.peek_head(name)
+        head = tiers.memory.heads.peek(name)
         if head is None and tiers.ssd is not None:
             head = tiers.ssd.head(name)
         found.append(LocalObject(head, await _resident_blocks(name, head, tiers.memory)) if head is not None else None)

@@ -54,14 +54,18 @@ class Tiers:
         if self.ssd is not None:
             head = self.ssd.head(name)
             if head is not None:
-                self.memory.put_head(name, head)
+                self._put_in_memory(name, head)
         return head
 
     def put_head(self, name: ObjectName, head: Head) -> None:
         """Keeps a head, under the caller's guarantee of storage.tier_contract."""
-        self.memory.put_head(name, head)
+        self._put_in_memory(name, head)
         if self.ssd is not None and self._owns(name):
             self.ssd.put_head(name, head)
+
+    def _put_in_memory(self, name: ObjectName, head: Head) -> None:
+        pool = self._pool_of(name)
+        self.memory.put_head(name, head, passes=pool is not None and pool.eviction == "epoch")
 
     def admit(self, block: BlockId, buffer: Buffer) -> None:
         """Keeps a block, whole: with those fetched ahead of their readers if it is expected there, else in the tiers.
@@ -162,7 +166,7 @@ class Tiers:
 
     async def forget_bucket(self, bucket: str) -> None:
         """Removes every object of a bucket."""
-        self.memory.forget_bucket(bucket)
+        self.memory.purge(bucket, "")
         if self.ssd is not None:
             await self.ssd.forget_bucket(bucket)
-            self.memory.forget_bucket(bucket)
+            self.memory.purge(bucket, "")

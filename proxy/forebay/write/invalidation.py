@@ -155,7 +155,7 @@ class Invalidator:
     def drop(self, affected: AffectedKeys, keep: Generation | None = None) -> None:
         """Drops the heads from this worker's memory tier."""
         if isinstance(affected, WholeBucket):
-            self._tiers.memory.forget_bucket(affected.bucket)
+            self._tiers.memory.purge(affected.bucket, "")
             return
         for name in affected:
             self._tiers.memory.forget(name, keep)

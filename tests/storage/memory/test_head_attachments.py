@@ -91,7 +91,7 @@ def test_attachments_count_against_the_capacity() -> None:
     tier.put_head(name, head)
     for other in "bcd":
         tier.admit(block_id(other), memoryview(bytes(6 * COST - 2 * BLOCK_OVERHEAD)))
-    tier.mark_used(name)
+    tier.heads.mark_used(name)
     for number in range(4):
         notes.attach(name, head, b"%d" % number, Note(str(number)))
     assert tier.occupancy().used <= 20 * COST

@@ -78,9 +78,9 @@ def test_forget_drops_the_head_and_blocks_of_one_object() -> None:
     tier.forget(ObjectName("bucket", "a"))
     assert tier.head(ObjectName("bucket", "a")) is None
     assert not any(tier.has(block_id("a", number)) for number in range(3))
-    assert tier.cached_bytes(ObjectName("bucket", "a")) == 0
+    assert tier.objects.cached_bytes(ObjectName("bucket", "a")) == 0
     assert tier.head(ObjectName("bucket", "b")) == head_for("b")[1]
-    assert tier.cached_bytes(ObjectName("bucket", "b")) == 30
+    assert tier.objects.cached_bytes(ObjectName("bucket", "b")) == 30
 
 
 def test_forget_can_spare_a_generation_that_was_staged() -> None:
@@ -94,7 +94,7 @@ def test_forget_can_spare_a_generation_that_was_staged() -> None:
     assert tier.has(block_id("a", 0, 2))
 
 
-def test_purge_and_forget_bucket() -> None:
+def test_purge_drops_the_objects_under_a_prefix() -> None:
     tier = MemoryTier(ROOMY)
     for bucket in ("bucket", "other"):
         for key in ("x/1", "x/2", "y/1"):
@@ -103,7 +103,7 @@ def test_purge_and_forget_bucket() -> None:
     assert tier.purge("bucket", "x/") == 2
     assert not tier.has(block_id("x/1"))
     assert tier.has(block_id("y/1"))
-    tier.forget_bucket("bucket")
+    assert tier.purge("bucket", "") == 1
     assert not tier.has(block_id("y/1"))
     assert tier.occupancy().blocks == 3
     assert tier.occupancy().heads == 3
@@ -143,7 +143,7 @@ def test_listing_is_in_steps_and_yields_cached_objects() -> None:
         tier.put_head(*head_for(f"x/{number}"))
         tier.admit(block_id(f"x/{number}"), memoryview(bytes(10)))
         tier.admit(block_id(f"y/{number}"), memoryview(bytes(10)))
-    steps = list(tier.listing("bucket", "x/", step=4))
+    steps = list(tier.objects.listing("bucket", "x/", step=4))
     assert len(steps) == 5
     found = [each for step in steps for each in step]
     assert sorted(each.name.key for each in found) == [f"x/{number}" for number in range(10)]
@@ -155,7 +155,7 @@ def test_listing_is_not_a_use() -> None:
     tier = MemoryTier(2 * (100 + BLOCK_OVERHEAD))
     tier.admit(block_id("a"), memoryview(bytes(100)))
     tier.admit(block_id("b"), memoryview(bytes(100)))
-    assert sum(each.cached for step in tier.listing("bucket", "a") for each in step) == 100
+    assert sum(each.cached for step in tier.objects.listing("bucket", "a") for each in step) == 100
     tier.admit(block_id("c"), memoryview(bytes(100)))
     assert not tier.has(block_id("a"))
 
@@ -242,7 +242,7 @@ def test_no_byte_is_wrong_and_the_accounting_is_right(steps: list[tuple[str, str
                 tier.evict_some(size)
     while tier.evict_some(3):
         pass
-    held = sum(tier.cached_bytes(ObjectName("bucket", key)) for key in "abcd")
+    held = sum(tier.objects.cached_bytes(ObjectName("bucket", key)) for key in "abcd")
     occupancy = tier.occupancy()
     assert occupancy.used <= occupancy.capacity
     assert occupancy.used >= held + BLOCK_OVERHEAD * occupancy.blocks

@@ -159,7 +159,7 @@ def test_a_refused_block_costs_no_head() -> None:
         tier.put_head(wanted.object, head_of(facts, 1 << 20, 0.0))
     for _ in range(2):
         epoch(tier, BLOCKS[:300])
-    assert all(tier.peek_head(wanted.object) is not None for wanted in BLOCKS[:30])
+    assert all(tier.heads.peek(wanted.object) is not None for wanted in BLOCKS[:30])
 
 
 def test_a_quota_bounds_a_pool() -> None:

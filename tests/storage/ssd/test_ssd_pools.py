@@ -326,3 +326,17 @@ async def test_labels_outlive_a_rebuild_of_the_index(tmp_path: Path) -> None:
         await reads.ssd.flush()
         await reads.ssd.flush()
         assert reads.ssd.pools() == pools
+
+
+async def test_a_full_tier_takes_one_segment_of_the_marginal_band_at_a_time(tmp_path: Path) -> None:
+    """Not all of the band, an eighth of the share, for what a few new heads need in the index."""
+    async with reads_of(tmp_path, 1.0) as reads:
+        for _ in range(3):
+            await reads.epoch(MANY)
+        before, heads = reads.kept(MANY), 0
+        while reads.kept(MANY) == before:
+            for _ in range(100):
+                heads += 1
+                reads.ssd.put_head(*head_for(f"head-{heads}"))
+            await reads.ssd.settle()
+        assert before - reads.kept(MANY) <= 8

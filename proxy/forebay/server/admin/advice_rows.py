@@ -1,7 +1,8 @@
 """The rows of GET /v1/advice: the space that the tiers have for a data set, and what the policy advises.
 
 What a tier keeps of a set is less than its size: each block and each head costs something beside its bytes, which
-matters for small objects. Memory is charged with the heads of all objects of the set before it has space for blocks.
+matters for small objects. Under `lru`, memory is charged with the heads of all objects of the set before it has space
+for blocks; under `epoch` with those of the objects that it keeps blocks of (storage.memory.kept_heads).
 """
 
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from forebay.policy.pools import Pool
 from forebay.policy.reuse_distance import ReuseCurve
 from forebay.policy.tier_advice import TierAdvice, TierSpace, advise
 from forebay.server.admin.data_set_schema import DataSetAdvice, HitOutlook
+from forebay.storage.memory.kept_heads import transient_window
 from forebay.storage.memory.memory_tier import BLOCK_OVERHEAD
 from forebay.storage.tiers import Tiers
 
@@ -50,15 +52,21 @@ def tier_space(advised: AdvisedSet, pool: Pool | None, tiers: Tiers, workers: in
     block = advised.block
     memory, ssd = tiers.memory, tiers.ssd
     occupancy = memory.occupancy()
-    head = memory.heads_used / occupancy.heads if occupancy.heads else 0.0
-    capacity = factor * occupancy.capacity
+    head = memory.heads.used / occupancy.heads if occupancy.heads else 0.0
+    capacity = round(factor * occupancy.capacity)
+    cost = block + BLOCK_OVERHEAD
     heads = min(head * advised.objects, capacity / 2)
-    in_memory = workers * (capacity - heads) * block / (block + BLOCK_OVERHEAD)
+    lru_blocks = (capacity - heads) / cost
+    rest = capacity - transient_window(capacity)
+    epoch_blocks = max(rest / (cost + head), (rest - heads) / cost)
     bound = ssd.lasting_capacity if ssd is not None else 0
     if pool is not None and pool.quota is not None:
         bound = min(bound, pool.quota)
     on_ssd = factor * bound * block / (block + SSD_BLOCK_OVERHEAD)
-    return TierSpace(round(max(in_memory, on_ssd)), round(in_memory + on_ssd))
+    return TierSpace(
+        round(max(workers * lru_blocks * block, on_ssd)),
+        round(workers * epoch_blocks * block + on_ssd),
+    )
 
 
 def advice_rows(

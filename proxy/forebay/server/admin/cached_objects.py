@@ -63,7 +63,7 @@ class LocalCacheView:
     async def memory_heads(self, bucket: str, prefix: str, after: str, limit: int) -> dict[str, Head]:
         """The heads in this worker's memory."""
         found: dict[str, Head] = {}
-        for step in self._tiers.memory.listing(bucket, prefix):
+        for step in self._tiers.memory.objects.listing(bucket, prefix):
             found |= {each.name.key: each.head for each in step if each.head is not None and each.name.key > after}
             await asyncio.sleep(0)
         return {key: found[key] for key in nsmallest(limit, found)}

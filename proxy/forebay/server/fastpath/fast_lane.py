@@ -188,7 +188,7 @@ class FastLane:
             if isinstance(verdict, PreconditionFailed):
                 return self._answer_unprepared(data, client, started, matched)
             if isinstance(verdict, NotModified):
-                self._memory.mark_used(prepared.name)
+                self._memory.heads.mark_used(prepared.name)
                 return self._answer(prepared, None, client, started, now)
         spec: RangeSpec = WHOLE
         if template.range_index >= 0:
@@ -198,7 +198,7 @@ class FastLane:
             spec = parse_range(values[template.range_index].decode("ascii"))
             if prepared.ignores_ranges:
                 spec = whole_unless_inside(spec, prepared.size)
-        self._memory.mark_used(prepared.name)
+        self._memory.heads.mark_used(prepared.name)
         answer = self._answer(prepared, spec, client, started, now)
         return answer or self._answer_unprepared(data, client, started, matched)
 

@@ -73,6 +73,10 @@ class FetchedAhead:
         found = self._blocks.get(block)
         return found is not None and found.buffer is not None
 
+    def has_some(self, name: ObjectName) -> bool:
+        """Returns whether blocks of an object are here, expected, or may land: its head is what leads to them."""
+        return name in self._by_object or name in self._openings
+
     # Fetching
 
     def open_object(self, name: ObjectName) -> None:

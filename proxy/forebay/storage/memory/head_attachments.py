@@ -34,8 +34,8 @@ class HeadOwner(Protocol):
         """Returns the head that is kept of an object."""
         ...
 
-    def count_head_bytes(self, size: int) -> None:
-        """Counts `size` bytes more (or fewer) as taken by heads, and evicts what no longer fits."""
+    def count_attached(self, name: ObjectName, size: int) -> None:
+        """Counts `size` bytes more (or fewer) for what is attached to a head, and evicts what no longer fits."""
         ...
 
 
@@ -68,7 +68,7 @@ class HeadAttachments(Generic[A]):
         more = cost - costs.get(key, 0)
         costs[key] = cost
         self.by_key[key] = attachment
-        self._owner.count_head_bytes(more)
+        self._owner.count_attached(name, more)
 
     def drop(self, name: ObjectName) -> None:
         """Drops all attachments of an object's head."""
@@ -77,4 +77,4 @@ class HeadAttachments(Generic[A]):
             return
         for key in costs:
             self.by_key.pop(key, None)
-        self._owner.count_head_bytes(-sum(costs.values()))
+        self._owner.count_attached(name, -sum(costs.values()))

@@ -13,11 +13,10 @@ Blocks that are sent often are promoted to files that the kernel sends from (`pr
 counted by `arenas`. A block read from the SSD is admitted when there is free space or on its second hit
 (`ghost_list`). Blocks fetched ahead of their readers wait beside the LRU order, in a budget of their own
 (`fetched_ahead`). A head outlives its object's blocks: where these are read from the SSD, the head is what makes that
-cheap. What readers derive from a head is kept beside it (`head_attachments`).
+cheap (`kept_heads`). What readers derive from a head is kept beside it (`head_attachments`).
 
 Invariants:
-- `used` is the sum of what each kept block and head was counted as, overhead included. An object is in `_objects`
-  exactly while a head or a block of it is kept;
+- `used` is the sum of what each kept block and head was counted as, overhead included;
 - after `admit` or `put_head`, `used` is at most the capacity, unless the tier was shrunk and `evict_some` is not done;
 - a buffer that pins much more memory than it shows (a slice of a large receive buffer) is copied, so that what is
   counted is what is held.
@@ -26,11 +25,10 @@ Invariants:
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Literal
 
-from forebay.core.buffers import Buffer
+from forebay.core.buffers import Buffer, unpinned
 from forebay.core.events import AdmissionRefused, BlockAdmitted, BlocksEvicted, Observe, unobserved
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
@@ -39,45 +37,18 @@ from forebay.storage.memory.arenas import ArenaExtent, Arenas
 from forebay.storage.memory.fetched_ahead import FetchedAhead
 from forebay.storage.memory.ghost_list import GhostList
 from forebay.storage.memory.head_attachments import HeadAttachments
+from forebay.storage.memory.kept_heads import KeptHeads, head_cost
+from forebay.storage.memory.kept_objects import KeptObjects
 from forebay.storage.memory.pooled_blocks import MemoryPool, PooledBlocks
 from forebay.storage.memory.promotion import KeptBlocks, Promotion
 from forebay.storage.tier_contract import Occupancy
 
 EVICTIONS_AT_ONCE: Final = 256
-NAMES_AT_ONCE: Final = 1024
 
 # What a block costs beside its bytes: BlockId, ObjectName-sharing aside, its entries in the LRU order and in the
 # object's table, the memoryview and the bytes object's own header; and one entry of the ghost list. Measured with
 # tracemalloc over 100,000 blocks: tests/storage/memory/test_memory_tier.py fails when the constant no longer fits.
 BLOCK_OVERHEAD: Final = 850
-# The same for a head: its objects and its entries. The texts are counted by length on top.
-HEAD_OVERHEAD: Final = 1300
-PAIR_OVERHEAD: Final = 130
-
-
-def head_texts(name: ObjectName, head: Head) -> int:
-    """Returns the bytes that the texts of a head take."""
-    facts = head.facts
-    texts = len(name.bucket) + len(name.key) + len(facts.version.etag) + len(facts.last_modified)
-    return texts + sum([len(field_name) + len(value) + PAIR_OVERHEAD for field_name, value in facts.headers])
-
-
-class CachedObject(NamedTuple):
-    """What the tier holds of one object, for listings."""
-
-    name: ObjectName
-    head: Head | None
-    cached: int
-    """Bytes of blocks, of all generations."""
-
-
-@dataclass(slots=True)
-class _ObjectEntry:
-    """What is kept of one object."""
-
-    head: Head | None = None
-    blocks: dict[BlockId, int] = field(default_factory=dict)
-    """Each block's length, so that listings need not look into the LRU order."""
 
 
 class MemoryTier:
@@ -97,9 +68,10 @@ class MemoryTier:
         self._used = 0
         # In LRU order, the least recently used first.
         self._blocks: OrderedDict[BlockId, Buffer] = OrderedDict()
-        self._heads: OrderedDict[ObjectName, Head] = OrderedDict()
-        self._heads_used = 0
-        self._objects: dict[ObjectName, _ObjectEntry] = {}
+        self.heads = KeptHeads()
+        """The heads. Put, looked up and dropped here."""
+        self.objects = KeptObjects()
+
         self._ghosts = GhostList()
         self.pooled = PooledBlocks(secrets.token_bytes(16) if hash_key is None else hash_key, clock)
         """The blocks that are evicted by their pool's order, in place of the LRU order."""
@@ -116,7 +88,7 @@ class MemoryTier:
 
     def __repr__(self) -> str:
         return (
-            f"<MemoryTier {self.used} of {self._capacity} bytes, {len(self._blocks)} blocks, {len(self._heads)} heads, "
+            f"<MemoryTier {self.used} of {self._capacity} bytes, {len(self._blocks)} blocks, {len(self.heads)} heads, "
             f"{self.arenas!r}>"
         )
 
@@ -184,8 +156,9 @@ class MemoryTier:
         quota = self._capacity if share.pool.quota is None else share.pool.quota
         evicted: list[int] = []
         while True:
+            transient_excess = self.heads.transient_excess(self._capacity)
             is_within = share.used + cost <= quota
-            room = is_within and cost <= self.pooled.room(self._capacity, self.used)
+            room = is_within and cost <= self.pooled.room(self._capacity, self.used - transient_excess)
             if room or (is_within and self.pooled.may_grow(share, self._plain_used())):
                 break
             if cost > quota or share.top is None or share.top >= band:
@@ -196,17 +169,12 @@ class MemoryTier:
         return True
 
     def _store(self, block: BlockId, buffer: Buffer) -> None:
-        self._blocks[block] = _unpinned(buffer)
+        self._blocks[block] = unpinned(buffer)
         self._used += len(buffer) + BLOCK_OVERHEAD
-        self._entry(block.object).blocks[block] = len(buffer)
+        self.objects.add_block(block, len(buffer))
+        self.heads.stay(block.object)
         self._observe(BlockAdmitted("memory", len(buffer)))
         self._evict_excess()
-
-    def _entry(self, name: ObjectName) -> "_ObjectEntry":
-        entry = self._objects.get(name)
-        if entry is None:
-            entry = self._objects[name] = _ObjectEntry()
-        return entry
 
     # Promotion
 
@@ -234,34 +202,26 @@ class MemoryTier:
 
     def head(self, name: ObjectName) -> Head | None:
         """Returns the head of an object and marks it as used, or None."""
-        found = self._heads.get(name)
-        if found is not None:
-            self._heads.move_to_end(name)
-        return found
+        return self.heads.get(name)
 
-    def peek_head(self, name: ObjectName) -> Head | None:
-        """Returns the head of an object, or None. Not a use."""
-        return self._heads.get(name)
+    def put_head(self, name: ObjectName, head: Head, *, passes: bool = False) -> None:
+        """Keeps the head of an object in place of an older one. Blocks of other generations stay until evicted.
 
-    def mark_used(self, name: ObjectName) -> None:
-        """Marks a head that is kept as used: something attached to it was."""
-        self._heads.move_to_end(name)
-
-    def put_head(self, name: ObjectName, head: Head) -> None:
-        """Keeps the head of an object in place of an older one. Blocks of other generations stay until evicted."""
-        cost = HEAD_OVERHEAD + head_texts(name, head)
-        if name in self._heads:
+        `passes`: the object is of a pool with a stable share. Without blocks in this tier its head is of little use."""
+        if name in self.heads:
             self._drop_head(name)
-        if cost > self._capacity:
+        if head_cost(name, head) > self._capacity:
             return
-        self._heads[name] = head
-        self._entry(name).head = head
-        self.count_head_bytes(cost)
+        self._used += self.heads.put(name, head)
+        self.objects.set_head(name, head)
+        if passes and not self.objects.has_blocks(name):
+            self.heads.let_pass(name)
+        self._evict_excess()
 
-    def count_head_bytes(self, size: int) -> None:
-        """Counts `size` bytes more (or fewer) as taken by heads, and evicts what no longer fits."""
+    def count_attached(self, name: ObjectName, size: int) -> None:
+        """Counts `size` bytes more (or fewer) for what is attached to a head, and evicts what no longer fits."""
         self._used += size
-        self._heads_used += size
+        self.heads.count(name, size)
         if size > 0:
             self._evict_excess()
 
@@ -271,22 +231,15 @@ class MemoryTier:
         """Drops the head and the blocks of an object, except the blocks of the generation `keep` (bytes that were
         staged for the version that is about to become current)."""
         self.ahead.forget(name, keep)
-        entry = self._objects.get(name)
-        if entry is None:
-            return
-        for block in list(entry.blocks):
+        for block in self.objects.blocks(name):
             if block.generation != keep:
                 self._drop_block(block)
-        if entry.head is not None:
+        if name in self.heads:
             self._drop_head(name)
-
-    def forget_bucket(self, bucket: str) -> None:
-        """Drops every object of a bucket. Looks at all names: a rare, administrative act."""
-        self.purge(bucket, "")
 
     def purge(self, bucket: str, prefix: str) -> int:
         """Drops every object whose key starts with `prefix`, and returns their number. Looks at all names."""
-        known = {*self._objects, *self.ahead.names()}
+        known = {*self.objects.names(), *self.ahead.names()}
         names = [name for name in known if name.bucket == bucket and name.key.startswith(prefix)]
         for name in names:
             self.forget(name)
@@ -304,7 +257,7 @@ class MemoryTier:
         """Evicts up to `limit` entries, down to the capacity. Returns whether more are to be evicted."""
         self._evict(limit)
         # Arenas whose blocks are gone are closed when their last reader is done: there is nothing to wait for.
-        self._is_shrinking = self.used > self._capacity and bool(self._blocks or self._heads)
+        self._is_shrinking = self.used > self._capacity and bool(self._blocks or self.heads)
         return self._is_shrinking
 
     @property
@@ -312,78 +265,56 @@ class MemoryTier:
         """Bytes that count against the capacity."""
         return self._used + self.arenas.charged()
 
-    @property
-    def heads_used(self) -> int:
-        """Bytes of these that heads take, with what is attached to them."""
-        return self._heads_used
-
     def occupancy(self) -> Occupancy:
         """Returns how full the tier is."""
-        return Occupancy(self._capacity, self.used, len(self._blocks), len(self._heads))
-
-    def cached_bytes(self, name: ObjectName) -> int:
-        """Returns the bytes of an object's blocks."""
-        entry = self._objects.get(name)
-        return 0 if entry is None else sum(entry.blocks.values())
-
-    def listing(self, bucket: str, prefix: str, step: int = NAMES_AT_ONCE) -> Iterator[list[CachedObject]]:
-        """Yields the objects of a bucket whose keys start with `prefix`, in no order.
-
-        Each step looks at `step` names and yields those that match, perhaps none, so that the caller can let the loop
-        run in between. Objects admitted meanwhile may be missing, objects dropped meanwhile are left out.
-        """
-        names = list(self._objects)
-        for start in range(0, len(names), step):
-            yield [
-                CachedObject(name, entry.head, sum(entry.blocks.values()))
-                for name in names[start : start + step]
-                if name.bucket == bucket and name.key.startswith(prefix) and (entry := self._objects.get(name))
-            ]
+        return Occupancy(self._capacity, self.used, len(self._blocks), len(self.heads))
 
     # Eviction
 
     def _drop_block(self, block: BlockId) -> int:
         """Drops a block and returns its length."""
         size = len(self._blocks.pop(block))
-        entry = self._objects[block.object]
-        del entry.blocks[block]
         self._used -= self.arenas.remove_block(block, size) + BLOCK_OVERHEAD
-        if self.pooled.used:
-            self.pooled.leave(block)
-        self._drop_if_empty(block.object, entry)
+        was_pooled = bool(self.pooled.used) and self.pooled.leave(block)
+        if self.objects.remove_block(block) and was_pooled:
+            self.heads.let_pass(block.object)
         self._ghosts.trim(len(self._blocks) + 1)
         return size
 
     def _drop_head(self, name: ObjectName) -> None:
         """Drops a head and what is attached to it."""
-        head, entry = self._heads.pop(name), self._objects[name]
         for table in self.attachments:
             table.drop(name)
-        entry.head = None
-        self.count_head_bytes(-HEAD_OVERHEAD - head_texts(name, head))
-        self._drop_if_empty(name, entry)
+        self._used -= self.heads.drop(name)
+        self.objects.set_head(name, None)
 
-    def _drop_if_empty(self, name: ObjectName, entry: _ObjectEntry) -> None:
-        if entry.head is None and not entry.blocks:
-            del self._objects[name]
+    def _drop_transient_head(self) -> None:
+        """Drops a passing head, unless blocks fetched ahead of a reader are found by it."""
+        name = self.heads.oldest_transient()
+        if self.ahead.has_some(name):
+            self.heads.stay(name)
+        else:
+            self._drop_head(name)
 
     def _evict_excess(self) -> None:
         # While a shrunk tier empties itself, each admission only makes up for a bounded number of others. A block may
         # have to be evicted from its arena first.
         if self.used > self._capacity:
-            self._evict(EVICTIONS_AT_ONCE if self._is_shrinking else 2 * len(self._blocks) + len(self._heads))
+            self._evict(EVICTIONS_AT_ONCE if self._is_shrinking else 2 * len(self._blocks) + len(self.heads))
 
     def _evict(self, limit: int) -> None:
         evicted: list[int] = []
-        while self.used > self._capacity and limit > 0 and (self._blocks or self._heads):
+        while self.used > self._capacity and limit > 0 and (self._blocks or self.heads):
             limit -= 1
             if self.arenas.sparse:
                 evicted += (gone := self._retire_arena())
                 limit -= len(gone)
-            elif self._blocks and (not self._heads or self._heads_used * 2 <= self._capacity):
+            elif self.heads.transient_excess(self._capacity):
+                self._drop_transient_head()
+            elif self._blocks and (not self.heads or self.heads.used * 2 <= self._capacity):
                 evicted.append(self._drop_block(self._next_to_go()))
             else:
-                self._drop_head(next(iter(self._heads)))
+                self._drop_head(self.heads.oldest())
         if evicted:
             cause: Literal["capacity", "resize"] = "resize" if self._is_shrinking else "capacity"
             self._observe(BlocksEvicted("memory", len(evicted), sum(evicted), cause))
@@ -408,7 +339,7 @@ class MemoryTier:
         """Returns the bytes of the blocks that are in LRU order."""
         if len(self._blocks) == len(self.pooled):
             return 0
-        return max(0, self.used - self._heads_used - self.pooled.used)
+        return max(0, self.used - self.heads.used - self.pooled.used)
 
     def _retire_arena(self) -> Sequence[int]:
         """Gives up the first sparse arena: its blocks are copied out, or evicted. Returns the lengths of the latter."""
@@ -418,14 +349,3 @@ class MemoryTier:
         self._used += sum(len(self._blocks[block]) for block in arena.blocks)
         self.demote([(block, self._blocks[block]) for block in arena.blocks])
         return ()
-
-
-def _unpinned(buffer: Buffer) -> Buffer:
-    """Returns the buffer, or a copy if it pins much more memory than it shows."""
-    try:
-        whole = len(buffer.obj)  # type: ignore[arg-type]  # every exporter we meet has a length; others are copied
-    except TypeError:
-        whole = -1
-    if not len(buffer) <= whole <= len(buffer) + len(buffer) // 8 + 64:
-        return memoryview(bytes(buffer))
-    return buffer.toreadonly()

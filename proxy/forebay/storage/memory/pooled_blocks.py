@@ -153,13 +153,16 @@ class PooledBlocks:
         self.used += cost
         self._largest = max(self._largest, cost)
 
-    def leave(self, block: BlockId) -> None:
-        """Makes a block a plain one, or forgets it; nothing if it is neither in a share nor passing."""
+    def leave(self, block: BlockId) -> bool:
+        """Makes a block a plain one, or forgets it. Returns False if it was neither in a share nor passing."""
         if (entry := self._shares.pop(block, None)) is not None:
             self.used -= entry[0].remove(block, entry[1])
-        elif (cost := self._transient.pop(block, None)) is not None:
+            return True
+        if (cost := self._transient.pop(block, None)) is not None:
             self._transient_used -= cost
             self.used -= cost
+            return True
+        return False
 
     def next_to_go(self, capacity: int, plain: int) -> BlockId | None:
         """Returns the block to be evicted from a full tier; None: the oldest plain one. `plain`: bytes of these."""

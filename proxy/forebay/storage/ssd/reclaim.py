@@ -9,8 +9,9 @@ The pool that gives way (ssd_pools.py) decides the order:
 
     LRU             the oldest segment; reference bits give a block a second chance (CLOCK). An object that is read all
                     the time is rewritten again and again, which costs one sequential copy per turn of the whole pool
-    stable share    segments above the threshold, of which nothing is rewritten, and no head is deleted: the next epoch
-                    reads these objects again. A segment with many dead records: all others are rewritten
+    stable share    segments above the threshold, then those of the marginal band. Nothing of them is rewritten, and no
+                    head is deleted: the next epoch reads these objects again. A segment with many dead records: all
+                    others are rewritten
     pinned          never, unless the tier has become too small for all of them. Pinned blocks in segments of the other
                     kinds are rewritten to those of their pins; what was unpinned goes as in LRU order
 
@@ -57,6 +58,7 @@ class _Victim:
     file: SegmentFile | None
     records: Iterator[ScannedRecord]
     label: SegmentLabel
+    is_compacted: bool
     objects: set[bytes] = field(default_factory=set)
     blocks: int = 0
     size: int = 0
@@ -128,7 +130,7 @@ class Reclaim:
 
     def _choose(self, *, is_full: bool) -> _Victim | None:
         self._is_shrinking = self._space.is_exceeded
-        for number in self._pools.victims(is_full=is_full):
+        for number, is_compacted in self._pools.victims(is_full=is_full):
             label = self._space.label_of(number)
             if self._appenders.is_current(number):
                 if not self._is_shrinking and label.band == LRU_BAND:
@@ -144,10 +146,10 @@ class Reclaim:
                 self._observe(TierFailed("ssd", "reclaim", str(error)))
                 file = None
             if file is None:
-                return _Victim(number, None, iter(()), label)
+                return _Victim(number, None, iter(()), label, is_compacted)
             size = file.size()
             self._allowance = min(self._allowance, BYTES_AT_ONCE) + size // 2
-            return _Victim(number, file, scan_segment(file, number, size), label)
+            return _Victim(number, file, scan_segment(file, number, size), label, is_compacted)
         return None
 
     def _reclaim_records(self, victim: _Victim, found: list[ScannedRecord]) -> None:
@@ -165,7 +167,7 @@ class Reclaim:
 
     def _stays(self, victim: _Victim, record: ScannedRecord) -> bool:
         if self._pools.is_epoch(victim.label):
-            return not self._pools.is_above(victim.label)
+            return victim.is_compacted and not self._pools.is_above(victim.label)
         if not self._references.test_and_clear(record.address) or self._is_shrinking:
             return False
         size = record_size(record.location.length)

@@ -118,7 +118,7 @@ class SsdOptions:
     """Blocks that may wait to be written."""
     batch_bytes: int = 8 * MIB
     """Bytes that are written at once, without waiting for more."""
-    segment_floor: int = MIB
+    segment_floor: int = MIB // 2
     """Bytes of a segment at least, of a capacity that fits several."""
 
 

@@ -22,7 +22,7 @@ MIB: Final = 1024 * 1024
 SEGMENT_BYTES: Final = 64 * MIB
 MIN_SEGMENT_BYTES: Final = 64 * 1024
 FEW_SEGMENTS: Final = 8  # fit at least, however small the capacity
-MANY_SEGMENTS: Final = 256  # are better: the space that is kept free for reclaim is that of a few
+MANY_SEGMENTS: Final = 512  # are better: the space that is kept free for reclaim is that of a few
 BLOCK_SHARE: Final = 4  # a block that is larger than this fraction of the limit would displace most of the others
 DISK_RESERVE: Final = 32  # this fraction of a file system's room, at most a large segment, is left for the index
 HEADS_SHARE: Final = 16  # heads without blocks are deleted when heads use more than this fraction of the capacity
@@ -48,7 +48,7 @@ class SpaceAccounting:
     ) -> None:
         self.capacity = capacity
         """As configured."""
-        self.segment_floor = MIB
+        self.segment_floor = MIB // 2
         """Bytes of a segment where MANY_SEGMENTS would be smaller: some blocks should fit in one."""
         self.disk = DiskSpace(sys.maxsize, sys.maxsize)
         """As last measured."""

@@ -2,8 +2,8 @@
 
     event loop       label a block ──> does its pool admit it? ──no──> not even queued: memory may have it
     writer's thread  there is room for the batch? ──> append, by label
-                     over the quota, or tier full ──> the pool that gives way lowers its threshold by a band
-                                                  ──> reclaim deletes the segments above it, without a copy
+                     over the quota, or tier full ──> the pool that gives way drops its marginal band by segments
+                                                  ──> reclaim deletes them, and those above, without a copy
 
 A segment holds blocks of one pool and one band (segment_label.py). So nothing is copied when a share shrinks, and the
 bytes of a pool are those of its segments. Pinned segments (ssd_pins.py) belong to no pool, and go last.
@@ -30,15 +30,17 @@ from forebay.storage.ssd.segment_label import (
     NO_POOL,
     PINNED_BAND,
     PLAIN,
-    PoolRow,
     SegmentLabel,
     pool_id,
 )
 from forebay.storage.ssd.space_accounting import SpaceAccounting
 from forebay.storage.ssd.ssd_pins import SsdPins
+from forebay.storage.ssd.ssd_pool import SsdPool
 
 QUOTA_MARGIN: Final = 128
 """A quota is filled up to one part in so many: other processes may be writing."""
+MARGIN: Final = 4
+"""The marginal band stops one in so many of a segment's bytes below what lasts: the index's size is not constant."""
 ROOM_SHARE: Final = 128
 """A threshold rises if there is room for one in so many of the pool's bytes."""
 QUOTA_EXCESS: Final = 16
@@ -57,35 +59,12 @@ class PoolBytes(NamedTuple):
     used: int
 
 
-class SsdPool:
-    """One pool. Its bytes are as of the last measurement."""
+class SegmentVictim(NamedTuple):
+    """A segment that is to go."""
 
-    def __init__(self, pool: Pool, number: bytes, last_read: float) -> None:
-        self.pool = pool
-        self.id = number
-        self.band = 0
-        """The threshold: the marginal band, the first that is admitted."""
-        self.used = 0
-        self.last_read = last_read
-        self.refusals = 0
-        """Blocks that were refused since one below the threshold was admitted, or the threshold rose."""
-        self.is_recorded = False
-        """Whether its row says what is known here."""
-
-    @property
-    def is_epoch(self) -> bool:
-        """Whether it keeps a stable share."""
-        return self.pool.eviction == "epoch"
-
-    @property
-    def admits_all(self) -> bool:
-        """Whether whatever is read is admitted."""
-        return not self.is_epoch
-
-    @property
-    def row(self) -> PoolRow:
-        """Its row in the index."""
-        return PoolRow(self.pool.name, self.is_epoch, self.band)
+    number: int
+    is_compacted: bool = False
+    """Whether what is live in it stays: it goes for its dead bytes. Else it goes with what a stable share has in it."""
 
 
 class SsdPools:
@@ -192,7 +171,7 @@ class SsdPools:
     def _room(self, pool: SsdPool, needed: int) -> int:
         """Returns the bytes that a pool may take beside those below its threshold. `needed`: as many are enough."""
         space, now = self._space, self._clock()
-        room = space.lasting_capacity - space.segment_size - space.used
+        room = space.lasting_capacity - space.segment_size // MARGIN - space.used
         if room < needed and (giving := self._giving()) is not None and may_take(pool, giving, now):
             room = max(room, giving.used if is_idle(giving, now) else giving.used // 4)
         quota = pool.pool.quota
@@ -262,7 +241,7 @@ class SsdPools:
         is_any_above = any(size > 0 and self.is_above(label) for label, size in live)
         return is_any_above or self.is_over_quota() or self._compactable() is not None
 
-    def victims(self, *, is_full: bool) -> Iterator[int]:
+    def victims(self, *, is_full: bool) -> Iterator[SegmentVictim]:
         """Yields segments in the order in which they are to go. `is_full`: also those of pools within their quotas.
 
         Lowers a threshold where that is what comes next. Raises lmdb.Error.
@@ -270,22 +249,25 @@ class SsdPools:
         segments = self._space.labelled()
         for label, numbers in segments.items():
             if self.is_above(label):
-                yield from numbers
+                yield from map(SegmentVictim, numbers)
         for pool in self._all():
             if self._is_over(pool):
-                yield from self._shrink(pool)
+                yield from map(SegmentVictim, self._shrink(pool))
         if (compactable := self._compactable(is_full=is_full)) is not None:
-            yield compactable
-        if is_full and self._pins.is_over_share:
-            yield from self._pinned_segments()
+            yield SegmentVictim(compactable, is_compacted=True)
         if is_full:
-            giving = self._giving_really()
-            if giving is not None:
-                yield from self._shrink(giving)
-            if giving is not self._plain:
-                yield from self._shrink(self._plain)
-            if self._pins.is_exceeded:
-                yield from self._pinned_segments()
+            yield from map(SegmentVictim, self._giving_segments())
+
+    def _giving_segments(self) -> Iterator[int]:
+        if self._pins.is_over_share:
+            yield from self._pinned_segments()
+        giving = self._giving_really()
+        if giving is not None:
+            yield from self._shrink(giving)
+        if giving is not self._plain:
+            yield from self._shrink(self._plain)
+        if self._pins.is_exceeded:
+            yield from self._pinned_segments()
 
     def _compactable(self, *, is_full: bool = False) -> int | None:
         space = self._space
@@ -334,9 +316,15 @@ class SsdPools:
         if not pool.is_epoch:
             yield from self._segments_of(pool)
             return
-        space, segments = self._space, self._segments_of(pool)
-        bands = sorted({space.label_of(number).band for number in segments})
-        if bands:
-            pool.band = max(pool.band, bands[0] + 1)
+        by_band: dict[int, list[int]] = {}
+        for number in self._segments_of(pool):
+            by_band.setdefault(self._space.label_of(number).band, []).append(number)
+        for band in sorted(by_band):
+            self._lower(pool, band)
+            yield from by_band[band]
+            self._lower(pool, band + 1)  # other processes are writing what is left of it, and end it now
+
+    def _lower(self, pool: SsdPool, band: int) -> None:
+        if band > pool.band:
+            pool.band = band
             self._record(pool)
-            yield from (number for number in segments if space.label_of(number).band == bands[0])
