@@ -4,6 +4,7 @@
                  (dialect "oss": argument > OSS_ENDPOINT > those of AWS > Alibaba's of the region)
     region       argument > AWS_REGION > AWS_DEFAULT_REGION > profile > us-east-1
                  (dialect "oss": argument > OSS_REGION > those of AWS > cn-hangzhou)
+    proxy        HTTP_PROXY, HTTPS_PROXY, NO_PROXY (forebay_client.transport.http_proxy)
     TLS          AWS_CA_BUNDLE > the profile's ca_bundle > the system's certificates
     checksums    AWS_RESPONSE_CHECKSUM_VALIDATION > the profile's > when_required
 
@@ -18,6 +19,7 @@ from urllib.parse import SplitResult, urlsplit
 from forebay_client.client_credentials import CredentialSource, find_credentials
 from forebay_client.client_errors import ClientConfigurationError
 from forebay_client.shared_profile import SharedProfile, read_profile
+from forebay_client.transport.http_proxy import HttpProxy, find_proxy
 
 ClientDialect: TypeAlias = Literal["s3", "oss"]
 AddressingStyle: TypeAlias = Literal["path", "virtual"]
@@ -62,6 +64,7 @@ class ClientSettings:
     retries: int
     """Attempts after the first."""
     ca_bundle: str | None
+    proxy: HttpProxy | None = None
     wants_checksums: bool = False
     """Whether S3 is asked for the checksum of each whole object that is read."""
 
@@ -104,6 +107,7 @@ def resolve_settings(
         timeout,
         retries,
         environ.get("AWS_CA_BUNDLE") or shared.config.get("ca_bundle"),
+        find_proxy(server.scheme, server.host, server.port, environ),
         (environ.get(_VALIDATION.upper()) or shared.config.get(_VALIDATION[4:], "")).lower() == "when_supported",
     )
 

@@ -14,10 +14,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.client import HTTPConnection, HTTPSConnection
 from typing import Final
 
 from forebay_client.client_settings import ServerUrl
+from forebay_client.transport.http_proxy import HttpProxy
 from forebay_client.transport.object_request import TransportFailed
 
 CONNECT_TIMEOUT: Final = 10.0
@@ -106,14 +108,24 @@ class ConnectionShelf:
         return connection
 
 
-def connection_maker(server: ServerUrl, ca_bundle: str | None) -> ConnectionMaker:
-    """Makes unopened connections to hosts of a server, whose certificates they verify. Raises OSError for an unusable
-    bundle."""
+def connection_maker(server: ServerUrl, ca_bundle: str | None, proxy: HttpProxy | None = None) -> ConnectionMaker:
+    """Makes unopened connections to hosts of a server, whose certificates they verify, or to the `proxy` between.
+    Raises OSError for an unusable bundle."""
     if server.scheme == "http":
+        if proxy is not None:
+            return lambda _host: HTTPConnection(proxy.host, proxy.port, timeout=CONNECT_TIMEOUT, blocksize=_BLOCK)
         return lambda host: HTTPConnection(_reachable(host), server.port, timeout=CONNECT_TIMEOUT, blocksize=_BLOCK)
     context = ssl.create_default_context(cafile=ca_bundle)
     context.set_alpn_protocols(["http/1.1"])
+    if proxy is not None:
+        return partial(_tunnelled, server, proxy, context)
     return lambda host: HTTPSConnection(host, server.port, timeout=CONNECT_TIMEOUT, blocksize=_BLOCK, context=context)
+
+
+def _tunnelled(server: ServerUrl, proxy: HttpProxy, context: ssl.SSLContext, host: str) -> HTTPConnection:
+    connection = HTTPSConnection(proxy.host, proxy.port, timeout=CONNECT_TIMEOUT, blocksize=_BLOCK, context=context)
+    connection.set_tunnel(host, server.port, proxy.headers)
+    return connection
 
 
 def _reachable(host: str) -> str:

@@ -42,6 +42,11 @@ class HttpTransport:
 
     def __init__(self, settings: ClientSettings, signer: ObjectRequestSigner) -> None:
         self._settings, self._signer = settings, signer
+        self._is_proxied = settings.proxy is not None and settings.server.scheme == "http"
+        """Whether a proxy reads the requests; one that tunnels does not."""
+        self._proxy_headers = (
+            tuple(settings.proxy.headers.items()) if settings.proxy is not None and self._is_proxied else ()
+        )
         self._maker: ConnectionMaker | None = None
         self._shelves: dict[str, ConnectionShelf] = {}
         renew_after_fork(self._renew)
@@ -89,11 +94,14 @@ class HttpTransport:
     def _exchange(self, lease: ConnectionLease, signed: SignedRequest, request: ObjectRequest) -> HTTPResponse:
         """Sends the request and reads the head of the response. Raises TransportFailed."""
         connection = lease.connection
+        target, own = signed.target, self._proxy_headers
+        if self._is_proxied:
+            target = f"http://{signed.headers['host']}{target}"
         try:
-            connection.putrequest(signed.method, signed.target, skip_host=True, skip_accept_encoding=True)
+            connection.putrequest(signed.method, target, skip_host=True, skip_accept_encoding=True)
             connection.putheader("user-agent", _USER_AGENT)
             connection.putheader("accept-encoding", "identity")
-            for name, value in signed.headers.items():
+            for name, value in (*signed.headers.items(), *own):
                 connection.putheader(name, value)
             connection.endheaders()
             try:
@@ -113,7 +121,7 @@ class HttpTransport:
         def make() -> HTTPConnection:
             if self._maker is None:
                 try:
-                    self._maker = connection_maker(settings.server, settings.ca_bundle)
+                    self._maker = connection_maker(settings.server, settings.ca_bundle, settings.proxy)
                 except OSError as error:
                     raise ClientConfigurationError(f"AWS_CA_BUNDLE: {settings.ca_bundle} can't be used") from error
             return self._maker(host)
