@@ -1,0 +1,69 @@
+"""Bits that flip in a journal at rest: what is intact is carried out, what is not is named, and no wrong byte read."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.clients import path_of
+from harness.fake.actions import Respond
+from harness.fake_origin import FakeOrigin
+from harness.write_back_rig import WriteBackRig, at_origin
+
+LARGE = 300_000
+
+
+def _flip(file: Path, offset: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[offset] ^= 1
+    file.write_bytes(content)
+
+
+async def test_a_damaged_body_is_stuck_and_the_rest_arrives(tmp_path: Path) -> None:
+    contents = {key: os.urandom(LARGE) for key in ("a/intact", "a/damaged", "a/later")}
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        refusal = origin.faults.add(Respond(503, "SlowDown"), method="PUT")
+        for key, content in contents.items():
+            await rig.put(key, content)
+        await rig.stop()
+        [damaged] = [each for each in (rig.journal / "bodies").iterdir() if contents["a/damaged"] in each.read_bytes()]
+        _flip(damaged, 1000)
+        origin.faults.remove(refusal)
+        await rig.start()
+        await rig.wait_idle()
+        assert at_origin(origin, "a/intact") == contents["a/intact"]
+        assert (at_origin(origin, "a/damaged"), at_origin(origin, "a/later")) == (None, None), "nothing overtakes it"
+        [(record, entry)] = [each for each in rig.write_back.drainer.entries.items() if each[1].is_stuck]
+        assert entry.write.name.key == "a/damaged"
+        assert "its bytes in the journal are damaged" in entry.reason
+        read = await rig.client().request("GET", path_of("ckpt", "a/damaged"))
+        assert read.status == 503 or read.aborted
+        assert (await rig.client().request("GET", path_of("ckpt", "a/later"))).body == contents["a/later"]
+        await rig.write_back.settlement.settle(rig.write_back.shown.with_upload(record))
+        rig.write_back.drainer.discard(record)
+        await rig.settled()
+        assert at_origin(origin, "a/later") == contents["a/later"]
+
+
+async def test_a_damaged_record_is_named_and_the_others_arrive(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        refusal = origin.faults.add(Respond(503, "SlowDown"), method="PUT")
+        for key in ("a/first", "a/damaged", "a/last"):
+            await rig.put(key, key.encode() * 100)
+        await rig.stop()
+        [log] = [each for each in (rig.journal / "logs").glob("*.log") if b"a/damaged" * 100 in each.read_bytes()]
+        _flip(log, log.read_bytes().index(b"a/damaged" * 100))
+        origin.faults.remove(refusal)
+        await rig.start()
+        await rig.settled()
+        assert [at_origin(origin, key) for key in ("a/first", "a/damaged", "a/last")] == [
+            b"a/first" * 100,
+            None,
+            b"a/last" * 100,
+        ]
+        assert f"the journal's log {log.stem} is damaged from byte" in caplog.text
+        assert log.exists(), "it stays, to be looked at"
