@@ -13,9 +13,13 @@ from benchmarks.http_client import UnexpectedResponse
 from benchmarks.origin import BUCKET
 from benchmarks.run_sizes import MIB
 from benchmarks.training import PYTHON
+from compat import host_names
 
 _WRITER: Final = Path(__file__).with_name("peers") / "checkpoint_writer.py"
-_TORCH: Final = frozenset({"torch", "dcp"})
+_TORCH: Final = frozenset({"torch", "dcp", "oss"})
+_MODULES: Final = {"torch": "s3torchconnector", "dcp": "s3torchconnector.dcp", "oss": "osstorchconnector"}
+_NAMED: Final = "oss"
+"""Speaks to BUCKET.ENDPOINT alone, and so needs names."""
 CREDENTIALS: Final = '[[auth.keys]]\nid = "writer"\nsecret = "writer-secret"\n'
 """The clients', as TOML."""
 
@@ -36,6 +40,7 @@ class CheckpointWay(NamedTuple):
             "ranks": f"{self.ranks} ranks, upload_file, {size} in all",
             "torch": f"torch.save by s3torchconnector, {size}",
             "dcp": f"DCP save by s3torchconnector, {size}",
+            "oss": f"torch.save by osstorchconnector, {size}",
         }[self.way]
 
     @property
@@ -43,22 +48,29 @@ class CheckpointWay(NamedTuple):
         """Why it can't be run here; None: it can."""
         if self.way not in _TORCH:
             return None
+        module = _MODULES[self.way]
         if not PYTHON.exists():
-            return "s3torchconnector is not installed (`make clients-torch`)"
-        module = "s3torchconnector.dcp" if self.way == "dcp" else "s3torchconnector"
+            return f"{module} is not installed (`make clients-torch`)"
+        if self.way == _NAMED and (reason := host_names.missing()) is not None:
+            return reason
         ran = subprocess.run([str(PYTHON), "-c", f"import {module}"], capture_output=True, text=True, check=False)
         return None if ran.returncode == 0 else f"{module} can't be imported: {ran.stderr.strip().splitlines()[-1]}"
+
+    @property
+    def reaches_origin(self) -> bool:
+        """Whether the origin of the benchmarks, which speaks S3, understands it."""
+        return self.way != _NAMED
 
 
 class CheckpointWriter:
     """A running client."""
 
-    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
-        self._process, self._log = process, log
+    def __init__(self, process: subprocess.Popen[str], log: Path, host: str) -> None:
+        self._process, self._log, self._host = process, log, host
 
-    def upload(self, endpoint: str, key: str) -> float:
-        """The seconds until a checkpoint was acknowledged."""
-        return float(self._answer(json.dumps({"endpoint": endpoint, "key": key})))
+    def upload(self, port: int, key: str) -> float:
+        """The seconds until a checkpoint was acknowledged by whoever listens at a port of loopback."""
+        return float(self._answer(json.dumps({"endpoint": f"http://{self._host}:{port}", "key": key})))
 
     def store(self, directory: Path) -> float:
         """The seconds until the same bytes were synced in files of a directory."""
@@ -85,7 +97,10 @@ def running_writer(way: CheckpointWay, log: Path) -> Iterator[CheckpointWriter]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     python = str(PYTHON) if way.way in _TORCH else sys.executable
     parameters = json.dumps({"bucket": BUCKET, "way": way.way, "size": way.size, "ranks": way.ranks})
-    command = [python, str(_WRITER), parameters]
+    command, host = [python, str(_WRITER), parameters], "127.0.0.1"
+    if way.way == _NAMED:
+        host = host_names.DOMAIN
+        command = host_names.with_names(command, (host, f"{BUCKET}.{host}"), log.parent)
     with (
         log.open("a") as errors,
         subprocess.Popen(
@@ -93,7 +108,7 @@ def running_writer(way: CheckpointWay, log: Path) -> Iterator[CheckpointWriter]:
         ) as process,
     ):
         try:
-            writer = CheckpointWriter(process, log)
+            writer = CheckpointWriter(process, log, host)
             writer.ready()
             yield writer
         finally:

@@ -35,11 +35,11 @@ def run(bench: BenchContext) -> list[Section]:
             running_write_back(bench.directory / "forebay", origin.far[0], target) as forebay,
             running_writer(way, bench.directory / "writer.log") as writer,
         ):
-            writer.upload(forebay.endpoint, f"{BACK}/first")
+            writer.upload(forebay.port, f"{BACK}/first")
             for turn in range(bench.sizes.checkpoint_rounds):
                 with origin.standing_still():
                     for each in range(number):
-                        writer.upload(forebay.endpoint, f"{BACK}/{turn}-{each}")
+                        writer.upload(forebay.port, f"{BACK}/{turn}-{each}")
                 beside += _while_draining(forebay, target)
                 forebay.wait_drained()
                 alone += latencies(forebay.port, target, bench.sizes.neighbour_requests)

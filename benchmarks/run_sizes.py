@@ -126,6 +126,7 @@ FULL: Final = RunSizes(
         ("ranks", 256 * MIB, 8),
         ("torch", 256 * MIB, 1),
         ("dcp", 256 * MIB, 1),
+        ("oss", 256 * MIB, 1),
     ),
     checkpoint_rounds=5,
     small_writes=300,
@@ -145,6 +146,7 @@ REDUCED: Final = replace(
         ("ranks", 128 * MIB, 8),
         ("torch", 128 * MIB, 1),
         ("dcp", 128 * MIB, 1),
+        ("oss", 128 * MIB, 1),
     ),
     checkpoint_rounds=3,
 )

@@ -12,6 +12,7 @@ from benchmarks.http_client import KeepAliveConnection, UnexpectedResponse
 from benchmarks.link import Link
 from benchmarks.load import percentile
 from benchmarks.origin import BUCKET, Objects, running_origin
+from benchmarks.processes import module, ready_line
 from benchmarks.tables import Section, Table, time_text
 from benchmarks.write_back import BACK, THROUGH, running_write_back
 from harness.clients import RawClient
@@ -22,7 +23,10 @@ _WRITER: Final = Secret("writer", "writer-secret")
 _TEXT: Final = f"""\
 {SIZE:,} bytes at a time, {{writes:,}} times, in turns: appended to a file on the disk on which the journal is, with one
 fdatasync; by PUT over one warm connection under `write = "back"`, acknowledged by the journal; under `through`, and
-straight to the origin, which is {ROUND_TRIP * 1000:g} ms away. The time is until the answer."""
+straight to the origin, which is {ROUND_TRIP * 1000:g} ms away. The time is until the answer. What is not the journal's
+in it: the same PUT to a server that answers as its bytes come, and to a bare loop that receives it, computes the MD5,
+writes it to a file of its own and syncs that ([benchmarks/bare_journal.py](../benchmarks/bare_journal.py)). Some
+20 ms lie between two of them, so caches and cores are cold; in a row of writes each takes half of that."""
 
 
 def run(bench: BenchContext) -> list[Section]:
@@ -31,9 +35,14 @@ def run(bench: BenchContext) -> list[Section]:
         bench.directory, {"first": Objects(4096, 1)}, [Link(ROUND_TRIP, BANDWIDTH)], pinned=False
     ) as origin:
         target = origin.targets("first")[0]
-        with running_write_back(bench.directory / "forebay", origin.far[0], target) as forebay:
+        with (
+            running_write_back(bench.directory / "forebay", origin.far[0], target) as forebay,
+            module("benchmarks.baseline", "serve", "0", log=bench.directory / "fixed.log") as fixed,
+            module("benchmarks.bare_journal", str(bench.directory), log=bench.directory / "bare.log") as bare,
+        ):
             before = forebay.backlog()
-            taken = _taken(bench.directory / "synced", forebay.port, origin.far[0], writes)
+            ports = forebay.port, origin.far[0], int(ready_line(fixed)), int(ready_line(bare))
+            taken = _taken(bench.directory / "synced", *ports, writes)
             accepted = forebay.backlog().accepted - before.accepted
             forebay.wait_drained()
     if accepted < writes:
@@ -52,13 +61,20 @@ def run(bench: BenchContext) -> list[Section]:
     return [Section("Small writes, acknowledged", _TEXT.format(writes=writes), Table(headings, rows))]
 
 
-def _taken(path: Path, port: int, origin: int, writes: int) -> dict[str, list[float]]:
+def _taken(path: Path, port: int, origin: int, fixed: int, bare: int, writes: int) -> dict[str, list[float]]:
     """The times of each way, ascending."""
     body = os.urandom(SIZE)
     file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-    with KeepAliveConnection(port) as ours, KeepAliveConnection(origin) as theirs:
+    with (
+        KeepAliveConnection(port) as ours,
+        KeepAliveConnection(origin) as theirs,
+        KeepAliveConnection(fixed) as at_once,
+        KeepAliveConnection(bare) as least,
+    ):
         ways: dict[str, Callable[[int], float]] = {
             "one fdatasync": lambda _: _synced(file, body),
+            "PUT, answered at once": lambda number: _put(at_once, fixed, f"fixed/{number}", body),
+            "PUT, a bare loop": lambda number: _put(least, bare, f"bare/{number}", body),
             'PUT, write = "back"': lambda number: _put(ours, port, f"{BACK}/{number}", body),
             "PUT, through": lambda number: _put(ours, port, f"{THROUGH}/{number}", body),
             "PUT, direct": lambda number: _put(theirs, origin, f"written/direct/{number}", body),

@@ -11,9 +11,10 @@ there, and prints the seconds that it took. Ways:
     ranks          so many processes with upload_file, each its part of the size; then one object that says all is there
     torch          torch.save into s3torchconnector's writer
     dcp            torch.distributed.checkpoint with s3torchconnector's storage writer, one process
+    oss            torch.save into osstorchconnector's writer
 
-In a directory each way writes files, synced: put, upload and ranks with write and fsync, torch with torch.save and
-fsync, dcp with PyTorch's own FileSystemWriter, which syncs.
+In a directory each way writes files, synced: put, upload and ranks with write and fsync, torch and oss with torch.save
+and fsync, dcp with PyTorch's own FileSystemWriter, which syncs.
 
 Nothing of Forebay is imported here: these are the unchanged clients.
 """
@@ -142,6 +143,27 @@ class Torch(Writer):
             os.fsync(file.fileno())
 
 
+class Oss(Torch):
+    """Its credentials and configuration are files; the values are those that its makers have people write."""
+
+    def __init__(self, asked: dict[str, Any], source: Path) -> None:
+        super().__init__(asked, source)
+        self.connector = import_module("osstorchconnector")
+        place = source.parent
+        credentials = {"AccessKeyId": "writer", "AccessKeySecret": "writer-secret"}
+        logs = {"logLevel": 2, "logPath": str(place / "connector.log"), "auditPath": str(place / "audit.log")}
+        upload = {"checkpointConfig": {"prefetchConcurrency": 24, "prefetchWorker": 4, "uploadConcurrency": 64}}
+        self.files = {"cred_path": str(place / "credentials"), "config_path": str(place / "config.json")}
+        Path(self.files["cred_path"]).write_text(json.dumps(credentials))
+        Path(self.files["config_path"]).write_text(json.dumps(logs | upload))
+
+    def write(self, endpoint: str, key: str) -> None:
+        if endpoint not in self.clients:
+            self.clients[endpoint] = self.connector.OssCheckpoint(endpoint=endpoint, region="cn-hangzhou", **self.files)
+        with self.clients[endpoint].writer(f"oss://{self.bucket}/{key}") as file:
+            self.torch.save(self.state, file)
+
+
 class Dcp(Torch):
     def __init__(self, asked: dict[str, Any], source: Path) -> None:
         super().__init__(asked, source)
@@ -160,16 +182,18 @@ class Dcp(Torch):
         self.dcp.save(self.state, storage_writer=writer, no_dist=True)
 
 
-WAYS = {"put": Put, "upload": Upload, "ranks": Ranks, "torch": Torch, "dcp": Dcp}
+WAYS = {"put": Put, "upload": Upload, "ranks": Ranks, "torch": Torch, "dcp": Dcp, "oss": Oss}
 
 
 def main(asked: dict[str, Any]) -> None:
     size = asked["size"] // asked["ranks"]
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # osstorchconnector writes its first log lines to standard output
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch, "source")
         source.write_bytes(random.Random(size).randbytes(1 << 20) * (size >> 20))
         writer = WAYS[asked["way"]](asked, source)
-        print("ready", flush=True)
+        print("ready", file=answers)
         for line in sys.stdin:
             where = json.loads(line)
             started = time.perf_counter()
@@ -177,7 +201,7 @@ def main(asked: dict[str, Any]) -> None:
                 writer.store(Path(where["directory"]))
             else:
                 writer.write(where["endpoint"], where["key"])
-            print(time.perf_counter() - started, flush=True)
+            print(time.perf_counter() - started, file=answers)
 
 
 if __name__ == "__main__":
