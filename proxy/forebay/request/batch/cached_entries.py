@@ -74,7 +74,7 @@ class BatchLookup:
         self._is_prepared = not no_cache and admission.identity is None
         self._prefix = f"{self._principal}\0{admission.target.bucket}\0".encode()
         self._get_prepared = cached.prepared.by_key.get
-        self._get_block, self._mark_used = self._memory.get, self._memory.mark_used
+        self._get_block, self._mark_used = self._memory.get, self._memory.heads.mark_used
         self._in_doubt_writes, self._clock = cached.resolver.heads.in_doubt_writes, cached.resolver.heads.clock
 
     def find(self, entry: BatchEntry) -> CachedEntry | AdmittedEntry | None:
