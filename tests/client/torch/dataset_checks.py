@@ -1,18 +1,22 @@
 """The data sets, against the Forebay of the test: alone, in loaders, and beside those of the connectors."""
 
+import inspect
 import io
 import json
+import os
 import re
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import osstorchconnector
 from torch.utils.data import DataLoader
 
 import forebay_client.torch as ours
 from client.torch.contents import CONTENTS, COUNT, PREFIX, URIS
 from client.torch.torch_checks import Checks, raised
-from forebay_client import Client, ObjectNotFound
+from forebay_client import AccessDenied, Client, ObjectNotFound
 
 
 def check_an_object_that_is_gone_is_named(checks: Checks) -> None:
@@ -121,6 +125,58 @@ def check_shards_are_read_as_webdataset_has_them(checks: Checks) -> None:
     resumed.load_state_dict(shuffled.state_dict())
     assert sorted(begun + list(resumed)) == list(range(40))
     assert begun != list(range(13))
+
+
+def check_the_oss_pair_reads_as_the_connector_is_told(checks: Checks) -> None:
+    Client(checks.endpoint).put("bucket", "manifest.oss", b"00.bin\tcat\n05.bin\tdog\n")
+    secret = {"AccessKeyId": os.environ["AWS_ACCESS_KEY_ID"], "AccessKeySecret": os.environ["AWS_SECRET_ACCESS_KEY"]}
+    stored = checks.directory / "credentials.json"
+    stored.write_text(json.dumps(secret))
+    found = SimpleNamespace(access_key_id=secret["AccessKeyId"], access_key_secret=secret["AccessKeySecret"])
+    provider = SimpleNamespace(get_credentials=lambda: found)
+    prefix, uris = PREFIX.replace("s3://", "oss://"), [uri.replace("s3://", "oss://") for uri in URIS[:5]]
+
+    def shown(sample: Any) -> tuple[str, bytes, str]:
+        return sample.key, sample.read(), sample.label
+
+    for kind in (ours.OssMapDataset, ours.OssIterableDataset):
+        listed = kind.from_prefix(prefix, checks.endpoint, transform=shown, cred_path=str(stored), region="us-east-1")
+        assert [each[:2] for each in listed] == [(f"/bucket/{key}", content) for key, content in CONTENTS.items()]
+        named = kind.from_objects(uris, endpoint=checks.endpoint, transform=shown, cred_provider=provider)
+        assert [key for key, _, _ in named] == [f"/bucket/{key}" for key in list(CONTENTS)[:5]]
+        labelled = kind.from_manifest_file(
+            "oss://bucket/manifest.oss",
+            lambda file: [tuple(line.decode().rstrip().split("\t")) for line in file],
+            prefix,
+            checks.endpoint,
+            transform=shown,
+            cred_provider=provider,
+        )
+        assert [(key, label) for key, _, label in labelled] == [
+            ("/bucket/train/00.bin", "cat"),
+            ("/bucket/train/05.bin", "dog"),
+        ]
+    wrong = SimpleNamespace(
+        get_credentials=lambda: SimpleNamespace(access_key_id=secret["AccessKeyId"], access_key_secret="wrong")
+    )
+    refused = ours.OssMapDataset.from_objects(uris, checks.endpoint, cred_provider=wrong)
+    with raised(AccessDenied, "SignatureDoesNotMatch"):
+        refused[0].read()
+
+
+def check_the_oss_pair_takes_the_connectors_arguments() -> None:
+    for mine, theirs in (
+        (ours.OssMapDataset, osstorchconnector.OssMapDataset),
+        (ours.OssIterableDataset, osstorchconnector.OssIterableDataset),
+    ):
+        for name in ("from_prefix", "from_objects", "from_manifest_file"):
+            wanted = inspect.signature(getattr(theirs, name)).parameters
+            taken = set(inspect.signature(getattr(mine, name)).parameters) | set(
+                inspect.signature(mine._of).parameters  # noqa: SLF001 # what `options` may be
+            )
+            assert set(wanted) - taken == set(), (mine, name)
+            ours_first = [each for each in inspect.signature(getattr(mine, name)).parameters if each != "options"]
+            assert list(wanted)[: len(ours_first) - 1] == ours_first[:-1], (mine, name)
 
 
 def check_forebay_follows_the_plan_of_a_loader(checks: Checks) -> None:
