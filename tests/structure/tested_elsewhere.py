@@ -144,7 +144,7 @@ scenarios/test_write_back.py             write/back/acceptance write/back/object
 scenarios/test_write_back.py             write/back/record_writer server/parts/write_back_parts
 scenarios/test_write_back_uploads.py     write/back/upload_acceptance write/back/part_listing
 scenarios/test_write_back_listings.py    namespace/listing_answer namespace/pending_entries namespace/pending_pages
-scenarios/test_write_back_conflicts.py   write/back/origin_versions
+scenarios/test_write_back_conflicts.py   write/back/origin_versions write/back/backlog
 scenarios/test_write_back_origins.py     write/back/journal_loader
 scenarios/test_write_back_origin_faults.py   write/back/persist_outcome write/back/upload_preparation
 scenarios/test_write_back_proofs.py      write/back/write_probe

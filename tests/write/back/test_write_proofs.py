@@ -72,6 +72,16 @@ def test_workers_know_of_each_others_proofs() -> None:
     assert link.other.is_versioned("c") is None
 
 
+def test_workers_know_which_uploads_have_outgrown_the_journal() -> None:
+    link = _Link()
+    proofs = WriteProofs(10.0, lambda: 0.0, cast("Peers", link))
+    proofs.set_outgrown(NAME)
+    for each in (proofs, link.other):
+        assert each.has_outgrown(NAME)
+        assert not each.has_outgrown(ObjectName("b", "ckpt"))
+        assert (each.is_versioned("b"), each.has_opaque_etags("b")) == (None, False)
+
+
 def test_a_malformed_message_proves_nothing() -> None:
     proofs = WriteProofs(10.0, lambda: 0.0)
     with pytest.raises(PeerUnavailable):

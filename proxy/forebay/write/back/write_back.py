@@ -12,7 +12,7 @@ takes over when it has ended.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document
@@ -32,6 +32,7 @@ from forebay.write.back.accepted_write import (
     AbortedUpload,
     AcceptedWrite,
 )
+from forebay.write.back.backlog import Backlog, backlog_of
 from forebay.write.back.copied_part import CopySources
 from forebay.write.back.drainer import Drainer
 from forebay.write.back.journal_loader import JournalLoader
@@ -66,21 +67,6 @@ CHECK_SECONDS: Final = 1.0
 RECLAIM_SECONDS: Final = 60.0
 _REFUSALS: Final = frozenset({401, 403, 404, 405})
 """Statuses by which the origin says that it would not accept other such writes, either."""
-
-
-class Backlog(NamedTuple):
-    """The writes of the journal."""
-
-    writes: int
-    objects: int
-    size: int
-    """Bytes of the objects that the writes make."""
-    age: float
-    """Of the oldest, in seconds."""
-    stuck: int
-    """How many the origin has refused, as far as this worker carries them out."""
-    conflicts: int
-    """How many are of objects that somebody else has written meanwhile; likewise."""
 
 
 _log = logging.getLogger(__name__)
@@ -187,10 +173,13 @@ class WriteBack:
                         _log.error("the journal can't be read: %s", error.strerror)
             if self.is_draining:
                 await self.expiry.expire()
-                try:
+            try:
+                if self.is_draining:
                     self._load(await self.journal.reclaim())
-                except OSError as error:
-                    _log.error("the journal can't be reclaimed: %s", error.strerror)
+                else:
+                    await self.receive_scan()  # in case that the message of a worker that began was lost
+            except OSError as error:
+                _log.error("the journal can't be reclaimed: %s", error.strerror)
 
     async def take_over(self) -> None:
         """Carries the node's writes out from now on, if nobody does. Raises OSError."""
@@ -294,13 +283,7 @@ class WriteBack:
     def backlog(self) -> Backlog:
         """What is acknowledged and not yet at the origin."""
         writes = [*self.shown.writes.values(), *(kept.write for kept in self.shown.kept.values())]
-        oldest = min((write.accepted_at for write in writes), default=self._clock())
-        stopped = [entry.is_conflict for entry in self.drainer.entries.values() if entry.is_stuck]
-        conflicts = sum(stopped)
-        objects, size = len({write.name for write in writes}), sum(write.size for write in writes)
-        return Backlog(
-            len(writes), objects, size, max(0.0, self._clock() - oldest), len(stopped) - conflicts, conflicts
-        )
+        return backlog_of(writes, self.drainer.entries.values(), self._clock())
 
     def _persisted(self, write: AcceptedWrite) -> None:
         self._events.wrote("persisted", write.size)
