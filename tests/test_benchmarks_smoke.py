@@ -224,7 +224,7 @@ def test_checkpoints(bench: BenchContext) -> None:
 
 def test_small_writes(bench: BenchContext) -> None:
     [section] = small_writes.run(bench)
-    assert [row[0].partition(",")[0] for row in figures(section)] == ["one fdatasync", *["PUT"] * 3]
+    assert [row[0].partition(",")[0] for row in figures(section)] == ["one fdatasync", *["PUT"] * 5]
 
 
 def test_reads_beside_a_drain(bench: BenchContext) -> None:
