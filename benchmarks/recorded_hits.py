@@ -48,7 +48,7 @@ def run(bench: BenchContext) -> list[Section]:
                 forebay = Forebay(directory, origin.port, workers=workers, pinned=True, rest=rule)
                 peers.append(stack.enter_context(forebay.running(targets[0])))
             for peer in peers:
-                for _ in range(4 * workers):  # each worker has its own memory
+                for _ in range(4 * workers if workers > 1 else 1):  # each worker has its own memory
                     peer.fill(targets)
             rows += [_row(peers, targets, turns, workers, order) for order in ("shuffled", "same")]
     headings = ("order", "objects", "workers", "turns each", "off", "on", "on by off", "quartiles")

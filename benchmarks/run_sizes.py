@@ -118,7 +118,7 @@ FULL: Final = RunSizes(
     plan_steps=(0.005, 0.0025, 0.0),
     plan_rounds=3,
     listing=(1_000_000, 60.0),
-    recorded_hits=((3_000, 30, 1), (20_000, 12, 1), (3_000, 30, 2)),
+    recorded_hits=((3_000, 30, 1), (20_000, 10, 1), (5_000, 20, 2)),
     checkpoints=(
         ("put", 64 * MIB, 1),
         ("put", 256 * MIB, 1),

@@ -4,7 +4,7 @@
                                      └──RPC──> worker 0
 
 All reads are counted where they are answered; single ones are reported only of the sample, as the collector's
-thresholds say. So a read costs less than a microsecond, and with several workers a fraction of that more. Reads under
+thresholds say. So a read that is not in the sample costs a tenth of a microsecond. Reads under
 no rule are passed over, and while there are no rules nothing subscribes to the stream at all.
 """
 
