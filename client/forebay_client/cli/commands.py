@@ -5,49 +5,27 @@ A row of `COMMANDS` is a whole command: its function, which returns the exit cod
 """
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final
 
 from forebay_client import __version__
-from forebay_client.cli import plans_command, writes_command
 from forebay_client.cli.admin_client import AdminClient, AdminError, api_path
 from forebay_client.cli.advise_command import run_advise
 from forebay_client.cli.argument_types import interval, location, positive
+from forebay_client.cli.client_command import FILE, LOCATION, SIZE, ClientCommand, UsageError
 from forebay_client.cli.command_context import CommandContext
 from forebay_client.cli.datasets_command import run_datasets
 from forebay_client.cli.explanation_lines import explanation_lines
-from forebay_client.cli.flush_command import run_flush
 from forebay_client.cli.human_format import escape_unprintable, format_plural, format_size
-from forebay_client.cli.job_report import UnwritableReport
-from forebay_client.cli.jobs_command import run_jobs
-from forebay_client.cli.key_files import FORMATS, KeyFile, UnreadableFile, key_file
+from forebay_client.cli.job_commands import JOB_COMMANDS
 from forebay_client.cli.ls_command import run_ls
-from forebay_client.cli.pack_command import pack_problem, run_pack
 from forebay_client.cli.pins_command import run_pin, run_pins, run_unpin
-from forebay_client.cli.recordings_command import ACTIONS, UnusableFile, problem_with, run_recordings
-from forebay_client.cli.s3_location import SCHEMES
 from forebay_client.cli.stats_screen import stats_lines
 from forebay_client.cli.top_command import run_top
-from forebay_client.cli.warm_command import WarmRequest, is_glob, run_warm
-
-Argument: TypeAlias = tuple[str, dict[str, Any]]
-"""The name, and the settings of argparse's `add_argument`."""
+from forebay_client.cli.write_commands import WRITE_COMMANDS
 
 VERSION_TIMEOUT: Final = 2.0
 """Seconds. `forebay version` has printed its own version; the server's is not worth a long wait."""
-
-
-class ClientCommand(NamedTuple):
-    """A row of the table."""
-
-    run: Callable[[AdminClient, CommandContext, argparse.Namespace], int]
-    help: str
-    arguments: tuple[Argument, ...] = ()
-
-
-class UsageError(Exception):
-    """The command line is contradictory; the message is a sentence. Exit code 2."""
 
 
 def _version(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
@@ -80,127 +58,6 @@ def _stats(admin: AdminClient, context: CommandContext, args: argparse.Namespace
 
 def _top(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
     return run_top(admin, context, args.interval, as_json=args.json)
-
-
-def _warm(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    files = [key_file(args.keys, "keys")] if args.keys is not None else []
-    files += [key_file(args.manifest, args.format)] if args.manifest is not None else []
-    _check_warm(args, files)
-    bounds = {
-        "concurrency": args.concurrency,
-        "check": args.check or None,
-        "if_fits": args.if_fits or None,
-        "rate": args.rate,
-        "until": args.until,
-        "newer_than": args.newer_than,
-        "pin": args.pin or None,
-    }
-    request = WarmRequest(
-        args.location,
-        files,
-        args.columns,
-        args.literal,
-        {name: value for name, value in bounds.items() if value is not None},
-        args.recording,
-        args.plan,
-    )
-    is_followed = args.wait or args.check
-    try:
-        return run_warm(admin, context, request, wait=is_followed, report=args.report, as_json=args.json)
-    except (UnreadableFile, UnwritableReport) as error:
-        raise UsageError(str(error)) from error
-
-
-def _pack(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    action = "check" if args.check else "delete" if args.delete else "pack"
-    if args.delete and args.only is None:
-        raise UsageError("Say with --only which members are taken out.")
-    return _run_pack(admin, context, args, action)
-
-
-def _unpack(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    return _run_pack(admin, context, args, "unpack")
-
-
-def _run_pack(admin: AdminClient, context: CommandContext, args: argparse.Namespace, action: str) -> int:
-    if (problem := pack_problem(args)) is not None:
-        raise UsageError(problem)
-    try:
-        return run_pack(admin, context, args, action)
-    except UnwritableReport as error:
-        raise UsageError(str(error)) from error
-
-
-def _check_warm(args: argparse.Namespace, files: list[KeyFile]) -> None:
-    is_ordered = args.recording is not None or args.plan is not None
-    if not args.location and not files and not is_ordered:
-        raise UsageError(
-            "Say what to warm: s3://bucket/prefix, --keys FILE, --manifest FILE, --recording NAME or --plan NAME."
-        )
-    if is_ordered:
-        _check_order(args, files)
-    if files and (len(args.location) > 1 or any(each.prefix for each in args.location)):
-        raise UsageError("With a list the location is a bucket alone, of the keys that name none: s3://bucket.")
-    if args.if_fits and files:
-        raise UsageError("--if-fits needs a prefix: the sizes of a list of keys are not known before.")
-    if args.pin and (files or args.check or (not args.literal and any(map(is_glob, args.location)))):
-        raise UsageError("--pin is for prefixes: not for a list, a glob or a check.")
-    if args.newer_than is not None and files:
-        raise UsageError("--newer-than needs a prefix or a glob: a list of keys has no dates.")
-    fetching = (args.concurrency, args.rate, args.until, args.if_fits or None, args.report)
-    if args.check and any(each is not None for each in fetching):
-        raise UsageError(
-            "--check fetches nothing; it has no --concurrency, --rate, --until, --if-fits and no --report."
-        )
-    if args.report is not None and not args.wait:
-        raise UsageError("--report is written at the job's end: it needs --wait, or `forebay jobs show ID --report`.")
-    if args.manifest is None and (args.format is not None or args.columns is not None):
-        raise UsageError("--format and --columns describe a manifest: --manifest FILE.")
-    if args.columns is not None and args.format != "s3-inventory":
-        raise UsageError("--columns are those of an inventory: --format s3-inventory.")
-
-
-def _check_order(args: argparse.Namespace, files: list[KeyFile]) -> None:
-    """Of a recording or a plan."""
-    if files or (args.recording is not None and args.plan is not None):
-        raise UsageError("A job has one of --recording, --plan, and lists.")
-    if len(args.location) > 1 or any(each.prefix for each in args.location):
-        raise UsageError("With --recording or --plan the location is the bucket alone: s3://bucket.")
-    if args.recording is not None and not args.location and not args.recording.startswith(SCHEMES):
-        raise UsageError("Say in which bucket: `forebay warm s3://bucket --recording NAME`.")
-    if args.if_fits or args.pin or args.newer_than is not None:
-        raise UsageError("--if-fits, --pin and --newer-than need a prefix: not a recording or a plan.")
-
-
-def _jobs(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    if (args.action == "ls") != (args.id is None):
-        raise UsageError("Say `forebay jobs`, or `forebay jobs` with show, wait or cancel, and an ID.")
-    if args.report is not None and args.action not in {"show", "wait"}:
-        raise UsageError("--report is of one job: `forebay jobs show ID --report FILE`.")
-    try:
-        return run_jobs(admin, context, args.action, args.id, report=args.report, as_json=args.json)
-    except UnwritableReport as error:
-        raise UsageError(str(error)) from error
-
-
-def _recordings(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    if (problem := problem_with(args)) is not None:
-        raise UsageError(problem)
-    try:
-        return run_recordings(admin, context, args)
-    except UnusableFile as error:
-        raise UsageError(str(error)) from error
-
-
-def _plans(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    if (problem := plans_command.problem_with(args)) is not None:
-        raise UsageError(problem)
-    if args.action == "send":
-        try:
-            return plans_command.send_plan(admin, context, args.id, args.file, args.key, as_json=args.json)
-        except plans_command.UnusablePlan as error:
-            raise UsageError(str(error)) from error
-    return plans_command.run_plans(admin, context, args.action, args.id, as_json=args.json)
 
 
 def _ls(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
@@ -286,49 +143,7 @@ def _reload(admin: AdminClient, context: CommandContext, args: argparse.Namespac
     return 0
 
 
-def _writes(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    if (problem := writes_command.problem_with(args)) is not None:
-        raise UsageError(problem)
-    try:
-        return writes_command.run_writes(admin, context, args)
-    except UnusableFile as error:
-        raise UsageError(str(error)) from error
-
-
-def _flush(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    return run_flush(admin, context, args.location, args.timeout, as_json=args.json)
-
-
-_LOCATION: Final[Argument] = (
-    "location",
-    {"type": location, "metavar": "s3://bucket/prefix", "help": "which objects"},
-)
-_PACKED: Final[Argument] = (
-    "location",
-    {"type": location, "metavar": "s3://bucket/prefix", "help": "the objects that are packed, or were"},
-)
-_INTO: Final[Argument] = (
-    "--into",
-    {"type": location, "metavar": "s3://bucket/packed/", "help": "where packs are (default: packed/ of the bucket)"},
-)
-_ONLY: Final[Argument] = (
-    "--only",
-    {"type": location, "metavar": "s3://bucket/prefix", "help": "the members that are taken out or written"},
-)
-_DETACH: Final[Argument] = ("--detach", {"action": "store_true", "help": "leave the job to itself"})
-_FAILURES: Final[Argument] = (
-    "--report",
-    {"metavar": "FILE", "help": "write what failed to this file, a JSON object a line"},
-)
-_LOCATIONS: Final = {"type": location, "nargs": "*", "metavar": "s3://bucket/prefix"}
 _INTERVAL: Final = {"type": interval, "default": 1.0, "metavar": "SECONDS"}
-_CONCURRENCY: Final = {"type": positive, "metavar": "N"}
-_FILE: Final = {"metavar": "FILE"}
-_SIZE: Final = {"metavar": "SIZE"}
-_ACTION: Final = {"nargs": "?", "choices": ("ls", "show", "wait", "cancel"), "default": "ls", "metavar": "ACTION"}
-_RECORDINGS_ACTION: Final = {"nargs": "?", "choices": ACTIONS, "default": "ls", "metavar": "ACTION"}
-_WRITES_ACTION: Final = {"nargs": "?", "choices": writes_command.ACTIONS, "default": "ls", "metavar": "ACTION"}
-_PLAN_ACTION: Final = {"nargs": "?", "choices": plans_command.ACTIONS, "default": "ls", "metavar": "ACTION"}
 _ORDER: Final = {"choices": ("key", "size", "cached"), "default": "key", "metavar": "ORDER"}
 
 COMMANDS: Final[dict[str, ClientCommand]] = {
@@ -338,125 +153,17 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
         "Show what a running Forebay does, live, until Ctrl-C.",
         (("--interval", {**_INTERVAL, "help": "time between two looks (default: 1)"}),),
     ),
-    "warm": ClientCommand(
-        _warm,
-        "Bring objects into the cache before they are read.",
-        (
-            ("location", {**_LOCATIONS, "help": "which objects; `*`, `**` and `?` are wildcards"}),
-            ("--wait", {"action": "store_true", "help": "stay and show progress; Ctrl-C cancels the job"}),
-            ("--concurrency", {**_CONCURRENCY, "help": "objects at once, up to 256 (default: the server's)"}),
-            ("--keys", {**_FILE, "help": "warm the keys in this file, one a line; '-' is standard input"}),
-            ("--manifest", {**_FILE, "help": "warm the objects of a CSV, JSONL or inventory file; '-' likewise"}),
-            ("--recording", {"metavar": "NAME", "help": "warm what was read, in the recorded order"}),
-            (
-                "--plan",
-                {"metavar": "NAME", "help": "warm what a plan has, in its order; a name, s3://bucket/name or an ID"},
-            ),
-            (
-                "--format",
-                {
-                    "choices": FORMATS,
-                    "metavar": "FORMAT",
-                    "help": "keys, jsonl, csv, s3-inventory (default: by name)",
-                },
-            ),
-            ("--columns", {"metavar": "NAMES", "help": "of an inventory, as its fileSchema (default: Bucket,Key)"}),
-            ("--literal", {"action": "store_true", "help": "`*` and `?` stand for themselves"}),
-            ("--newer-than", {"metavar": "WHEN", "help": "leave out what was modified before: 7d, or 2026-11-01"}),
-            ("--rate", {**_SIZE, "help": "bytes a second to fetch at most, e.g. 200MiB"}),
-            ("--until", {"metavar": "SHARE", "help": "end when its objects have this share of the cache, or a size"}),
-            ("--report", {**_FILE, "help": "write what could not be warmed to this file, a JSON object a line"}),
-            ("--check", {"action": "store_true", "help": "fetch nothing, and say what is cached"}),
-            ("--if-fits", {"action": "store_true", "help": "fetch nothing unless all of it fits into the cache"}),
-            ("--pin", {"action": "store_true", "help": "pin the prefixes first, so that what is warmed stays"}),
-        ),
-    ),
-    "pack": ClientCommand(
-        _pack,
-        "Write small objects into a few large TAR objects, with an index by which they are read.",
-        (
-            _PACKED,
-            ("--shard-size", {**_SIZE, "help": "bytes after which a TAR object ends (default: 1GiB)"}),
-            _INTO,
-            ("--check", {"action": "store_true", "help": "verify each member of the pack that is there"}),
-            ("--delete", {"action": "store_true", "help": "take the members of --only out of the index"}),
-            _ONLY,
-            _DETACH,
-            _FAILURES,
-        ),
-    ),
-    "unpack": ClientCommand(
-        _unpack,
-        "Write the members of a pack as objects, and take them out of it.",
-        (_PACKED, _INTO, _ONLY, _DETACH, _FAILURES),
-    ),
-    "jobs": ClientCommand(
-        _jobs,
-        "List the warm-ups that run, and the latest that ended; show, follow or cancel one.",
-        (
-            ("action", {**_ACTION, "help": "ls (default), show, wait or cancel"}),
-            ("id", {"nargs": "?", "metavar": "ID", "help": "the job that is shown, followed or cancelled"}),
-            ("--report", {**_FILE, "help": "write what it could not warm to this file, a JSON object a line"}),
-        ),
-    ),
-    "plans": ClientCommand(
-        _plans,
-        "List the plans that clients have sent, and how far ahead of its reader each is; show, cancel or send one.",
-        (
-            ("action", {**_PLAN_ACTION, "help": "ls (default), show, cancel or send"}),
-            (
-                "id",
-                {
-                    "nargs": "?",
-                    "metavar": "ID",
-                    "help": "the plan that is shown or cancelled; of send s3://bucket/name",
-                },
-            ),
-            ("file", {**_FILE, "nargs": "?", "help": "of send: the keys in the order in which they will be read"}),
-            ("--key", {"metavar": "ID", "help": "of send: the access key that will read them (default: the only one)"}),
-        ),
-    ),
+    **JOB_COMMANDS,
     "ls": ClientCommand(
         _ls,
         "List what is cached: how much of each object, and in which tier.",
         (
-            _LOCATION,
+            LOCATION,
             ("--sort", {**_ORDER, "help": "key (default), or the largest first: size, cached"}),
             ("--limit", {"type": positive, "metavar": "N", "help": "show so many objects at most"}),
         ),
     ),
-    "recordings": ClientCommand(
-        _recordings,
-        "List the recordings of what was read; save, export, import, replay or remove one.",
-        (
-            ("action", {**_RECORDINGS_ACTION, "help": "ls (default), save, export, import, replay or rm"}),
-            ("location", {**_LOCATION[1], "nargs": "?", "metavar": "s3://bucket/name", "help": "the recording"}),
-            ("file", {**_FILE, "nargs": "?", "help": "of export and import"}),
-            ("--from", {"dest": "source", "metavar": "NAME", "help": "save this one (default: the latest)"}),
-            ("--shared", {"action": "store_true", "help": "save it for all keys, each with what it may read"}),
-            ("--rate", {**_SIZE, "help": "bytes a second to replay at most, e.g. 200MiB"}),
-            ("--concurrency", {**_CONCURRENCY, "help": "objects at once, up to 256 (default: the server's)"}),
-            ("--wait", {"action": "store_true", "help": "stay and show progress; Ctrl-C cancels the job"}),
-        ),
-    ),
-    "writes": ClientCommand(
-        _writes,
-        "List the writes that are acknowledged and not at the origin; show, retry, export or discard one.",
-        (
-            ("action", {**_WRITES_ACTION, "help": "ls (default), show, retry, export or discard"}),
-            ("write", {"nargs": "?", "metavar": "ID", "help": "the write; of ls s3://bucket/prefix"}),
-            ("file", {**_FILE, "nargs": "?", "help": "of export; of discard the object, s3://bucket/key"}),
-            ("--state", {"choices": writes_command.STATES, "metavar": "STATE", "help": "list those in this state"}),
-        ),
-    ),
-    "flush": ClientCommand(
-        _flush,
-        "Wait until the acknowledged writes under a prefix are at the origin.",
-        (
-            _LOCATION,
-            ("--timeout", {"type": positive, "metavar": "SECONDS", "help": "the longest wait (default: none)"}),
-        ),
-    ),
+    **WRITE_COMMANDS,
     "datasets": ClientCommand(_datasets, "List the data sets: their size, what is cached of them, and their epochs."),
     "advise": ClientCommand(
         _advise,
@@ -470,9 +177,9 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
         ),
     ),
     "pin": ClientCommand(
-        _pin, "Keep what is or comes on the SSD under a prefix there, whatever else is read.", (_LOCATION,)
+        _pin, "Keep what is or comes on the SSD under a prefix there, whatever else is read.", (LOCATION,)
     ),
-    "unpin": ClientCommand(_unpin, "Let objects under a pinned prefix give way to others again.", (_LOCATION,)),
+    "unpin": ClientCommand(_unpin, "Let objects under a pinned prefix give way to others again.", (LOCATION,)),
     "pins": ClientCommand(_pins, "List the pinned prefixes, and how much the SSD has of each."),
     "explain": ClientCommand(
         _explain,
@@ -482,19 +189,19 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
             ("--key", {"metavar": "ID", "help": "the access key that would read it"}),
         ),
     ),
-    "purge": ClientCommand(_purge, "Drop objects from the cache. The origin's are not touched.", (_LOCATION,)),
+    "purge": ClientCommand(_purge, "Drop objects from the cache. The origin's are not touched.", (LOCATION,)),
     "resize": ClientCommand(
         _resize,
         "Give the tiers another size while Forebay serves.",
         (
-            ("--memory", {**_SIZE, "help": "of the memory tier, e.g. 8GiB"}),
-            ("--ssd", {**_SIZE, "help": "of the SSD tier, e.g. 500GiB"}),
+            ("--memory", {**SIZE, "help": "of the memory tier, e.g. 8GiB"}),
+            ("--ssd", {**SIZE, "help": "of the SSD tier, e.g. 500GiB"}),
         ),
     ),
     "reload": ClientCommand(
         _reload,
         "Have Forebay read its configuration again, or take another one.",
-        (("file", {**_FILE, "nargs": "?", "help": "a TOML file to take instead of the server's own"}),),
+        (("file", {**FILE, "nargs": "?", "help": "a TOML file to take instead of the server's own"}),),
     ),
     "version": ClientCommand(_version, "Show the version of this command, and of the Forebay that runs."),
 }

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from forebay_client.cli.admin_client import DEFAULT_ADDRESS, AdminClient, AdminError, parse_admin_address
 from forebay_client.cli.argument_parser import PROXY_COMMANDS, make_parser
+from forebay_client.cli.client_command import UsageError
 from forebay_client.cli.command_context import CommandContext, process_context
-from forebay_client.cli.commands import COMMANDS, UsageError
+from forebay_client.cli.commands import COMMANDS
 from forebay_client.cli.proxy_commands import run_proxy_command
 from forebay_client.cli.run_command import run_program
 
