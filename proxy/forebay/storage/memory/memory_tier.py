@@ -13,7 +13,7 @@ Blocks that are sent often are promoted to files that the kernel sends from (`pr
 counted by `arenas`. A block read from the SSD is admitted when there is free space or on its second hit
 (`ghost_list`). Blocks fetched ahead of their readers wait beside the LRU order, in a budget of their own
 (`fetched_ahead`). A head outlives its object's blocks: where these are read from the SSD, the head is what makes that
-cheap (`kept_heads`). What readers derive from a head is kept beside it (`head_attachments`).
+cheap (`kept_heads`). What readers derive from one is beside it (`head_attachments`).
 
 Invariants:
 - `used` is the sum of what each kept block and head was counted as, overhead included;
@@ -71,7 +71,6 @@ class MemoryTier:
         self.heads = KeptHeads()
         """The heads. Put, looked up and dropped here."""
         self.objects = KeptObjects()
-
         self._ghosts = GhostList()
         self.pooled = PooledBlocks(secrets.token_bytes(16) if hash_key is None else hash_key, clock)
         """The blocks that are evicted by their pool's order, in place of the LRU order."""
