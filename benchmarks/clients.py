@@ -1,6 +1,7 @@
 """Clients: what a read of a cached object costs in Python, by client library and transport."""
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -214,7 +215,7 @@ _LOOSE_WAYS: Final = {
 }
 
 
-def run_loose(bench: BenchContext, python: Path = PYTHON, count: int | None = None) -> list[Section]:
+def run_loose(bench: BenchContext, python: Path = Path(sys.executable), count: int | None = None) -> list[Section]:
     """Small objects by one process, in batches and one by one, beside local files read by the same loop."""
     number = count or (256 if bench.sizes.rounds == 1 else 1024)
     directory = bench.directory / "loose"

@@ -18,7 +18,8 @@ from forebay.protocol.channel_frames import MAX_HEAD
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.tar_header import END_OF_TAR, padding
 from forebay_client import Client
-from forebay_client.shared_memory.channel import ChannelBroken, ClientChannel, ReadDeclined
+from forebay_client.shared_memory.channel import ClientChannel, ReadDeclined
+from forebay_client.shared_memory.channel_input import ChannelBroken
 from forebay_client.shared_memory.read_signing import ReadSigner
 from forebay_client.shared_memory.received_head import ReceivedHead
 from harness.clients import RawClient, RawRequest

@@ -10,7 +10,6 @@ A fork copies views that the parent may give back later, and the slot would be w
 a channel with views at a fork gives nothing back any more, and is not used again: `is_forked`.
 """
 
-import array
 import mmap
 import os
 import socket
@@ -24,11 +23,9 @@ from forebay.protocol.channel_frames import (
     DROPPED,
     ENTRIES,
     ENTRY,
-    FRAME,
     INLINE,
     INSIDE,
     LAST,
-    MAX_PIECES,
     MAX_RELEASES,
     MEMORY,
     PIECE,
@@ -40,21 +37,14 @@ from forebay.protocol.channel_frames import (
     ChannelFrame,
     Piece,
     message,
-    read_frame,
     read_pieces,
 )
+from forebay_client.shared_memory.channel_input import ChannelBroken, ChannelInput
 from forebay_client.shared_memory.mapped_memory import MappedMemory, Unmappable
 from forebay_client.shared_memory.received_head import ReceivedHead
 
-_BUFFER: Final = 64 << 10
-_RIGHTS: Final = socket.CMSG_SPACE(4 * MAX_PIECES) if hasattr(socket, "CMSG_SPACE") else 0
-# Plain numbers: as flags of an enumeration they cost more than the system call's own work.
-_CLOSE_ON_EXEC: Final = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
-_TRUNCATED: Final = int(getattr(socket, "MSG_CTRUNC", 0))
-
-
-class ChannelBroken(Exception):
-    """The channel can't be used any more. The argument is the reason, in a word."""
+_FAILURES: Final = (OSError, ValueError, MemoryError, OverflowError, Unmappable, ChannelBroken, KeyboardInterrupt)
+"""What ends a channel while an answer is received: a length that nobody could send is none, either."""
 
 
 class ReadDeclined(Exception):
@@ -81,9 +71,7 @@ class ClientChannel:
         limit = struct.pack("@ll", int(timeout), int(timeout % 1 * 1e6))
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-        self._buffer = bytearray(_BUFFER)
-        self._start = self._end = 0
-        self._descriptors: deque[int] = deque()
+        self._input = ChannelInput(self._socket)
         self._ring: MappedMemory | None = None
         self._files: dict[int, MappedMemory] = {}
         self._released: deque[int] = deque()
@@ -120,7 +108,7 @@ class ClientChannel:
         try:
             self._send(message(head, self._taken_back()))
             return self._receive(target)
-        except (OSError, ValueError, Unmappable, ChannelBroken, KeyboardInterrupt) as error:
+        except _FAILURES as error:
             raise self._broken(error) from error
 
     def send_batch(self, head: bytes, document: bytes) -> None:
@@ -136,7 +124,7 @@ class ClientChannel:
             if self._released:
                 self._send(message(b"", self._taken_back()))
             return self._receive_entries()
-        except (OSError, ValueError, Unmappable, ChannelBroken, KeyboardInterrupt) as error:
+        except _FAILURES as error:
             raise self._broken(error) from error
 
     def _broken(self, error: BaseException) -> BaseException:
@@ -170,8 +158,7 @@ class ClientChannel:
         self._socket.close()
         self._ring = None
         self._files.clear()
-        while self._descriptors:
-            os.close(self._descriptors.popleft())
+        self._input.close()
 
     def __del__(self) -> None:
         self.close()
@@ -189,17 +176,12 @@ class ClientChannel:
     # Receiving
 
     def _switch(self) -> None:
-        self._fill(len(SWITCHED))
-        if bytes(self._buffer[: len(SWITCHED)]) != SWITCHED:
+        if self._input.receive(len(SWITCHED)) != SWITCHED:
             raise ChannelBroken("refused")
-        self._start = len(SWITCHED)
 
     def _receive_frame(self) -> ChannelFrame:
         while True:
-            if self._end - self._start < FRAME.size:
-                self._fill(FRAME.size)
-            frame = read_frame(self._buffer, self._start)
-            self._start += FRAME.size
+            frame = self._input.frame()
             if frame.kind == DECLINED:
                 raise ReadDeclined
             if frame.kind != DROPPED:
@@ -211,10 +193,10 @@ class ClientChannel:
         size = frame.pieces * ENTRY.size
         if frame.kind != ENTRIES or size > frame.head:
             raise ChannelBroken("garbage")
-        head = self._received(frame.head)
+        head = self._input.receive(frame.head)
         if frame.flags & INSIDE:
             body = memoryview(bytearray(frame.length))
-            self._receive_into(body)
+            self._input.receive_into(body)
             body = body.toreadonly()
         else:
             body = self._view_of_ring(frame)
@@ -226,8 +208,8 @@ class ClientChannel:
             raise ChannelBroken("garbage")
         if frame.kind == INLINE:
             return self._receive_inline(frame.length, target)
-        pieces = read_pieces(self._received(frame.pieces * PIECE.size), frame.pieces) if frame.pieces else []
-        head = ReceivedHead(self._received(frame.head))
+        pieces = read_pieces(self._input.receive(frame.pieces * PIECE.size), frame.pieces) if frame.pieces else []
+        head = ReceivedHead(self._input.receive(frame.head))
         if frame.kind == RING:
             body = self._view_of_ring(frame)
         elif frame.kind == MEMORY:
@@ -241,33 +223,17 @@ class ClientChannel:
 
     def _receive_inline(self, length: int, target: memoryview | None) -> tuple[ReceivedHead, memoryview]:
         """A head and a body of `length` bytes in all."""
-        while (at := self._buffer.find(b"\r\n\r\n", self._start, self._end)) < 0:
-            if self._end - self._start >= min(length, _BUFFER):
-                raise ChannelBroken("garbage")
-            self._fill(self._end - self._start + 1)
-        head = ReceivedHead(self._received(at + 4 - self._start))
+        head = ReceivedHead(self._input.receive_head(length))
         size = length - len(head.raw)
         if size < 0:
             raise ChannelBroken("garbage")
         body = target[:size] if target is not None and size <= len(target) else memoryview(bytearray(size))
-        self._receive_into(body)
+        self._input.receive_into(body)
         return head, body
-
-    def _receive_into(self, body: memoryview) -> None:
-        """Receives as many bytes as `body` has."""
-        size = len(body)
-        have = min(size, self._end - self._start)
-        body[:have] = self._buffer[self._start : self._start + have]
-        self._start += have
-        while have < size:
-            count = self._socket.recv_into(body[have:])
-            if not count:
-                raise ChannelBroken("broken")
-            have += count
 
     def _view_of_ring(self, frame: ChannelFrame) -> memoryview:
         if frame.flags & WITH_DESCRIPTOR:
-            self._ring = self._next_file()
+            self._ring = self._input.receive_file()
         ring = self._ring
         if ring is None or frame.position % SLOT_UNIT or frame.position + frame.length > ring.size:
             raise ChannelBroken("garbage")
@@ -277,7 +243,7 @@ class ClientChannel:
     def _view_of_files(self, pieces: list[Piece], length: int) -> memoryview:
         for piece in pieces:
             if piece.flags & WITH_DESCRIPTOR:
-                self._files[piece.file] = self._next_file()
+                self._files[piece.file] = self._input.receive_file()
         try:
             parts = [(self._files[piece.file], piece.position, piece.length) for piece in pieces]
         except KeyError:
@@ -295,7 +261,7 @@ class ClientChannel:
     def _read_segments(self, pieces: list[Piece], length: int, target: memoryview | None) -> memoryview:
         """Copies the pieces: a file on disk is not mapped, as an error of the disk would be a signal."""
         count = max((piece.file for piece in pieces), default=-1) + 1
-        descriptors = [self._next_descriptor() for _ in range(count)]
+        descriptors = [self._input.receive_descriptor() for _ in range(count)]
         try:
             if length != sum(piece.length for piece in pieces):
                 raise ChannelBroken("garbage")
@@ -308,48 +274,6 @@ class ClientChannel:
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-
-    def _next_file(self) -> MappedMemory:
-        """The memory file that came next. Raises Unmappable."""
-        fd = self._next_descriptor()
-        try:
-            return MappedMemory.of_file(fd)
-        finally:
-            os.close(fd)
-
-    def _next_descriptor(self) -> int:
-        if not self._descriptors:
-            raise ChannelBroken("garbage")
-        return self._descriptors.popleft()
-
-    def _received(self, size: int) -> bytes:
-        """The next bytes. Raises ChannelBroken for more than a buffer holds."""
-        if size > _BUFFER:
-            raise ChannelBroken("garbage")
-        if self._end - self._start < size:
-            self._fill(size)
-        start = self._start
-        self._start = end = start + size
-        return bytes(self._buffer[start:end])
-
-    def _fill(self, size: int) -> None:
-        """Receives until `size` bytes are in the buffer. Raises ChannelBroken."""
-        while self._end - self._start < size:
-            if self._start == self._end:
-                self._start = self._end = 0
-            elif self._start:
-                self._buffer[: self._end - self._start] = self._buffer[self._start : self._end]
-                self._start, self._end = 0, self._end - self._start
-            count, rights, flags, _ = self._socket.recvmsg_into(
-                [memoryview(self._buffer)[self._end :]], _RIGHTS, _CLOSE_ON_EXEC
-            )
-            for _, _, numbers in rights:
-                self._descriptors.extend(array.array("i", numbers[: len(numbers) // 4 * 4]))
-            if not count:
-                raise ChannelBroken("ended")
-            if flags & _TRUNCATED:
-                raise ChannelBroken("descriptors")
-            self._end += count
 
 
 def _part(file: MappedMemory, position: int, length: int) -> memoryview:
@@ -369,4 +293,6 @@ def _read_into(part: memoryview, fd: int, position: int) -> None:
 def _reason(error: BaseException) -> str:
     if isinstance(error, BlockingIOError):
         return "timeout"
-    return "unmappable" if isinstance(error, Unmappable) else "garbage" if isinstance(error, ValueError) else "broken"
+    if isinstance(error, Unmappable):
+        return "unmappable"
+    return "broken" if isinstance(error, OSError) else "garbage"

@@ -8,7 +8,8 @@ close ──> the channel goes back to its pool, or ends where an answer was not
 from collections import deque
 from collections.abc import Iterator
 
-from forebay_client.shared_memory.channel import BatchFrame, ChannelBroken, ClientChannel, ReadDeclined
+from forebay_client.shared_memory.channel import BatchFrame, ClientChannel, ReadDeclined
+from forebay_client.shared_memory.channel_input import ChannelBroken
 from forebay_client.shared_memory.channel_pool import ChannelPool, NoChannel
 from forebay_client.transport.object_request import TransportFallback
 

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from typing import Final
 from weakref import WeakSet, ref
 
-from forebay_client.shared_memory.channel import ChannelBroken, ClientChannel
+from forebay_client.shared_memory.channel import ClientChannel
+from forebay_client.shared_memory.channel_input import ChannelBroken
 
 TEND_SECONDS: Final = 2.0
 IDLE_SECONDS: Final = 10.0

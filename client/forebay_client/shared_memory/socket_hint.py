@@ -19,7 +19,8 @@ from typing import Final
 
 from forebay.protocol.channel_frames import CHANNEL_PATH, HINT_HEADER
 from forebay_client.client_settings import ClientSettings, ServerUrl
-from forebay_client.shared_memory.channel import ChannelBroken, ClientChannel
+from forebay_client.shared_memory.channel import ClientChannel
+from forebay_client.shared_memory.channel_input import ChannelBroken
 
 ASKED_AGAIN: Final = 60.0
 """Seconds after a hint that was missing or not to be believed."""

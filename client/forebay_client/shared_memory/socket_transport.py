@@ -21,8 +21,9 @@ from typing import Final
 from forebay.core.names import BATCH_KEY
 from forebay.protocol.channel_frames import MAX_BODY, MAX_HEAD
 from forebay_client.client_settings import ClientSettings
-from forebay_client.shared_memory.channel import ChannelBroken, ClientChannel, ReadDeclined
+from forebay_client.shared_memory.channel import ClientChannel, ReadDeclined
 from forebay_client.shared_memory.channel_batches import ChannelBatches
+from forebay_client.shared_memory.channel_input import ChannelBroken
 from forebay_client.shared_memory.channel_pool import ChannelPool, NoChannel
 from forebay_client.shared_memory.read_signing import ReadSigner
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse, TransportFallback

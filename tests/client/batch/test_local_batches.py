@@ -192,6 +192,8 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "no ring": (FRAME.pack(ENTRIES, LAST, 0, 0, 0, 100), "garbage"),
     "entries without room": (FRAME.pack(ENTRIES, INSIDE, 9, 24, 0, 0) + bytes(24), "garbage"),
     "an endless head": (FRAME.pack(ENTRIES, INSIDE, 0, 1 << 31, 0, 0), "garbage"),
+    "an endless body": (FRAME.pack(ENTRIES, INSIDE | LAST, 0, 0, 0, (1 << 64) - 1), "garbage"),
+    "a body beyond all memory": (FRAME.pack(ENTRIES, INSIDE | LAST, 0, 0, 0, 1 << 60), "garbage"),
     "an unknown kind": (b"\xff" * FRAME.size, "garbage"),
 }
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forebay_client.shared_memory.channel import ChannelBroken
+from forebay_client.shared_memory.channel_input import ChannelBroken
 from forebay_client.shared_memory.channel_pool import FIRST_PAUSE, IDLE_SECONDS, ChannelPool, NoChannel
 
 
