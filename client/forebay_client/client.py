@@ -5,7 +5,7 @@
         for item in client.get_many("datasets", keys): ...
 
 What every call does works against any server of S3, or of OSS with dialect="oss"; Forebay makes it faster. The calls of
-the asyncio twin (forebay_client.async_client) are these.
+the asyncio twin (forebay_client.async_client) are these. What only Forebay has: forebay_client.resource_calls.
 """
 
 import os
@@ -22,12 +22,13 @@ from forebay_client.batch.batch_reads import BatchReads, BatchWays
 from forebay_client.client_errors import BodyCorrupt, ClientError, RangeNotSatisfiable
 from forebay_client.client_settings import ClientSettings, resolve_settings
 from forebay_client.client_stats import ClientCounts, ClientStats
-from forebay_client.forebay_resources import ForebayResources, PlanHandle, WarmHandle
+from forebay_client.forebay_resources import ForebayResources
 from forebay_client.listing_reader import list_object_pages
 from forebay_client.object_file import ObjectFile
 from forebay_client.object_uploads import put_content, put_in_parts, upload_headers
 from forebay_client.object_writer import WRITER_PART_SIZE, WritableObject
 from forebay_client.objects import BatchItem, BatchKey, CommonPrefix, ObjectInfo
+from forebay_client.resource_calls import ResourceCalls
 from forebay_client.transport.body_checks import content_range
 from forebay_client.transport.fork_safety import renew_after_fork
 from forebay_client.transport.http_transport import HttpTransport
@@ -36,8 +37,6 @@ from forebay_client.transport.request_sender import RequestSender
 from forebay_client.transport.signed_request import ObjectRequestSigner
 
 if TYPE_CHECKING:
-    import builtins
-
     from _typeshed import ReadableBuffer, WriteableBuffer
 
     from forebay_client.shared_memory.socket_transport import SocketTransport
@@ -49,7 +48,7 @@ LONGEST_PRESIGNED: Final = 7 * 24 * 3600
 _META: Final = ("x-amz-meta-", "x-oss-meta-")
 
 
-class Client:
+class Client(ResourceCalls):
     """Reads and writes objects of S3 or OSS.
 
     Threads may share a client, and it survives a fork: the child opens connections of its own. It pickles as its
@@ -285,50 +284,6 @@ class Client:
         if not 1 <= expires <= LONGEST_PRESIGNED:
             raise ValueError(f"expires is 1 to {LONGEST_PRESIGNED} seconds")
         return self._signer.presign(method, bucket, key, expires)
-
-    # What only Forebay has
-
-    def plan(
-        self, bucket: str, name: str, keys: Iterable[str | BatchKey], *, order: Iterable[int] | None = None
-    ) -> PlanHandle:
-        """Tells Forebay the order in which keys will be read from now on, so that they are there before they are read.
-
-        A plan replaces the one of its name; names that agree up to their last slash are a series (docs/plans.md). Any
-        other server is told nothing: `is_accepted` of the handle is False then.
-
-        Args:
-            order: Numbers of `keys`, from 0, in the order of reading: then `keys` are all keys of the data set, which
-                are sent once, and each plan is four bytes an entry. Pass the same sequence of keys each time.
-        """
-        return self._resources.plan(bucket, name, keys, order)
-
-    def warm(self, bucket: str, objects: str | Sequence[str]) -> WarmHandle:
-        """Has Forebay bring objects into its cache, in the background.
-
-        Args:
-            objects: A prefix, of which every object is meant, or keys. The right to read all of a prefix is needed;
-                keys that may not be read are left out.
-
-        Returns:
-            The job, as `forebay jobs` shows it. Any other server is told nothing: `is_accepted` is False then.
-        """
-        return self._resources.warm(bucket, objects)
-
-    def flush(self, bucket: str, prefix: str = "", timeout: float | None = None) -> None:
-        """Returns once every write below `prefix` that was acknowledged before is at the origin.
-
-        Without Forebay, and without write-back, each write is there when it is acknowledged: this returns at once.
-
-        Raises:
-            ServiceUnavailable: There are still some after `timeout` seconds.
-        """
-        self._resources.flush(bucket, prefix, timeout)
-
-    def datasets(self, bucket: str) -> "builtins.list[dict[str, Any]]":
-        """The data sets of the bucket that Forebay has rules for, and that may be read entirely: what `forebay datasets
-        --json` shows of each. Empty without Forebay."""
-        listed = self.list(bucket, ".forebay/datasets/")
-        return self._resources.datasets(bucket, (each for each in listed if isinstance(each, ObjectInfo)))
 
     # The client itself
 

@@ -20,7 +20,7 @@ def twin_of(origin: FakeOrigin, **arguments: int) -> AsyncClient:
 
 def test_it_has_every_call_with_the_same_arguments() -> None:
     without = {"connections", "executor", "list_pages", "send_request"}
-    calls = {name for name in vars(Client) if not name.startswith("_")} - without
+    calls = {name for name in dir(Client) if not name.startswith("_")} - without
     assert {name for name in vars(AsyncClient) if not name.startswith("_")} - {"blocking"} == calls
     for name in calls - {"stats", "close"}:
         ours, theirs = (inspect.signature(getattr(each, name)) for each in (AsyncClient, Client))

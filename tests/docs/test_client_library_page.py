@@ -63,7 +63,7 @@ async def test_the_examples_run(tmp_path: Path) -> None:
 
 
 def test_the_page_names_every_call_and_every_argument() -> None:
-    calls = {name for name in vars(Client) if not name.startswith("_")} - {"connections", "executor"}
+    calls = {name for name in dir(Client) if not name.startswith("_")} - {"connections", "executor"}
     assert {name for name in calls if f"`{name}" not in TEXT and f"client.{name}(" not in TEXT} == set()
     arguments = set(inspect.signature(Client).parameters)
     assert {name for name in arguments if not re.search(rf"^\| .*`{name}`.*\|", TEXT, re.MULTILINE)} == set()
