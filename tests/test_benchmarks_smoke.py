@@ -22,6 +22,7 @@ from benchmarks import (
     neighbours,
     noisy_clients,
     ranges,
+    recorded_hits,
     restart,
     scale,
     small_writes,
@@ -213,6 +214,18 @@ def test_listings(bench: BenchContext) -> None:
     [section] = listings.run(bench)
     assert [row[0].partition(",")[0] for row in figures(section)] == ["direct"] * 2 + ["Forebay"] * 4
     assert ". 110 objects whose freshness had ended" in section.remarks
+
+
+@pytest.mark.long
+def test_the_first_listing(bench: BenchContext) -> None:
+    [section] = listings.run_first(bench)
+    assert len(figures(section)) == listings.FIRST_TURNS
+
+
+@pytest.mark.long
+def test_recorded_hits(bench: BenchContext) -> None:
+    [section] = recorded_hits.run(bench)
+    assert [row[0] for row in figures(section)] == ["shuffled", "same"]
 
 
 @pytest.mark.long
