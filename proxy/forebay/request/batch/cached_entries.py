@@ -25,7 +25,7 @@ from forebay.storage.tiers import Tiers
 
 _MAX_READ_SIZE: Final = 1 << 20
 """Bytes that are read from the SSD here: reading and verifying them blocks the loop."""
-_OVERHEAD: Final = 1110
+_OVERHEAD: Final = 1050
 """Bytes of the objects of a prepared entry, beside the key."""
 
 EntrySource: TypeAlias = Literal["memory", "ssd"]
