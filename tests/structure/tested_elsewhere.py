@@ -113,7 +113,8 @@ scenarios/test_forms.py                  protocol/forms/form_signature
 
 peers/test_peer_client.py                server/rpc/rpc_server
 scenarios/test_policy.py                 server/gateway_policy settings/effective_config
-scenarios/test_resizing.py               server/admin/worker_control
+scenarios/test_resizing.py               server/admin/worker_control server/admin/worker_stats
+server/admin/test_stats_sum.py           server/admin/stats_schema
 jobs/test_warm_up.py                     jobs/warm_up_run
 server/admin/test_routes.py              server/admin/admin_errors server/admin/admin_schema server/admin/admin_server
 server/admin/test_routes.py              server/admin/control server/admin/request_reader settings/redaction

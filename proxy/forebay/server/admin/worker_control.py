@@ -4,19 +4,14 @@ It reads the state of the worker's parts, and changes only what may change while
 """
 
 import asyncio
-import time
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import reduce
 
-import forebay_client
-from forebay.core.events import DEFAULT_ORIGIN, TierName
+from forebay.core.events import TierName
 from forebay.core.names import ObjectName
 from forebay.core.pending_write import PendingPage, PendingWrite
 from forebay.core.plan_progress import PlanList, PlanProgress
 from forebay.jobs.inventory import Inventory, InventoryEntry
 from forebay.jobs.warm_up_job import WarmUpJob
-from forebay.origin.origin_client import OriginClient
 from forebay.server.admin.admin_schema import (
     MAX_PAGE,
     CachePage,
@@ -56,26 +51,12 @@ from forebay.server.admin.recording_schema import (
     ReplayOrder,
 )
 from forebay.server.admin.recording_verbs import RecordingVerbs
-from forebay.server.admin.stats_schema import (
-    BudgetStats,
-    FlightStats,
-    JobStats,
-    JournalStats,
-    ListingStats,
-    OriginStats,
-    RequestStats,
-    RuleReads,
-    Stats,
-    TierState,
-    TierStats,
-    add_origins,
-)
+from forebay.server.admin.stats_schema import Stats, TierStats
 from forebay.server.admin.warm_order import WarmOrder, parse_object_url
+from forebay.server.admin.worker_stats import WorkerStats
 from forebay.server.composition import Parts
 from forebay.server.config_source import ConfigSource, parse_capacity
 from forebay.server.gateway_policy import credentials_of, gateway_policy
-from forebay.server.ssd_attachment import SsdAttachment
-from forebay.server.telemetry.metrics import RuleCounts
 from forebay.settings.loader import Loaded
 from forebay.settings.model import Settings
 
@@ -90,7 +71,7 @@ class WorkerControl(SharedControl):
         self._pending = PendingVerbs(parts.backlog)
         self._pins = PinVerbs(parts.pins)
         self._plans = PlanVerbs(parts.plans, parts.plan_resource, lambda: parts.gateway.policy.keyring)
-        self._started = time.monotonic()
+        self._stats = WorkerStats(parts, self._pins)
 
     # State
 
@@ -100,10 +81,10 @@ class WorkerControl(SharedControl):
 
     async def readiness(self) -> Readiness:
         """Ready when the origin can be reached."""
-        return Readiness(self._failing(), degraded_tiers([self.tiers()]) | degraded_journal([self._journal()]))
+        return Readiness(self._failing(), degraded_tiers([self.tiers()]) | degraded_journal([self._stats.journal()]))
 
     def _failing(self) -> dict[ReadinessCheck, str]:
-        return check_origins([self._each_origin()]) | (ENDING if self.is_ending else {})
+        return check_origins([self._stats.each_origin(self.settings)]) | (ENDING if self.is_ending else {})
 
     async def metrics(self) -> str:
         """This worker's metrics."""
@@ -111,99 +92,11 @@ class WorkerControl(SharedControl):
 
     async def stats(self) -> Stats:
         """This worker's counters and gauges."""
-        parts, metrics = self._parts, self._parts.metrics
-        return Stats(
-            version=forebay_client.__version__,
-            uptime=time.monotonic() - self._started,
-            workers=1,
-            workers_alive=1,
-            requests=RequestStats({str(status): count for status, count in metrics.by_status().items()}),
-            bytes_sent=metrics.total("forebay_sent_bytes_total"),
-            bytes_received=metrics.total("forebay_received_bytes_total"),
-            reads=tuple(_rule_reads(rule, counts) for rule, counts in metrics.rules.items() if rule),
-            tiers=tuple(self.tiers()),
-            flights=FlightStats(len(parts.flights), parts.flights.followers),
-            jobs=JobStats(parts.warm_ups.running),
-            budget=BudgetStats(
-                parts.budget.capacity, parts.budget.in_use, metrics.total("forebay_errors_total", "SlowDown")
-            ),
-            origin=self._origin(),
-            origins=self._each_origin() if len(self._parts.origins) > 1 else (),
-            listings=tuple(ListingStats(*state) for state in parts.listings.states()),
-            journal=self._journal(),
-        )
-
-    def _journal(self) -> JournalStats | None:
-        write_back = self._parts.write_back
-        if write_back is None:
-            return None
-        backlog = write_back.backlog
-        return JournalStats(
-            write_back.room.size,
-            write_back.journal.size(),
-            write_back.room.is_full,
-            backlog.writes,
-            backlog.objects,
-            backlog.size,
-            backlog.stuck,
-            backlog.conflicts,
-            backlog.age,
-            write_back.max_age,
-        )
+        return self._stats.of(self.settings)
 
     def tiers(self) -> list[TierStats]:
         """The stats of the worker's tiers."""
-        tiers = [TierStats.of("memory", "serving", self._parts.tiers.memory.occupancy())]
-        if self._parts.ssd is not None:
-            reason = self._ssd_failure(self._parts.ssd)
-            state: TierState = "serving" if reason is None else "failing"
-            stats = TierStats.of("ssd", state, self._parts.ssd.occupancy(), reason)
-            tiers.append(replace(stats, pinned=self._pins.list_all().pinned))
-        return tiers
-
-    def _ssd_failure(self, attachment: SsdAttachment) -> str | None:
-        """Why the SSD tier is failing; None: it serves."""
-        tier = self._parts.tiers.ssd
-        if tier is None:
-            return f"open: {attachment.failure}"
-        failure = self._parts.metrics.tier_failures.latest("ssd")
-        if failure is not None and failure.operation != "open":  # it was opened since
-            return f"{failure.operation}: {failure.reason}"
-        return "its content was discarded after an earlier failure" if tier.is_off else None
-
-    def _origin(self) -> OriginStats:
-        total = self._parts.metrics.total
-        return replace(
-            reduce(add_origins, self._each_origin()),
-            endpoint=", ".join(origin.endpoint for origin in self.settings.all_origins),
-            name=DEFAULT_ORIGIN,
-            retries=total("forebay_origin_retries_total"),
-            bytes_read=total("forebay_origin_read_bytes_total"),
-        )
-
-    def _each_origin(self) -> tuple[OriginStats, ...]:
-        return tuple(
-            self._stats_of(origin.client, settings.endpoint)
-            for origin, settings in zip(self._parts.origins, self.settings.all_origins, strict=True)
-        )
-
-    def _stats_of(self, client: OriginClient, endpoint: str) -> OriginStats:
-        metrics = self._parts.metrics
-        breaker, outage, credential = client.breaker, client.breaker.outage, client.credential_check
-        return OriginStats(
-            endpoint=endpoint,
-            state="unknown" if breaker.reachable is None else "reachable" if breaker.reachable else "unreachable",
-            breaker=breaker.state.value,
-            cause=outage.cause if outage is not None else None,
-            unreachable_for=client.monotonic() - outage.since if outage is not None else None,
-            requests=metrics.total_of_origin("forebay_origin_requests_total", client.name),
-            failures=metrics.total_of_origin("forebay_origin_failures_total", client.name),
-            retries=metrics.total_of_origin("forebay_origin_retries_total", client.name),
-            bytes_read=None,
-            credential=credential.state,
-            credential_fault=credential.fault.reason if credential.fault is not None else None,
-            name=client.name,
-        )
+        return self._stats.tiers()
 
     # The configuration
 
@@ -433,16 +326,3 @@ class WorkerControl(SharedControl):
     async def _shrink(self) -> None:
         while self._parts.tiers.memory.evict_some():  # noqa: ASYNC110 # no wait: the loop runs between steps of work
             await asyncio.sleep(0)
-
-
-def _rule_reads(rule: str, counts: RuleCounts) -> RuleReads:
-    sent = counts.sent
-    return RuleReads(
-        rule,
-        counts.requests,
-        memory=sent["memory"],
-        ssd=sent["ssd"],
-        joined=sent["joined"] + sent["worker"],
-        origin=sent["flight"] + sent["origin"],
-        fetched=counts.fetched - counts.warmed,
-    )

@@ -13,10 +13,9 @@ from forebay.server.admin.stats_schema import (
     RuleReads,
     Stats,
     TierStats,
-    counters_of,
     hit_ratios,
-    total_of,
 )
+from forebay.server.admin.stats_sum import counters_of, total_of
 
 EMPTY = Stats(
     version="1",
