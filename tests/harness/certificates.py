@@ -55,11 +55,27 @@ class TestAuthority:
             .not_valid_before(now - _DAY)
             .not_valid_after(now + _DAY)
             .add_extension(basic, critical=True)
+            .add_extension(_key_usage(is_authority=basic.ca), critical=True)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer), critical=False)
             .sign(self._key, hashes.SHA256())
         )
+
+
+def _key_usage(*, is_authority: bool) -> x509.KeyUsage:
+    """RFC 5280, 4.2.1.3: an authority without one is refused by OpenSSL's strict checks, Python 3.13's default."""
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=is_authority,
+        crl_sign=is_authority,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def tls_settings(directory: Path, listen: str = "127.0.0.1:0") -> str:
