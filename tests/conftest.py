@@ -19,7 +19,7 @@ settings.register_profile("forebay", derandomize=SCALE == 1, deadline=None)  # a
 settings.load_profile("forebay")
 
 
-COLLECTOR_THRESHOLD = 50_000
+COLLECTOR_THRESHOLD = 10_000
 """New objects, less those that have gone, between two runs of the garbage collector: Python's default is 700."""
 
 INSTALLS_ALL = "make peers browser promtool clients clients-torch"

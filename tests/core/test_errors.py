@@ -14,7 +14,9 @@ from forebay.core.errors import S3_CODES, ForebayError, S3Error, SettingsError, 
 PACKAGE: Final = Path(errors.__file__).parents[1]
 ELSEWHERE: Final = {
     "AdminRefusal": "a response of the admin port, which has a form of its own",
+    "ArchiveRefused": "carries the answer to the read of an archive, within the batch that asked for it",
     "ConnectionFault": "carries an OriginError within the room that translates foreign errors",
+    "UnknownReads": "asks the sending worker for the names of a batch of reads, within the room of the peers",
 }
 """Public errors that stand outside the tree, and why."""
 
