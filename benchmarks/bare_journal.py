@@ -85,6 +85,9 @@ class BareConnection(asyncio.BufferedProtocol):
     def _answer(self) -> None:
         method, target, _ = self._line.split(b" ", 2)
         document, etag = b"", b""
+        if method == b"HEAD":  # nothing is kept, so nothing is there: what a DCP writer asks before it saves
+            self._write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+            return
         if method == b"PUT":
             os.fdatasync(self._file)
             etag = b'ETag: "%b"\r\n' % self._md5.hexdigest().encode()

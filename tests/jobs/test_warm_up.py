@@ -80,6 +80,14 @@ async def test_a_job_warms_a_listing_and_reports_failures() -> None:
         assert jobs.running == 0
 
 
+async def test_who_sees_that_a_job_has_ended_sees_when() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
+        job = await start_job(warm_ups(rig), NAME.bucket, prefix="")
+        await run_loop_until(lambda: job.has_ended)
+        assert job.ended_at == rig.now
+
+
 async def test_a_broken_listing_fails_the_job_with_its_reason() -> None:
     async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)

@@ -183,6 +183,7 @@ class WarmUps:
             run = WarmUpRun(job, inventory or Inventory(), record, self._services)
         try:
             await run.run()
+            job.ended_at = self._clock()  # no step of the loop after the state: both are shown together
         finally:
             run.save()
 
@@ -201,7 +202,7 @@ class WarmUps:
     def _end(self, job: WarmUpJob) -> None:
         if not job.has_ended:
             job.state = "cancelled"
-        job.ended_at, job.waiting_for = self._clock(), None
+        job.ended_at, job.waiting_for = job.ended_at or self._clock(), None
         if (record := self._records.get(job.id)) is not None:
             record.save(job.to_document())
             record.drop_inventory()
