@@ -1,9 +1,9 @@
 """The bare loop of a journal: `python -m benchmarks.bare_journal DIRECTORY` prints its port, and takes uploads.
 
 Each body is received, hashed by MD5 for its ETag, written to a file of its own and synced, all in one event loop, and
-the file is removed after the answer. No signature is looked at, no checksum but that is computed, nothing is kept, and
-the answers are just those that S3's and OSS's clients wait for: what a journal in Python costs at the least, if one
-core does it. Runs until it is terminated.
+the file is removed after the answer. No signature is looked at, no checksum but that is computed, nothing is kept but
+the size of each object, and the answers are just those that S3's and OSS's clients wait for: what a journal in Python
+costs at the least, if one core does it. Runs until it is terminated.
 """
 
 import asyncio
@@ -22,6 +22,8 @@ _CREATED: Final = (
     b"<InitiateMultipartUploadResult><Bucket>b</Bucket><Key>k</Key><UploadId>bare</UploadId>"
     b"</InitiateMultipartUploadResult>"
 )
+_COPIED: Final = b"<CopyObjectResult><ETag>&quot;bare&quot;</ETag></CopyObjectResult>"
+_DATE: Final = b"Sun, 22 Nov 2026 00:00:00 GMT"
 _COMPLETED: Final = (
     b"<CompleteMultipartUploadResult><Bucket>b</Bucket><Key>k</Key><ETag>&quot;bare-1&quot;</ETag>"
     b"</CompleteMultipartUploadResult>"
@@ -31,14 +33,18 @@ _COMPLETED: Final = (
 class BareConnection(asyncio.BufferedProtocol):
     """One connection; one request at a time, whose length is declared."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, sizes: dict[bytes, int]) -> None:
+        """`sizes`: bytes of each object, by its path: what a writer asks for before it copies."""
         self._path = directory / f"{id(self)}"
+        self._sizes = sizes
         self._buffer = bytearray(_PIECE)
         self._view = memoryview(self._buffer)
         self._filled = 0
         self._left: int | None = None
         """Of the body; None: a head is awaited."""
         self._line = b""
+        self._length = 0
+        self._is_copy = False
         self._md5 = md5(usedforsecurity=False)
         self._file = -1
 
@@ -65,7 +71,8 @@ class BareConnection(asyncio.BufferedProtocol):
     def _begin(self, head: bytes) -> None:
         found = _LENGTH.search(head)
         self._line = head.partition(b"\r\n")[0]
-        self._left = int(found[1]) if found is not None else 0
+        self._left = self._length = int(found[1]) if found is not None else 0
+        self._is_copy = b"\r\nx-amz-copy-source:" in head.lower()
         if b"100-continue" in head.lower():
             self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if self._line.startswith(b"PUT"):
@@ -84,16 +91,29 @@ class BareConnection(asyncio.BufferedProtocol):
 
     def _answer(self) -> None:
         method, target, _ = self._line.split(b" ", 2)
-        document, etag = b"", b""
-        if method == b"HEAD":  # nothing is kept, so nothing is there: what a DCP writer asks before it saves
-            self._write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
-            return
-        if method == b"PUT":
-            os.fdatasync(self._file)
-            etag = b'ETag: "%b"\r\n' % self._md5.hexdigest().encode()
-        elif method == b"POST":
-            document = _COMPLETED if b"uploadId=" in target else _CREATED
-        self._write(b"HTTP/1.1 200 OK\r\n%bContent-Length: %d\r\n\r\n%b" % (etag, len(document), document))
+        path = target.partition(b"?")[0]
+        document, head = b"", b""
+        match method:
+            case b"PUT" if self._is_copy:
+                document, self._sizes[path] = _COPIED, 0
+            case b"PUT":
+                os.fdatasync(self._file)
+                self._sizes[path] = self._sizes.get(path, 0) + self._length
+                head = b'ETag: "%b"\r\n' % self._md5.hexdigest().encode()
+            case b"POST":
+                document = _COMPLETED if b"uploadId=" in target else _CREATED
+            case b"HEAD" if path in self._sizes:
+                described = b'ETag: "bare"\r\nLast-Modified: %b\r\nContent-Length: %d\r\n\r\n'
+                self._write(b"HTTP/1.1 200 OK\r\n" + described % (_DATE, self._sizes[path]))
+                return
+            case b"HEAD":
+                self._write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+                return
+            case b"DELETE":
+                self._sizes.pop(path, None)
+            case _:
+                pass
+        self._write(b"HTTP/1.1 200 OK\r\n%bContent-Length: %d\r\n\r\n%b" % (head, len(document), document))
         if self._file >= 0:
             os.close(self._file)
             self._path.unlink()
@@ -101,7 +121,8 @@ class BareConnection(asyncio.BufferedProtocol):
 
 
 async def serve(directory: Path) -> None:
-    server = await asyncio.get_running_loop().create_server(lambda: BareConnection(directory), "127.0.0.1", 0)
+    sizes: dict[bytes, int] = {}
+    server = await asyncio.get_running_loop().create_server(lambda: BareConnection(directory, sizes), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
