@@ -53,6 +53,20 @@ def test_the_successor_of_a_replaced_version_passes_its_fence() -> None:
     assert fences.allows(B, before)
 
 
+def test_what_was_written_since_is_told_as_long_as_it_is_known() -> None:
+    fences = Fences(remembered=2)
+    fences.raise_object(B)
+    since = fences.now()
+    assert fences.raised_since(since) == frozenset()
+    fences.raise_object(A)
+    fences.raise_bucket("other")
+    assert fences.raised_since(since) == frozenset[ObjectName | str]({A, "other"})
+    fences.raise_object(A)
+    assert fences.raised_since(since) == frozenset[ObjectName | str]({A, "other"})
+    fences.raise_object(OTHER)
+    assert fences.raised_since(since) is None
+
+
 def test_a_fence_that_is_forgotten_refuses_everything_of_before() -> None:
     fences = Fences(remembered=2)
     start = fences.now()

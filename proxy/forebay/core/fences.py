@@ -70,6 +70,17 @@ class Fences:
         """Whether facts of `name` that were requested at tick `since` may be stored now."""
         return since >= self._floor and self._raised.get(name, 0) <= since and self._raised.get(name.bucket, 0) <= since
 
+    def raised_since(self, since: Tick) -> frozenset[ObjectName | str] | None:
+        """The objects and buckets with a fence that was raised later; None: not all of them are known any more."""
+        if since < self._floor:
+            return None
+        found: set[ObjectName | str] = set()
+        for scope, tick in reversed(self._raised.items()):
+            if tick <= since:
+                break
+            found.add(scope)
+        return frozenset(found)
+
 
 class InDoubtWrites:
     """Objects and buckets with a write in doubt, each until a time in seconds since the epoch."""

@@ -114,6 +114,7 @@ class ObjectWriter:
                     forward, [ListedKey(forward.target.name.key, forward.target.param("versionId"))]
                 )
             if self._write_back is not None and await self._write_back.accepts(context):
+                await self._finish_deletion(deletion, b"")
                 return
             document = await self._read_document(context)
             if document.listed:
@@ -123,6 +124,7 @@ class ObjectWriter:
                 and document.listed
                 and await self._write_back.accepts_deletions(context, document.listed, quiet=document.is_quiet)
             ):
+                await self._finish_deletion(deletion, b"")
                 return
             body = await self._forwarder.open_body(forward) if document.body is None else None
             try:
@@ -142,6 +144,11 @@ class ObjectWriter:
         if self._deletions is None:
             return None
         return await self._deletions.begin(forward.target.bucket or "", listed, forward.identity)
+
+    async def _finish_deletion(self, deletion: PackedDeletion | None, result: bytes) -> None:
+        """`result`: the document that answers a batch delete."""
+        if deletion is not None and self._deletions is not None:
+            await self._deletions.finish(deletion, refused_keys(result))
 
     async def _read_document(self, context: WriteContext) -> _Document:
         """Reads what must be known before anything is sent. Raises S3Error AccessDenied for a listed key that the
@@ -188,8 +195,8 @@ class ObjectWriter:
             failed = embedded_error(result) is not None
             if status >= 500 or failed:
                 self._invalidator.mark_in_doubt(affected)
-            elif status < 300 and deletion is not None and self._deletions is not None:
-                await self._deletions.finish(deletion, refused_keys(result))
+            elif status < 300:
+                await self._finish_deletion(deletion, result)
             await self._invalidator.invalidate(affected, tracked.generation)
             settled = True
             if self._write_back is not None:

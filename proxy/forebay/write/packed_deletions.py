@@ -3,6 +3,9 @@
     an object hides the member        tombstone ──> DELETE at the origin            never a moment in which it shows
     nothing hides it                  DELETE at the origin ──> tombstone            none, if the origin refuses
     the write may be accepted here    tombstone ──> acknowledged from the journal
+    there is no member                DELETE ──> other packs than before? then once more: is there one now?
+
+The last is for a pack that is published meanwhile, of an object that its job had read before.
 
 The DELETE is acknowledged when the origin has the tombstone and all workers know it. A version is deleted by its id
 without a tombstone, unless an object that hides the member may come to its end so: members have no versions, and
@@ -15,7 +18,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from forebay.core.names import ObjectName
 from forebay.metadata.resolver import LookupRequest, Resolver
@@ -44,6 +47,18 @@ class PackedDeletion:
     identity: OriginIdentity | None
     hidden: Sequence[tuple[str, Tombstone]]
     """The key of an index, and a tombstone of one of its members."""
+    absent: Sequence[tuple[ListedKey, PackView]]
+    """The keys that are no members, and the view that has none of them."""
+
+
+class _Look(NamedTuple):
+    """What was found of one key that is to be deleted."""
+
+    view: PackView | None
+    """None: the key can be no member, or its members are not to be hidden."""
+    hidden: Sequence[tuple[str, Tombstone]] = ()
+    at_once: bool = False
+    """Whether its members are to be hidden before the delete."""
 
 
 class PackedDeletions:
@@ -68,38 +83,42 @@ class PackedDeletions:
         PackUnavailable, OriginError, S3Error, Throttled."""
         before: list[tuple[str, Tombstone]] = []
         after: list[tuple[str, Tombstone]] = []
+        absent: list[tuple[ListedKey, PackView]] = []
         if not self._rules().packed.is_empty:
             for first in range(0, len(listed), _AT_ONCE):
                 part = listed[first : first + _AT_ONCE]
-                for found, at_once in await asyncio.gather(*(self._look(bucket, each, identity) for each in part)):
-                    (before if at_once else after).extend(found)
-        await self._hide(bucket, before, identity)
-        return PackedDeletion(bucket, identity, after)
+                looks = await asyncio.gather(*(self._look(bucket, each, identity) for each in part))
+                for each, look in zip(part, looks, strict=True):
+                    (before if look.at_once else after).extend(look.hidden)
+                    if look.view is not None and not look.hidden:
+                        absent.append((each, look.view))
+        await self.hide(bucket, before, identity)
+        return PackedDeletion(bucket, identity, after, absent)
 
     async def finish(self, deletion: PackedDeletion, refused: Collection[str]) -> None:
         """Hides the rest, but for the keys that the origin has `refused` to delete. Raises OriginError, S3Error,
         Throttled."""
         hidden = [each for each in deletion.hidden if each[1].key not in refused]
-        await self._hide(deletion.bucket, hidden, deletion.identity)
+        for listed, view in deletion.absent:
+            if listed.key not in refused and not self._catalogue.is_current(view):
+                hidden.extend((await self._look(deletion.bucket, listed, deletion.identity)).hidden)
+        await self.hide(deletion.bucket, hidden, deletion.identity)
 
-    async def _look(
-        self, bucket: str, listed: ListedKey, identity: OriginIdentity | None
-    ) -> tuple[Sequence[tuple[str, Tombstone]], bool]:
-        """What hides the members of a key, and whether it is to hide them before the delete."""
+    async def _look(self, bucket: str, listed: ListedKey, identity: OriginIdentity | None) -> "_Look":
         name, rules = ObjectName(bucket, listed.key), self._rules()
         decision = rules.decide(name)
         if decision.packed is None:
-            return (), False
+            return _Look(None)
         view = await self._catalogue.view(bucket, decision.packed, pack_freshness(decision.freshness))
         found = [(file.name.key, tombstone) for file, tombstone in await view.tombstones(name.key)]
         if not found:
-            return (), False
+            return _Look(view)
         is_hidden = name.key in view.shadowed
         if listed.version_id is not None or not is_hidden:
             is_hidden = await self._is_hidden(name, decision, view, identity)
         if listed.version_id is not None and not is_hidden:
-            return (), False
-        return found, is_hidden or (decision.write == "back" and identity is None)
+            return _Look(None)
+        return _Look(view, found, is_hidden or (decision.write == "back" and identity is None))
 
     async def _is_hidden(
         self, name: ObjectName, decision: Decision, view: PackView, identity: OriginIdentity | None
@@ -114,9 +133,9 @@ class PackedDeletions:
         head = resolution.head
         return (head.version.etag, head.size) != (found.member.etag, found.member.size)
 
-    async def _hide(
-        self, bucket: str, hidden: Sequence[tuple[str, Tombstone]], identity: OriginIdentity | None
-    ) -> None:
+    async def hide(self, bucket: str, hidden: Sequence[tuple[str, Tombstone]], identity: OriginIdentity | None) -> None:
+        """Hides members, each with the key of its index. Returns when the origin has their tombstones and all workers
+        know them. Raises OriginError, S3Error, Throttled."""
         if not hidden:
             return
         by_index: defaultdict[str, list[Tombstone]] = defaultdict(list)

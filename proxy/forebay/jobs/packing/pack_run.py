@@ -1,6 +1,7 @@
 """One pack job from its listing to its end.
 
-    pack      listing ──> inventory ──> shard after shard, each verified and recorded ──> index, references
+    pack      listing ──> inventory ──> shard after shard, each verified and recorded
+                      ──> listing once more: what was deleted meanwhile is left out ──> index, references
     check     every member of the index against the bytes in its shard
     delete    a new index without the members of a prefix
     unpack    members of a prefix are written as objects, where there is none; then as delete
@@ -12,14 +13,17 @@ What it reads and writes at the origin takes background turns, and memory of a f
 """
 
 import logging
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Final, assert_never
 
 from forebay.core.errors import ForebayError, MalformedPack, OriginBroken, OriginError, OriginUnreachable, Throttled
+from forebay.core.fences import Tick
 from forebay.core.names import ObjectName
 from forebay.jobs.inventory import Inventory, InventoryEntry
 from forebay.jobs.job_progress import CompletedEntry, WarmUpFailure
 from forebay.jobs.job_store import JobRecord
+from forebay.jobs.packing.deleted_originals import PresentMembers, deleted_members
 from forebay.jobs.packing.index_publisher import (
     IndexSource,
     MemberSource,
@@ -40,8 +44,8 @@ from forebay.namespace.packs.index_file import IndexFile, fetch_index
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.origin.small_objects import delete_object, put_object
 from forebay.protocol.packs.pack_index import IndexWriter
-from forebay.protocol.packs.packed_member import PackShard
-from forebay.protocol.packs.tombstones import index_key_of, tombstones_prefix
+from forebay.protocol.packs.packed_member import PackedMember, PackShard
+from forebay.protocol.packs.tombstones import Tombstone, index_key_of, tombstones_prefix
 
 MOST_MEMORY: Final = 32 << 20
 LEAST_MEMORY: Final = 8 << 20
@@ -123,8 +127,12 @@ class PackRun(WarmUpRun):
             await self._write_shard_patiently()
         if job.shards or (old is not None and old.applied):
             sources: list[MemberSource] = [IndexSource(old)] if old is not None else []
-            sources.append(PartSource(self._packing.origins, self._order.bucket, job.shards, self._packing.directory))
-            await self._publish(MergedMembers(sources), old)
+            parts = PartSource(self._packing.origins, self._order.bucket, job.shards, self._packing.directory)
+            since, present = self._packing.fences.now(), PresentMembers(parts)
+            async for number, _ in self._deleted(parts):
+                present.leave_out(number)
+            await self._publish(MergedMembers([*sources, present]), old)
+            await self._hide_deleted(present, since)
             await self._remove_parts()
 
     async def _list_objects(self, old: IndexFile | None) -> None:
@@ -224,6 +232,27 @@ class PackRun(WarmUpRun):
     async def _remove_parts(self) -> None:
         for shard in self._job.shards:
             await delete_object(self._packing.origins, ObjectName(self._order.bucket, shard.key + PART_SUFFIX))
+
+    def _deleted(self, source: MemberSource) -> AsyncIterator[tuple[int, PackedMember]]:
+        """The members whose originals are not there any more, with their numbers."""
+        order, packing = self._order, self._packing
+        pending = packing.pending.state(order.bucket, order.prefix)
+        return deleted_members(source, packing.origins.list_objects(order.bucket, order.prefix), pending)
+
+    async def _hide_deleted(self, source: MemberSource, since: Tick) -> None:
+        """Hides published members whose originals were deleted through this node `since` then."""
+        bucket, prefix = self._order.bucket, self._order.prefix
+        written = self._packing.fences.raised_since(since)
+        if written is None or bucket in written:
+            written = None
+        elif not any(name[0] == bucket and name[1].startswith(prefix) for name in written if isinstance(name, tuple)):
+            return
+        hidden = [
+            (self._order.index_key, Tombstone(member.key, source.shards[member.shard].key, member.offset))
+            async for _, member in self._deleted(source)
+            if written is None or ObjectName(bucket, member.key) in written
+        ]
+        await self._packing.deletions.hide(bucket, hidden, None)
 
     # What is there
 

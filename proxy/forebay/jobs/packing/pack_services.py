@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.core.fair_semaphore import FairSemaphore
+from forebay.core.fences import Fences
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.packing.multipart_writer import pause_between_attempts
 from forebay.namespace.packs.tombstone_store import TombstoneStore
+from forebay.namespace.pending_entries import PendingEntries
 from forebay.origin.origins import Origins
 from forebay.write.invalidation import Invalidator
+from forebay.write.packed_deletions import PackedDeletions
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,5 +29,8 @@ class PackServices:
     directory: Path
     """Of copies of indexes."""
     tombstones: TombstoneStore
+    deletions: PackedDeletions
+    fences: Fences
+    pending: PendingEntries
     pause: Callable[[int], Awaitable[None]] = pause_between_attempts
     """Awaited between attempts, with the number of the latest."""

@@ -110,6 +110,10 @@ class PackCatalogue:
             self._refresh_soon(bucket, packed, known)
         return view
 
+    def is_current(self, view: PackView) -> bool:
+        """Whether a view is one that readers are given now."""
+        return any(known.view is view for known in self._known.values())
+
     async def hide(self, bucket: str, hidden: Sequence[tuple[str, Tombstone]]) -> None:
         """Hides members, each with the key of its index: their tombstones are at the origin. Raises StorageError."""
         for key, known in list(self._known.items()):

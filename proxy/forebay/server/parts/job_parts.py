@@ -25,6 +25,7 @@ from forebay.jobs.recordings.recording_resource import RecordingResource
 from forebay.jobs.warm_resource import WarmResource
 from forebay.jobs.warm_up import WarmUps
 from forebay.jobs.warm_up_run import WarmUpServices
+from forebay.namespace.pending_entries import PendingEntries
 from forebay.origin.origins import Origins
 from forebay.peers.node_reads import NodeReads
 from forebay.request.flush_resource import FlushResource
@@ -84,7 +85,7 @@ def compose_jobs(
         lambda dropped: metrics.count("forebay_reads_dropped_total", by=dropped),
     )
     warmer = ObjectWarmer(metadata.packed, fetch.block_source, origins.background, context.rules, peers)
-    warm_ups = _warm_ups(context, origins, storage, namespaces, metadata, warmer)
+    warm_ups = _warm_ups(context, origins, storage, namespaces, metadata, writes, warmer)
     requests.reader.on_head_hint = HeadHints(warmer, tasks.spawn).add
     prefetcher = Prefetcher(
         metadata.packed,
@@ -156,6 +157,7 @@ def _warm_ups(
     storage: StorageParts,
     namespaces: NamespaceParts,
     metadata: MetadataParts,
+    writes: WriteParts,
     warmer: ObjectWarmer,
 ) -> WarmUps:
     directory = job_directory(context.settings)
@@ -174,6 +176,9 @@ def _warm_ups(
             context.clock,
             namespaces.catalogue.directory,
             namespaces.tombstones,
+            writes.deletions,
+            context.fences,
+            PendingEntries(storage.pending),
         ),
     )
     return WarmUps(services, context.tasks, context.clock, JobStore(directory) if directory is not None else None)

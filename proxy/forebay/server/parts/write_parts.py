@@ -33,6 +33,7 @@ class WriteParts:
     """None: no journal is configured."""
     backlog: NodeBacklog | None
     """Likewise."""
+    deletions: PackedDeletions
     writer: ObjectWriter
     length_spooler: LengthSpooler
 
@@ -59,4 +60,4 @@ def compose_writes(
     )
     writer = ObjectWriter(forwarder, metadata.invalidator, tracker, tasks, write_back, deletions)
     length_spooler = LengthSpooler(storage.spool, limits.request_body, DOCUMENT_LIMIT)
-    return WriteParts(forwarder, uploads, tracker, write_back, backlog, writer, length_spooler)
+    return WriteParts(forwarder, uploads, tracker, write_back, backlog, deletions, writer, length_spooler)

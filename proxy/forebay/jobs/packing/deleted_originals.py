@@ -1,0 +1,58 @@
+"""Members whose originals were deleted after a pack job had read them: they must not come back with its index.
+
+    shards ──> prefix listed again ──> index without what is not listed ──> published ──> tombstones for the rest
+
+Until the listing it does not matter who deleted an object, and through which node. Of what is deleted while the index
+is uploaded, only deletes through this node are known, by the fences that they raise in every worker. A delete that is
+settled after the publication finds the member itself (write.packed_deletions).
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+
+from forebay.jobs.packing.index_publisher import MemberSource
+from forebay.namespace.pending_entries import PendingState
+from forebay.origin.bucket_listing import ListedObject
+from forebay.protocol.packs.packed_member import PackedMember, PackShard
+
+
+async def deleted_members(
+    source: MemberSource, listed: AsyncGenerator[ListedObject], pending: PendingState
+) -> AsyncIterator[tuple[int, PackedMember]]:
+    """The members of which no object is listed, and those with a pending delete; with their numbers in the source.
+    `listed`: in the order of keys, as the members are; `pending`: as it was before the listing began. Raises
+    ForebayError."""
+    number = 0
+    async with aclosing(listed) as objects:
+        found = await anext(objects, None)
+        async for member in source.members():
+            while found is not None and found.key < member.key:
+                found = await anext(objects, None)
+            is_listed = found is not None and found.key == member.key
+            if not is_listed or (member.key in pending and pending[member.key] is None):
+                yield number, member
+            number += 1
+
+
+class PresentMembers:
+    """The members of a source but for those that were left out, which take a bit each. A MemberSource."""
+
+    def __init__(self, source: MemberSource) -> None:
+        self._source = source
+        self._left_out = bytearray()
+        self.shards: Sequence[PackShard] = source.shards
+
+    def leave_out(self, number: int) -> None:
+        """Leaves out the member with this number in the source."""
+        byte, bit = divmod(number, 8)
+        self._left_out.extend(bytes(max(0, byte + 1 - len(self._left_out))))
+        self._left_out[byte] |= 1 << bit
+
+    async def members(self) -> AsyncIterator[PackedMember]:
+        """The members. Raises ForebayError."""
+        number = 0
+        async for member in self._source.members():
+            byte, bit = divmod(number, 8)
+            if byte >= len(self._left_out) or not self._left_out[byte] >> bit & 1:
+                yield member
+            number += 1

@@ -1,0 +1,114 @@
+"""Objects that are deleted while a pack job is at work: they do not come back as members."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+
+from harness.clients import path_of
+from harness.fake.actions import HoldHead, HoldRequest
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.rig import Rig
+from harness.write_back_rig import WriteBackRig
+from scenarios.test_packing import OBJECTS, RULE, body, fill, rig_of, run_job, stored
+
+DELETED, ELSEWHERE, LAST = "train/001/a.jpg", "train/002/a.jpg", "train/039/a.jpg"
+
+
+@asynccontextmanager
+async def packing(rig: Rig, origin: FakeOrigin, gate: Gate, **fault: str) -> AsyncIterator[None]:
+    """Within: a pack job whose request of this kind is held. Behind: the job is done."""
+    held = origin.faults.add(HoldHead(gate) if fault["method"] == "GET" else HoldRequest(gate), **fault)  # type: ignore[arg-type] # method and key
+    order = {"bucket": "bucket", "prefix": "train/", "shard_size": "8MiB"}
+    async with aiohttp.ClientSession() as session, session.post(f"{rig.admin}/v1/packs", json=order) as answer:
+        job = (await answer.json())["id"]
+    await gate.reached()
+    yield
+    gate.open()
+    await rig.parts.warm_ups.wait(job)
+    origin.faults.remove(held)
+    found = rig.parts.warm_ups.job(job)
+    assert found is not None
+    assert found.state == "done", found.reason
+
+
+async def status(rig: Rig, method: str, key: str) -> int:
+    return (await rig.client().request(method, path_of("bucket", key))).status
+
+
+async def is_left_out(rig: Rig, origin: FakeOrigin, *keys: str) -> bool:
+    """Whether these keys, and no others, are gone once there is no object left."""
+    for key in OBJECTS:
+        origin.store.delete("bucket", key)
+    await rig.restart()
+    shown = {key: await status(rig, "HEAD", key) for key in OBJECTS}
+    assert shown == {key: 404 if key in keys else 200 for key in OBJECTS}
+    assert await body(rig.client(), LAST) == OBJECTS[LAST]
+    return True
+
+
+async def test_what_is_deleted_while_shards_are_written_is_left_out(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        fill(origin)
+        async with packing(rig, origin, Gate(), method="GET", key=LAST):
+            assert await status(rig, "DELETE", DELETED) == 204
+            origin.store.delete("bucket", ELSEWHERE)
+        (references,) = stored(origin, ".refs.json").values()
+        assert json.loads(references)["refs"].keys() == OBJECTS.keys() - {DELETED, ELSEWHERE}
+        assert await is_left_out(rig, origin, DELETED, ELSEWHERE)
+
+
+async def test_what_is_deleted_while_the_index_is_written_is_hidden(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        fill(origin)
+        index = "packed/train/index.fbpack"
+        async with packing(rig, origin, Gate(), method="PUT", key=index):
+            assert await status(rig, "DELETE", DELETED) == 204
+            assert (await rig.client().request("PUT", path_of("bucket", ELSEWHERE), (), b"mine")).status == 200
+        assert await status(rig, "HEAD", DELETED) == 404
+        assert await body(rig.client(), ELSEWHERE) == b"mine"
+        assert await is_left_out(rig, origin, DELETED)
+
+
+async def test_a_delete_under_way_at_the_publication_hides_the_member(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        fill(origin)
+        late = origin.faults.add(HoldRequest(gate := Gate()), method="DELETE", key=DELETED)
+        async with asyncio.TaskGroup() as tasks:
+            async with packing(rig, origin, Gate(), method="GET", key=LAST):
+                deletion = tasks.create_task(status(rig, "DELETE", DELETED))
+                await gate.reached()
+            gate.open()
+        assert deletion.result() == 204
+        origin.faults.remove(late)
+        assert await is_left_out(rig, origin, DELETED)
+
+
+async def test_a_delete_that_a_journal_has_is_one(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, rest=RULE + 'write = "back"\n') as rig:
+        fill(origin)
+        for method in ("PUT", "DELETE", "PUT"):  # the first of their kinds go through
+            assert await status(rig, method, "other/proof") in {200, 204}
+            assert await status(rig, method, "train/proof") in {200, 204}
+        await rig.settled()
+        late = origin.faults.add(HoldRequest(gate := Gate()), method="DELETE", key=DELETED)
+        assert await status(rig, "DELETE", DELETED) == 204
+        await gate.reached()
+        await run_job(rig)
+        gate.open()
+        await rig.settled()
+        origin.faults.remove(late)
+        assert await is_left_out(rig, origin, DELETED)
+
+
+async def test_a_pack_of_nothing_that_is_left_is_empty(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        fill(origin)
+        async with packing(rig, origin, Gate(), method="GET", key=LAST):
+            for key in OBJECTS:
+                origin.store.delete("bucket", key)
+        assert await status(rig, "HEAD", DELETED) == 404
