@@ -5,7 +5,11 @@ import gc
 import random
 from pathlib import Path
 
+import pytest
+
+from forebay.core.names import ObjectName
 from forebay_client import Client, ClientError
+from forebay_client.shared_memory.channel import ReadDeclined
 from harness.fake_origin import FakeOrigin
 from harness.rig import READER, TRAINER
 from harness.socket_rig import HandChannel, SocketRig
@@ -38,6 +42,51 @@ async def test_a_reader_of_a_prefix_maps_no_byte_of_another(tmp_path: Path) -> N
         assert SECRET[:16] not in ring
         del keep
         gc.collect()
+        reader.close()
+
+
+async def test_a_reader_of_a_prefix_gets_files_with_nothing_else(tmp_path: Path) -> None:
+    rest = '[[rules]]\npath = "**"\nfreshness = "immutable"\n'
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path, memory="64MiB", rest=rest) as rig:
+        for number in range(6):
+            origin.store.put("b", f"open/{number}", OPEN * (MIB // len(OPEN)))
+            origin.store.put("b", f"closed/{number}", SECRET * (MIB // len(SECRET)))
+        trainer, reader = rig.library(), await HandChannel.open(rig, READER)
+        await rig.promote(trainer, "b", "open/0", "open/1", "open/2", "closed/2", "open/3", "open/4")
+        bodies = [(await reader.read("b", f"open/{number}"))[1] for number in range(5)]
+        assert all(body == OPEN * (MIB // len(OPEN)) for body in bodies)
+        assert (rig.forms()["memory"], len(reader.channel._files)) == (4, 2)  # noqa: SLF001 # what it maps
+        for file in reader.channel._files.values():  # noqa: SLF001 # likewise
+            assert SECRET[:16] not in bytes(file.view(0, file.size))
+        # The first file stays the client's; one that has lost a block is passed to nobody else.
+        rig.parts.tiers.memory.forget(ObjectName("b", "open/1"))
+        rig.parts.tiers.memory.forget(ObjectName("b", "open/4"))
+        other = await HandChannel.open(rig, READER)
+        for channel in (reader, other):
+            assert (await channel.read("b", "open/0"))[1] == bodies[0]
+            assert (await channel.read("b", "open/3"))[1] == bodies[3]
+        assert rig.forms()["memory"] == 6
+        assert not other.channel._files  # noqa: SLF001 # it got a ring and no file
+        reader.close()
+        other.close()
+
+
+async def test_no_principal_of_a_channel_has_the_rights_of_another(tmp_path: Path) -> None:
+    rest = '[[rules]]\npath = "**"\nfreshness = "immutable"\n'
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path, memory="64MiB", rest=rest) as rig:
+        for key in ("open/0", "closed/0", "open/1", "closed/1"):
+            origin.store.put("b", key, (OPEN if key.startswith("open") else SECRET) * (MIB // len(OPEN)))
+        trainer = rig.library()
+        await rig.promote(trainer, "b", "open/0", "closed/0", "open/1", "closed/1")
+        mixed, reader = await HandChannel.open(rig, TRAINER), await HandChannel.open(rig, READER)
+        await mixed.read("b", "closed/0")
+        files = len(mixed.channel._files)  # noqa: SLF001 # what it maps
+        mixed.signer = reader.signer
+        assert len((await mixed.read("b", "open/1"))[1]) == MIB
+        assert len(mixed.channel._files) == files == 1  # noqa: SLF001 # the second request brought none
+        with pytest.raises(ReadDeclined):
+            await mixed.read("b", "closed/0")
+        mixed.close()
         reader.close()
 
 

@@ -3,7 +3,14 @@
 import os
 from collections import deque
 
-from forebay.server.shared_memory.passed_files import PassedFiles
+import pytest
+
+from forebay.core.names import BlockId, Generation, ObjectName
+from forebay.policy.access import Grant, Principal
+from forebay.policy.path_patterns import Pattern
+from forebay.protocol.operations import Access
+from forebay.server.shared_memory.passed_files import PassedFiles, may_have
+from forebay.storage.memory.arenas import Arenas
 from forebay.storage.memory.shared_blocks import HUGE, Arena
 
 MIB = 1 << 20
@@ -15,6 +22,53 @@ def arena_of(size: int) -> Arena:
     arena.end = size
     assert arena.write(0, memoryview(b"x" * size)) is not None
     return arena
+
+
+def reader_of(*paths: str, access: Access = Access.READ) -> Principal:
+    return Principal("reader", tuple(Grant(Pattern(path), frozenset({access})) for path in paths))
+
+
+def block_of(key: str) -> BlockId:
+    return BlockId(ObjectName("b", key), Generation(b"g" * 8), 0)
+
+
+@pytest.mark.parametrize(
+    ("reader", "may"),
+    [
+        (reader_of("**"), True),
+        (reader_of("b/open/**"), True),
+        (reader_of("b/open/1", "b/open/2"), True),
+        (reader_of("b/open/1"), False),
+        (reader_of("b/closed/**"), False),
+        (reader_of("other/**"), False),
+        (reader_of("b/**", access=Access.LIST), False),
+        (reader_of(), False),
+    ],
+)
+def test_a_file_is_for_who_may_read_every_object_in_it(reader: Principal, may: bool) -> None:  # a parameter
+    arena = arena_of(MIB)
+    arena.blocks |= {block_of("open/1"), block_of("open/2")}
+    assert may_have(reader, arena) is may
+
+
+def test_a_file_that_has_lost_a_block_is_for_who_may_read_everything() -> None:
+    """Its bytes are still there, and nobody knows whose they were."""
+    arenas = Arenas(1 << 30)
+    extents = [arenas.allocate(MIB, 1 << 30) for _ in range(2)]
+    for extent, key in zip(extents, ("open/1", "closed/1"), strict=True):
+        assert extent is not None
+        shared = extent.arena.write(extent.offset, memoryview(b"x" * MIB))
+        assert shared is not None
+        arenas.add_block(block_of(key), shared)
+    arena = extents[0].arena  # type: ignore[union-attr] # as was asserted
+    assert arena.is_full
+    assert not may_have(reader_of("b/open/**"), arena)
+    arenas.remove_block(block_of("closed/1"), MIB)
+    assert not may_have(reader_of("b/open/**"), arena)
+    assert not may_have(reader_of("b/**"), arena)
+    assert may_have(reader_of("**"), arena)
+    arenas.remove_block(block_of("open/1"), MIB)
+    assert not may_have(reader_of("b/**"), arena)
 
 
 def test_a_file_is_kept_as_long_as_a_client_has_it() -> None:

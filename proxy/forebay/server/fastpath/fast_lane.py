@@ -28,6 +28,7 @@ from forebay.core.errors import S3Error
 from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.request_record import CacheStatus, new_request_id
 from forebay.metadata.resolver import Resolver
+from forebay.policy.access import Principal
 from forebay.policy.freshness import requests_revalidation
 from forebay.protocol.conditions import NotModified, PreconditionFailed, evaluate_conditions
 from forebay.protocol.header_map import Headers
@@ -108,15 +109,15 @@ class ExtentSender(Protocol):
 class ClientState:
     """What the fast lane keeps for one connection."""
 
-    __slots__ = ("_make_sender", "_sender", "has_unsent", "peer", "reads_everything", "template")
+    __slots__ = ("_make_sender", "_sender", "has_unsent", "peer", "reader", "template")
 
     def __init__(self, peer: str, make_sender: Callable[[], ExtentSender] | None = None) -> None:
         """`make_sender`: for bodies sent past the transport; None where the connection cannot."""
         self.peer = peer
         self._make_sender = make_sender
         self._sender: ExtentSender | None = None
-        self.reads_everything = False
-        """Whether the principal of the last hit that is not joined to its head may read every object."""
+        self.reader: Principal | None = None
+        """The principal of the last hit that is not joined to its head, if its grants alone say what it may read."""
         self.template: HeadTemplate | None = None
         """The template of the last request that matched one. It proves nothing about the client."""
         self.has_unsent = False
@@ -305,7 +306,7 @@ class FastLane:
                 if found is None:
                     return None
                 body, extents, cache = found
-                client.reads_everything = prepared.reads_everything
+                client.reader = prepared.reader
         else:
             length = 0
         request_id = new_request_id()

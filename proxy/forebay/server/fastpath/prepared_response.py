@@ -18,7 +18,7 @@ from forebay.core.names import BlockId
 from forebay.core.read_log import NO_LOG, LogContext, ReadLog
 from forebay.core.read_stream import ReadStream
 from forebay.core.request_record import CacheStatus
-from forebay.policy.access import reads_everything
+from forebay.policy.access import Principal
 from forebay.policy.freshness import freshness_lifetime
 from forebay.policy.rules import Decision
 from forebay.protocol.conditions import ConditionResult, evaluate_conditions
@@ -63,7 +63,7 @@ class PreparedResponse:
         "principal",
         "read_code",
         "read_log",
-        "reads_everything",
+        "reader",
         "rule",
         "signed_end",
         "signed_start",
@@ -90,7 +90,8 @@ class PreparedResponse:
         self.signed_start, self.signed_end = signed_ends
         self.principal = admission.principal.id
         identities = admission.policy.keyring.origin_identities
-        self.reads_everything = self.principal not in identities and reads_everything(admission.principal)
+        self.reader: Principal | None = admission.principal if self.principal not in identities else None
+        """None: the origin has to permit what it reads, beside its grants."""
         self.is_get = admission.method == "GET"
         self.name = name = admission.target.name
         self.head, self.size = head, head.size

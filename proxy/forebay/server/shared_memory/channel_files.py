@@ -2,7 +2,7 @@
 SSD, by the segments' descriptors, each time.
 
 Server and client have the same list of a channel's memory files, so a hit in a file that the client has costs no
-descriptor. The file that was used least recently is dropped.
+descriptor, and no other look at what else is in it. The file that was used least recently is dropped.
 """
 
 import os
@@ -10,9 +10,11 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Final, Literal, Self, cast
 
+from forebay.policy.access import Principal, reads_everything
 from forebay.protocol.channel_frames import DROPPED, FRAME, MAX_PIECES, MEMORY, PIECE, SEGMENT, WITH_DESCRIPTOR
 from forebay.server.http.sendfile_writer import FileExtent
 from forebay.server.shared_memory.client_memory import ClientMemory
+from forebay.server.shared_memory.passed_files import may_have
 from forebay.storage.memory.shared_blocks import Arena, SharedBlock
 from forebay.storage.ssd.segments import SegmentFile
 
@@ -55,18 +57,20 @@ class ChannelFiles:
         """The client has none any more."""
         self._numbers.clear()
 
-    def body(self, head: bytes, extents: Sequence[FileExtent], size: int) -> BodyInFiles | None:
-        """A body of `size` bytes, and the head of its response, to be sent now; None if it can't be sent in this way.
-        Raises OSError where no descriptor is free."""
+    def body(self, reader: Principal, head: bytes, extents: Sequence[FileExtent], size: int) -> BodyInFiles | None:
+        """A body of `size` bytes that `reader` may read, and the head of its response, to be sent now; None if it can't
+        be sent in this way. Raises OSError where no descriptor is free."""
         if len(extents) > MAX_PIECES:
             return None
         if all(isinstance(extent[0], SharedBlock) for extent in extents):
-            return self._memory_body(head, extents, size)
-        if all(isinstance(extent[0], SegmentFile) for extent in extents):
+            return self._memory_body(reader, head, extents, size)
+        if all(isinstance(extent[0], SegmentFile) for extent in extents) and reads_everything(reader):
             return _segment_body(head, extents, size)
         return None
 
-    def _memory_body(self, head: bytes, extents: Sequence[FileExtent], size: int) -> BodyInFiles | None:
+    def _memory_body(
+        self, reader: Principal, head: bytes, extents: Sequence[FileExtent], size: int
+    ) -> BodyInFiles | None:
         arenas = [cast("SharedBlock", extent[0]).arena for extent in extents]
         if not all(arena.is_full for arena in arenas):
             return None  # blocks will be written there: it is passed to nobody yet
@@ -74,7 +78,7 @@ class ChannelFiles:
         try:
             for arena in arenas:
                 if arena not in self._numbers and arena not in descriptors:
-                    passed = self._memory.share(arena)
+                    passed = self._memory.share(arena) if may_have(reader, arena) else None
                     if passed is None:
                         _close(descriptors.values())
                         return None

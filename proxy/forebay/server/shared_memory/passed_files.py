@@ -2,8 +2,9 @@
 
     an arena that is full ──> sealed and passed ──> counted here, and kept open ──> nobody has it any more ──> let go of
 
-An arena (storage.memory.shared_blocks) shows every block in it, so its descriptor goes only to principals that may read
-everything (policy.access.reads_everything). Its memory is not free before the last client has let go of it; until then
+An arena (storage.memory.shared_blocks) shows every byte in it, so its descriptor goes only to principals that may read
+all of it: those that may read everything, and those whose grants cover each object with a block there, as long as no
+block was removed (`may_have`). Its memory is not free before the last client has let go of it; until then
 it is kept here, and so counts against the memory tier. At most a share of the tier is passed at once: a client that
 keeps descriptors takes no more from the others than that.
 
@@ -13,6 +14,7 @@ when it got it.
 
 from typing import Final
 
+from forebay.policy.access import Principal, permit_read, reads_everything
 from forebay.server.shared_memory.sealed_memory import WatchedFile
 from forebay.storage.memory.shared_blocks import Arena
 
@@ -20,6 +22,15 @@ PASSED_SHARE: Final = 2
 """One in so many bytes of the memory tier may be in files that clients have."""
 MAX_FILES: Final = 1024
 """Each takes a descriptor of this process."""
+
+
+def may_have(reader: Principal, arena: Arena) -> bool:
+    """Whether a principal may have the descriptor of a full arena. The bytes of a block that was removed are still in
+    the file, and whose they were is not known any more."""
+    if reads_everything(reader):
+        return True
+    names = {block.object for block in arena.blocks}
+    return bool(names) and not arena.has_waste and all(permit_read(reader, name) is not None for name in names)
 
 
 class PassedFile:

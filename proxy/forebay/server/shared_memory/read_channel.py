@@ -13,8 +13,9 @@ back at once.
 What a body takes:
 
     up to 16 KiB, or no slot free                       through the socket
-    in files of memory, for who may read everything     its place in the file; the descriptor the first time
-    on the SSD, likewise                                the segment's descriptor, each time
+    in files of memory with nothing but what the        its place in the file; the descriptor the first time
+    reader may read
+    on the SSD, for who may read everything             the segment's descriptor, each time
     anything else                                       a slot: one copy
 
 A client that breaks the protocol is disconnected. Whatever it keeps of the ring and of files is counted until it lets
@@ -29,6 +30,7 @@ from typing import Final, cast
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
 from forebay.core.timers import Timer
+from forebay.policy.access import Principal
 from forebay.protocol.channel_frames import (
     DECLINED,
     FRAME,
@@ -223,7 +225,8 @@ class ReadChannel(asyncio.Protocol):
             self._memory.count("inline")
             self._writer.write(FRAME.pack(INLINE, 0, 0, 0, 0, len(head)) + head)
             return
-        if extents and self._client.reads_everything and self._pass(head, extents, size):
+        reader = self._client.reader
+        if extents and reader is not None and self._pass(reader, head, extents, size):
             return
         slot = self._writer.allocate(size)
         if slot is None:
@@ -253,12 +256,12 @@ class ReadChannel(asyncio.Protocol):
         if not is_alone:
             self.read_answered(keep_alive=True)
 
-    def _pass(self, head: bytes, extents: Sequence[FileExtent], size: int) -> bool:
+    def _pass(self, reader: Principal, head: bytes, extents: Sequence[FileExtent], size: int) -> bool:
         """Send descriptors of a body in place of its bytes; whether that was possible."""
         if not self._writer.can_send:
             return False
         try:
-            body = self._files.body(head, extents, size)
+            body = self._files.body(reader, head, extents, size)
         except OSError:
             return False  # no descriptor is free here
         if body is None:
