@@ -13,6 +13,7 @@ from forebay.namespace.snapshot import KeyRange, Snapshot, Unlisted
 from forebay.namespace.snapshot_file import SnapshotFile
 from forebay.namespace.snapshot_walk import SnapshotWalk
 from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
+from harness.inspection import run_loop_until
 from harness.listed_keys import ListedKeys, facts_of
 
 FLAT = [f"train/{number:09d}.jpg" for number in range(40_000)]
@@ -59,6 +60,7 @@ async def test_a_walk_lists_each_key_once(tmp_path: Path, keys: list[str], page:
     await walk.run()
     assert snapshot.is_complete
     assert await all_entries(snapshot) == [(key, facts_of(key)) for key in sorted(set(keys))]
+    assert snapshot.keys == len(set(keys))
 
 
 async def test_a_small_namespace_is_one_request(tmp_path: Path) -> None:
@@ -123,6 +125,18 @@ async def test_a_position_that_is_waited_for_comes_first(tmp_path: Path) -> None
     assert block.keys[0] == FLAT[30_001]
     walk.end()
     await running
+
+
+async def test_a_position_within_a_page_that_is_being_written_counts_no_key_twice(tmp_path: Path) -> None:
+    snapshot = snapshot_in(tmp_path)
+    walk = SnapshotWalk(snapshot, ListedKeys(FLAT[:100], 10))
+    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    await run_loop_until(lambda: snapshot.file.size > 0)
+    assert snapshot.keys == 0, "the page is being written"
+    walk.request_position(FLAT[5])
+    await running
+    assert [key for key, _ in await all_entries(snapshot)] == FLAT[:100]
+    assert snapshot.keys == 100
 
 
 async def test_an_origin_that_begins_elsewhere_is_refused(tmp_path: Path) -> None:

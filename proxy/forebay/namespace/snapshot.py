@@ -1,7 +1,7 @@
 """A snapshot of a namespace: its entries in ranges of keys, some of which may not be listed yet.
 
     namespace   (low, high] (low, high] (low, high] ...     every key is in one range
-    a range     blocks, up to its frontier ─ not listed yet ─ high
+    a range     blocks, up to its frontier ─ a page that is being written ─ not listed yet ─ high
 
 Ranges are split while they are listed (namespace.snapshot_walk). A reader that comes to a frontier gets Unlisted; so a
 page is answered before the whole namespace is listed, and never from a part with a gap.
@@ -32,13 +32,19 @@ class KeyRange:
 
     low: str
     high: str | None
-    frontier: str
-    """Listed up to this key; `low` at first."""
+    arrived: str
+    """The last key of the pages that have come, one of which may still be written; `low` at first. The range is split
+    behind it alone, so no key counts twice."""
     is_listed: bool = False
     """Whether it is listed as a whole."""
     blocks: list[BlockAddress] = field(default_factory=list)
     last_keys: list[str] = field(default_factory=list)
     """The last key of each block."""
+
+    @property
+    def frontier(self) -> str:
+        """Readers find the keys up to this one; `low` at first."""
+        return self.last_keys[-1] if self.last_keys else self.low
 
 
 @dataclass(slots=True, eq=False)
@@ -67,7 +73,7 @@ class Snapshot:
         return self.ranges[max(0, (bisect_left if inclusive else bisect_right)(self.lows, key) - 1)]
 
     def split(self, whole: KeyRange, key: str) -> KeyRange:
-        """Cuts a range at `key`, which is behind its frontier; returns the new range behind it."""
+        """Cuts a range at `key`, which is behind what has arrived of it; returns the new range behind it."""
         behind = KeyRange(key, whole.high, key)
         whole.high = key
         position = bisect_left(self.lows, behind.low)
@@ -79,17 +85,15 @@ class Snapshot:
         """Adds a page of the origin, which was requested behind the range's frontier; it is there when this was
         awaited, which does not keep the page. Raises StorageError.
 
-        The range may be split meanwhile. Entries behind its new end do no harm: readers go on by keys.
+        The range may be split meanwhile, behind this page.
         """
         count = len(page.keys) if listed.high is None else bisect_right(page.keys, listed.high)
-        writing, last = None, ""
+        writing = None
         if count:
-            writing, last = (
-                self.file.append(page.keys[:count], page.facts[:count], self.form.encoding),
-                page.keys[count - 1],
-            )
+            writing = self.file.append(page.keys[:count], page.facts[:count], self.form.encoding)
+            listed.arrived = page.keys[count - 1]
         end = page.keys[-1] if page.is_truncated else None
-        return self._add(listed, count, last, writing, end)
+        return self._add(listed, count, listed.arrived, writing, end)
 
     async def _add(
         self, listed: KeyRange, count: int, last: str, writing: Awaitable[BlockAddress] | None, end: str | None
@@ -97,7 +101,6 @@ class Snapshot:
         if writing is not None:
             listed.blocks.append(await writing)
             listed.last_keys.append(last)
-            listed.frontier = last
             self.keys += count
         if end is None or (listed.high is not None and end >= listed.high):
             listed.is_listed = True

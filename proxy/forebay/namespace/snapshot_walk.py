@@ -112,7 +112,7 @@ class SnapshotWalk:
         found = snapshot.range_of(position, inclusive=False)
         if found.is_listed:
             return
-        if position > found.frontier and len(snapshot.ranges) < MAX_RANGES:
+        if position > found.arrived and len(snapshot.ranges) < MAX_RANGES:
             self._urgent.append(snapshot.split(found, position))
         elif found in self._waiting:
             self._waiting.remove(found)
@@ -165,13 +165,13 @@ class SnapshotWalk:
                 return ranges.pop()
         if self._splits > _FREE_SPLITS + self._listed_pages // _PAGES_A_SPLIT:
             return None
-        # The fewer characters both ends have in common, the more lies between. Only ranges of which a page was listed.
+        # The fewer characters both ends have in common, the more lies between. Only ranges of which a page has come.
         largest = sorted(
-            (each for each in self._active if not each.is_listed and each.frontier != each.low),
-            key=lambda each: common_length(each.frontier, each.high),
+            (each for each in self._active if not each.is_listed and each.arrived != each.low),
+            key=lambda each: common_length(each.arrived, each.high),
         )
         for each in largest:
-            key = split_key(each.frontier, each.high, self._alphabet)
+            key = split_key(each.arrived, each.high, self._alphabet)
             if key is not None:
                 self._splits += 1
                 return self.snapshot.split(each, key)
