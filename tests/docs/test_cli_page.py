@@ -55,7 +55,7 @@ def test_every_command_has_an_example_that_parses(command: str) -> None:
 
 def test_every_route_is_documented() -> None:
     documented = set(re.findall(r"^\| `((?:GET|PUT|POST|DELETE) [^`]+)` \|", PAGE, flags=re.MULTILINE))
-    routes = admin_application(FakeControl(), AdminGate()).router.routes()
+    routes = admin_application(FakeControl().verbs, AdminGate()).router.routes()
     assert documented == {
         f"{route.method} {route.resource.canonical}" for route in routes if route.resource and route.method != "HEAD"
     }

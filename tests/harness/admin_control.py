@@ -1,4 +1,4 @@
-"""A Control without a server behind it: scripted answers, and a record of what was asked.
+"""The verbs without a server behind them: scripted answers, and a record of what was asked.
 
 Jobs move one step with every look at them, so that a test of progress needs no clock: a job of three steps has ended at
 the third look.
@@ -28,6 +28,7 @@ from forebay.server.admin.admin_schema import (
     Resized,
     WarmFailure,
 )
+from forebay.server.admin.control import Control
 from forebay.server.admin.data_set_schema import (
     AdviceList,
     AdviceSource,
@@ -233,6 +234,21 @@ class FakeControl:
     """Of every pending write."""
     damage: str = ""
     """Why it can't be read."""
+
+    @property
+    def verbs(self) -> Control:
+        """All of them are its own."""
+        return Control(
+            state=self,
+            config=self,
+            jobs=self,
+            cache=self,
+            data_sets=self,
+            pins=self,
+            plans=self,
+            recordings=self,
+            writes=self,
+        )
 
     def _note(self, *question: object) -> None:
         self.calls.append(question)

@@ -10,19 +10,19 @@ from aiohttp import web
 
 from forebay.server.admin.admin_gate import AdminGate
 from forebay.server.admin.admin_server import admin_application
-from forebay.server.admin.control import Control
+from harness.admin_control import FakeControl
 from harness.scripted_origin import abort_all, close_listener
 
 
 @contextmanager
-def admin_port(control: Control, gate: AdminGate | None = None, port: int = 0) -> Iterator[str]:
+def admin_port(control: FakeControl, gate: AdminGate | None = None, port: int = 0) -> Iterator[str]:
     """Serves `control`; gives `host:port`. `port`: 0 for one of the system's choice."""
     address: Future[str] = Future()
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
 
     async def serve() -> None:
-        runner = web.AppRunner(admin_application(control, gate or AdminGate()), access_log=None)
+        runner = web.AppRunner(admin_application(control.verbs, gate or AdminGate()), access_log=None)
         transports: list[asyncio.Transport | None] = []
         try:
             await runner.setup()

@@ -66,8 +66,8 @@ metadata/test_object_heads.py            core/heads
 metadata/test_permissions.py             origin/origin_identity
 scenarios/test_advice.py                 server/admin/advice_rows
 scenarios/test_data_sets.py              server/admin/data_set_rows server/admin/data_set_schema
-scenarios/test_pins.py                   server/admin/pin_schema server/admin/pin_verbs
-scenarios/test_plans.py                  server/admin/plan_schema server/admin/plan_verbs
+scenarios/test_pins.py                   server/admin/pin_schema server/admin/worker_pins server/admin/pin_changes
+scenarios/test_plans.py                  server/admin/plan_schema server/admin/worker_plans
 storage/ssd/test_ssd_pins.py             storage/ssd/pin_gatherer storage/ssd/record_copy
 storage/ssd/test_ssd_pools.py            storage/ssd/ssd_pool
 scenarios/test_data_set_objects.py       server/data_set_resource
@@ -114,11 +114,12 @@ scenarios/test_forms.py                  protocol/forms/form_signature
 peers/test_peer_client.py                server/rpc/rpc_server
 scenarios/test_policy.py                 server/gateway_policy settings/effective_config
 scenarios/test_resizing.py               server/admin/worker_control server/admin/worker_stats
+scenarios/test_resizing.py               server/admin/shared_control
 server/admin/test_stats_sum.py           server/admin/stats_schema
 jobs/test_warm_up.py                     jobs/warm_up_run
 server/admin/test_routes.py              server/admin/admin_errors server/admin/admin_schema server/admin/admin_server
 server/admin/test_routes.py              server/admin/control server/admin/request_reader settings/redaction
-server/admin/test_recording_verbs.py     server/admin/recording_schema
+server/admin/test_worker_recordings.py   server/admin/recording_schema
 server/http/test_listener.py             server/http/aiohttp_connection server/http/aiohttp_exchange
 server/http/test_listener.py             server/http/request_service
 server/telemetry/test_log_file.py        server/telemetry/access_log
@@ -141,8 +142,8 @@ settings/test_setting_table.py           settings/model settings/rule_settings
 storage/ssd/test_ssd_tier.py             storage/ssd/block_reads storage/ssd/record_reads storage/tier_contract
 storage/ssd/test_ssd_tier_model.py       storage/ssd/index_updates storage/ssd/reclaim storage/ssd/ssd_writer
 
-server/admin/test_pending_verbs.py       core/pending_write write/back/node_backlog request/write_resource
-server/admin/test_pending_verbs.py       server/admin/pending_schema
+server/admin/test_worker_writes.py       core/pending_write write/back/node_backlog request/write_resource
+server/admin/test_worker_writes.py       server/admin/pending_schema
 scenarios/test_write_back.py             write/back/acceptance write/back/object_acceptance
 scenarios/test_write_back.py             write/back/record_writer server/parts/write_back_parts
 scenarios/test_write_back_uploads.py     write/back/upload_acceptance write/back/part_listing
@@ -157,7 +158,9 @@ storage/journal/test_recovery_scan_power_loss.py    storage/journal/journal_recl
 write/back/test_journal_check.py         journal_commands
 storage/journal/test_body_file.py        storage/journal/journal_files storage/journal/journal_layout
 
-workers/test_node_control.py             workers/worker_pool
+workers/test_node_control.py             workers/worker_pool workers/worker_calls workers/node_jobs
+workers/test_supervisor.py               workers/node_pins
+scenarios/test_warm_up.py                server/admin/worker_jobs
 workers/test_supervisor.py               settings/worker_share workers/node_worker
 workers/test_supervisor.py               workers/parent_watch workers/worker_main
 """

@@ -13,7 +13,8 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.peers.peer_client import Peer
 from forebay.peers.unix_socket import socket_path
 from forebay.server.admin.admin_schema import Job, JobList
-from forebay.server.admin.control import Control
+from forebay.server.admin.control import JobVerbs, PlanVerbs
+from forebay.server.admin.plan_schema import PlanOrder, PlanSent
 from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,
@@ -35,10 +36,11 @@ JOB = Job("1", "bucket", "", "running", "", 4, 1.0, None, 0, False, 0, 0, 0, 0, 
 
 
 class FakeWorker:
-    """A worker's answers: of one job, until it hangs."""
+    """A worker's answers: of one job, until it hangs, and of plans, which it refuses for the reason `plan`."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, plan: str = "") -> None:
         self.job = job
+        self.plan = plan
         self.is_hung = False
 
     async def jobs(self) -> JobList:
@@ -48,6 +50,9 @@ class FakeWorker:
     async def cancel_job(self, job_id: str) -> Job | None:
         await self._hang()
         return replace(self.job, state="cancelled") if job_id == self.job.id else None
+
+    async def send_plan(self, _order: PlanOrder) -> PlanSent:
+        return PlanSent(None, self.plan)
 
     async def _hang(self) -> None:
         if self.is_hung:
@@ -62,7 +67,10 @@ def report_of(origin: OriginStats) -> WorkerReport:
 @asynccontextmanager
 async def worker_of(pool: WorkerPool, number: int, fake: FakeWorker, directory: Path) -> AsyncIterator[WorkerProcess]:
     """A worker that answers as `fake`. Its process does nothing, and ends with its standard input."""
-    tasks, port = TaskRegistry(), RpcServer(socket_path(directory, number), rpc_handlers(Control, fake))
+    tasks, port = (
+        TaskRegistry(),
+        RpcServer(socket_path(directory, number), rpc_handlers(JobVerbs, fake) | rpc_handlers(PlanVerbs, fake)),
+    )
     await port.start()
     process = await asyncio.create_subprocess_exec("cat", stdin=asyncio.subprocess.PIPE)
     worker = WorkerProcess(
@@ -82,7 +90,7 @@ async def worker_of(pool: WorkerPool, number: int, fake: FakeWorker, directory: 
 async def test_readiness_is_that_of_all_workers(tmp_path: Path) -> None:
     pool, settings = WorkerPool(2), load_settings(TEXT, {}, {}, str).settings
     control = NodeControl(pool, settings, ConfigSource(None, {}, {}), TEXT, 0o600)
-    control.poll_timeout = 0.0
+    control.calls.poll_timeout = 0.0
     fake = FakeWorker(JOB)
     async with worker_of(pool, 0, fake, tmp_path) as first:
         first.report = report_of(OriginStats("http://h", "reachable", "closed", 1, 0, 0, 0))
@@ -106,15 +114,27 @@ async def test_a_hung_workers_jobs_stay_until_it_exits(tmp_path: Path) -> None:
     hung, answering = FakeWorker(JOB), FakeWorker(other)
     async with worker_of(pool, 1, answering, tmp_path):
         async with worker_of(pool, 0, hung, tmp_path):
-            assert (await control.jobs()).jobs == (other, JOB)
-            cancelled = await control.cancel_job("2")
+            assert (await control.verbs.jobs.jobs()).jobs == (other, JOB)
+            cancelled = await control.verbs.jobs.cancel_job("2")
             assert cancelled is not None
             assert cancelled.state == "cancelled"
-            hung.is_hung, control.poll_timeout = True, 0.01
-            assert (await control.jobs()).jobs == (other, JOB)
+            hung.is_hung, control.calls.poll_timeout = True, 0.01
+            assert (await control.verbs.jobs.jobs()).jobs == (other, JOB)
             with pytest.raises(Throttled):
-                await control.cancel_job("1")
-            assert await control.cancel_job("3") is None
-        job = await control.job("1")
+                await control.verbs.jobs.cancel_job("1")
+            assert await control.verbs.jobs.cancel_job("3") is None
+        job = await control.verbs.jobs.job("1")
         assert job is not None
         assert (job.state, job.reason) == ("failed", "the worker that ran it has ended")
+
+
+async def test_a_verb_of_the_node_is_answered_by_the_first_worker_that_runs(tmp_path: Path) -> None:
+    pool, settings = WorkerPool(2), load_settings(TEXT, {}, {}, str).settings
+    plans = NodeControl(pool, settings, ConfigSource(None, {}, {}), TEXT, 0o600).verbs.plans
+    first, second = FakeWorker(JOB, plan="first"), FakeWorker(JOB, plan="second")
+    async with worker_of(pool, 1, second, tmp_path):
+        async with worker_of(pool, 0, first, tmp_path):
+            assert await plans.send_plan(PlanOrder("b", "n", "")) == PlanSent(None, "first")
+        assert await plans.send_plan(order=PlanOrder("b", "n", "")) == PlanSent(None, "second")
+    with pytest.raises(Throttled):
+        await plans.send_plan(PlanOrder("b", "n", ""))

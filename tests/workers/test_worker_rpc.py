@@ -1,6 +1,7 @@
 """The typed calls of the supervisor to a worker: arguments and results pass through JSON; misfits fail as the peer."""
 
 import json
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -12,9 +13,17 @@ from forebay.peers.frames import Document
 from forebay.peers.peer_client import Peer
 from forebay.server.admin.admin_schema import Job
 from forebay.server.admin.cached_objects import CacheView, ResidentBlocks, SsdEntry
-from forebay.server.admin.control import Control
+from forebay.server.admin.control import JobVerbs, RecordingVerbs
 from forebay.server.admin.warm_order import WarmOrder
-from forebay.workers.worker_rpc import ConfigRefusal, RemoteCacheView, WorkerRpc, call, request_document, rpc_handlers
+from forebay.workers.worker_rpc import (
+    ConfigRefusal,
+    WorkerOrders,
+    WorkerRpc,
+    call,
+    client_stub,
+    request_document,
+    rpc_handlers,
+)
 
 HEAD = Head(ObjectFacts(Version('"e"'), 10, "", (("Content-Type", "text/plain"),)), 4, Generation(b"g"), 1.5)
 MANY_BLOCKS = f"{1 << 20_000:x}"  # more digits than JSON's integers may have
@@ -51,7 +60,10 @@ class LoopbackPeer:
 
     def __init__(self, worker: FakeWorker) -> None:
         self._handlers = (
-            rpc_handlers(WorkerRpc, worker) | rpc_handlers(CacheView, worker) | rpc_handlers(Control, worker)
+            rpc_handlers(WorkerRpc, worker)
+            | rpc_handlers(WorkerOrders, worker)
+            | rpc_handlers(CacheView, worker)
+            | rpc_handlers(JobVerbs, worker)
         )
 
     async def call(self, document: Document) -> Document:
@@ -71,7 +83,7 @@ def peer(worker: FakeWorker) -> Peer:
 
 async def test_arguments_and_results_are_typed(peer: Peer, worker: FakeWorker) -> None:
     order = WarmOrder("bucket", None, ("a", "b"), concurrency=4)
-    job = await call(peer, Control.start_job, order)
+    job = await call(peer, JobVerbs.start_job, order)
     assert job is not None
     assert (job.id, job.prefix, worker.calls) == ("j1", None, [order])
 
@@ -80,15 +92,20 @@ async def test_optional_results_may_be_none(peer: Peer) -> None:
     assert await call(peer, WorkerRpc.prepare_config, None, 0o600) is None
     refused = ConfigRefusal("memory.size", "many", "a size")
     assert await call(peer, WorkerRpc.prepare_config, "many", 0o600) == refused
-    await call(peer, WorkerRpc.commit_config)
+    await call(peer, WorkerOrders.commit_config)
 
 
 async def test_cache_views_work_through_a_socket(peer: Peer, worker: FakeWorker) -> None:
-    view = RemoteCacheView(peer)
+    view = client_stub(CacheView, partial(call, peer))
     assert await view.ssd_entries("bucket", "p", b"\x00", 5) == [SsdEntry("key", HEAD, b"\xff")]
     versions = [(ObjectName("bucket", "key"), HEAD)]
     assert await view.resident_blocks(versions) == [ResidentBlocks(MANY_BLOCKS, "0", 7)]
     assert worker.calls == [("bucket", "p", b"\x00", 5), versions]
+
+
+def test_arguments_that_are_left_out_are_sent() -> None:
+    document = request_document(RecordingVerbs.save_recording, "b", "n", shared=True)
+    assert document == {"kind": "RecordingVerbs.save_recording", "arguments": ["b", "n", "", True]}
 
 
 async def test_misfitting_documents_are_a_peers_failure(peer: Peer, worker: FakeWorker) -> None:

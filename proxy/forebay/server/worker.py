@@ -217,7 +217,7 @@ class Worker:
         )
 
     async def _serve_admin(self, admin: socket.socket) -> None:
-        self._runners.append(await serve_admin(self._settings.server, self.control, admin))
+        self._runners.append(await serve_admin(self._settings.server, self.control.verbs, admin))
         self.admin_address = admin.getsockname()
 
     def schedule_reload(self) -> None:

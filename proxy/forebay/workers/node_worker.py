@@ -26,7 +26,6 @@ from forebay.peers.peer_client import Peer
 from forebay.peers.peer_codec import decode
 from forebay.peers.unix_socket import socket_path
 from forebay.server.admin.cached_objects import CacheView, LocalCacheView
-from forebay.server.admin.control import Control
 from forebay.server.admin.json_codec import from_json
 from forebay.server.admin.pin_schema import PinChange
 from forebay.server.allocator import keep_freed_memory
@@ -42,7 +41,15 @@ from forebay.settings.loader import Loaded
 from forebay.settings.model import Settings
 from forebay.settings.worker_share import worker_share
 from forebay.workers.worker_process import FAST_SHUTDOWN
-from forebay.workers.worker_rpc import START, ConfigRefusal, StartRequest, WorkerReport, WorkerRpc, rpc_handlers
+from forebay.workers.worker_rpc import (
+    START,
+    ConfigRefusal,
+    StartRequest,
+    WorkerOrders,
+    WorkerReport,
+    WorkerRpc,
+    rpc_handlers,
+)
 
 _LOG_FORMAT: Final = "%(levelname)s worker {}: %(name)s: %(message)s"
 
@@ -111,8 +118,10 @@ class NodeWorker:
             return {"refused": str(error)}
         for tier, size in request.sizes.items():
             await worker.control.resize_to(tier, size)
-        self._methods |= rpc_handlers(Control, worker.control)
-        self._methods |= rpc_handlers(WorkerRpc, WorkerService(worker, self._workers))
+        for interface, implementation in worker.control.verbs.implementations():
+            self._methods |= rpc_handlers(interface, implementation)
+        service = WorkerService(worker, self._workers)
+        self._methods |= rpc_handlers(WorkerRpc, service) | rpc_handlers(WorkerOrders, service)
         self._methods |= rpc_handlers(CacheView, LocalCacheView(worker.parts.tiers))
         self._worker = worker
         freeze_long_lived(asyncio.get_running_loop())
@@ -130,8 +139,8 @@ def _settings_in_force(source: ConfigSource, request: StartRequest) -> Settings:
     return applied_settings(first, latest)
 
 
-class WorkerService(WorkerRpc):
-    """Implements WorkerRpc in a running worker. `workers`: how many share the configured sizes."""
+class WorkerService(WorkerRpc, WorkerOrders):
+    """Implements both in a running worker. `workers`: how many share the configured sizes."""
 
     def __init__(self, worker: Worker, workers: int) -> None:
         self._worker = worker
@@ -174,7 +183,7 @@ class WorkerService(WorkerRpc):
 
     async def change_pins(self, bucket: str, prefix: str, is_pinned: bool) -> PinChange:
         """Pin or unpin a prefix."""
-        return await self._worker.control.change_pins(bucket, prefix, is_pinned=is_pinned)
+        return await self._worker.control.pins.change(bucket, prefix, is_pinned=is_pinned)
 
     async def load_pins(self) -> None:
         """Take the pins from the file."""

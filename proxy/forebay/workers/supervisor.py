@@ -115,7 +115,7 @@ class Supervisor:
             self._supervising.append(self._tasks.spawn(self._supervise(number), f"supervise worker {number}"))
         self._supervising.append(self._tasks.spawn(remove_stale_record(self._run), "run record"))
         if admin is not None:
-            self._runner = await serve_admin(server, self.control, admin)
+            self._runner = await serve_admin(server, self.control.verbs, admin)
             self.admin_address = admin.getsockname()
 
     def announce_shutdown(self) -> None:

@@ -1,8 +1,9 @@
 """What the supervisor has a worker do, as a typed interface over the worker's socket (server.rpc.rpc_server).
 
-A method of `Control`, `CacheView` or `WorkerRpc` is called by `call(peer, Control.jobs)`: its name is the document's
-kind, its arguments and its result are JSON by their annotations (server.admin.json_codec). Both ends run the same
-version of Forebay, so the documents may change with it; only `start` is read by another version, to refuse it.
+A method of an interface (the verbs of server.admin.control, `CacheView`, `WorkerRpc`, `WorkerOrders`) is called by
+`call(peer, JobVerbs.jobs)`: its qualified name is the document's kind, its arguments and its result are JSON by their
+annotations (server.admin.json_codec). A `client_stub` has all methods of an interface, and calls so. Both ends run the
+same version of Forebay, so the documents may change with it; only `start` is read by another version, to refuse it.
 
 It imports nothing that a worker is made of: the supervisor starts without.
 """
@@ -13,12 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_type_hints
 
 from forebay.core.events import TierName
-from forebay.core.heads import Head
 from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.peer_client import Peer
 from forebay.peers.peer_codec import decode
-from forebay.server.admin.cached_objects import CacheView, ResidentBlocks, SsdEntry
 from forebay.server.admin.json_codec import from_json, to_json
 from forebay.server.admin.pin_schema import PinChange
 from forebay.server.admin.stats_schema import Stats
@@ -83,8 +82,20 @@ class WorkerRpc(Protocol):
         ...
 
     async def prepare_config(self, text: str | None, mode: int) -> ConfigRefusal | None:
-        """Validate a configuration, and keep it for `commit_config`."""
+        """Validate a configuration, and keep it for `WorkerOrders.commit_config`."""
         ...
+
+    async def change_pins(self, bucket: str, prefix: str, is_pinned: bool) -> PinChange:
+        """Pin or unpin a prefix in this worker, and in the file that the others read."""
+        ...
+
+    async def invalidate(self, names: list[ObjectName]) -> None:
+        """Drop these objects in all workers."""
+        ...
+
+
+class WorkerOrders(Protocol):
+    """The calls that the supervisor makes to all workers of the node."""
 
     async def commit_config(self) -> None:
         """Put the prepared configuration in force, if there is one."""
@@ -98,36 +109,9 @@ class WorkerRpc(Protocol):
         """Set a tier's capacity, in bytes of this worker's share."""
         ...
 
-    async def change_pins(self, bucket: str, prefix: str, is_pinned: bool) -> PinChange:
-        """Pin or unpin a prefix in this worker, and in the file that the others read."""
-        ...
-
     async def load_pins(self) -> None:
         """Take the pins from the file."""
         ...
-
-    async def invalidate(self, names: list[ObjectName]) -> None:
-        """Drop these objects in all workers."""
-        ...
-
-
-class RemoteCacheView(CacheView):
-    """A worker's cache view, through its socket."""
-
-    def __init__(self, peer: Peer) -> None:
-        self._peer = peer
-
-    async def memory_heads(self, bucket: str, prefix: str, after: str, limit: int) -> dict[str, Head]:
-        """The heads in the worker's memory."""
-        return await call(self._peer, CacheView.memory_heads, bucket, prefix, after, limit)
-
-    async def ssd_entries(self, bucket: str, prefix: str, cursor: bytes, limit: int) -> list[SsdEntry]:
-        """The objects of the SSD tier."""
-        return await call(self._peer, CacheView.ssd_entries, bucket, prefix, cursor, limit)
-
-    async def resident_blocks(self, versions: list[tuple[ObjectName, Head]]) -> list[ResidentBlocks]:
-        """The blocks in the worker's memory and in the SSD tier."""
-        return await call(self._peer, CacheView.resident_blocks, versions)
 
 
 async def call(peer: Peer, method: Callable[Concatenate[Any, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -140,15 +124,34 @@ async def call(peer: Peer, method: Callable[Concatenate[Any, P], Awaitable[T]], 
 def request_document(
     method: Callable[Concatenate[Any, P], Awaitable[object]], *args: P.args, **kwargs: P.kwargs
 ) -> Document:
-    """The document that calls a method."""
-    arguments = inspect.signature(method).bind(None, *args, **kwargs).args[1:]
-    return {"kind": method.__name__, "arguments": [to_json(each) for each in arguments]}
+    """The document that calls a method. Arguments that are left out are sent as the interface declares them."""
+    bound = inspect.signature(method).bind(None, *args, **kwargs)
+    bound.apply_defaults()
+    return {"kind": method.__qualname__, "arguments": [to_json(each) for each in bound.args[1:]]}
 
 
-def rpc_handlers(interface: type, implementation: object) -> dict[str, Callable[[Document], Awaitable[Document]]]:
+def rpc_handlers(interface: object, implementation: object) -> dict[str, Callable[[Document], Awaitable[Document]]]:
     """The handlers of an interface's methods, by kind, for a server that calls `implementation`."""
-    methods = inspect.getmembers(interface, inspect.iscoroutinefunction)
-    return {name: _handler(method, implementation) for name, method in methods}
+    return {method.__qualname__: _handler(method, implementation) for method in _methods(interface)}
+
+
+def client_stub(interface: Callable[..., T], send: Callable[..., Awaitable[Any]]) -> T:
+    """Has the methods of an interface. `send` is called with the one that was called and its arguments, and its result
+    is returned."""
+    methods = {method.__name__: _stub_method(method, send) for method in _methods(interface)}
+    stub: T = type(f"Stub{interface.__name__}", (), methods)()
+    return stub
+
+
+def _methods(interface: object) -> list[Callable[..., Awaitable[object]]]:
+    return [method for _, method in inspect.getmembers(interface, inspect.iscoroutinefunction)]
+
+
+def _stub_method(method: Callable[..., object], send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    async def forward(_: object, *args: object, **kwargs: object) -> object:
+        return await send(method, *args, **kwargs)
+
+    return forward
 
 
 def _handler(method: Callable[..., object], implementation: object) -> Callable[[Document], Awaitable[Document]]:

@@ -104,19 +104,19 @@ async def control() -> FakeControl:
 @pytest.fixture
 async def guarded(aiohttp_client: AiohttpClient, control: FakeControl) -> Client:
     gate = AdminGate(TOKEN, frozenset({"forebay.internal"}))
-    return await aiohttp_client(admin_application(control, gate))
+    return await aiohttp_client(admin_application(control.verbs, gate))
 
 
 @pytest.fixture
 async def tokenless(aiohttp_client: AiohttpClient, control: FakeControl) -> Client:
-    return await aiohttp_client(admin_application(control, AdminGate()))
+    return await aiohttp_client(admin_application(control.verbs, AdminGate()))
 
 
 BEARER = ("Authorization", f"Bearer {TOKEN}")
 
 
 def test_every_route_has_a_row() -> None:
-    application = admin_application(FakeControl(), AdminGate())
+    application = admin_application(FakeControl().verbs, AdminGate())
     routes = {(route.method, route.resource.canonical) for route in application.router.routes() if route.resource}
     assert {(row.method, row.route) for row in MATRIX} == routes
 

@@ -21,7 +21,7 @@ async def control() -> FakeControl:
 
 @pytest.fixture
 async def client(aiohttp_client: AiohttpClient, control: FakeControl) -> Client:
-    return await aiohttp_client(admin_application(control, AdminGate()))
+    return await aiohttp_client(admin_application(control.verbs, AdminGate()))
 
 
 async def send(client: Client, query: str, body: object, content_type: str = LIST) -> tuple[int, dict[str, object]]:

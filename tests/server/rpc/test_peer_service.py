@@ -1,6 +1,7 @@
 """The peer service: its method tables, the writes of a dead caller, and requests that do not fit."""
 
 import asyncio
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from forebay.server.rpc.peer_service import PeerService
 from forebay.server.rpc.read_methods import ReadMethods
 from forebay.server.rpc.rpc_methods import OpenWrites
 from forebay.server.rpc.write_methods import WriteMethods
-from forebay.workers.worker_rpc import WorkerRpc
+from forebay.workers.worker_rpc import WorkerOrders, WorkerRpc, rpc_handlers
 
 NAME = ObjectName("bucket", "key")
 METHODS = 35
@@ -86,8 +87,11 @@ def test_a_method_is_in_one_table_and_ordered_ones_do_not_wait() -> None:
 def test_no_method_has_the_name_of_a_verb_of_the_supervisor() -> None:
     """Both are kinds on one socket, where the supervisor's come first."""
     service, _, _ = peer_service()
-    verbs = {name for each in (Control, WorkerRpc, CacheView) for name in vars(each)}
-    assert not verbs & {*service.streaming, *service.ordered, *service.unary}
+    interfaces = [*(each.type for each in fields(Control)), WorkerRpc, WorkerOrders, CacheView]
+    kinds = [kind for each in interfaces for kind in rpc_handlers(each, None)]
+    assert len(kinds) == len(set(kinds))
+    assert {"PinVerbs.unpin", "WorkerOrders.commit_config"} < set(kinds)
+    assert not set(kinds) & {*service.streaming, *service.ordered, *service.unary}
 
 
 async def test_a_fence_drops_what_it_affects_and_marks_it_in_doubt() -> None:

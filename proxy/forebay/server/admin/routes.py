@@ -1,6 +1,6 @@
 """The routes of the admin port: a table of verbs, and the one handler that carries them out.
 
-A row names the verb of the Control, and what HTTP adds: the status, and the refusal where the verb returns None. The
+A row names the verb, and what HTTP adds: the status, and the refusal where the verb returns None. The
 fields of the request follow from the verb's signature (request_reader), the answer's JSON from its dataclass
 (json_codec). Three open paths, for probes and scrapers, have no fields and are handlers of their own, as is the upload
 of a list, which may be long (list_upload).
@@ -17,7 +17,18 @@ from forebay.core.events import TierName
 from forebay.server.admin.admin_errors import AdminRefusal
 from forebay.server.admin.admin_schema import Job
 from forebay.server.admin.change_log import change_sentence
-from forebay.server.admin.control import Control
+from forebay.server.admin.control import (
+    CacheVerbs,
+    ConfigVerbs,
+    Control,
+    DataSetVerbs,
+    JobVerbs,
+    PinVerbs,
+    PlanVerbs,
+    RecordingVerbs,
+    StateVerbs,
+    WriteVerbs,
+)
 from forebay.server.admin.json_codec import to_json
 from forebay.server.admin.list_upload import receive_list
 from forebay.server.admin.pending_schema import PendingContent, PendingDiscarded, PendingRetried
@@ -50,7 +61,7 @@ _NO_SUCH_TIER: Final = 404, "no_such_tier", f"There are the tiers {' and '.join(
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A row of the table. The verb is named by the method of `Control` that declares it."""
+    """A row of the table. The verb is named by the method that declares it in server.admin.control."""
 
     method: str
     path: str
@@ -63,41 +74,41 @@ class Route:
 
 
 ROUTES: Final = (
-    Route("GET", "/v1/stats", Control.stats),
-    Route("GET", "/v1/config", Control.config),
-    Route("PUT", "/v1/config", Control.replace_config),
-    Route("POST", "/v1/config/reload", Control.reload_config, if_none=_NO_FILE),
-    Route("GET", "/v1/jobs", Control.jobs),
-    Route("POST", "/v1/jobs", Control.start_job, 201, if_none=_NO_SUCH_ORDER, body_limit=MAX_JOB_BODY),
-    Route("POST", "/v1/packs", Control.start_pack, 201),
-    Route("GET", "/v1/jobs/{id}", Control.job, if_none=_NO_SUCH_JOB),
-    Route("DELETE", "/v1/jobs/{id}", Control.cancel_job, if_none=_NO_SUCH_JOB),
-    Route("GET", "/v1/jobs/{id}/failures", Control.job_failures, if_none=_NO_SUCH_JOB),
-    Route("GET", "/v1/cache", Control.list_cached),
-    Route("DELETE", "/v1/cache", Control.purge),
-    Route("GET", "/v1/pins", Control.pins),
-    Route("POST", "/v1/pins", Control.pin, 201),
-    Route("DELETE", "/v1/pins", Control.unpin, if_none=_NO_SUCH_PIN),
-    Route("GET", "/v1/plans", Control.plans),
-    Route("PUT", "/v1/plans", Control.send_plan, body_limit=MAX_PLAN_BODY),
-    Route("GET", "/v1/plans/{id}", Control.plan, if_none=_NO_SUCH_PLAN),
-    Route("DELETE", "/v1/plans/{id}", Control.cancel_plan, if_none=_NO_SUCH_PLAN),
-    Route("GET", "/v1/datasets", Control.data_sets),
-    Route("GET", "/v1/advice", Control.advice),
-    Route("GET", "/v1/explain", Control.explain),
-    Route("GET", "/v1/recordings", Control.recordings),
-    Route("GET", _RECORDING, Control.recording_part, if_none=_NO_SUCH_RECORDING),
-    Route("PUT", _RECORDING, Control.store_recording, body_limit=MAX_UPLOAD),
-    Route("DELETE", _RECORDING, Control.remove_recording, if_none=_NO_SUCH_RECORDING),
-    Route("POST", f"{_RECORDING}/save", Control.save_recording, if_none=_NO_SUCH_RECORDING),
-    Route("POST", f"{_RECORDING}/replay", Control.replay_recording, 201, if_none=_NO_SUCH_RECORDING),
-    Route("GET", "/v1/writes", Control.pending_writes, if_none=_NO_JOURNAL),
-    Route("GET", "/v1/writes/{id}", Control.pending_write, if_none=_NO_SUCH_WRITE),
-    Route("GET", "/v1/writes/{id}/content", Control.pending_content, if_none=_NO_SUCH_WRITE),
-    Route("POST", "/v1/writes/{id}/retry", Control.retry_write, if_none=_NO_SUCH_WRITE),
-    Route("DELETE", "/v1/writes/{id}", Control.discard_write, if_none=_NO_SUCH_WRITE),
-    Route("POST", "/v1/flush", Control.flush_writes, if_none=_NO_JOURNAL),
-    Route("PUT", "/v1/tiers/{tier}", Control.resize, if_none=_TIER_OFF),
+    Route("GET", "/v1/stats", StateVerbs.stats),
+    Route("GET", "/v1/config", ConfigVerbs.config),
+    Route("PUT", "/v1/config", ConfigVerbs.replace_config),
+    Route("POST", "/v1/config/reload", ConfigVerbs.reload_config, if_none=_NO_FILE),
+    Route("GET", "/v1/jobs", JobVerbs.jobs),
+    Route("POST", "/v1/jobs", JobVerbs.start_job, 201, if_none=_NO_SUCH_ORDER, body_limit=MAX_JOB_BODY),
+    Route("POST", "/v1/packs", JobVerbs.start_pack, 201),
+    Route("GET", "/v1/jobs/{id}", JobVerbs.job, if_none=_NO_SUCH_JOB),
+    Route("DELETE", "/v1/jobs/{id}", JobVerbs.cancel_job, if_none=_NO_SUCH_JOB),
+    Route("GET", "/v1/jobs/{id}/failures", JobVerbs.job_failures, if_none=_NO_SUCH_JOB),
+    Route("GET", "/v1/cache", CacheVerbs.list_cached),
+    Route("DELETE", "/v1/cache", CacheVerbs.purge),
+    Route("GET", "/v1/pins", PinVerbs.pins),
+    Route("POST", "/v1/pins", PinVerbs.pin, 201),
+    Route("DELETE", "/v1/pins", PinVerbs.unpin, if_none=_NO_SUCH_PIN),
+    Route("GET", "/v1/plans", PlanVerbs.plans),
+    Route("PUT", "/v1/plans", PlanVerbs.send_plan, body_limit=MAX_PLAN_BODY),
+    Route("GET", "/v1/plans/{id}", PlanVerbs.plan, if_none=_NO_SUCH_PLAN),
+    Route("DELETE", "/v1/plans/{id}", PlanVerbs.cancel_plan, if_none=_NO_SUCH_PLAN),
+    Route("GET", "/v1/datasets", DataSetVerbs.data_sets),
+    Route("GET", "/v1/advice", DataSetVerbs.advice),
+    Route("GET", "/v1/explain", CacheVerbs.explain),
+    Route("GET", "/v1/recordings", RecordingVerbs.recordings),
+    Route("GET", _RECORDING, RecordingVerbs.recording_part, if_none=_NO_SUCH_RECORDING),
+    Route("PUT", _RECORDING, RecordingVerbs.store_recording, body_limit=MAX_UPLOAD),
+    Route("DELETE", _RECORDING, RecordingVerbs.remove_recording, if_none=_NO_SUCH_RECORDING),
+    Route("POST", f"{_RECORDING}/save", RecordingVerbs.save_recording, if_none=_NO_SUCH_RECORDING),
+    Route("POST", f"{_RECORDING}/replay", JobVerbs.replay_recording, 201, if_none=_NO_SUCH_RECORDING),
+    Route("GET", "/v1/writes", WriteVerbs.pending_writes, if_none=_NO_JOURNAL),
+    Route("GET", "/v1/writes/{id}", WriteVerbs.pending_write, if_none=_NO_SUCH_WRITE),
+    Route("GET", "/v1/writes/{id}/content", WriteVerbs.pending_content, if_none=_NO_SUCH_WRITE),
+    Route("POST", "/v1/writes/{id}/retry", WriteVerbs.retry_write, if_none=_NO_SUCH_WRITE),
+    Route("DELETE", "/v1/writes/{id}", WriteVerbs.discard_write, if_none=_NO_SUCH_WRITE),
+    Route("POST", "/v1/flush", WriteVerbs.flush_writes, if_none=_NO_JOURNAL),
+    Route("PUT", "/v1/tiers/{tier}", ConfigVerbs.resize, if_none=_TIER_OFF),
 )
 
 
@@ -108,12 +119,12 @@ def add_routes(router: web.UrlDispatcher, control: Control) -> None:
         return web.json_response({"alive": True})
 
     async def readyz(request: web.Request) -> web.Response:
-        answer = await control.readiness()
+        answer = await control.state.readiness()
         ready = answer.failing.keys() <= set(request.query.getall("exclude", ()))
         return web.json_response({**to_json(answer), "ready": ready}, status=200 if ready else 503)
 
     async def metrics(_request: web.Request) -> web.Response:
-        text = await control.metrics()
+        text = await control.state.metrics()
         # Set as a header, because `content_type=` refuses the version that Prometheus wants beside it.
         return web.Response(body=text.encode(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
@@ -121,7 +132,7 @@ def add_routes(router: web.UrlDispatcher, control: Control) -> None:
     router.add_get("/readyz", readyz)
 
     async def key_list(request: web.Request) -> web.Response:
-        answer = await receive_list(request, control.extend_list)
+        answer = await receive_list(request, control.jobs.extend_list)
         if answer is None:
             raise AdminRefusal(*_NO_SUCH_LIST)
         return web.json_response(to_json(answer), status=201)
@@ -133,11 +144,11 @@ def add_routes(router: web.UrlDispatcher, control: Control) -> None:
 
 
 def _handler(route: Route, control: Control) -> Callable[[web.Request], Awaitable[web.Response]]:
-    verb: Callable[..., Awaitable[object]] = getattr(control, route.verb.__name__)
+    verb = control.method(route.verb)
 
     async def handle(request: web.Request) -> web.Response:
         arguments: dict[str, Any] = {}
-        if route.verb is Control.replace_config:  # the one body that is not JSON
+        if route.verb is ConfigVerbs.replace_config:  # the one body that is not JSON
             read_query(request, ())
             arguments["toml"] = await read_toml(request)
         else:
@@ -157,8 +168,8 @@ def _handler(route: Route, control: Control) -> Callable[[web.Request], Awaitabl
             raise AdminRefusal(409, "damaged", answer.problem)
         if route.method != "GET" and (sentence := change_sentence(answer)) is not None:
             _log.info("admin port: %s", sentence)
-        # Redacted once more: a Control covers the secrets of a configuration, this covers what it forgot.
-        document = redact(answer) if route.verb is Control.config else to_json(answer)
+        # Redacted once more: the verb covers the secrets of a configuration, this covers what it forgot.
+        document = redact(answer) if route.verb is ConfigVerbs.config else to_json(answer)
         headers = {"Location": f"/v1/jobs/{answer.id}"} if route.status == 201 and isinstance(answer, Job) else None
         return web.json_response(document, status=route.status, headers=headers)
 

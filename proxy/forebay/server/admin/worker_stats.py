@@ -7,7 +7,6 @@ from functools import reduce
 import forebay_client
 from forebay.core.events import DEFAULT_ORIGIN
 from forebay.origin.origin_client import OriginClient
-from forebay.server.admin.pin_verbs import PinVerbs
 from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,
@@ -22,6 +21,7 @@ from forebay.server.admin.stats_schema import (
     TierStats,
 )
 from forebay.server.admin.stats_sum import add_origins
+from forebay.server.admin.worker_pins import WorkerPins
 from forebay.server.composition import Parts
 from forebay.server.ssd_attachment import SsdAttachment
 from forebay.server.telemetry.metrics import RuleCounts
@@ -31,7 +31,7 @@ from forebay.settings.model import Settings
 class WorkerStats:
     """Reads the stats of a running worker."""
 
-    def __init__(self, parts: Parts, pins: PinVerbs) -> None:
+    def __init__(self, parts: Parts, pins: WorkerPins) -> None:
         self._parts = parts
         self._pins = pins
         self._started = time.monotonic()

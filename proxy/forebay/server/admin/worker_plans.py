@@ -16,13 +16,14 @@ from forebay.jobs.plans.plan_store import plan_id
 from forebay.policy.access import Principal
 from forebay.request.authentication import Keyring
 from forebay.request.resource import Resource, ResourceOwner
+from forebay.server.admin.control import PlanVerbs
 from forebay.server.admin.plan_schema import PlanOrder, PlanSent
 from forebay.server.admin.warm_order import parse_object_url
 
 _RESOURCE: Final = f"{RESERVED_PREFIX}plans/"
 
 
-class PlanVerbs:
+class WorkerPlans(PlanVerbs):
     """Answers the admin port. A plan that an operator sends is that of an access key: it is matched by this key's
     reads, and has what this key may read."""
 
@@ -32,18 +33,18 @@ class PlanVerbs:
         self._resource = resource
         self._keyring = keyring
 
-    async def list_all(self) -> PlanList:
+    async def plans(self) -> PlanList:
         """The plans of the node."""
         return PlanList(tuple(await self._plans.plans()))
 
-    async def find(self, plan: str) -> PlanProgress | None:
-        """A plan by its id; None: there is none, or it has ended long ago."""
-        return next((each for each in await self._plans.plans() if each.id == plan), None)
+    async def plan(self, plan_id: str) -> PlanProgress | None:
+        """The plan of this id, of all known."""
+        return next((each for each in await self._plans.plans() if each.id == plan_id), None)
 
-    async def cancel(self, plan: str) -> PlanProgress | None:
+    async def cancel_plan(self, plan_id: str) -> PlanProgress | None:
         """Ends a plan in the worker that runs it."""
-        await self._plans.cancel(plan)
-        return await self.find(plan)
+        await self._plans.cancel(plan_id)
+        return await self.plan(plan_id)
 
     async def inventory(self, text: str) -> Inventory | None:
         """The entries of a plan in their order; None: none runs or waits. `text`: its id, or its location; of several
@@ -61,7 +62,7 @@ class PlanVerbs:
                 return await _inventory(plan.bucket, loaded[1])
         return None
 
-    async def send(self, order: PlanOrder) -> PlanSent:
+    async def send_plan(self, order: PlanOrder) -> PlanSent:
         """Runs a plan."""
         keyring = self._keyring()
         principal = _principal(keyring, order.key)
@@ -77,7 +78,7 @@ class PlanVerbs:
             )
         except S3Error as refused:
             return PlanSent(None, refused.message)
-        return PlanSent(await self.find(plan_id(order.bucket, principal.id, order.name)))
+        return PlanSent(await self.plan(plan_id(order.bucket, principal.id, order.name)))
 
 
 async def _inventory(bucket: str, entries: PlanEntries) -> Inventory:

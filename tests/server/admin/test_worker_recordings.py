@@ -102,7 +102,7 @@ async def test_a_replay_warms_what_was_read(running: RecordingRig) -> None:
     status, job = await running.call("POST", "/bucket/nightly/replay", {"rate": "100MiB", "concurrency": 1})
     assert (status, job["state"] in {"queued", "running", "done"}, job["rate"]) == (201, True, 100 << 20)
     await running.rig.parts.warm_ups.wait(job["id"])
-    status, ended = 0, await running.rig.worker.control.job(job["id"])
+    status, ended = 0, await running.rig.worker.control.verbs.jobs.job(job["id"])
     assert ended is not None
     assert (ended.state, ended.done, ended.failed) == ("done", 41, 0)
     fetched = [each.key for each in running.origin.log.matching("GET", "GetObject")]

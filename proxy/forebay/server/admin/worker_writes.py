@@ -4,6 +4,8 @@ from base64 import b64encode
 
 from forebay.core.names import ObjectName
 from forebay.core.pending_write import LEFT_TO_A_PERSON, PendingPage, PendingWrite
+from forebay.server.admin.admin_schema import MAX_PAGE
+from forebay.server.admin.control import WriteVerbs
 from forebay.server.admin.pending_schema import (
     NOT_STUCK,
     OTHER_ORIGIN,
@@ -15,31 +17,33 @@ from forebay.server.admin.pending_schema import (
 from forebay.write.back.node_backlog import PART_SIZE, DamagedContent, NodeBacklog
 
 
-class PendingVerbs:
+class WorkerWrites(WriteVerbs):
     """Answers the admin port. `backlog` None: no journal is configured. Methods raise Throttled."""
 
     def __init__(self, backlog: NodeBacklog | None) -> None:
         self._backlog = backlog
 
-    async def flush(self, bucket: str, prefix: str, seconds: float, before: str) -> Flushed | None:
+    async def flush_writes(self, bucket: str, prefix: str = "", wait: float = 0.0, before: str = "") -> Flushed | None:
         """Waits until what is pending under a prefix is at the origin; None: there is no journal."""
         if self._backlog is None:
             return None
-        return Flushed(*await self._backlog.flush(bucket, prefix, seconds, before))
+        return Flushed(*await self._backlog.flush(bucket, prefix, wait, before))
 
-    async def page(self, bucket: str, prefix: str, state: str, after: str, limit: int) -> PendingPage | None:
+    async def pending_writes(
+        self, bucket: str = "", prefix: str = "", state: str = "", after: str = "", limit: int = MAX_PAGE
+    ) -> PendingPage | None:
         """A page of them; None: there is no journal."""
         if self._backlog is None:
             return None
         return await self._backlog.page(bucket, prefix, state, after, limit)
 
-    async def find(self, number: str) -> PendingWrite | None:
+    async def pending_write(self, write_id: str) -> PendingWrite | None:
         """The write of this id; None: it is not pending."""
-        return await self._backlog.find(number) if self._backlog is not None else None
+        return await self._backlog.find(write_id) if self._backlog is not None else None
 
-    async def content(self, number: str, offset: int) -> PendingContent | None:
+    async def pending_content(self, write_id: str, offset: int = 0) -> PendingContent | None:
         """A part of the object that it makes; None: it is not pending."""
-        found = await self._backlog.content(number, offset) if self._backlog is not None else None
+        found = await self._backlog.content(write_id, offset) if self._backlog is not None else None
         if found is None:
             return None
         if isinstance(found, DamagedContent):
@@ -47,16 +51,16 @@ class PendingVerbs:
         following = offset + len(found) if len(found) == PART_SIZE else None
         return PendingContent(offset, b64encode(found).decode(), following)
 
-    async def retry(self, number: str) -> PendingRetried | None:
+    async def retry_write(self, write_id: str) -> PendingRetried | None:
         """Has it tried again now; None: it is not pending."""
-        found = await self._backlog.retry(number) if self._backlog is not None else None
+        found = await self._backlog.retry(write_id) if self._backlog is not None else None
         if found is None:
             return None
         return PendingRetried(found, OTHER_ORIGIN if found.is_of_other_origin else _problem(found))
 
-    async def discard(self, number: str, name: ObjectName) -> PendingDiscarded | None:
+    async def discard_write(self, write_id: str, bucket: str, key: str) -> PendingDiscarded | None:
         """Gives it up; None: no such write is pending."""
-        found = await self._backlog.discard(number, name) if self._backlog is not None else None
+        found = await self._backlog.discard(write_id, ObjectName(bucket, key)) if self._backlog is not None else None
         return PendingDiscarded(found, _problem(found)) if found is not None else None
 
 

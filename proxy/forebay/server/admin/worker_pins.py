@@ -2,11 +2,12 @@
 
 from forebay.core.errors import PinRefused
 from forebay.jobs.pin_registry import PinRegistry, PinState
+from forebay.server.admin.pin_changes import PinChanges
 from forebay.server.admin.pin_schema import PinChange, PinList, PinView
 
 
-class PinVerbs:
-    """Answers the admin port from the pins of a worker."""
+class WorkerPins(PinChanges):
+    """Answers from the pins of a worker."""
 
     def __init__(self, registry: PinRegistry) -> None:
         self._registry = registry
@@ -15,6 +16,10 @@ class PinVerbs:
         """All pins."""
         pins = tuple(map(_view, self._registry.states()))
         return PinList(pins, sum(pin.pinned for pin in pins), self._registry.quota)
+
+    async def pins(self) -> PinList:
+        """As this worker sees them."""
+        return self.list_all()
 
     async def change(self, bucket: str, prefix: str, *, is_pinned: bool) -> PinChange:
         """Pins or unpins a prefix in this worker, and in the file that the others read."""

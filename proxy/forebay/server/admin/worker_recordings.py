@@ -12,36 +12,32 @@ from forebay.jobs.inventory import Inventory, InventoryEntry
 from forebay.jobs.recordings.recorded_reuse import MAX_EPOCHS, WHOLE_EPOCH, recorded_reuse
 from forebay.jobs.recordings.recording import MAX_FILE_SIZE, SHARED, is_recording_name
 from forebay.jobs.recordings.recording_access import RecordingAccess, admin_choice
-from forebay.jobs.warm_up import WarmUps
-from forebay.jobs.warm_up_job import WarmUpJob
-from forebay.jobs.warm_up_order import DEFAULT_CONCURRENCY, WarmUpOrder
 from forebay.protocol.recordings.recording_file import RecordingDecoder
 from forebay.server.admin.advice_rows import AdvisedSet
+from forebay.server.admin.control import RecordingVerbs
 from forebay.server.admin.recording_schema import (
     PART_SIZE,
     RecordingList,
     RecordingPart,
     RecordingRemoved,
     RecordingStored,
-    ReplayOrder,
 )
 
 _BAD_NAME: Final = "the name of a recording has up to 128 letters, digits, '.', '_' and '-', a letter or digit first"
 
 
-class RecordingVerbs:
+class WorkerRecordings(RecordingVerbs):
     """Answers the admin port. An operator's uploads belong to nobody."""
 
-    def __init__(self, recordings: RecordingAccess, warm_ups: WarmUps) -> None:
+    def __init__(self, recordings: RecordingAccess) -> None:
         self._recordings = recordings
-        self._warm_ups = warm_ups
 
-    async def list_all(self, bucket: str) -> RecordingList:
+    async def recordings(self, bucket: str = "") -> RecordingList:
         """All recordings, or those of a bucket."""
         infos = await self._recordings.infos(bucket or None)
         return RecordingList(tuple(infos))
 
-    async def part(self, bucket: str, name: str, offset: int) -> RecordingPart | None:
+    async def recording_part(self, bucket: str, name: str, offset: int = 0) -> RecordingPart | None:
         """A part of the file; None: there is no such recording that has ended."""
         found = await self._read(bucket, name)
         if found is None:
@@ -51,7 +47,7 @@ class RecordingVerbs:
         encoded = b64encode(content[offset:stop]).decode()
         return RecordingPart(info, offset, encoded, stop if stop < len(content) else None)
 
-    async def store(self, bucket: str, name: str, content: str) -> RecordingStored:
+    async def store_recording(self, bucket: str, name: str, content: str) -> RecordingStored:
         """Keeps an upload."""
         decoded = b64decode(content)
         if not is_recording_name(name):
@@ -63,29 +59,23 @@ class RecordingVerbs:
         except MalformedRecording as malformed:
             return RecordingStored(None, str(malformed))
 
-    async def save(self, bucket: str, name: str, source: str, *, is_shared: bool) -> RecordingStored | None:
+    async def save_recording(
+        self, bucket: str, name: str, source: str = "", shared: bool = False
+    ) -> RecordingStored | None:
         """Names a recording, by default the latest automatic one; None: there is none."""
         if not is_recording_name(name):
             return RecordingStored(None, _BAD_NAME)
         info = admin_choice(await self._recordings.infos(bucket), source) if source else None
         principal = info.principal if info is not None else ""
-        saved = await self._recordings.save(bucket, source, name, principal, SHARED if is_shared else None)
+        saved = await self._recordings.save(bucket, source, name, principal, SHARED if shared else None)
         return RecordingStored(saved) if saved is not None else None
 
-    async def remove(self, bucket: str, name: str) -> RecordingRemoved | None:
+    async def remove_recording(self, bucket: str, name: str) -> RecordingRemoved | None:
         """Removes a recording; None: there is none."""
         info = admin_choice(await self._recordings.infos(bucket), name)
         if info is None or not await self._recordings.remove(bucket, name, info.principal):
             return None
         return RecordingRemoved(info)
-
-    async def replay(self, bucket: str, name: str, order: ReplayOrder) -> WarmUpJob | None:
-        """Starts a job that warms what was read, in the recorded order; None: there is no such recording."""
-        inventory = await self.inventory(bucket, name)
-        if inventory is None:
-            return None
-        concurrency = order.concurrency or DEFAULT_CONCURRENCY
-        return await self._warm_ups.start(WarmUpOrder(concurrency=concurrency, rate=order.rate), inventory)
 
     async def inventory(self, bucket: str, name: str) -> Inventory | None:
         """What was read, in the recorded order; None: there is no such recording."""

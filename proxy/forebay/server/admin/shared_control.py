@@ -1,0 +1,129 @@
+"""The verbs that one worker and a node of several answer alike: the configuration in force, and what is cached. How it
+takes effect in the workers is that of worker_control and workers.node_control.
+"""
+
+import asyncio
+import logging
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Final
+
+from forebay.core.errors import SettingsError
+from forebay.core.events import TierName
+from forebay.core.names import ObjectName
+from forebay.server.admin.admin_schema import ConfigChanged, Document, Explanation, Purged
+from forebay.server.admin.change_log import change_sentence
+from forebay.server.admin.control import CacheVerbs, ConfigVerbs, DataSetVerbs, StateVerbs
+from forebay.server.config_source import SENT_NAME, ConfigSource, SizeOverrides, set_log_level
+from forebay.settings.effective_config import changed_paths, effective_config
+from forebay.settings.live_changes import applied_settings, restart_needed
+from forebay.settings.loader import Loaded
+from forebay.settings.model import Settings
+
+_log = logging.getLogger(__name__)
+
+PURGE_PAGE_SIZE: Final = 1000
+"""Objects that a purge drops at once."""
+
+
+class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
+    """Implements four interfaces of server.admin.control: what knows the settings."""
+
+    def __init__(self, settings: Settings, source: ConfigSource) -> None:
+        self.settings = settings
+        """As configured, as far as it is in force."""
+        self.source = source
+        self.size_overrides = SizeOverrides()
+        self.is_ending = False
+        """Whether Forebay was told to stop, so that it is not ready any more."""
+
+    async def config(self) -> Document:
+        """The settings in force, with the tiers' current sizes."""
+        return effective_config(self.size_overrides.apply(self.settings))
+
+    async def replace_config(self, toml: str) -> ConfigChanged:
+        """Put the sent configuration in force."""
+        return await self._apply_text(toml, 0o600, SENT_NAME)
+
+    async def reload_config(self) -> ConfigChanged | None:
+        """Put the file's configuration in force."""
+        if self.source.file is None:
+            return None
+        try:
+            text, mode = await self.source.reread()
+        except SettingsError:
+            self._config_refused()
+            raise
+        return await self._apply_text(text, mode)
+
+    async def reload_and_log(self) -> None:
+        """`reload_config` for SIGHUP: the log has the outcome. A refused configuration changes nothing."""
+        try:
+            answer = await self.reload_config()
+        except SettingsError as error:
+            _log.error("the configuration is refused, nothing has changed: %s", error)
+        else:
+            _log.info("%s", change_sentence(answer) or "there is no configuration file to read again")
+
+    async def explain(self, bucket: str, key: str, access_key: str = "") -> Explanation:
+        """By the settings in force, and the listing of the cache."""
+        page = await self.list_cached(bucket, key, limit=1)  # the prefix itself comes first
+        cached = next((entry for entry in page.objects if entry.key == key), None)
+        name = ObjectName(bucket, key)
+        in_doubt = await self._is_in_doubt(name)
+        from forebay.server.admin.explanation import explain  # noqa: PLC0415 # a supervisor starts without the policies
+
+        return explain(self.settings, name, access_key, cached, in_doubt=in_doubt, now=self._now())
+
+    async def purge(self, bucket: str, prefix: str = "") -> Purged:
+        """Invalidate what is listed under the prefix, page by page, and drop the listings themselves."""
+        await self._drop_listings(bucket, prefix)
+        objects = size = 0
+        after: str | None = ""
+        while after is not None:
+            page = await self.list_cached(bucket, prefix, after, PURGE_PAGE_SIZE)
+            objects += len(page.objects)
+            size += sum(entry.cached for entry in page.objects)
+            await self._invalidate([entry.name for entry in page.objects])
+            after = page.next
+        return Purged(objects, size)
+
+    async def load(self, text: str | None, mode: int, name: str | None = None) -> Loaded:
+        """The settings of a configuration's text, validated as a whole. Raises SettingsError."""
+        try:
+            return await asyncio.to_thread(self.source.load_text, text, mode, name)
+        except SettingsError:
+            self._config_refused()
+            raise
+
+    def put_in_force(self, loaded: Loaded) -> tuple[ConfigChanged, list[tuple[TierName, int]]]:
+        """Make a configuration the current one. What has changed, and the tiers that have a new size by it."""
+        old, new = self.settings, loaded.settings
+        self.settings = applied_settings(old, new)
+        set_log_level(new)
+        sizes = list(self.size_overrides.drop_changed(old, self.settings))
+        return ConfigChanged(tuple(changed_paths(old, new)), tuple(restart_needed(old, new))), sizes
+
+    def _config_refused(self) -> None:
+        """Called when a configuration was refused."""
+
+    @abstractmethod
+    async def _apply_text(self, text: str | None, mode: int, name: str | None = None) -> ConfigChanged:
+        """Load a configuration's text and put it in force."""
+
+    @abstractmethod
+    async def _is_in_doubt(self, name: ObjectName) -> bool:
+        """Whether a write to the object is in doubt."""
+
+    def _now(self) -> float:
+        """The clock of freshness, in seconds since the epoch."""
+        return time.time()
+
+    @abstractmethod
+    async def _drop_listings(self, bucket: str, prefix: str) -> None:
+        """Drop the snapshots of namespaces with keys under the prefix, in all workers."""
+
+    @abstractmethod
+    async def _invalidate(self, names: Sequence[ObjectName]) -> None:
+        """Drop these objects in all workers."""
