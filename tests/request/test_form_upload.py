@@ -10,7 +10,7 @@ from forebay.core.names import ObjectName
 from forebay.protocol.exchange import EMPTY_BODY, Request
 from forebay.protocol.forms.form_reader import FormReader
 from forebay.protocol.target import parse_target
-from forebay.request.form_upload import FormReply, StreamedFile, is_form
+from forebay.request.form_upload import StreamedFile, form_reply, is_form
 from harness.memory_exchange import MemoryReply
 
 HEAD = b'--B\r\nContent-Disposition: form-data; name="file"\r\n\r\n'
@@ -73,7 +73,7 @@ async def test_a_field_behind_a_large_file_is_refused(size: int) -> None:
 )
 async def test_a_success_is_answered_as_the_form_wishes(fields: dict[str, str], status: int, body: bytes) -> None:
     inner = MemoryReply()
-    reply = FormReply(inner, fields, ObjectName("b", "k"))
+    reply = form_reply(inner, fields, ObjectName("b", "k"))
     await reply.start(200, (("ETag", '"e"'), ("Content-Type", "application/xml")), 0)
     await reply.finish()
     assert (inner.status, inner.finished, inner.headers["Location"]) == (status, True, "/b/k")
@@ -83,7 +83,7 @@ async def test_a_success_is_answered_as_the_form_wishes(fields: dict[str, str], 
 
 async def test_an_error_passes_unchanged() -> None:
     inner = MemoryReply()
-    reply = FormReply(inner, {"success_action_status": "201"}, ObjectName("b", "k"))
+    reply = form_reply(inner, {"success_action_status": "201"}, ObjectName("b", "k"))
     await reply.start(403, (("Content-Type", "application/xml"),), 3)
     await reply.write(b"<E>")
     await reply.finish()

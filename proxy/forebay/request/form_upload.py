@@ -15,13 +15,12 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/RESTObjectPOST.html
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from forebay.core.buffers import Buffer
 from forebay.core.errors import S3Error
-from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.request_record import RequestRecord
 from forebay.core.requester import requester
@@ -34,11 +33,13 @@ from forebay.protocol.signatures.sigv4_claim import AnonymousClaim, read_claim
 from forebay.protocol.target import Target
 from forebay.request.admission import GatewayPolicy, admit_form
 from forebay.request.authentication import authenticate_form
+from forebay.request.document_reply import DocumentReply
 from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.object_write import ObjectWriter
 
 MAX_BUFFERED: Final = 1 << 20
 """Bytes from the file on up to which a form is read whole before it is sent."""
+_REPLACED: Final = frozenset({"content-length", "content-type", "location"})
 
 
 def is_form(request: Request, target: Target) -> bool:
@@ -87,48 +88,13 @@ class FormUpload:
         record.step, record.rule, record.cache = "rule", decision.rule if decision is not None else "", "bypass"
         put = request._replace(method="PUT", headers=headers, body=body, has_body=size > 0)
         forward = ForwardRequest(put, admission.target, admission.operation, None, admission.identity)
-        context = WriteContext(forward, principal, decision, FormReply(reply, form.fields, name), record)
+        context = WriteContext(forward, principal, decision, form_reply(reply, form.fields, name), record)
         await self._writer.write(context)
 
 
-@dataclass(slots=True)
-class FormReply:
-    """Turns a successful response to PutObject into the response to the form. Implements Reply."""
-
-    inner: Reply
-    fields: Mapping[str, str]
-    name: ObjectName
-    _document: bytes | None = None
-
-    @property
-    def started(self) -> bool:
-        """Whether the response head has left."""
-        return self.inner.started
-
-    async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
-        """Send the head of the response to the form; other statuses than 200 pass unchanged."""
-        if status != 200:
-            await self.inner.start(status, headers, length)
-            return
-        etag = next((value for name, value in headers if name.lower() == "etag"), "")
-        status, added, self._document = success_response(self.fields, self.name, etag)
-        kept = tuple(pair for pair in headers if pair[0].lower() not in {"content-length", "content-type", "location"})
-        await self.inner.start(status, (*kept, *added), None if status == 204 else len(self._document))
-
-    async def write(self, buffer: Buffer | bytes) -> None:
-        """Send a piece of a response that passes unchanged."""
-        if self._document is None:
-            await self.inner.write(buffer)
-
-    async def finish(self) -> None:
-        """Send the document, if there is one, and end the response."""
-        if self._document:
-            await self.inner.write(self._document)
-        await self.inner.finish()
-
-    def abort(self) -> None:
-        """Break the connection."""
-        self.inner.abort()
+def form_reply(inner: Reply, fields: Mapping[str, str], name: ObjectName) -> DocumentReply:
+    """Turns a successful response to PutObject into the response to the form."""
+    return DocumentReply(inner, partial(success_response, fields, name), _REPLACED)
 
 
 @dataclass(frozen=True, slots=True)

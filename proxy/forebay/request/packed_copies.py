@@ -18,7 +18,6 @@ from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
 from forebay.core.heads import Head, HeaderPairs
@@ -31,10 +30,11 @@ from forebay.policy.rules import Rules
 from forebay.protocol.conditions import Proceed, evaluate_conditions
 from forebay.protocol.copy_source import COPY_SOURCE, parse_copy_source
 from forebay.protocol.dates import format_iso8601
-from forebay.protocol.exchange import EMPTY_BODY, Reply
+from forebay.protocol.exchange import EMPTY_BODY
 from forebay.protocol.header_map import Headers
 from forebay.protocol.operations import classify
 from forebay.protocol.xml.s3_documents import copied_document, copied_part_document
+from forebay.request.document_reply import DocumentReply
 from forebay.write.forward_request import WriteContext
 
 COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
@@ -50,6 +50,7 @@ _OF_COPIES: Final = (
     *("x-amz-sdk-checksum-", "x-amz-trailer", "x-amz-decoded-content-length"),
 )
 """What the names of headers begin with that a PUT of the bytes has not: its body is another one than the copy's."""
+_REPLACED: Final = frozenset({"etag", "content-length", "content-type"})
 
 
 class PackedCopies:
@@ -87,7 +88,12 @@ class PackedCopies:
         put = replace(
             forward, request=request, operation=classify("PUT", forward.target, headers), signed=None, spooled=None
         )
-        return replace(context, forward=put, reply=_CopyReply(context.reply, self._clock, is_part=is_part))
+        document = copied_part_document if is_part else copied_document
+
+        def answer_copy(etag: str) -> tuple[int, HeaderPairs, bytes]:
+            return 200, (("Content-Type", "application/xml"),), document(etag, format_iso8601(self._clock()))
+
+        return replace(context, forward=put, reply=DocumentReply(context.reply, answer_copy, _REPLACED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,46 +114,6 @@ class _MemberBody:
                     yield bytes(buffer)
         finally:
             body.close()
-
-
-@dataclass(slots=True)
-class _CopyReply:
-    """Turns a successful response to PutObject or UploadPart into the response to the copy. Implements Reply."""
-
-    inner: Reply
-    clock: Callable[[], float]
-    is_part: bool
-    _document: bytes = b""
-
-    @property
-    def started(self) -> bool:
-        """Whether the response head has left."""
-        return self.inner.started
-
-    async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
-        """Send the head; other statuses than 200 pass unchanged."""
-        if status == 200:
-            etag = next((value for name, value in headers if name.lower() == "etag"), "")
-            document = copied_part_document if self.is_part else copied_document
-            self._document = document(etag, format_iso8601(self.clock()))
-            kept = [pair for pair in headers if pair[0].lower() not in {"etag", "content-length", "content-type"}]
-            headers, length = (*kept, ("Content-Type", "application/xml")), len(self._document)
-        await self.inner.start(status, headers, length)
-
-    async def write(self, buffer: Buffer | bytes) -> None:
-        """Send a piece of a response that passes unchanged."""
-        if not self._document:
-            await self.inner.write(buffer)
-
-    async def finish(self) -> None:
-        """Send the document, if there is one, and end the response."""
-        if self._document:
-            await self.inner.write(self._document)
-        await self.inner.finish()
-
-    def abort(self) -> None:
-        """Break the connection."""
-        self.inner.abort()
 
 
 def _check_conditions(sent: Headers, head: Head) -> None:
