@@ -2,9 +2,16 @@
 
 import asyncio
 import os
+import time
+from collections.abc import Awaitable
 from pathlib import Path
 
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
 from forebay.core.task_registry import TaskRegistry
+from forebay.protocol.exchange import Request
+from forebay.write.back.patience import Patience
 from forebay.write.back.pending_uploads import is_local
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest
@@ -63,17 +70,15 @@ async def test_a_body_larger_than_the_journal_goes_through(tmp_path: Path) -> No
         assert list((rig.journal / "bodies").iterdir()) == []
 
 
-async def test_an_upload_larger_than_the_journal_goes_through_when_retried(tmp_path: Path) -> None:
-    """Its size is not known when it is created: a part is refused, and the client's next upload is the origin's."""
+async def test_the_next_upload_of_a_large_object_is_the_origins(tmp_path: Path) -> None:
+    """Its size is not known when it is created; then it is, and nothing has to be carried any more."""
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, journal_size="16MiB") as rig:
         await rig.prove()
         oss, target, content = OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/large"), os.urandom(6 * MIB)
         upload = await oss.initiate(target)
         assert is_local(upload)
-        for number in (1, 2):
+        for number in (1, 2, 3):
             assert (await oss.part(target, upload, number, content)).status == 200
-        refused = await oss.request("PUT", f"{target}?partNumber=3&uploadId={upload}", (), content)
-        assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
         await oss.request("DELETE", f"{target}?uploadId={upload}")
         other = await oss.initiate(path_of("ckpt", "a/other"))
         again = await oss.initiate(target)
@@ -84,18 +89,68 @@ async def test_an_upload_larger_than_the_journal_goes_through_when_retried(tmp_p
         assert is_local(await oss.initiate(path_of("ckpt", "a/small")))
 
 
-async def test_a_part_that_waits_for_room_forgets_nothing(tmp_path: Path) -> None:
-    """What is refused as the journal is full at the moment may be accepted later: the next upload is accepted too."""
+async def test_a_part_in_a_full_journal_goes_through_at_once(tmp_path: Path) -> None:
+    """Nobody sees it, so it waits for nothing; its completion does. The object's next upload is accepted again."""
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, journal_size="16MiB") as rig:
         await rig.prove()
         gate, oss, target = Gate(), OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/upload")
         origin.faults.add(HoldRequest(gate), method="PUT", key="a/first")
+        upload = await oss.initiate(target)
         await rig.put("a/first", b"1" * (10 * MIB))
         await gate.reached()
-        upload = await oss.initiate(target)
-        refused = await oss.request("PUT", f"{target}?partNumber=1&uploadId={upload}", (), bytes(6 * MIB))
-        assert refused.status == 503
+        etag = (await oss.part(target, upload, 1, bytes(6 * MIB))).headers["ETag"]
+        completed = TaskRegistry().spawn(oss.complete(target, upload, [(1, etag)]), "complete")
+        await rig.put("a/small", b"is acknowledged meanwhile")
+        assert (at_origin(origin, "a/upload"), completed.done()) == (None, False)
+        gate.open()
+        assert (await completed).status == 200
+        assert at_origin(origin, "a/upload") == bytes(6 * MIB)
+        await rig.settled()
+        assert is_local(await oss.initiate(target))
+
+
+async def test_boto3_waits_above_high_water_without_an_error(tmp_path: Path) -> None:
+    """For longer than it waits for a byte, and in one attempt: it is told now and then that the answer is to come."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, journal_size="16MiB") as rig:
+        await rig.prove()
+        gate = Gate()
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/first")
+        await rig.put("a/first", b"1" * (10 * MIB))
+        await gate.reached()
+        told: list[float] = []
+
+        class _Told(Patience):
+            async def wait(self, waiting: Awaitable[None], request: Request) -> None:
+                def tell() -> None:
+                    request.send_interim()
+                    told.append(time.monotonic())
+                    if len(told) == 4:
+                        gate.open()
+
+                await super().wait(waiting, request._replace(send_interim=tell))
+
+        rig.write_back.barriers.patience = _Told(interval=0.1, most=100)
+        client = rig.boto3(read_timeout=0.3, retries={"total_max_attempts": 1})
+        began = time.monotonic()
+        answer = await asyncio.to_thread(client.put_object, Bucket="ckpt", Key="a/second", Body=b"2" * (5 * MIB))
+        client.close()
+        assert answer["ResponseMetadata"]["HTTPHeaders"]["x-forebay-durable"] == "origin"
+        assert (len(told) >= 4, told[-1] - began > 0.3) == (True, True)
+        assert at_origin(origin, "a/second") == b"2" * (5 * MIB)
+
+
+async def test_a_write_above_high_water_whose_client_leaves_is_not_sent(tmp_path: Path) -> None:
+    """It must not come after what its client sends next."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, journal_size="16MiB") as rig:
+        await rig.prove()
+        gate = Gate()
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/first")
+        await rig.put("a/first", b"1" * (10 * MIB))
+        await gate.reached()
+        client = rig.boto3(read_timeout=0.1, retries={"total_max_attempts": 1})
+        with pytest.raises(ReadTimeoutError):
+            await asyncio.to_thread(client.put_object, Bucket="ckpt", Key="a/second", Body=b"2" * (5 * MIB))
+        client.close()
         gate.open()
         await rig.settled()
-        assert (await oss.part(target, upload, 1, bytes(6 * MIB))).status == 200
-        assert is_local(await oss.initiate(target))
+        assert (at_origin(origin, "a/second"), origin.log.count("PUT", key="a/second")) == (None, 0)

@@ -19,7 +19,7 @@ async def test_while_it_ends_pending_writes_arrive_and_new_ones_go_through(tmp_p
         origin.faults.add(HoldRequest(gate), method="PUT", key="a/pending")
         await rig.put("a/pending", b"acknowledged")
         await gate.reached()
-        ending = tasks.spawn(rig.write_back.stop(60.0), "end")
+        ending = tasks.spawn(rig.write_back.watch.stop(60.0), "end")
         through = tasks.spawn(rig.client().request("PUT", path_of("ckpt", "a/new"), (), b"new"), "write")
         read = await rig.client().request("GET", path_of("ckpt", "a/pending"))
         assert (read.body, ending.done(), through.done()) == (b"acknowledged", False, False)
@@ -36,7 +36,7 @@ async def test_what_is_left_at_the_end_stays_and_is_said(tmp_path: Path, caplog:
         origin.faults.add(HoldRequest(gate), method="PUT", key="a/pending")
         await rig.put("a/pending", b"acknowledged")
         await gate.reached()
-        assert await rig.write_back.stop(0.0) == 1
+        assert await rig.write_back.watch.stop(0.0) == 1
         assert "1 writes stay in the journal: the next start carries them out" in caplog.text
         gate.open()
         await rig.restart()

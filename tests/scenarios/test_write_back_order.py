@@ -95,7 +95,7 @@ async def test_a_record_found_late_does_not_replace_a_later_write(tmp_path: Path
             write_back = rig.parts.write_back
             assert write_back is not None
         else:
-            await write_back.receive_scan()
+            await write_back.watch.receive_scan()
         assert (await rig.client().request("GET", path)).body == b"200"
         while (await write_back.journal.scan()).pending:  # noqa: ASYNC110 # being settled has no event
             await asyncio.sleep(0)

@@ -62,10 +62,10 @@ async def test_a_write_during_a_takeover_overtakes_nothing(tmp_path: Path) -> No
             fcntl.flock(lock, fcntl.LOCK_UN)
             scan.is_failing = True
             with pytest.raises(OSError, match="EIO"):
-                await rig.write_back.take_over()
+                await rig.write_back.watch.take_over()
             assert not rig.write_back.is_draining, "it tries again"
             scan.is_failing, scan.is_armed = False, True
-            taking_over = TaskRegistry().spawn(rig.write_back.take_over(), "take over")
+            taking_over = TaskRegistry().spawn(rig.write_back.watch.take_over(), "take over")
             await run_loop_until(scan.held.is_set)
             try:
                 await rig.put("a/second", b"2")
@@ -88,11 +88,11 @@ async def test_what_a_killed_drainer_has_settled_is_forgotten(tmp_path: Path) ->
             [settled, pending] = sorted(rig.write_back.shown.writes)
             origin.store.put("ckpt", "a/settled", b"at the origin")
             append_settled(JournalFiles(), JournalLayout(str(rig.journal)), settled.log, [settled.number])
-            await rig.write_back.receive_scan()
+            await rig.write_back.watch.receive_scan()
             assert list(rig.write_back.shown.writes) == [pending]
             assert (await rig.client().request("GET", path_of("ckpt", "a/settled"))).body == b"at the origin"
             log = rig.journal / "logs" / f"{pending.log}.log"
             log.write_bytes(log.read_bytes()[:-1] + b"?")
             await rig.put("a/later", b"3")
-            await rig.write_back.receive_scan()
+            await rig.write_back.watch.receive_scan()
             assert pending in rig.write_back.shown.writes, "what can't be read is not settled"

@@ -147,10 +147,14 @@ server/admin/test_worker_writes.py       server/admin/pending_schema
 scenarios/test_write_back.py             write/back/acceptance write/back/object_acceptance
 scenarios/test_write_back.py             write/back/record_writer server/parts/write_back_parts
 scenarios/test_write_back_uploads.py     write/back/upload_acceptance write/back/part_listing
+scenarios/test_write_back_moves.py       write/back/upload_moves write/back/moved_uploads write/back/upload_room
+scenarios/test_write_back_takeover.py    write/back/journal_watch write/back/drain_duty
+write/back/test_write_barriers.py        write/back/patience
 scenarios/test_write_back_listings.py    namespace/listing_answer namespace/pending_entries namespace/pending_pages
 scenarios/test_write_back_conflicts.py   write/back/origin_versions write/back/backlog
 scenarios/test_write_back_origins.py     write/back/journal_loader
 scenarios/test_write_back_origin_faults.py   write/back/persist_outcome write/back/upload_preparation
+scenarios/test_write_back_origin_faults.py   write/back/origin_uploads
 scenarios/test_write_back_proofs.py      write/back/write_probe
 scenarios/test_write_back_crashes.py     write/back/write_back write/back/write_back_context
 scenarios/test_write_back_crashes.py     write/back/settlement

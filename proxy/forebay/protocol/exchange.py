@@ -5,7 +5,7 @@ forebay.server.fastpath.direct_reply); tests implement them in memory. A request
 `raw_target` are as received, and the target is decoded once, by forebay.protocol.target.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -63,6 +63,10 @@ class Request(NamedTuple):
     """Whether the connection to this listener is TLS."""
     batch_output: BatchOutput | None = None
     """Where a batch is answered; None: as a TAR, by the reply."""
+    has_left: Callable[[], bool] = lambda: False
+    """Whether the client has closed the connection."""
+    send_interim: Callable[[], None] = lambda: None
+    """Sends an interim response, as the answer takes long (RFC 9110 section 15.2)."""
 
     @property
     def url(self) -> str:

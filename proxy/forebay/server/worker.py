@@ -134,7 +134,7 @@ class Worker:
             if member is not None:
                 await self._join(member)
             if self.parts.write_back is not None:
-                await self.parts.write_back.start()
+                await self.parts.write_back.watch.start()
             self.origin_watch = OriginWatch(self.parts.origins)
             self.control = WorkerControl(self.parts, self._settings, self.source)
             if log_to is not None:
@@ -165,7 +165,7 @@ class Worker:
         if self.parts.ssd is not None:
             self._background.spawn(self.parts.ssd.attach_while_serving(), "attach the SSD tier")
         if self.parts.write_back is not None:
-            self._background.spawn(self.parts.write_back.watch(), "watch the journal")
+            self._background.spawn(self.parts.write_back.watch.run(), "watch the journal")
         if self._certificate is not None:
             self._background.spawn(self._watch_certificate(self._certificate), "certificate")
 
@@ -266,9 +266,13 @@ class Worker:
             server.close()
         if self._socket_file is not None:
             self._socket_file.close()
+        hurry = hurry or asyncio.Event()
         # Logged once no new connection is accepted.
         _log.info("ending: requests under way have %g s", self._settings.server.drain_timeout)
-        drained = await self.listener.drain(self._settings.server.drain_timeout, hurry or asyncio.Event())
+        until = time.monotonic() + self._settings.server.drain_timeout
+        if self.parts.write_back is not None:
+            self.parts.write_back.room.is_closed = True  # pending writes have as long: no new ones are added to them
+        drained = await self.listener.drain(self._settings.server.drain_timeout, hurry)
         await self.listener.close()
         self.client_memory.close()
         if self._membership is not None:
@@ -282,7 +286,7 @@ class Worker:
         if self.parts.kept_recordings is not None:
             await self.parts.kept_recordings.close()
         if self.parts.write_back is not None:
-            await self.parts.write_back.stop(self._settings.server.drain_timeout)
+            await self.parts.write_back.watch.stop(max(0.0, until - time.monotonic()), hurry)
         await self.parts.tasks.close()
         self.parts.prefetcher.drop_all()
         self.parts.warm_ups.close()

@@ -113,9 +113,12 @@ class ObjectWriter:
                 deletion = await self._begin_deletion(
                     forward, [ListedKey(forward.target.name.key, forward.target.param("versionId"))]
                 )
-            if self._write_back is not None and await self._write_back.accepts(context):
-                await self._finish_deletion(deletion, b"")
-                return
+            if self._write_back is not None:
+                rest = await self._write_back.accept(context)
+                if rest is None:
+                    await self._finish_deletion(deletion, b"")
+                    return
+                context, forward = rest, rest.forward
             document = await self._read_document(context)
             if document.listed:
                 deletion = await self._begin_deletion(forward, document.listed)
@@ -177,14 +180,16 @@ class ObjectWriter:
         deletion: PackedDeletion | None,
     ) -> None:
         forward = context.forward
-        affected = _affected_keys(forward, document.keys)
+        affected, waited = _affected_keys(forward, document.keys), False
         if self._write_back is not None:
-            await self._write_back.barriers.before_write(context, affected)
+            waited = await self._write_back.barriers.before_write(context, affected)
         begun = settled = False
         write = self._invalidator.begin_write()
 
         async def begin() -> None:
             nonlocal begun
+            if waited and forward.request.has_left():  # known for certain once all of the body is here
+                raise ConnectionAbortedError("the client has left before the turn of its write came")
             if not settled:  # an answer that came before the end of the body
                 begun = True
                 await self._invalidator.invalidate(affected, tracked.generation, write=write)
@@ -201,7 +206,7 @@ class ObjectWriter:
             settled = True
             if self._write_back is not None:
                 etag = result_etag(result) or answer.headers.get("ETag", "")
-                self._write_back.learn(context, 500 if failed else status, answer.headers, etag or "")
+                await self._write_back.learn(context, 500 if failed else status, answer.headers, etag or "")
             if status in {200, 204} and not failed:
                 is_back = context.decision is not None and context.decision.write == "back"
                 durable = (DURABLE_ORIGIN,) if self._write_back is not None and is_back and affected else ()

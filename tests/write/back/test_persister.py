@@ -18,10 +18,12 @@ from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart, PendingObjects
 from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.drainer import Drainer
+from forebay.write.back.origin_uploads import OriginUploads
 from forebay.write.back.origin_versions import OriginVersions
 from forebay.write.back.pending_uploads import PendingUploads
 from forebay.write.back.persist_outcome import PersistOutcome
 from forebay.write.back.persister import Persister
+from forebay.write.back.upload_preparation import UploadPreparation
 from forebay.write.invalidation import Invalidator
 from harness.fake.actions import Respond
 from harness.fake.store import md5_etag
@@ -61,7 +63,7 @@ class _HourlyRig:
         persister = Persister(
             Origins.single(client),
             pending,
-            PendingUploads(),
+            UploadPreparation(cast("OriginUploads", nobody), PendingUploads()),
             cast("Invalidator", nobody),
             cast("OriginVersions", nobody),
         )

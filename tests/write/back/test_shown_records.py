@@ -9,7 +9,7 @@ from forebay.core.heads import ObjectFacts
 from forebay.core.names import ObjectName, Version
 from forebay.policy.drain_order import WriteInterval
 from forebay.storage.journal.log_writer import RecordId
-from forebay.storage.journal.pending_objects import DELETED, PendingObjects
+from forebay.storage.journal.pending_objects import DELETED, PendingObjects, PendingVersion
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.tiers import Tiers
 from forebay.write.back.accepted_write import (
@@ -19,8 +19,9 @@ from forebay.write.back.accepted_write import (
     AcceptedWrite,
     CompletedPart,
     JournalEntry,
+    MovedUpload,
 )
-from forebay.write.back.pending_uploads import PendingUploads
+from forebay.write.back.pending_uploads import PendingUpload, PendingUploads
 from forebay.write.back.shown_records import ShownRecords
 from forebay.write.invalidation import Invalidator
 
@@ -40,17 +41,23 @@ class _Rig:
         self.pending, self.uploads, self.fences = PendingObjects(self._read), PendingUploads(), _Fences()
         self.carried_out: list[RecordId] = []
         self.superseded: list[RecordId] = []
+        self.moved: list[str] = []
         self.is_draining = True
         self.shown = ShownRecords(
             self.pending,
             self.uploads,
             cast("Invalidator", self.fences),
             Tiers(MemoryTier(1 << 20, lambda _: None), None),
-            lambda _write, version, _is_recovered: self.carried_out.append(version.record),
-            self._supersede,
         )
+        self.shown.listener = self
 
-    def _supersede(self, records: Sequence[RecordId]) -> bool:
+    def carry_out(self, _write: AcceptedWrite, version: PendingVersion, *, is_recovered: bool) -> None:
+        self.carried_out.append(version.record)
+
+    def carry_parts(self, upload: PendingUpload) -> None:
+        self.moved.append(upload.origin_id)
+
+    def settle_soon(self, records: Sequence[RecordId]) -> bool:
         self.superseded += records
         return self.is_draining
 
@@ -197,3 +204,44 @@ def test_parts_that_come_after_their_completion_are_kept() -> None:
     rig.shown.forget(_id(2))
     rig.shown.show(part, _id(3), b"late", is_recovered=False)
     assert rig.superseded == [_id(3)]
+
+
+MOVED = MovedUpload(NAME, "u", "at-origin", 9)
+
+
+def test_parts_of_a_moved_upload_are_carried_whenever_they_come() -> None:
+    rig = _Rig()
+    create, part, _, abort = _upload(1)
+    for number, entry in ((0, create), (9, MOVED), (1, part)):
+        rig.shown.show(entry, _id(number), b"x", is_recovered=False)
+    assert rig.moved == ["at-origin", "at-origin"]
+    rig.shown.forget(_id(1))
+    assert (rig.uploads.by_id["u"].parts, rig.uploads.parts) == ({}, {})
+    rig.shown.show(abort, _id(3), b"", is_recovered=False)
+    assert rig.superseded == [_id(0), _id(9), _id(3)]
+    rig.shown.show(MOVED, _id(10), b"", is_recovered=False)
+    assert rig.superseded[3:] == [_id(10)], "it has ended"
+
+
+def test_a_completion_after_the_move_is_refused() -> None:
+    """It was accepted by a worker that had not heard of the move yet: parts may be at the origin alone."""
+    rig = _Rig()
+    create, part, complete, _ = _upload(1)
+    for number, entry in ((0, create), (1, part), (9, MOVED), (2, complete)):
+        rig.shown.show(entry, _id(number), b"x", is_recovered=False)
+    assert (list(rig.shown.refused), rig.superseded, rig.shown.writes) == ([_id(2)], [_id(2)], {})
+    assert list(rig.uploads.by_id) == ["u"], "the upload goes on"
+
+
+@pytest.mark.parametrize("is_carried", [False, True])
+def test_a_start_completes_a_moved_upload_that_is_whole_here(*, is_carried: bool) -> None:
+    rig = _Rig()
+    create, part, complete, _ = _upload(1)
+    found = [(0, create), (9, MOVED), *([] if is_carried else [(1, part)]), (2, complete)]
+    for number, entry in found:
+        rig.shown.show(entry, _id(number), b"x", is_recovered=True)
+    if is_carried:
+        assert (list(rig.shown.refused), rig.carried_out) == ([_id(2)], [])
+    else:
+        assert (list(rig.shown.refused), rig.carried_out) == ([], [_id(2)])
+        assert set(rig.shown.with_upload(_id(2))) == {_id(0), _id(1), _id(2), _id(9)}

@@ -10,6 +10,8 @@ from multidict import CIMultiDict
 from forebay.core.errors import Throttled
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
+from forebay.protocol.exchange import EMPTY_BODY, Request
+from forebay.protocol.target import Target
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
 from forebay.write.back.write_barriers import WAIT_SECONDS, WriteBarriers
@@ -29,22 +31,79 @@ def _pending(*names: ObjectName) -> PendingObjects:
     return pending
 
 
-def _write(rule: str) -> WriteContext:
-    forward = SimpleNamespace(target=SimpleNamespace(bucket="b"), request=SimpleNamespace(headers=CIMultiDict()))
+class _Client:
+    """A client that waits for its answer."""
+
+    def __init__(self) -> None:
+        self.has_left = False
+        self.interim: list[float] = []
+
+    def request(self) -> Request:
+        times = asyncio.get_running_loop()
+        interim = lambda: self.interim.append(times.time())  # noqa: E731 -- a callback
+        target, body = "/b/key", EMPTY_BODY
+        return Request(
+            "PUT", target, "", CIMultiDict(), body, False, 0.0, "", has_left=lambda: self.has_left, send_interim=interim
+        )
+
+
+def _write(rule: str, client: _Client | None = None) -> WriteContext:
+    request = (client or _Client()).request()
+    forward = SimpleNamespace(target=SimpleNamespace(bucket="b"), request=request)
     return cast("WriteContext", SimpleNamespace(forward=forward, decision=SimpleNamespace(write=rule)))
 
 
-def test_a_write_waits_for_thirty_seconds() -> None:
+def test_a_write_waits_while_its_client_is_kept_from_giving_up() -> None:
+    """By an interim response each 40 seconds, and for 200."""
+    client = _Client()
+
     async def wait() -> float:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, JumpingLoop)
         began = loop.time()
         with loop.jumping(), pytest.raises(Throttled):
-            await WriteBarriers(_pending(OLDER)).before_write(_write("back"), (NAME,))
+            await WriteBarriers(_pending(OLDER)).before_write(_write("back", client), (NAME,))
+        client.interim[:] = [round(each - began) for each in client.interim]
+        return loop.time() - began
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        assert 200 <= runner.run(wait()) < 201
+    assert client.interim == [40, 80, 120, 160]
+
+
+def test_a_read_waits_for_thirty_seconds() -> None:
+    async def wait() -> float:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, JumpingLoop)
+        began, target = loop.time(), SimpleNamespace(bucket="b", key="older", param=lambda _: None)
+        with loop.jumping(), pytest.raises(Throttled):
+            await WriteBarriers(_pending(OLDER)).before_read(cast("Target", target))
         return loop.time() - began
 
     with asyncio.Runner(loop_factory=JumpingLoop) as runner:
         assert WAIT_SECONDS <= runner.run(wait()) < WAIT_SECONDS + 1
+
+
+@pytest.mark.parametrize("settles", [False, True])
+def test_the_write_of_a_client_that_has_left_is_not_sent(*, settles: bool) -> None:
+    """It would come after what the client has sent since."""
+
+    async def wait() -> float:
+        loop, pending, client = asyncio.get_running_loop(), _pending(OLDER), _Client()
+        assert isinstance(loop, JumpingLoop)
+        began = loop.time()
+        write = WriteBarriers(pending).before_write(_write("back", client), (NAME,))
+        waiting = TaskRegistry().spawn(write, "write")
+        await asyncio.sleep(0)
+        client.has_left = True
+        if settles:
+            pending.remove(OLDER, RecordId("log", 0))
+        with loop.jumping(), pytest.raises(ConnectionError):
+            await waiting
+        return loop.time() - began
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        assert runner.run(wait()) < (1 if settles else 41)
 
 
 def test_a_write_goes_on_once_what_it_waits_for_is_settled() -> None:
@@ -56,7 +115,7 @@ def test_a_write_goes_on_once_what_it_waits_for_is_settled() -> None:
         await asyncio.sleep(0)
         pending.add(ObjectName("b", "later"), PendingVersion(RecordId("log", 9), 9, None))
         with loop.jumping():
-            await asyncio.sleep(WAIT_SECONDS - 1)
+            await asyncio.sleep(199)
         for number, name in enumerate((OLDER, NAME)):
             assert not waiting.done()
             pending.remove(name, RecordId("log", number))

@@ -5,6 +5,7 @@ Framing and flow control are aiohttp's; the meaning of a request is the gateway'
 
 import asyncio
 import secrets
+import select
 import socket
 import struct
 import time
@@ -77,8 +78,8 @@ class RequestBody:
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body as it arrives. Raises S3Error when it stalls or ends too soon."""
         request = self._request
-        if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
-            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if request.headers.get("Expect", "").lower() == "100-continue":
+            send_continue(request)
         while True:
             try:
                 async with Timeout(self._timers, self._stall):
@@ -93,6 +94,22 @@ class RequestBody:
                 return
             self._record.received += len(piece)
             yield piece
+
+
+def send_continue(request: web.BaseRequest) -> None:
+    """Sends the interim response 100 (Continue), which a client of HTTP/1.0 must not get."""
+    if request.transport is not None and request.version >= HttpVersion11:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+def has_left(request: web.BaseRequest) -> bool:
+    """Whether the client has closed the connection, be it behind bytes of the body that nobody has read yet."""
+    connection = request.transport.get_extra_info("socket") if request.transport is not None else None
+    if request.transport is None or request.transport.is_closing() or connection is None:
+        return True
+    poller = select.poll()
+    poller.register(connection.fileno(), select.POLLRDHUP)
+    return bool(poller.poll(0))
 
 
 class StreamedReply:

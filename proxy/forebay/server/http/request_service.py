@@ -30,7 +30,7 @@ from forebay.request.gateway import Gateway
 from forebay.server.fastpath.direct_reply import DirectReply, ReplyConnection
 from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane
 from forebay.server.fastpath.request_head import parse_request_head
-from forebay.server.http.aiohttp_exchange import RequestBody, StreamedReply
+from forebay.server.http.aiohttp_exchange import RequestBody, StreamedReply, has_left, send_continue
 from forebay.server.http.connection_limits import ConnectionLimits, linger
 from forebay.server.http.request_framing import framing_error, origin_form
 from forebay.server.telemetry.access_log import AccessLog
@@ -169,6 +169,8 @@ class RequestService:
             received_at=time.time(),
             peer=record.peer,
             secure=connection.secure,
+            has_left=lambda: has_left(request),
+            send_interim=lambda: send_continue(request),
         )
         self.count_in_flight(1)
         try:

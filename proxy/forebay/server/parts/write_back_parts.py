@@ -19,6 +19,7 @@ from forebay.write.back.write_back_context import (
     OriginAccess,
     WriteBackEvents,
     WriteBackLimits,
+    WriteBackWorker,
 )
 from forebay.write.forwarder import Forwarder
 
@@ -48,15 +49,12 @@ def compose_write_back(
         JournalState(journal, RecordOrigins(configured), pending, PendingUploads()),
         OriginAccess(origins, forwarder, OriginVersions(pending, tiers, metadata.heads, rules)),
         CachedState(tiers, metadata.staged, metadata.invalidator),
-        context.tasks,
-        context.peers,
-        rules,
+        WriteBackWorker(context.tasks, context.peers, rules, context.clock, time.monotonic),
         WriteBackLimits(settings.size, PROOF_LEASE, settings.max_age, settings.upload_max_age),
         WriteBackEvents(
             count_write,
             lambda seconds: metrics.count("forebay_journal_full_seconds_total", by=seconds),
             lambda: metrics.count("forebay_journal_expired_uploads_total"),
+            lambda: metrics.count("forebay_journal_moved_uploads_total"),
         ),
-        clock=context.clock,
-        monotonic=time.monotonic,
     )

@@ -23,7 +23,11 @@ class JournalMethods:
                 "upload_parts": self._upload_parts,
                 "written_through": self._written_through,
             },
-            unary={"journal_scanned": self._journal_scanned, "backlog": self._call_backlog},
+            unary={
+                "journal_scanned": self._journal_scanned,
+                "move_upload": write_back.moves.receive,
+                "backlog": self._call_backlog,
+            },
         )
 
     def _pending(self, request: Document, _: OpenWrites) -> None:
@@ -45,7 +49,7 @@ class JournalMethods:
         self._write_back.receive_made(request)
 
     async def _journal_scanned(self, _: Document) -> Document:
-        await self._write_back.receive_scan()
+        await self._write_back.watch.receive_scan()
         return {}
 
     async def _call_backlog(self, request: Document) -> Document:

@@ -13,7 +13,9 @@
 import secrets
 from typing import Final
 
-VERSION: Final = 1
+VERSION: Final = 2
+READABLE: Final = frozenset({1, VERSION})
+"""Version 1 has no records of moved uploads."""
 LOG: Final = ".log"
 SETTLED: Final = ".settled"
 BODY: Final = ".body"

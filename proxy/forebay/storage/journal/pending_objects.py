@@ -94,6 +94,10 @@ class PendingObjects:
             if not waited and not done.done():
                 done.set_result(None)
 
+    def any(self, covers: Callable[[ObjectName], bool]) -> bool:
+        """Returns whether a write of such an object is pending."""
+        return any(covers(name) for name in self._objects)
+
     async def wait_settled(self, covers: Callable[[ObjectName], bool]) -> None:
         """Waits until the writes that are pending now of these objects are settled."""
         records = {each.record for name, versions in self._objects.items() if covers(name) for each in versions}

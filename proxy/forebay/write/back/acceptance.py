@@ -5,7 +5,7 @@
 
 It may if nothing about it needs the origin's state (forebay.policy.acceptable_writes), the origin is known to accept
 such writes (write_proofs, write_probe), no fence of a rule demands otherwise, and the journal has room. The requests of
-an upload that was created here are answered here, to its end.
+an upload that was created here are answered here, to its end, unless it has to go on at the origin (upload_moves).
 """
 
 import asyncio
@@ -51,11 +51,14 @@ class Acceptance:
         self._has_room = has_room
 
     async def obstacle(self, context: WriteContext) -> str | None:
-        """Returns why a write has to go through, in words; None: it is accepted, or refused, here."""
+        """Returns why a write has to go through, in words; None: it is accepted, or refused, here. Raises S3Error,
+        OriginError, Throttled."""
         forward, decision = context.forward, context.decision
         operation = forward.operation.name
         if operation in _UPLOAD_OPERATIONS:
-            return None if is_local(forward.upload.upload_id) else "its upload is the origin's"
+            if not is_local(forward.upload.upload_id):
+                return "its upload is the origin's"
+            return await self._uploads.obstacle(context)
         if decision is None or decision.write != "back":
             return "the rule"
         if any(fence.matches(forward.target.name.path) for fence in decision.fence):

@@ -1,7 +1,7 @@
 """Accepted writes: what the journal keeps of them, to carry them out at the origin and to answer readers until then.
 
     put, delete, complete     change an object: they have a place in the order
-    create, part, abort       change an upload, which nobody sees but its writers
+    create, part, move, abort change an upload, which nobody sees but its writers
 
 One record each; `document` and `decode_record` are its JSON.
 """
@@ -169,7 +169,29 @@ class AbortedUpload:
         return {"write": "abort", **_name(self.name), "upload": self.upload_id}
 
 
-JournalEntry: TypeAlias = AcceptedWrite | AcceptedUpload | AcceptedPart | AbortedUpload
+@dataclass(frozen=True, slots=True)
+class MovedUpload:
+    """An upload that goes on at the origin (write.back.upload_moves)."""
+
+    name: ObjectName
+    upload_id: str
+    origin_id: str
+    """Its id there."""
+    moved: int
+    """When that was recorded, on the node's clock: the last record counts."""
+
+    def document(self) -> Document:
+        """Returns the document of its record."""
+        return {
+            "write": "move",
+            **_name(self.name),
+            "upload": self.upload_id,
+            "origin_upload": self.origin_id,
+            "moved": self.moved,
+        }
+
+
+JournalEntry: TypeAlias = AcceptedWrite | AcceptedUpload | AcceptedPart | AbortedUpload | MovedUpload
 
 
 def decode_record(record: PendingRecord) -> JournalEntry:
@@ -193,6 +215,8 @@ def _decode(document: Document) -> JournalEntry:
             return AcceptedUpload(name, str(document["upload"]), _pairs(document["headers"]), created)
         case "abort":
             return AbortedUpload(name, str(document["upload"]))
+        case "move":
+            return MovedUpload(name, str(document["upload"]), str(document["origin_upload"]), int(document["moved"]))
         case "part":
             return AcceptedPart(
                 name,

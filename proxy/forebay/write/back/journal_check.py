@@ -21,13 +21,20 @@ from forebay.core.errors import StorageError
 from forebay.core.heads import HeaderPairs
 from forebay.storage.journal.body_file import SLICE, BodyDamaged, BodyReader
 from forebay.storage.journal.journal_files import JournalFiles
-from forebay.storage.journal.journal_layout import BODY, VERSION, JournalLayout
+from forebay.storage.journal.journal_layout import BODY, READABLE, VERSION, JournalLayout
 from forebay.storage.journal.journal_reclaim import bodies_of
 from forebay.storage.journal.journal_record import LogDamage
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart
 from forebay.storage.journal.recovery_scan import scan_journal
-from forebay.write.back.accepted_write import AcceptedPart, AcceptedWrite, JournalEntry, body_parts, decode_record
+from forebay.write.back.accepted_write import (
+    AcceptedPart,
+    AcceptedWrite,
+    JournalEntry,
+    MovedUpload,
+    body_parts,
+    decode_record,
+)
 
 MANIFEST: Final = "manifest.jsonl"
 
@@ -93,7 +100,7 @@ def check_journal(path: Path, files: JournalFiles | None = None) -> JournalRepor
     files, layout = files or JournalFiles(), JournalLayout(str(path))
     try:
         version = json.loads(Path(layout.format).read_bytes())["version"]
-        if version != VERSION:
+        if version not in READABLE:
             raise NoJournal(f"{path}: its layout has version {version}, and this Forebay reads {VERSION}.")
         scan = scan_journal(files, layout)
         bodies = {name.removesuffix(BODY) for name in files.names(layout.bodies)}
@@ -111,8 +118,11 @@ def check_journal(path: Path, files: JournalFiles | None = None) -> JournalRepor
             report.unreadable.append(record.id)
     report.orphans = len(bodies)
     used: set[RecordId] = set()
+    moved = {entry.upload_id for entry, _ in entries.values() if isinstance(entry, MovedUpload)}
     for record_id, (entry, payload) in entries.items():
         if isinstance(entry, AcceptedWrite):
+            if entry.upload_id in moved and any(part.record not in entries for part in entry.parts):
+                continue  # refused, as the upload had moved to the origin (write.back.shown_records)
             checked = _check(files, layout, CheckedWrite(record_id, entry, ()), entries, payload)
             report.writes.append(checked)
             used |= {part.record for part in entry.parts}

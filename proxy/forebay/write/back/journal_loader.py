@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from forebay.core.names import ObjectName
 from forebay.storage.journal.record_origins import RecordOrigins
 from forebay.storage.journal.recovery_scan import JournalScan, PendingRecord
-from forebay.write.back.accepted_write import AcceptedPart, AcceptedUpload, AcceptedWrite, JournalEntry, decode_record
+from forebay.write.back.accepted_write import (
+    AcceptedPart,
+    AcceptedUpload,
+    AcceptedWrite,
+    JournalEntry,
+    MovedUpload,
+    decode_record,
+)
 from forebay.write.back.origin_versions import OriginVersions
 from forebay.write.back.shown_records import ShownRecords
 
@@ -55,13 +62,15 @@ class JournalLoader:
 
 
 def _load_order(entry: JournalEntry) -> tuple[int, float]:
-    """The order in which the records of a scan are shown: uploads, their parts, what ends them."""
+    """The order in which the records of a scan are shown: uploads, where they are, their parts, what ends them."""
     match entry:
         case AcceptedUpload():
             return 0, entry.accepted_at
+        case MovedUpload():
+            return 1, 0
         case AcceptedPart():
-            return 1, entry.accepted_at
+            return 2, entry.accepted_at
         case AcceptedWrite():
-            return 2, entry.interval.written
+            return 3, entry.interval.written
         case _:
-            return 3, 0
+            return 4, 0

@@ -23,9 +23,9 @@ DURABILITY: Final = "x-forebay-durability"
 """Of requests: where the write has to be durable when it is acknowledged."""
 _CONDITIONS: Final = frozenset({"if-match", "if-none-match"})
 
-Wait = Callable[[WriteContext, AffectedKeys], Awaitable[None]]
+Wait = Callable[[WriteContext, AffectedKeys], Awaitable[bool]]
 """Waits until a write that goes through may. Raises Throttled."""
-Learn = Callable[[WriteContext, int, Headers, str], None]
+Learn = Callable[[WriteContext, int, Headers, str], Awaitable[None]]
 """Notes how the origin has answered."""
 
 
@@ -55,7 +55,7 @@ class OriginCompletion:
         await self._wait(context, (write.name,))
         outcome = await self._persister.complete(write, conditions)
         if outcome.result == "done":
-            self._learn(context, 200, CIMultiDict(), outcome.etag)
+            await self._learn(context, 200, CIMultiDict(), outcome.etag)
             return outcome.etag
         if outcome.code in S3_CODES:
             raise S3Error(outcome.code)

@@ -1,21 +1,24 @@
 """Pending uploads: the multipart uploads of the journal, and their parts, in every worker.
 
     create ──> upload ──part──> its number: the last one counts ──complete──> an object, with the parts that it lists
-                                                                ──abort──> nothing
+        │                                                       ──abort──> nothing
+        └──move──> at the origin (upload_moves): its parts are carried there, and settled, until none is left here
 
 A part that is replaced is kept until the upload ends: a completion under way may have listed it.
 
 The upload id is Forebay's own, so a request shows by itself whether its upload is here (`is_local`).
 """
 
+import asyncio
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from forebay.core.names import ObjectName
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart
-from forebay.write.back.accepted_write import AcceptedPart, AcceptedUpload
+from forebay.write.back.accepted_write import AcceptedPart, AcceptedUpload, MovedUpload
 
 _PREFIX: Final = "forebay-"
 _ID_BYTES: Final = 16
@@ -49,11 +52,17 @@ class PendingUpload:
     parts: dict[int, PendingPart] = field(default_factory=dict)
     replaced: list[PendingPart] = field(default_factory=list)
     """Parts of which a later one has the number."""
+    moves: tuple[RecordId, ...] = ()
+    """The records that say that it goes on at the origin: one, but for one whose sync had failed."""
+    moved: int = 0
+    """When the last of them was written."""
+    origin_id: str = ""
+    """Its id there; empty: it is here."""
 
     @property
     def records(self) -> list[RecordId]:
         """Its own, and those of all its parts."""
-        return [self.record, *(part.record for part in (*self.parts.values(), *self.replaced))]
+        return [self.record, *self.moves, *(part.record for part in (*self.parts.values(), *self.replaced))]
 
     @property
     def size(self) -> int:
@@ -73,6 +82,7 @@ class PendingUploads:
         self.by_id: dict[str, PendingUpload] = {}
         self.parts: dict[RecordId, PendingPart] = {}
         """Every part whose record is not settled, also replaced ones and those of completed uploads."""
+        self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
 
     def find(self, name: ObjectName, upload_id: str) -> PendingUpload | None:
         """Returns an upload of this object; None: there is none."""
@@ -94,10 +104,50 @@ class PendingUploads:
             upload.replaced.append(replaced)
         upload.parts[part.part.number] = part
 
+    def move(self, record: RecordId, moved: MovedUpload) -> PendingUpload | None:
+        """Notes that an upload goes on at the origin. Returns it; None: it has ended."""
+        upload = self.by_id.get(moved.upload_id)
+        if upload is not None:
+            upload.moves = (*upload.moves, record)
+            if moved.moved > upload.moved:
+                upload.moved, upload.origin_id = moved.moved, moved.origin_id
+        return upload
+
+    def of_origin(self, name: ObjectName, origin_id: str) -> PendingUpload | None:
+        """Returns the upload that goes on at the origin under this id; None: there is none."""
+        found = (each for each in self.by_id.values() if each.origin_id == origin_id and each.upload.name == name)
+        return next(found, None) if origin_id else None
+
     def end(self, upload_id: str) -> PendingUpload | None:
         """Removes an upload that is completed or aborted, and returns it. Its parts stay until they are settled."""
-        return self.by_id.pop(upload_id, None)
+        ended = self.by_id.pop(upload_id, None)
+        self._look_again()
+        return ended
 
     def settle(self, record: RecordId) -> None:
         """Forgets a part that nothing needs any more."""
-        self.parts.pop(record, None)
+        part = self.parts.pop(record, None)
+        upload = self.by_id.get(part.part.upload_id) if part is not None else None
+        if part is None or upload is None:
+            return
+        if upload.parts.get(part.part.number) is part:
+            del upload.parts[part.part.number]
+        else:
+            upload.replaced = [each for each in upload.replaced if each is not part]
+        self._look_again()
+
+    async def wait_for(self, condition: Callable[[], bool]) -> None:
+        """Waits until a condition holds, which the settlement of a part or the end of an upload may bring about."""
+        if condition():
+            return
+        waiter = (condition, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiter)
+        try:
+            await waiter[1]
+        finally:
+            self._waiting.remove(waiter)
+
+    def _look_again(self) -> None:
+        for condition, done in self._waiting:
+            if not done.done() and condition():
+                done.set_result(None)

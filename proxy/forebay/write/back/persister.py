@@ -34,10 +34,10 @@ from forebay.protocol.xml.s3_documents import (
 from forebay.storage.journal.pending_objects import BodyPart, PendingObjects, PendingVersion
 from forebay.write.back.accepted_write import AcceptedWrite, WriteKind
 from forebay.write.back.conditional_writes import ABSENT, NOT_COMPARED, ConditionalWrites, condition_of
+from forebay.write.back.origin_uploads import DOCUMENT, pieces_of
 from forebay.write.back.origin_versions import OriginVersions
-from forebay.write.back.pending_uploads import PendingUploads
 from forebay.write.back.persist_outcome import PersistOutcome, acknowledged_etag, judge, judge_failure
-from forebay.write.back.upload_preparation import DOCUMENT, PreparedUpload, UploadPreparation, pieces_of
+from forebay.write.back.upload_preparation import PreparedUpload, UploadPreparation
 from forebay.write.invalidation import Invalidator
 
 _OPERATIONS: Final[dict[WriteKind, str]] = {
@@ -54,13 +54,13 @@ class Persister:
         self,
         origins: Origins,
         pending: PendingObjects,
-        uploads: PendingUploads,
+        preparation: UploadPreparation,
         invalidator: Invalidator,
         versions: OriginVersions,
     ) -> None:
         self._origins = origins
         self._pending = pending
-        self._preparation = UploadPreparation(origins, pending, uploads)
+        self._preparation = preparation
         self._invalidator = invalidator
         self._versions = versions
         self._conditional = ConditionalWrites(origins.origin_of)
@@ -109,7 +109,7 @@ class Persister:
             if outcome.status == 0 or outcome.status >= 500:  # its answer may have been lost
                 self._invalidator.mark_in_doubt((write.name,))
                 await self._invalidator.invalidate((write.name,))
-            await self._preparation.abort(write.name, prepared.upload_id)
+            await self._preparation.abort(write, prepared)
         return outcome
 
     async def _commit_on(

@@ -9,14 +9,16 @@ Records come from the journal at a start, from this worker's own requests and fr
 message about a settled one may come late. The bytes of a completed upload are those of the parts that are shown before
 it: journal_loader sorts what comes at once.
 
-An upload may be completed and aborted at once, in two workers. What the draining worker hears of first counts: it
-settles the parts of an aborted upload, and refuses a completion that comes after (`refused`).
+An upload may be completed and aborted at once, in two workers, or completed and moved to the origin. What the draining
+worker hears of first counts: it settles the parts of an aborted upload, and those of a moved one that the origin has,
+and refuses a completion that comes after (`refused`). A start that finds a completion of a moved upload carries it out
+if all of its parts are here; else it was refused.
 """
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.log_writer import RecordId
@@ -28,10 +30,11 @@ from forebay.write.back.accepted_write import (
     AcceptedUpload,
     AcceptedWrite,
     JournalEntry,
+    MovedUpload,
     body_parts,
 )
 from forebay.write.back.last_settled import LastSettled
-from forebay.write.back.pending_uploads import PendingPart, PendingUploads
+from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads
 from forebay.write.invalidation import Invalidator
 
 _REMEMBERED: Final = 65_536
@@ -52,25 +55,34 @@ class KeptWrite(NamedTuple):
     """Why it is not carried out, in words."""
 
 
+class RecordListener(Protocol):
+    """Told of what is shown (write.back.drain_duty)."""
+
+    def carry_out(self, write: AcceptedWrite, version: PendingVersion, *, is_recovered: bool) -> None:
+        """A write is shown."""
+        ...
+
+    def carry_parts(self, upload: PendingUpload) -> None:
+        """An upload goes on at the origin, and has parts here."""
+        ...
+
+    def settle_soon(self, records: Sequence[RecordId]) -> bool:
+        """Nothing needs these records any more. Returns whether this worker settles them."""
+        ...
+
+
 class ShownRecords:
-    """The records of one worker. `on_write(write, version, is_recovered)` is called for each write that is shown, and
-    `on_superseded(records)` for records that nothing needs any more: it returns whether this worker settles them."""
+    """The records of one worker. `listener`: set before anything is shown."""
+
+    listener: RecordListener
 
     def __init__(
-        self,
-        pending: PendingObjects,
-        uploads: PendingUploads,
-        invalidator: Invalidator,
-        tiers: Tiers,
-        on_write: Callable[[AcceptedWrite, PendingVersion, bool], None],
-        on_superseded: Callable[[Sequence[RecordId]], bool],
+        self, pending: PendingObjects, uploads: PendingUploads, invalidator: Invalidator, tiers: Tiers
     ) -> None:
         self._pending = pending
         self._uploads = uploads
         self._invalidator = invalidator
         self._tiers = tiers
-        self._on_write = on_write
-        self._on_superseded = on_superseded
         self.writes: dict[RecordId, AcceptedWrite] = {}
         """The writes that are shown."""
         self.kept: dict[RecordId, KeptWrite] = {}
@@ -100,29 +112,38 @@ class ShownRecords:
             case AcceptedPart():
                 self._uploads.add(PendingPart(record, entry, body_parts(entry.bodies, payload)))
                 if entry.upload_id in self._ended_uploads and record not in self._listed:
-                    self._on_superseded([record])
+                    self.listener.settle_soon([record])
+                upload = self._uploads.by_id.get(entry.upload_id)
+                if upload is not None and upload.origin_id:
+                    self.listener.carry_parts(upload)
+            case MovedUpload():
+                upload = self._uploads.move(record, entry)
+                if upload is None:
+                    self.listener.settle_soon([record])
+                else:
+                    self.listener.carry_parts(upload)
             case AbortedUpload():
                 upload = self._uploads.end(entry.upload_id)
-                is_settled = self._on_superseded([*(upload.records if upload is not None else ()), record])
+                is_settled = self.listener.settle_soon([*(upload.records if upload is not None else ()), record])
                 if upload is not None:
                     _remember(self._ended_uploads, entry.upload_id, is_settled)
             case AcceptedWrite():
-                if entry.kind == "complete" and self._ended_uploads.get(entry.upload_id):
+                if self._is_refused(entry, is_recovered=is_recovered):
                     _remember(self.refused, record, None)
-                    self._on_superseded([record])
+                    self.listener.settle_soon([record])
                     return
                 version = entry.version(record, self._parts_of(self._uploads, entry, record, payload))
                 if self.last_settled.supersedes(entry):
                     _log.warning(
                         "a write of %s was never acknowledged, and a later one is done: it is dropped", entry.name.path
                     )
-                    self._on_superseded(self.with_upload(record))
+                    self.listener.settle_soon(self.with_upload(record))
                     return
                 self.writes[record] = entry
                 self._pending.add(entry.name, version)
                 self._invalidator.fence((entry.name,))
                 self._tiers.memory.forget(entry.name)
-                self._on_write(entry, version, is_recovered)
+                self.listener.carry_out(entry, version, is_recovered=is_recovered)
 
     def keep(self, entry: JournalEntry, record: RecordId, payload: bytes, reason: str) -> None:
         """Keeps a record of another origin, unless it is known."""
@@ -133,12 +154,23 @@ class ShownRecords:
                 self._kept_uploads.create(record, entry)
             case AcceptedPart():
                 self._kept_uploads.add(PendingPart(record, entry, body_parts(entry.bodies, payload)))
+            case MovedUpload():
+                self._kept_uploads.move(record, entry)
             case AbortedUpload():
                 upload = self._kept_uploads.end(entry.upload_id)
-                self._on_superseded([*(upload.records if upload is not None else ()), record])
+                self.listener.settle_soon([*(upload.records if upload is not None else ()), record])
             case AcceptedWrite():
                 parts = self._parts_of(self._kept_uploads, entry, record, payload)
                 self.kept[record] = KeptWrite(entry, entry.version(record, parts), reason)
+
+    def _is_refused(self, entry: AcceptedWrite, *, is_recovered: bool) -> bool:
+        """Whether a completion comes after the abort of its upload, or after its move."""
+        if entry.kind != "complete":
+            return False
+        upload = self._uploads.by_id.get(entry.upload_id)
+        if upload is not None and upload.origin_id:
+            return not is_recovered or any(part.record not in self._uploads.parts for part in entry.parts)
+        return self._ended_uploads.get(entry.upload_id, False)
 
     def _is_new(self, record: RecordId) -> bool:
         if record in self._finished or record in self._known:

@@ -32,12 +32,11 @@ from forebay.write.back.accepted_write import (
 )
 from forebay.write.back.body_store import StoredBody
 from forebay.write.back.copied_part import CopySources
-from forebay.write.back.journal_room import JournalRoom
 from forebay.write.back.origin_completion import OriginCompletion, conditions_of
 from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads, new_upload_id
 from forebay.write.back.record_writer import DEFAULT_TYPE, XML, RecordWriter, facts_of, md5_header, origin_headers
 from forebay.write.back.upload_expiry import UploadExpiry
-from forebay.write.back.write_proofs import WriteProofs
+from forebay.write.back.upload_room import UploadRoom
 from forebay.write.forward_request import WriteContext
 from forebay.write.forwarder import Forwarder
 
@@ -56,8 +55,7 @@ class UploadAcceptance:
         writer: RecordWriter,
         uploads: PendingUploads,
         forwarder: Forwarder,
-        room: JournalRoom,
-        proofs: WriteProofs,
+        room: UploadRoom,
         sources: CopySources,
         completion: OriginCompletion,
         is_refused: Callable[[RecordId], Awaitable[bool]],
@@ -68,11 +66,21 @@ class UploadAcceptance:
         self._uploads = uploads
         self._forwarder = forwarder
         self._room = room
-        self._proofs = proofs
         self._sources = sources
         self._completion = completion
         self._is_refused = is_refused
         self._expiry = expiry
+
+    async def obstacle(self, context: WriteContext) -> str | None:
+        """Returns why a request of an upload goes on to the origin, in words; None: it is accepted, or refused, here.
+        A part has its room from here on. Raises S3Error, OriginError, Throttled."""
+        key = context.forward.upload
+        upload = self._uploads.find(key.name, key.upload_id)
+        if upload is None:
+            return None
+        if context.forward.operation.name == "UploadPart":
+            await self._room.reserve(upload, context.forward.length or 0)
+        return "its upload goes on at the origin" if upload.origin_id else None
 
     async def create(self, context: WriteContext) -> None:
         """Accepts a CreateMultipartUpload. Raises S3Error."""
@@ -90,7 +98,6 @@ class UploadAcceptance:
 
     async def _part(self, context: WriteContext) -> None:
         self._check_part(context)
-        self._check_room(context, context.forward.length or 0)
         async with self._writer.stored(context) as (body, stored):
             headers = origin_headers(context, body, stored, is_part=True)
             form = body.form if body is not None else None
@@ -105,9 +112,11 @@ class UploadAcceptance:
             await self._copied_part(context)
 
     async def _copied_part(self, context: WriteContext) -> None:
-        self._check_part(context)
+        upload = self._check_part(context)
         source = await self._sources.open(context.forward)
-        self._check_room(context, source.size)
+        await self._room.reserve(upload, source.size)
+        if upload.origin_id:
+            raise S3Error("SlowDown", "The upload goes on at the origin from here on. Please try again.")
         async with self._writer.kept(context, await self._writer.store(context, source)) as stored:
             part = self._part_of(context, stored, (md5_header(stored),), None)
             record = await self._writer.append(part, stored.payload)
@@ -115,23 +124,15 @@ class UploadAcceptance:
         document = copied_part_document(stored.etag, format_iso8601(part.accepted_at))
         await self._writer.answer(context, 200, (XML,), document)
 
-    def _check_part(self, context: WriteContext) -> None:
-        self._upload_of(context)
+    def _check_part(self, context: WriteContext) -> PendingUpload:
+        upload = self._upload_of(context)
         number = context.forward.part_number
         if number is None or not 1 <= number <= 10_000:
             raise S3Error("InvalidArgument", "A part number is from 1 to 10000.", ArgumentName="partNumber")
         for name in context.forward.request.headers:
             if name.lower().startswith(_ENCRYPTIONS):  # a key must not be written down
                 raise S3Error("InvalidRequest", f"The upload was created without {name}.")
-
-    def _check_room(self, context: WriteContext, size: int) -> None:
-        if self._room.has_room(size):
-            return
-        upload = self._upload_of(context)
-        if not self._room.can_hold(upload.size + size):
-            self._proofs.set_outgrown(upload.upload.name)
-            raise S3Error("SlowDown", "The upload is larger than the journal: begun anew, it goes to the origin.")
-        raise S3Error("SlowDown", "The journal is full. Please try again.")
+        return upload
 
     def _part_of(
         self, context: WriteContext, stored: StoredBody, headers: HeaderPairs, sha256: str | None

@@ -1,6 +1,6 @@
 """Upload expiry: uploads of the journal that their clients have left are aborted, as they take room that others need.
 
-    idle: no part accepted, and none being received in any worker
+    idle: no part accepted, and none being received in any worker, nor sent on to the origin for `max_age`
     idle for `max_age`                                        ──> aborted
     all unfinished uploads above half of the journal, and
     idle for IDLE_SECONDS, the longest first                  ──> aborted, until they take less
@@ -67,6 +67,9 @@ class UploadExpiry:
         self._bound = size * SHARE
         self._on_expired = on_expired
         self._receiving: Counter[str] = Counter()
+        self._started = clock()
+        self._used: dict[str, float] = {}
+        """When an upload that goes on at the origin was used here."""
 
     @contextmanager
     def receiving(self, upload_id: str) -> Iterator[None]:
@@ -79,9 +82,19 @@ class UploadExpiry:
             if not self._receiving[upload_id]:
                 del self._receiving[upload_id]
 
+    def touch(self, upload_id: str) -> None:
+        """A request of an upload that goes on at the origin was sent there."""
+        self._used[upload_id] = self._clock()
+
+    def _is_used(self, upload_id: str) -> bool:
+        """Whether there was such a request, as far as is known: what an earlier run has sent is not."""
+        return self._clock() - max(self._used.get(upload_id, 0.0), self._started) < self._max_age
+
     async def expire(self) -> None:
         """Aborts what has expired."""
-        found = idle_uploads(self._uploads.by_id.values(), self._clock(), self._max_age, self._bound)
+        self._used = {upload: used for upload, used in self._used.items() if upload in self._uploads.by_id}
+        idle = idle_uploads(self._uploads.by_id.values(), self._clock(), self._max_age, self._bound)
+        found = [each for each in idle if not each.origin_id or not self._is_used(each.upload.upload_id)]
         busy = await self._busy([each.upload.upload_id for each in found]) if found else set()
         if busy is None:
             return  # a worker that doesn't answer may be receiving a part
@@ -94,21 +107,24 @@ class UploadExpiry:
             except JournalFailed as failure:
                 _log.error("an unfinished upload of %s can't be aborted: %s", name.path, failure)
                 return
-            idle = self._clock() - each.changed_at
+            seconds = self._clock() - each.changed_at
             _log.warning(
                 "the upload %s of %s, of %d parts in %s, was unfinished for %.0f s without a new part: it is aborted",
                 upload_id,
                 name.path,
                 len(each.parts),
                 format_size(each.size),
-                idle,
+                seconds,
             )
             self._on_expired()
 
     def receive(self, request: Document) -> Document:
         """Answers another worker: which of its uploads get a part here. Raises PeerUnavailable."""
         asked_for = decode(lambda: [str(each) for each in request["uploads"]])
-        return {"busy": [each for each in asked_for if each in self._receiving]}
+        return {"busy": [each for each in asked_for if each in self._receiving or self._was_used(each)]}
+
+    def _was_used(self, upload_id: str) -> bool:
+        return upload_id in self._used and self._is_used(upload_id)
 
     async def _busy(self, upload_ids: Sequence[str]) -> set[str] | None:
         """Returns which of the uploads get a part in another worker; None: not all of them have answered."""

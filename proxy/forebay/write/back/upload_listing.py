@@ -113,7 +113,9 @@ class UploadListings:
         if is_truncated and last is None:
             raise OriginBroken("a listing of uploads: it does not go on")
         local = [each for each in _of_journal(own, query) if last is None or each.name < last]
-        merged = sorted(_unique([*listed, *local]), key=lambda each: each[:3])
+        moved = {each.origin_id for each in own} - {""}  # those are shown as the journal's
+        at_origin = [each for each in listed if each.upload_id not in moved]
+        merged = sorted(_unique([*at_origin, *local]), key=lambda each: each[:3])
         return _document(query, merged[: query.most], is_truncated=is_truncated or len(merged) > query.most)
 
     async def _origin_page(self, query: UploadQuery) -> Element | None:

@@ -1,11 +1,14 @@
-"""What write-back works with, in the groups in which it comes: journal, origin, cache, limits, events."""
+"""What write-back works with, in the groups in which it comes: journal, origin, cache, worker, limits, events."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.origins import Origins
+from forebay.peers.owners import Peers
+from forebay.policy.rules import Rules
 from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.pending_objects import PendingObjects
 from forebay.storage.journal.record_origins import RecordOrigins
@@ -45,6 +48,20 @@ class CachedState:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteBackWorker:
+    """The worker whose write-back it is."""
+
+    tasks: TaskRegistry
+    peers: Peers
+    rules: Callable[[], Rules]
+    """Returns those in force."""
+    clock: Callable[[], float]
+    """Seconds since the epoch."""
+    monotonic: Callable[[], float]
+    """Seconds from any origin."""
+
+
+@dataclass(frozen=True, slots=True)
 class WriteBackLimits:
     """Sizes in bytes, times in seconds."""
 
@@ -72,3 +89,5 @@ class WriteBackEvents:
     """With the seconds for which the journal has had no room."""
     expired: Callable[[], None] = _count_nothing
     """For each unfinished upload that is aborted."""
+    moved: Callable[[], None] = _count_nothing
+    """For each upload that goes on at the origin."""

@@ -7,35 +7,39 @@ from typing import Final
 from forebay.core.errors import Throttled
 from forebay.core.names import ObjectName
 from forebay.protocol.copy_source import parse_copy_source
+from forebay.protocol.exchange import Request
 from forebay.protocol.target import Target
 from forebay.storage.journal.pending_objects import PendingObjects
+from forebay.write.back.patience import Patience
 from forebay.write.forward_request import WriteContext
 from forebay.write.invalidation import AffectedKeys, WholeBucket
 
 WAIT_SECONDS: Final = 30.0
-"""How long a request waits for pending writes."""
+"""How long a read waits for pending writes."""
 
 
 class WriteBarriers:
-    """Waits for what is pending."""
+    """Waits for what is pending. `patience`: with writes."""
 
-    def __init__(self, pending: PendingObjects) -> None:
+    def __init__(self, pending: PendingObjects, patience: Patience | None = None) -> None:
         self._pending = pending
+        self.patience = patience or Patience()
+        self.read_seconds = WAIT_SECONDS
 
-    async def before_write(self, context: WriteContext, affected: AffectedKeys) -> None:
+    async def before_write(self, context: WriteContext, affected: AffectedKeys) -> bool:
         """Waits until a write that goes through may: until what is pending of its objects and of the source of a copy
-        is at the origin; under a `back` rule everything of its bucket, as it was acknowledged earlier. Raises
-        Throttled when that takes too long."""
+        is at the origin; under a `back` rule everything of its bucket, as it was acknowledged earlier. Returns
+        whether it had to wait. Raises Throttled when that takes too long, ConnectionError when the client has left."""
         if not len(self._pending):
-            return
+            return False
         bucket, decision = context.forward.target.bucket or "", context.decision
+        request = context.forward.request
         is_seen = isinstance(affected, WholeBucket) or len(affected) > 0  # what is done to an upload is not
         if isinstance(affected, WholeBucket) or (is_seen and decision is not None and decision.write == "back"):
-            await self._wait(lambda name: name.bucket == bucket)
-            return
-        source = parse_copy_source(context.forward.request.headers)
+            return await self._wait_long(lambda name: name.bucket == bucket, request)
+        source = parse_copy_source(request.headers)
         names = frozenset(affected) | (frozenset({source.name}) if source is not None else frozenset())
-        await self._wait(names.__contains__)
+        return await self._wait_long(names.__contains__, request)
 
     async def before_read(self, target: Target) -> None:
         """Waits until a read that the origin answers may be sent: until what is pending of its object, or under its
@@ -49,9 +53,15 @@ class WriteBarriers:
         else:
             await self._wait(lambda name: name.bucket == bucket and name.key.startswith(prefix))
 
+    async def _wait_long(self, covers: Callable[[ObjectName], bool], request: Request) -> bool:
+        if not self._pending.any(covers):
+            return False
+        await self.patience.wait(self._pending.wait_settled(covers), request)
+        return True
+
     async def _wait(self, covers: Callable[[ObjectName], bool]) -> None:
         try:
-            async with asyncio.timeout(WAIT_SECONDS):
+            async with asyncio.timeout(self.read_seconds):
                 await self._pending.wait_settled(covers)
         except TimeoutError:
             raise Throttled("writes that it has to come after are not at the origin yet") from None

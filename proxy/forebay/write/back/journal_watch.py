@@ -1,0 +1,121 @@
+"""The journal watch: what one worker does about the journal's directory, from its start to its end.
+
+start        what earlier runs left pending is seen by readers again, and carried out
+run          takes over from a drainer that has ended; reclaims, or looks what was settled unheard
+stop         pending writes have some time; what is left stays in the journal, and is said
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from forebay.storage.journal.journal import Journal
+from forebay.storage.journal.pending_objects import PendingObjects
+from forebay.storage.journal.recovery_scan import JournalScan, PendingRecord
+from forebay.write.back.drain_duty import DrainDuty
+from forebay.write.back.journal_loader import JournalLoader
+from forebay.write.back.journal_room import JournalRoom
+from forebay.write.back.record_exchange import RecordExchange
+from forebay.write.back.shown_records import ShownRecords
+
+CHECK_SECONDS: Final = 1.0
+"""Between two attempts to take over from a drainer that has ended."""
+RECLAIM_SECONDS: Final = 60.0
+"""Between two looks at the directory."""
+
+_log = logging.getLogger(__name__)
+
+
+class JournalWatch:
+    """The watch of one worker. `on_full(seconds)` is called while the journal has no room."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        pending: PendingObjects,
+        shown: ShownRecords,
+        loader: JournalLoader,
+        exchange: RecordExchange,
+        duty: DrainDuty,
+        room: JournalRoom,
+        on_full: Callable[[int], None],
+    ) -> None:
+        self._journal = journal
+        self._pending = pending
+        self._shown = shown
+        self._loader = loader
+        self._exchange = exchange
+        self._duty = duty
+        self._room = room
+        self._on_full = on_full
+
+    async def start(self) -> None:
+        """Shows what is pending to readers, and has it carried out. Before anything is served. Raises OSError."""
+        is_drainer = self._journal.try_become_drainer()
+        if is_drainer:
+            self._duty.assume(self._shown, self._pending)
+        scan = await (self._journal.reclaim() if is_drainer else self._journal.scan())
+        self._load(scan, self._exchange.take_heard(), is_first=True)
+        if self._shown.writes and is_drainer:
+            _log.info("%d writes are in the journal and not yet at the origin", len(self._shown.writes))
+        self._exchange.tell_scanned()
+
+    async def run(self) -> None:
+        """Takes over from a drainer that has ended, and looks at the directory each minute. For ever."""
+        while True:
+            for _ in range(int(RECLAIM_SECONDS / CHECK_SECONDS)):
+                await asyncio.sleep(CHECK_SECONDS)
+                if not self._duty.is_taken:
+                    try:
+                        await self.take_over()
+                    except OSError as error:
+                        _log.error("the journal can't be read: %s", error.strerror)
+                elif self._room.is_full:
+                    self._on_full(int(CHECK_SECONDS))
+            await self._duty.expire_uploads()
+            try:
+                if self._duty.is_taken:
+                    self._load(await self._journal.reclaim())
+                else:
+                    await self.receive_scan()  # in case that the message of a worker that began was lost
+            except OSError as error:
+                _log.error("the journal can't be reclaimed: %s", error.strerror)
+
+    async def take_over(self) -> None:
+        """Carries the node's writes out from now on, if nobody does. Raises OSError."""
+        if not self._journal.try_become_drainer():
+            return
+        scan = await self._journal.scan()
+        _log.info("this worker carries out the journal's writes from now on")
+        # Not earlier: a write that comes meanwhile would overtake those that are known.
+        self._duty.assume(self._shown, self._pending)
+        self._load(scan, is_first=True)
+
+    def _load(self, scan: JournalScan, heard: Sequence[PendingRecord] = (), *, is_first: bool = False) -> None:
+        self._loader.load(scan, heard, is_first=is_first)
+        self._duty.keep(self._shown.kept.values())
+
+    async def receive_scan(self) -> None:
+        """Another worker has begun, and read the journal. Its predecessor may have left records that nobody knows, and
+        may have settled some, as the drainer, that others still show. Raises OSError."""
+        known, scan = self._shown.known(), await self._journal.scan()
+        if self._duty.is_taken:
+            self._load(scan)
+            return
+        pending = {each.id for each in scan.pending}
+        self._exchange.forget_here([each for each in known - pending if each.log not in scan.damages])
+
+    async def stop(self, seconds: float, hurry: asyncio.Event | None = None) -> int:
+        """Gives pending writes so many seconds, or until `hurry` is set. Returns how many are left in the journal."""
+        self._room.is_closed = True
+        if self._duty.is_taken:
+            async with asyncio.TaskGroup() as group:
+                settled = group.create_task(self._pending.wait_settled(lambda _: True))
+                waits = [settled, group.create_task((hurry or asyncio.Event()).wait())]
+                await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+                for wait in waits:
+                    wait.cancel()
+            if left := len(self._shown.writes):
+                _log.warning("%d writes stay in the journal: the next start carries them out", left)
+        return len(self._shown.writes)

@@ -1,0 +1,27 @@
+"""Upload room: a part is stored in the journal if there is room for it; else its upload goes on at the origin."""
+
+from forebay.core.errors import S3Error
+from forebay.write.back.journal_room import JournalRoom
+from forebay.write.back.pending_uploads import PendingUpload
+from forebay.write.back.upload_moves import UploadMoves
+from forebay.write.back.write_proofs import WriteProofs
+
+
+class UploadRoom:
+    """The room for parts."""
+
+    def __init__(self, room: JournalRoom, proofs: WriteProofs, moves: UploadMoves) -> None:
+        self._room = room
+        self._proofs = proofs
+        self._moves = moves
+
+    async def reserve(self, upload: PendingUpload, size: int) -> None:
+        """Reserves `size` bytes for a part, or has its upload moved to the origin, unless it has been. Raises S3Error,
+        OriginError, Throttled."""
+        if upload.origin_id or self._room.has_room(size):
+            return
+        if self._room.is_closed:
+            raise S3Error("SlowDown", "The journal takes nothing more, as the server ends. Please try again.")
+        if not self._room.can_hold(upload.size + size):  # the next one need not be carried
+            self._proofs.set_outgrown(upload.upload.name)
+        await self._moves.move(upload)

@@ -1,0 +1,239 @@
+"""Uploads that outgrow the journal: they go on at the origin in their middle, and their clients notice nothing."""
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from boto3.s3.transfer import TransferConfig
+from botocore.exceptions import ClientError
+
+from forebay.core.task_registry import TaskRegistry
+from forebay.write.back.pending_uploads import is_local
+from harness.clients import path_of
+from harness.fake.actions import HoldRequest, LoseAnswer, Respond
+from harness.fake.gate import Gate
+from harness.fake.s3_request import S3Request
+from harness.fake_origin import FakeOrigin
+from harness.journal_points import FailAt, PointedFiles
+from harness.oss_client import OssClient, told
+from harness.rig import TRAINER
+from harness.worker_node import Node
+from harness.write_back_rig import RULE, WriteBackRig, at_origin
+
+MIB = 1 << 20
+PART = 5 * MIB
+CONFIG = TransferConfig(multipart_threshold=PART, multipart_chunksize=PART, max_concurrency=3)
+
+
+def _rig(origin: FakeOrigin, directory: Path, **settings: Any) -> WriteBackRig:
+    """Its journal takes two parts."""
+    return WriteBackRig(origin, directory, journal_size="16MiB", **settings)
+
+
+def _is_part(*numbers: int) -> Callable[[S3Request], bool]:
+    return lambda each: each.query.get("partNumber") in {str(number) for number in numbers}
+
+
+async def test_boto3_uploads_more_than_the_journal_takes(tmp_path: Path) -> None:
+    content = os.urandom(20 * MIB + 7)
+    (tmp_path / "file").write_bytes(content)
+    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
+        await rig.prove()
+        client = rig.boto3(retries={"max_attempts": 1, "mode": "standard"})
+
+        def dialogue() -> str:
+            extra = {"Metadata": {"a": "b"}}
+            client.upload_file(str(tmp_path / "file"), "ckpt", "a/file", Config=CONFIG, ExtraArgs=extra)
+            found = client.get_object(Bucket="ckpt", Key="a/file")
+            assert (found["Body"].read() == content, found["Metadata"]) == (True, {"a": "b"})
+            etag: str = found["ETag"]
+            return etag
+
+        etag = await asyncio.to_thread(dialogue)
+        client.close()
+        assert etag.endswith('-5"')
+        assert (at_origin(origin, "a/file") == content, origin.store.get("ckpt", "a/file").etag) == (True, etag)
+        await rig.settled()
+        assert (rig.write_back.uploads.by_id, rig.write_back.uploads.parts) == ({}, {})
+        assert list((rig.journal / "bodies").iterdir()) == []
+        assert origin.store.bucket("ckpt").uploads == {}
+        assert rig.parts.metrics.total("forebay_journal_moved_uploads_total") == 1
+        await rig.restart()
+        assert rig.write_back.uploads.by_id == {}
+
+
+async def test_parts_that_are_on_their_way_to_the_origin_are_waited_for(tmp_path: Path) -> None:
+    """By the same part sent again, a list of parts and a completion; not by a part of another number."""
+    first, again = os.urandom(PART), os.urandom(PART)
+    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
+        await rig.prove()
+        oss, target, tasks = OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/file"), TaskRegistry()
+        upload, gates = await oss.initiate(target), (Gate(), Gate())
+        for number, gate in enumerate(gates, 1):
+            origin.faults.add(HoldRequest(gate), where=_is_part(number))
+        etags = [(await oss.part(target, upload, number, first)).headers["ETag"] for number in (1, 2, 3)]
+        for gate in gates:
+            await gate.reached()
+        resent = tasks.spawn(oss.part(target, upload, 1, again), "again")
+        listed = tasks.spawn(oss.request("GET", f"{target}?uploadId={upload}"), "list")
+        await oss.part(target, upload, 4, b"another number")
+        assert (resent.done(), listed.done()) == (False, False)
+        gates[0].open()
+        etags[0] = (await resent).headers["ETag"]
+        completed = tasks.spawn(oss.complete(target, upload, list(enumerate(etags, 1))), "complete")
+        await oss.part(target, upload, 5, b"another number")
+        assert (listed.done(), completed.done()) == (False, False)
+        gates[1].open()
+        assert told(await listed, "UploadId") == upload
+        assert (await completed).status == 200
+        assert at_origin(origin, "a/file") == again + first + first
+        await rig.settled()
+        assert rig.write_back.uploads.by_id == {}
+
+
+async def test_a_part_of_any_worker_moves_its_upload(tmp_path: Path) -> None:
+    """Of the one that carries, and of the other one; what comes then goes to the other of both."""
+    rest = f'[journal]\npath = "{tmp_path / "journal"}"\nsize = "16MiB"\n\n{RULE}'
+    contents = [os.urandom(PART) for _ in range(3)]
+    async with FakeOrigin() as origin, Node(origin, tmp_path, rest=rest) as node:
+        origin.store.create_bucket("ckpt")
+        for key, first in (("a/file", 0), ("a/other", 1)):
+            clients = [OssClient(node.endpoint(number), TRAINER) for number in (first, 1 - first)]
+            target = path_of("ckpt", key)
+            upload = await clients[0].initiate(target)
+            assert is_local(upload)
+            listed = []
+            for number, content in enumerate(contents, 1):
+                answer = await clients[0].part(target, upload, number, content)
+                listed.append((number, answer.headers["ETag"]))
+            shown = await clients[1].request("GET", f"{target}?uploadId={upload}")
+            assert shown.body.count(b"<PartNumber>") == 3
+            assert (await clients[1].complete(target, upload, listed)).status == 200
+            assert at_origin(origin, key) == b"".join(contents)
+        assert origin.store.bucket("ckpt").uploads == {}
+
+
+async def _begun(
+    rig: WriteBackRig, oss: OssClient, target: str, contents: list[bytes]
+) -> tuple[str, list[tuple[int, str]]]:
+    """Begins an upload, and sends its parts. Returns its id, and what its completion lists."""
+    upload = await oss.initiate(target)
+    return upload, [
+        (number, (await oss.part(target, upload, number, content)).headers["ETag"])
+        for number, content in enumerate(contents, 1)
+    ]
+
+
+async def test_a_moved_upload_goes_on_after_a_restart(tmp_path: Path) -> None:
+    """With parts that are not at the origin yet; those that failed there are tried again."""
+    contents = [os.urandom(PART) for _ in range(4)]
+    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
+        await rig.prove()
+        oss, target = OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/file")
+        failing = origin.faults.add(Respond(503, "SlowDown"), where=_is_part(1, 2))
+        upload, listed = await _begun(rig, oss, target, contents[:3])
+        await rig.restart()
+        assert len(rig.write_back.uploads.by_id[upload].parts) == 2
+        origin.faults.remove(failing)
+        origin.faults.add(LoseAnswer(), operation="UploadPart", times=1)
+        oss = OssClient(rig.endpoint, TRAINER)
+        listed.append((4, (await oss.part(target, upload, 4, contents[3])).headers["ETag"]))
+        assert (await oss.complete(target, upload, listed)).status == 200
+        assert at_origin(origin, "a/file") == b"".join(contents)
+        await rig.settled()
+        assert list((rig.journal / "bodies").iterdir()) == []
+        again = await oss.request("PUT", f"{target}?partNumber=5&uploadId={upload}", (), b"late")
+        assert (again.status, told(again, "Code")) == (404, "NoSuchUpload")
+
+
+@pytest.mark.parametrize("how", ["by its client", "at the origin", "as it was left"])
+async def test_a_moved_upload_that_is_aborted_leaves_nothing(tmp_path: Path, how: str) -> None:
+    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
+        await rig.prove()
+        oss, target, gate = OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/file"), Gate()
+        origin.faults.add(HoldRequest(gate), where=_is_part(1))
+        upload, _ = await _begun(rig, oss, target, [bytes(PART)] * 3)
+        await gate.reached()
+        match how:
+            case "by its client":
+                assert (await oss.request("DELETE", f"{target}?uploadId={upload}")).status == 204
+                gate.open()
+            case "at the origin":
+                origin.store.bucket("ckpt").uploads.clear()
+                gate.open()
+            case _:
+                gate.open()
+                await rig.write_back.uploads.wait_for(lambda: not rig.write_back.uploads.by_id[upload].parts)
+                rig.advance_clock(23 * 3600)
+                await oss.part(target, upload, 4, b"a part that the journal does not see")
+                rig.advance_clock(23 * 3600)
+                await rig.write_back.expiry.expire()
+                assert list(rig.write_back.uploads.by_id) == [upload]
+                rig.advance_clock(3600)
+                await rig.write_back.expiry.expire()
+        await rig.parts.tasks.wait_idle()
+        assert (rig.write_back.uploads.by_id, rig.write_back.uploads.parts) == ({}, {})
+        assert origin.store.bucket("ckpt").uploads == {}
+        assert list((rig.journal / "bodies").iterdir()) == []
+        refused = await oss.request("PUT", f"{target}?partNumber=5&uploadId={upload}", (), b"")
+        assert told(refused, "Code") == "NoSuchUpload"
+
+
+async def test_a_moved_upload_is_listed_once_and_takes_copies(tmp_path: Path) -> None:
+    source = os.urandom(PART)
+    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
+        await rig.prove()
+        origin.store.put("ckpt", "a/source", source)
+        client, names = rig.boto3(retries={"max_attempts": 2, "mode": "standard"}), {"Bucket": "ckpt", "Key": "a/file"}
+
+        def dialogue() -> None:
+            upload = client.create_multipart_upload(**names)["UploadId"]
+            for number in (1, 2, 3, 4):
+                copied = {"CopySource": "ckpt/a/source", "PartNumber": number}
+                client.upload_part_copy(**names, UploadId=upload, **copied)  # the third is answered 503 once
+            assert [each["UploadId"] for each in client.list_multipart_uploads(Bucket="ckpt")["Uploads"]] == [upload]
+            pages = client.get_paginator("list_parts").paginate(
+                **names, UploadId=upload, PaginationConfig={"PageSize": 3}
+            )
+            parts = [part for page in pages for part in page["Parts"]]
+            assert [part["PartNumber"] for part in parts] == [1, 2, 3, 4]
+            listed = {"Parts": [{name: part[name] for name in ("PartNumber", "ETag")} for part in parts]}
+            wrong = {"Parts": [{**listed["Parts"][0], "ETag": "0" * 32}]}
+            with pytest.raises(ClientError, match="InvalidPart"):
+                client.complete_multipart_upload(**names, UploadId=upload, MultipartUpload=wrong)
+            answer = client.complete_multipart_upload(**names, UploadId=upload, MultipartUpload=listed)
+            assert answer["ResponseMetadata"]["HTTPHeaders"]["x-forebay-durable"] == "origin"
+            assert "Uploads" not in client.list_multipart_uploads(Bucket="ckpt")
+
+        await asyncio.to_thread(dialogue)
+        client.close()
+        assert at_origin(origin, "a/file") == source * 4
+
+
+async def test_an_upload_that_can_not_move_stays(tmp_path: Path) -> None:
+    """The origin refuses it, or the journal can't record it: the part is refused, and may be sent again."""
+    points = FailAt()
+    async with FakeOrigin() as origin:
+        rig = _rig(origin, tmp_path)
+        rig.journal_files = PointedFiles(points)
+        async with rig:
+            await rig.prove()
+            oss, target, content = OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/file"), os.urandom(PART)
+            upload, listed = await _begun(rig, oss, target, [content] * 2)
+            third = f"{target}?partNumber=3&uploadId={upload}"
+            origin.faults.add(Respond(403, "AccessDenied"), operation="CreateMultipartUpload", times=1)
+            assert (await oss.request("PUT", third, (), content)).status == 503
+            await rig.wait_idle()
+            points.arm(0, errno.ENOSPC)
+            assert (await oss.request("PUT", third, (), content)).status == 503
+            assert points.failed is not None
+            points.arm(None)
+            await rig.wait_idle()
+            assert origin.store.bucket("ckpt").uploads == {}
+            listed.append((3, (await oss.part(target, upload, 3, content)).headers["ETag"]))
+            assert (await oss.complete(target, upload, listed)).status == 200
+            assert at_origin(origin, "a/file") == content * 3
