@@ -30,8 +30,8 @@ _NAMES: Final = {
     "forebay, socket": "forebay_client, shared memory",
     "forebay, files": "forebay_client, shared memory, a key for everything",
 }
-_OBJECTS: Final = 8
-"""Of each size: the reads are hits from memory."""
+_OBJECTS: Final = 32
+"""Of each size: the reads are hits from memory. So many fill the memory files that descriptors are passed of."""
 _READER: Final = Path(__file__).with_name("peers") / "object_readers.py"
 _PATIENCE: Final = 300.0
 _TEXT: Final = """\
@@ -98,7 +98,7 @@ def _section(
                 continue
             count = found["objects"]
             # The reads before the first that is counted are Forebay's work, too.
-            server = (cores.cpu_seconds(group) - before) / (count + processes * _OBJECTS)
+            server = (cores.cpu_seconds(group) - before) / (count + 2 * processes * _OBJECTS)
             turns.setdefault(client, []).append(_Turn(found["rate"], found["cpu"] / count, server))
     return _written(turns, absent, size, processes, bench.sizes.rounds)
 

@@ -83,6 +83,16 @@ def test_a_file_is_kept_as_long_as_a_client_has_it() -> None:
     assert (len(files), files.size) == (0, 0)
 
 
+def test_a_file_is_passed_again_when_a_client_has_let_go_of_it() -> None:
+    files, arena = PassedFiles(), arena_of(MIB)
+    for _ in range(3):
+        passed = files.share(arena, MIB)
+        assert passed is not None
+        os.close(passed.open_reader())
+        files.drop_released()
+        assert len(files) == 0
+
+
 def test_a_second_client_gets_the_same_file() -> None:
     files, arena = PassedFiles(), arena_of(MIB)
     assert files.share(arena, MIB) is files.share(arena, 0)

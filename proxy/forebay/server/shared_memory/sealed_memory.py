@@ -34,9 +34,10 @@ class WatchedFile:
     __slots__ = ("_watch",)
 
     def __init__(self, fd: int) -> None:
-        """Seals the memory file `fd` and keeps a descriptor of its own. Raises OSError."""
+        """Seals the memory file `fd`, unless it was, and keeps a descriptor of its own. Raises OSError."""
         self._watch = -1
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
+        if fcntl.fcntl(fd, fcntl.F_GET_SEALS) != SEALS:
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)  # once: F_SEAL_SEAL forbids it from then on
         self._watch = _reopen(fd)
         # What a process that opens the file in the moment of a lease has the kernel send: ignored by default.
         fcntl.fcntl(self._watch, fcntl.F_SETSIG, signal.SIGURG)
