@@ -3,19 +3,20 @@
     GET /bucket/key HTTP/1.1        path and range    of the request
     host ... authorization          the rest          of the second and the key: made again when either changes
 
-The signature is that of forebay.protocol.signatures.sigv4_signing (held by a test); signing a read takes two hashes.
+The signature is that of forebay.protocol.signatures.sigv4_signing (held by a test); signing a read takes three hashes,
+two of which begin from states that are kept (signing_key.hmac_states).
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 """
 
-import hashlib
 import hmac
 import time
 from collections.abc import Callable
 from functools import lru_cache
+from hashlib import sha256
 from typing import Final
 
-from forebay.protocol.signatures.signing_key import SecretKey
+from forebay.protocol.signatures.signing_key import SecretKey, hmac_states
 from forebay.protocol.signatures.sigv4_signing import encode_key
 
 _EMPTY: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -75,7 +76,7 @@ class _Second:
     """What all requests of one second share."""
 
     def __init__(self, number: int, secret: SecretKey | None, host: str, region: str, signing_key: bytes) -> None:
-        self.number, self.secret, self._signing_key = number, secret, signing_key
+        self.number, self.secret = number, secret
         if secret is None:
             self._start = f" HTTP/1.1\r\nhost: {host}\r\n"
             return
@@ -83,19 +84,37 @@ class _Second:
         scope = f"{stamp[:8]}/{region}/s3/aws4_request"
         values = (host, _EMPTY, stamp, secret.session_token)
         self._fields = [(name, value) for name, value in zip(_HEADER_NAMES, values, strict=True) if value is not None]
-        self._to_sign = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n"
+        inner, self._outer = hmac_states(signing_key)
+        self._inner = inner.copy()
+        self._inner.update(f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n".encode())
         self._authorization = f"AWS4-HMAC-SHA256 Credential={secret.access_key}/{scope},SignedHeaders="
         self._start = " HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in self._fields)
+        names = ";".join([name for name, _ in self._fields])
+        self._plain_end = f"\n\n{_canonical(self._fields)}\n\n{names}\n{_EMPTY}"
+        """Of the canonical request, behind the path, of a read without headers more."""
+        self._plain_start = f"{self._start}authorization: {self._authorization}{names},Signature="
+        """Of the head of one, likewise."""
 
     def head(self, path: str, extra: tuple[tuple[str, str], ...]) -> bytes:
+        if self.secret is not None and not extra:
+            signature = self._signature(f"GET\n{path}{self._plain_end}")
+            return f"GET {path}{self._plain_start}{signature}\r\n\r\n".encode("latin-1")
         lines = "".join([f"{name}: {value}\r\n" for name, value in extra])
         if self.secret is None:
             return f"GET {path}{self._start}{lines}\r\n".encode("ascii")
-        fields = sorted([*self._fields, *extra]) if extra else self._fields
+        fields = sorted([*self._fields, *extra])
         names = ";".join([name for name, _ in fields])
-        canonical = "\n".join([f"{name}:{value}" for name, value in fields])
-        digest = hashlib.sha256(f"GET\n{path}\n\n{canonical}\n\n{names}\n{_EMPTY}".encode()).hexdigest()
-        signature = hmac.digest(self._signing_key, f"{self._to_sign}{digest}".encode(), "sha256").hex()
+        signature = self._signature(f"GET\n{path}\n\n{_canonical(fields)}\n\n{names}\n{_EMPTY}")
         return (
             f"GET {path}{self._start}{lines}authorization: {self._authorization}{names},Signature={signature}\r\n\r\n"
         ).encode("latin-1")
+
+    def _signature(self, canonical_request: str) -> str:
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(sha256(canonical_request.encode()).hexdigest().encode())
+        outer.update(inner.digest())
+        return outer.hexdigest()
+
+
+def _canonical(fields: list[tuple[str, str]]) -> str:
+    return "\n".join([f"{name}:{value}" for name, value in fields])

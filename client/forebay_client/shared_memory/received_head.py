@@ -28,6 +28,13 @@ class ReceivedHead(Mapping[str, str]):
             raise ValueError("no response of HTTP")
         return int(self.raw[9:12])
 
+    @property
+    def has_checksum(self) -> bool:
+        """Whether the name of a field may be that of a checksum."""
+        if self._lowered is None:
+            self._lowered = self.raw.lower()
+        return b"checksum" in self._lowered or b"-hash-" in self._lowered
+
     def get(self, name: str, default: Any = None) -> Any:
         """The value of a field, or `default`. Most that are looked for are absent, and cost no parsing."""
         if self._fields is None:

@@ -69,7 +69,7 @@ class SocketTransport:
                 raise TransportFallback(str(error)) from error
             try:
                 fields, body = channel.read(head, request.buffer)
-                response = ObjectResponse(fields.status, fields, body)
+                response = ObjectResponse(fields.status, fields, body, None, fields.has_checksum)
             except ReadDeclined:
                 self._pool.release(channel)
                 raise TransportFallback("declined") from None

@@ -42,7 +42,7 @@ def content_range(response: ObjectResponse) -> ContentRange | None:
 
 def is_corrupt(request: ObjectRequest, response: ObjectResponse) -> bool:
     """Whether the body of a success is certainly not the one that the server sent."""
-    if request.method != "GET" or response.status != 200 or response.stream is not None:
+    if not response.has_checksum or request.method != "GET" or response.status != 200 or response.stream is not None:
         return False
     headers = response.headers
     # The checksum of an object of several parts may be one of their checksums: `-3` at its end, or its type, say so.

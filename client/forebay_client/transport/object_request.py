@@ -72,6 +72,8 @@ class ObjectResponse:
     body: memoryview = field(default=memoryview(b""), repr=False)
     stream: BodyStream | None = field(default=None, repr=False)
     """The body of a success that is streamed, which `body` lacks."""
+    has_checksum: bool = True
+    """False: it is known that no header is a checksum."""
 
     @property
     def etag(self) -> str:

@@ -22,3 +22,9 @@ def test_fields_are_found_by_their_names_in_lower_case() -> None:
 def test_what_is_no_response_has_no_status(raw: bytes) -> None:
     with pytest.raises(ValueError, match=r"HTTP|int"):
         _ = ReceivedHead(raw).status
+
+
+def test_a_field_that_may_be_a_checksum_is_seen() -> None:
+    names = ("x-amz-checksum-crc32", "X-Amz-Checksum-Type", "x-oss-hash-crc64ecma", "ETag")
+    heads = [ReceivedHead(f"HTTP/1.1 200 OK\r\n{name}: 1\r\n\r\n".encode()) for name in names]
+    assert [head.has_checksum for head in heads] == [True, True, True, False]

@@ -6,6 +6,7 @@ descriptor, and no other look at what else is in it. The file that was used leas
 """
 
 import os
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Final, Literal, Self, cast
@@ -45,7 +46,7 @@ class ChannelFiles:
 
     def __init__(self, memory: ClientMemory) -> None:
         self._memory = memory
-        self._numbers: dict[Arena, int] = {}
+        self._numbers = OrderedDict[Arena, int]()
         """Of the memory files that the client has, the latest used last."""
         self._next_number = 0
 
@@ -56,6 +57,21 @@ class ChannelFiles:
     def clear(self) -> None:
         """The client has none any more."""
         self._numbers.clear()
+
+    def known_body(self, head: bytes, extents: Sequence[FileExtent], size: int) -> bytes | None:
+        """A body in memory files that the client has, as it is written; None: it has not all of them."""
+        numbers = self._numbers
+        pieces = []
+        for block, start, stop, _ in extents:
+            number = numbers.get(block.arena) if isinstance(block, SharedBlock) else None
+            if number is None:
+                return None
+            pieces.append(PIECE.pack(number, 0, stop - start, start))
+        if len(pieces) > MAX_PIECES:
+            return None
+        for block, *_ in extents:
+            numbers.move_to_end(cast("SharedBlock", block).arena)
+        return b"".join((FRAME.pack(MEMORY, 0, len(pieces), len(head), 0, size), *pieces, head))
 
     def body(self, reader: Principal, head: bytes, extents: Sequence[FileExtent], size: int) -> BodyInFiles | None:
         """A body of `size` bytes that `reader` may read, and the head of its response, to be sent now; None if it can't

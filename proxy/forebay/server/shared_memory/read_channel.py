@@ -142,7 +142,7 @@ class ReadChannel(asyncio.Protocol):
         self._unread = data = self._unread + data if self._unread else data
         start = 0
         try:
-            while not self._is_closing and (found := read_message(data, start)) is not None:
+            while start < len(data) and not self._is_closing and (found := read_message(data, start)) is not None:
                 start += found.size
                 for number in found.releases:
                     self._writer.release(number)
@@ -258,6 +258,11 @@ class ReadChannel(asyncio.Protocol):
 
     def _pass(self, reader: Principal, head: bytes, extents: Sequence[FileExtent], size: int) -> bool:
         """Send descriptors of a body in place of its bytes; whether that was possible."""
+        frame = self._files.known_body(head, extents, size)
+        if frame is not None:
+            self._writer.write(frame)
+            self._memory.count("memory")
+            return True
         if not self._writer.can_send:
             return False
         try:
