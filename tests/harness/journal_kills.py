@@ -22,9 +22,9 @@ from harness.kill_points import JournalPoint, KillPoint, Moment, OriginPoint
 from harness.origin_history import RecordingStore
 from harness.rig import configuration_of
 
-RULES: Final = '[journal]\npath = "{path}"\nsize = "256MiB"\n\n[[rules]]\npath = "ckpt/**"\nwrite = "back"\n'
+RULES: Final = '[journal]\npath = "{path}"\nsize = "{size}"\n\n[[rules]]\npath = "ckpt/**"\nwrite = "back"\n'
 CLIENTS: Final = 2
-_NEVER: Final = JournalPoint(None, -1)
+NEVER: Final = JournalPoint(None, -1)
 
 
 class KilledWorker:
@@ -53,7 +53,7 @@ class KilledWorker:
                     await stack.enter_async_context(self._killed_at_moment(point, process))
             port = await process.port()
             if port is not None:
-                await self._write(process, f"http://127.0.0.1:{port}", point)
+                await self.use(process, f"http://127.0.0.1:{port}", point)
             reached = not process.is_alive
             process.kill()
             await process.wait_exit()
@@ -63,29 +63,29 @@ class KilledWorker:
 
     async def drain(self) -> None:
         """Has all that is pending carried out, and kills the worker then."""
-        process = await self._start(_NEVER)
+        process = await self._start(NEVER)
         await write_through(f"http://127.0.0.1:{await process.port()}")
         process.kill()
         await process.wait_exit()
 
     async def check(self) -> None:
         """Every acknowledged write is at the origin in the end, whole, in an order that its clients could have seen."""
-        process = await self._start(_NEVER)
+        process = await self._start(NEVER)
         await self.writers.check(f"http://127.0.0.1:{await process.port()}")
 
     async def _start(self, point: KillPoint) -> ForkedProcess:
-        at = point if isinstance(point, JournalPoint) else _NEVER
+        at = point if isinstance(point, JournalPoint) else NEVER
         order = {"file": str(self._configuration), "name": at.name, "nth": at.nth, "is_serving": at.is_serving}
         return await self._server.fork(order)
 
-    async def _write(self, process: ForkedProcess, endpoint: str, point: KillPoint) -> None:
-        """Until the worker is killed, or has acknowledged what it was to."""
+    async def use(self, process: ForkedProcess, endpoint: str, point: KillPoint) -> None:
+        """Writes until the worker is killed, or has acknowledged what it was to."""
         await self.writers.use([endpoint])
         tasks = TaskRegistry()
         writing = tasks.spawn(self.writers.run(CLIENTS), "write")
-        await _first(process.wait_exit(), self.writers.wait_for_local(self.writers.local + self._writes))
+        await first_of(process.wait_exit(), self.writers.wait_for_local(self.writers.local + self._writes))
         if process.is_alive and isinstance(point, OriginPoint):
-            await _first(process.wait_exit(), write_through(endpoint))  # the origin has had every step by then
+            await first_of(process.wait_exit(), write_through(endpoint))  # the origin has had every step by then
         await self.writers.stop()
         await writing
 
@@ -136,13 +136,23 @@ async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
-async def _first(*works: Coroutine[Any, Any, object]) -> None:
+async def first_of(*works: Coroutine[Any, Any, object]) -> None:
     """Returns once one of them has ended."""
     tasks = [TaskRegistry().spawn(work, "wait") for work in works]
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
+
+
+async def configure(origin: FakeOrigin, directory: Path, size: str = "256MiB") -> Path:
+    """Writes the configuration of a worker with a journal of this size. Returns its file."""
+    file = directory / "forebay.toml"
+    rules = RULES.format(path=directory / "journal", size=size)
+    text = configuration_of(origin.endpoint, origin.secret, directory, rest=rules)
+    await asyncio.to_thread(file.write_text, text)
+    await asyncio.to_thread(file.chmod, 0o600)
+    return file
 
 
 @asynccontextmanager
@@ -152,9 +162,5 @@ async def killed_worker(directory: Path, seed: int, writes: int = 12) -> AsyncIt
     async with FakeOrigin() as origin, fork_server(directory / "log") as server:
         origin.store = store
         store.create_bucket("ckpt")
-        rules = RULES.format(path=directory / "journal")
-        file = directory / "forebay.toml"
-        text = configuration_of(origin.endpoint, origin.secret, directory, rest=rules)
-        await asyncio.to_thread(file.write_text, text)
-        await asyncio.to_thread(file.chmod, 0o600)
+        file = await configure(origin, directory)
         yield KilledWorker(origin, JournalWriters(store, Random(seed)), server, file, writes)

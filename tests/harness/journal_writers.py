@@ -160,8 +160,12 @@ class JournalWriters:
         acknowledged = [AcknowledgedWrite(_short(each.effect), each.began, each.ended) for each in self.acknowledged]
         check_history(acknowledged, [*map(_short, history)], [*map(_short, self.sent)])
         for key, content in dict(history).items():
-            found = self._store.current("ckpt", key)
-            assert (None if found is None else b"".join(found.content.views(0, found.content.size))) == content
+            assert self.stored(key) == content
+
+    def stored(self, key: str) -> bytes | None:
+        """Returns what an object holds at the origin; None: there is none."""
+        found = self._store.current("ckpt", key)
+        return None if found is None else b"".join(found.content.views(0, found.content.size))
 
 
 async def write_through(endpoint: str) -> int:

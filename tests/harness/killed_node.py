@@ -113,13 +113,15 @@ class KilledNode:
 
 
 @asynccontextmanager
-async def killed_node(directory: Path, seed: int, workers: int) -> AsyncIterator[KilledNode]:
-    """A journal, an origin, clients that write, and a node whose workers are to be killed."""
+async def killed_node(
+    directory: Path, seed: int, workers: int, *, clients: int = CLIENTS, size: str = "256MiB"
+) -> AsyncIterator[KilledNode]:
+    """A journal of this size, an origin, clients that write, and a node whose workers are to be killed."""
     store = RecordingStore()
-    async with FakeOrigin() as origin, fork_server(directory / "log") as server:
+    async with FakeOrigin(smallest_part=1) as origin, fork_server(directory / "log") as server:
         origin.store = store
         store.create_bucket("ckpt")
-        rules = RULES.format(path=directory / "journal")
+        rules = RULES.format(path=directory / "journal", size=size)
         file = directory / "forebay.toml"
         lines = f"workers = {workers}\n"
         text = configuration_of(origin.endpoint, origin.secret, directory, server=lines, rest=rules)
@@ -129,7 +131,7 @@ async def killed_node(directory: Path, seed: int, workers: int) -> AsyncIterator
         try:
             node = KilledNode(writers, server, file, sockets.path, workers)
             await node.start([])
-            writing = TaskRegistry().spawn(writers.run(CLIENTS), "write")
+            writing = TaskRegistry().spawn(writers.run(clients), "write")
             try:
                 yield node
             finally:

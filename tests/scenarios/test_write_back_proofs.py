@@ -74,10 +74,28 @@ async def test_a_bucket_may_begin_to_encrypt_while_writes_are_pending(tmp_path: 
         read = await rig.client().request("GET", path_of("ckpt", "a/object"))
         assert (read.body, read.headers["ETag"]) == (b"x", origin.store.get("ckpt", "a/object").etag)
         assert read.headers["ETag"] != acknowledged
+        await _assert_names_nothing(rig, acknowledged)
         sent = await rig.client().request("PUT", path_of("ckpt", "a/later"), (("x-forebay-durability", "origin"),), b"")
         assert sent.status == 200
         sent = await rig.client().request("PUT", path_of("ckpt", "a/later"), (), b"y")
         assert (sent.status, sent.headers["x-forebay-durable"]) == (200, "origin")
+
+
+async def _assert_names_nothing(rig: WriteBackRig, etag: str) -> None:
+    """A condition on the ETag that was acknowledged fails as after any other change, in every kind of request."""
+    path, copied = path_of("ckpt", "a/object"), path_of("ckpt", "a/copy")
+    source = ("x-amz-copy-source", "ckpt/a/object")
+    for method, target, headers, status in (
+        ("GET", path, (("If-Match", etag),), 412),
+        ("HEAD", path, (("If-Match", etag),), 412),
+        ("GET", path, (("If-None-Match", etag),), 200),
+        ("GET", path, (("If-Range", etag), ("Range", "bytes=0-0")), 200),
+        ("PUT", path, (("If-Match", etag),), 412),
+        ("PUT", copied, (source, ("x-amz-copy-source-if-match", etag)), 412),
+    ):
+        answer = await rig.client().request(method, target, headers)
+        assert answer.status == status, (method, target, headers)
+    assert at_origin(rig.origin, "a/object") == b"x"
 
 
 @pytest.mark.parametrize("operation", ["CreateMultipartUpload", "GetBucketVersioning"])

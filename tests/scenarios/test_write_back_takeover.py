@@ -1,25 +1,35 @@
 """The drainer has ended: what the worker knows that takes over comes first, and what was settled is forgotten."""
 
+import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Event
 
 import pytest
 
+from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
+from forebay.policy.drain_order import WriteInterval
 from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import JournalLayout
 from forebay.storage.journal.settled_numbers import append_settled
+from forebay.write.back.accepted_write import AcceptedWrite
+from forebay.write.back.record_writer import facts_of
 from harness.clients import path_of
+from harness.fake.actions import HoldRequest
+from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
 from harness.journal_points import PointedFiles
+from harness.jumping_loop import JumpingLoop
 from harness.origin_history import RecordingStore
-from harness.write_back_rig import WriteBackRig
+from harness.oss_client import OssClient
+from harness.rig import TRAINER
+from harness.write_back_rig import WriteBackRig, at_origin
 
 
 class _HeldScan:
@@ -96,3 +106,61 @@ async def test_what_a_killed_drainer_has_settled_is_forgotten(tmp_path: Path) ->
             await rig.put("a/later", b"3")
             await rig.write_back.watch.receive_scan()
             assert pending in rig.write_back.shown.writes, "what can't be read is not settled"
+
+
+def test_each_minute_a_worker_looks_what_was_settled_unheard(tmp_path: Path) -> None:
+    """The message about it was lost with the drainer, and so was the one of the worker that began in its place."""
+
+    async def scenario() -> float:
+        async with FakeOrigin() as origin:
+            origin.store.create_bucket("ckpt")
+            rig = WriteBackRig(origin, tmp_path)
+            async with _drainer_elsewhere(rig), rig:
+                await rig.put("a/settled", b"1")
+                [settled] = rig.write_back.shown.writes
+                append_settled(JournalFiles(), JournalLayout(str(rig.journal)), settled.log, [settled.number])
+                return await _seconds_of_watching(rig, rig.write_back.pending.wait_settled(lambda _: True))
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        assert 59 < runner.run(scenario()) < 62
+
+
+def test_each_minute_the_drainer_finds_what_nobody_told_it(tmp_path: Path) -> None:
+    """The record of a worker that ended between its sync and its message; and uploads that their clients have left."""
+
+    async def scenario() -> float:
+        async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+            await rig.prove()
+            write_back, name = rig.write_back, ObjectName("ckpt", "a/untold")
+            facts = facts_of('"9dd4e461268c8034f5c8564e155c67a6"', 1, 0.0, ())
+            interval = WriteInterval(write_back.journal.stamp(), write_back.journal.stamp())
+            untold = AcceptedWrite("put", name, interval, facts=facts, block_size=1 << 20)
+            document = {**untold.document(), **write_back.record_origins.named("ckpt")}
+            await write_back.journal.append(document, b"x")
+            await OssClient(rig.endpoint, TRAINER).initiate(path_of("ckpt", "a/left"))
+            rig.advance_clock(25 * 3600)
+
+            gate = Gate()
+            origin.faults.add(HoldRequest(gate), method="PUT", key="a/untold")
+            seconds = await _seconds_of_watching(rig, gate.reached())
+            gate.open()
+            await rig.settled()
+            assert at_origin(origin, "a/untold") == b"x"
+            assert write_back.uploads.by_id == {}
+            return seconds
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        assert 59 < runner.run(scenario()) < 62
+
+
+async def _seconds_of_watching(rig: WriteBackRig, until: Awaitable[None]) -> float:
+    """How long the worker watches until something has happened, by a clock that jumps."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, JumpingLoop)
+    began, watching = loop.time(), TaskRegistry().spawn(rig.write_back.watch.run(), "watch")
+    with loop.jumping():
+        await until
+    ended = loop.time()
+    watching.cancel()
+    await asyncio.wait([watching])
+    return ended - began
