@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
+from harness.manual_timers import ManualTimers
 from harness.oss_client import OssClient, told
 from harness.raw_connection import RawAnswer
 from harness.rig import READER, TRAINER, Rig
@@ -111,6 +112,19 @@ async def test_a_wrong_plan_costs_one_horizon_and_is_given_back(tmp_path: Path) 
         assert (await progress(rig))["state"] == "cancelled"
 
 
+async def test_a_cancelled_plan_ends_at_once(tmp_path: Path) -> None:
+    """Nothing of it waits for the next look at the clock, which stands still here."""
+    async with FakeOrigin() as origin:
+        origin.store.put_synthetic("b", KEYS[0], SIZE)
+        async with Rig(origin.endpoint, origin.secret, tmp_path, ManualTimers(), rest=IMMUTABLE) as rig:
+            await send(rig, KEYS[:1])
+            await run_loop_until(lambda: rig.parts.prefetcher.tickets == 1)
+            await rig.client().request("DELETE", path_of("b", ".forebay/plans/order"))
+            await rig.wait_idle()
+            plan = await progress(rig)
+            assert (plan["state"], plan["position"], plan["lead_bytes"]) == ("cancelled", 0, 0)
+
+
 async def test_keys_that_are_missing_or_not_cached_fail_alone(tmp_path: Path) -> None:
     off = '[[rules]]\npath = "b/off/**"\naccelerate = false\n' + IMMUTABLE
     async with rig_with_data(tmp_path, rest=off) as (_, rig):
@@ -142,6 +156,41 @@ async def test_plans_of_a_series_run_one_after_another(tmp_path: Path) -> None:
         assert await read(rig, KEYS) == ["hit-memory"] * 60
         for name in ("train/1", "train/2", "other"):
             assert (await until(rig, lambda plan: plan["state"] == "done", name))["read"] == 20
+
+
+async def test_of_plans_with_one_name_the_latest_is_shown(tmp_path: Path) -> None:
+    async with rig_with_data(tmp_path) as (_, rig):
+        for keys in (KEYS[:3], KEYS[:2]):
+            await send(rig, keys)
+            await rig.client().request("DELETE", path_of("b", ".forebay/plans/order"))
+        assert (await progress(rig))["entries"] == 2
+        listing = await rig.client().request("GET", "/b?list-type=2&prefix=.forebay%2Fplans%2F")
+        assert listing.body.count(b"<Key>") == 1
+
+
+async def test_the_end_of_an_epoch_is_not_read_of_the_next_plan(tmp_path: Path) -> None:
+    """The next epoch has the same keys, and its plan runs while the last of this one are read."""
+    again = Random(1).sample(KEYS, len(KEYS))
+    async with rig_with_data(tmp_path) as (_, rig):
+        await send(rig, KEYS, "train/1")
+        await send(rig, again, "train/2")
+        await until(rig, lambda plan: plan["lead_entries"] == 60, "train/2")
+        await read(rig, KEYS)
+        await until(rig, lambda plan: plan["state"] == "done", "train/1")
+        following = await progress(rig, "train/2")
+        assert (following["read"], following["position"], following["lead_entries"]) == (0, 0, 60)
+        assert await read(rig, again) == ["hit-memory"] * 60
+        assert (await until(rig, lambda plan: plan["state"] == "done", "train/2"))["read"] == 60
+
+
+async def test_what_was_read_before_a_plan_came_is_none_of_its_reads(tmp_path: Path) -> None:
+    async with rig_with_data(tmp_path) as (_, rig):
+        await send(rig, KEYS, "other")
+        await read(rig, KEYS[30:])
+        await send(rig, KEYS)
+        await until(rig, lambda plan: plan["read"] == 30, "other")
+        plan = await progress(rig)
+        assert (plan["read"], plan["position"]) == (0, 0)
 
 
 async def test_ranks_with_the_same_keys_fetch_them_once(tmp_path: Path) -> None:

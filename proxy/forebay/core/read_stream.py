@@ -126,17 +126,21 @@ class ReadStream:
                 self._is_timed = True
                 self._timers.call_later(BATCH_SECONDS, self._deliver)
 
-    def _deliver(self) -> None:
-        self._is_timed = False
+    def deliver(self) -> None:
+        """Delivers what was read so far at once: whoever subscribes next gets nothing that was read before."""
         groups, dropped = self._drain_all()
         self._active = [log for log in self._active if log.is_active]
-        if self._active:
-            self._is_timed = True
-            self._timers.call_later(BATCH_SECONDS, self._deliver)
         if groups:
             batch = ReadBatch(groups, self._worker, dropped)
             for subscriber in tuple(self._subscribers):
                 subscriber(batch)
+
+    def _deliver(self) -> None:
+        self._is_timed = False
+        self.deliver()
+        if self._active and not self._is_timed:
+            self._is_timed = True
+            self._timers.call_later(BATCH_SECONDS, self._deliver)
 
     def _drain_all(self) -> tuple[list[ReadGroup], int]:
         """Empties the active logs, and ends those that are closed or were empty."""

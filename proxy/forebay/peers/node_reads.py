@@ -89,6 +89,10 @@ class NodeReads:
 
         return unsubscribe
 
+    def deliver(self) -> None:
+        """Delivers what this worker has read so far at once. What others have read arrives as ever."""
+        self._stream.deliver()
+
     def _stop(self) -> None:
         if self._unsubscribe is not None:
             self._unsubscribe()

@@ -9,15 +9,17 @@ by side and share `memory.ahead` equally.
 The rest of a recording that a reader goes along is a plan, too (jobs.recordings.follower): it is in no store.
 
 A read belongs to the plans of its principal in its bucket, whichever rank it comes from: the ranks of a node share what
-was fetched, and the same block for two plans is fetched once.
+was fetched, and the same block for two plans is fetched once. Of a series it belongs to the first plan that has it: the
+end of an epoch is read while the next one is fetched already, and has the same keys. What was read before a plan came
+is none of its reads.
 """
 
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from forebay.core.errors import Throttled
+from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
 from forebay.core.plan_progress import PlanProgress
 from forebay.core.read_stream import ReadBatch
@@ -38,6 +40,9 @@ MAX_ENDED: Final = 100
 TICK_SECONDS: Final = 0.5
 RECORD_TICKS: Final = 20
 """Ticks between two records of how far the plans are."""
+
+PlanSeries: TypeAlias = tuple[str, str, str]
+"""Bucket, principal, and what the names begin with."""
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +75,8 @@ class PlanCoordinator:
         self._runners: dict[str, PlanRunner] = {}
         """Queued and running, by id, in the order in which they were sent."""
         self._recorded: dict[str, int] = {}
-        self._ended: deque[PlanProgress] = deque(maxlen=MAX_ENDED)
+        self._ended: dict[str, PlanProgress] = {}
+        """The latest of each id, in the order in which they ended."""
         self._unsubscribe: Callable[[], None] | None = None
         self._ticks = 0
         self._is_ticking = False
@@ -113,6 +119,7 @@ class PlanCoordinator:
         return self._queue(record, entries, position)
 
     def _queue(self, record: PlanRecord, entries: OrderedEntries, position: int) -> PlanRunner:
+        self._node_reads.deliver()
         runner = self._runners[record.id] = PlanRunner(
             record,
             entries,
@@ -130,8 +137,13 @@ class PlanCoordinator:
     def plans(self) -> list[PlanProgress]:
         """The plans that run or wait, and the latest that have ended."""
         live = [runner.progress() for runner in self._runners.values()]
-        known = {(each.bucket, each.principal, each.name) for each in live}
-        return [*live, *(each for each in self._ended if (each.bucket, each.principal, each.name) not in known)]
+        return [*live, *(each for plan, each in self._ended.items() if plan not in self._runners)]
+
+    def _note_ended(self, runner: PlanRunner) -> None:
+        self._ended.pop(runner.record.id, None)
+        self._ended[runner.record.id] = runner.progress()
+        if len(self._ended) > MAX_ENDED:
+            del self._ended[next(iter(self._ended))]
 
     async def cancel(self, plan: str) -> bool:
         """Ends a plan. Returns whether it was running or queued."""
@@ -146,7 +158,7 @@ class PlanCoordinator:
         if runner is None:
             return False
         runner.close("cancelled")
-        self._ended.append(runner.progress())
+        self._note_ended(runner)
         self._begin_some()
         return True
 
@@ -168,12 +180,11 @@ class PlanCoordinator:
 
     def _begin_some(self) -> None:
         """Runs the plans whose turn it is in their series."""
-        waiting = set[tuple[str, str, str]]()
+        waiting = set[PlanSeries]()
         for plan, runner in list(self._runners.items()):
-            record = runner.record
-            series = (record.bucket, record.principal, record.name.rpartition("/")[0] or f"/{record.name}")
+            series = series_of(runner.record)
             if runner.state == "queued" and series not in waiting:
-                self._tasks.spawn(self._run(plan, runner), f"plan {record.bucket}/{record.name}")
+                self._tasks.spawn(self._run(plan, runner), f"plan {runner.record.bucket}/{runner.record.name}")
                 runner.state = "running"
             if not runner.has_fetched_all:
                 waiting.add(series)
@@ -185,7 +196,7 @@ class PlanCoordinator:
         finally:
             if self._runners.get(plan) is runner and not self.is_closed:
                 del self._runners[plan]
-                self._ended.append(runner.progress())
+                self._note_ended(runner)
                 _log.info("plan %s/%s is %s", runner.record.bucket, runner.record.name, runner.state)
                 if not runner.record.recording:
                     await self._store.remove(plan)
@@ -202,15 +213,19 @@ class PlanCoordinator:
             self._timers.call_later(TICK_SECONDS, self._tick)
 
     def _follow(self, batch: ReadBatch) -> None:
+        left: dict[PlanSeries, list[ObjectRead]] = {}
+        """What no earlier plan of a series has."""
         for runner in self._runners.values():
-            record = runner.record
+            series = series_of(runner.record)
             if runner.state == "queued":
                 continue
-            reads = [
-                read for read in batch.reads if read.name.bucket == record.bucket and read.principal == record.principal
-            ]
-            if reads:
-                runner.match(reads)
+            if series not in left:
+                bucket, principal, _ = series
+                left[series] = [
+                    read for read in batch.reads if read.name.bucket == bucket and read.principal == principal
+                ]
+            if left[series]:
+                left[series] = runner.match(left[series])
 
     def _tick(self) -> None:
         self._is_ticking = False
@@ -251,6 +266,11 @@ class PlanCoordinator:
             horizon,
             lambda name: policy.rules.decide(name).rule,
         )
+
+
+def series_of(record: PlanRecord) -> PlanSeries:
+    """The series of a plan."""
+    return record.bucket, record.principal, record.name.rpartition("/")[0] or f"/{record.name}"
 
 
 def plans_of(plans: Sequence[PlanProgress], bucket: str, principal: str) -> list[PlanProgress]:

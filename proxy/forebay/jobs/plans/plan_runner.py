@@ -118,6 +118,8 @@ class PlanRunner:
         self._count = count
         self._wake = asyncio.Event()
         self._ended_at: float | None = None
+        self._closed_at: int | None = None
+        """How far its reader was when it was closed, which gives up all the rest."""
         self._last_read = timers.time()
         self._strays: deque[str] = deque(maxlen=4)
         self._stray_count = 0
@@ -159,7 +161,7 @@ class PlanRunner:
             ended_at=self._ended_at,
             entries=record.entries,
             dropped=record.dropped,
-            position=window.front,
+            position=window.front if self._closed_at is None else self._closed_at,
             read=self.read,
             late=self.late,
             given_up=self.given_up,
@@ -172,14 +174,15 @@ class PlanRunner:
 
     # The reader
 
-    def match(self, reads: Sequence[ObjectRead]) -> None:
-        """Follows reads of the plan's principal in its bucket."""
-        window, finished, late = self.window, list[WindowEntry](), list[WindowEntry]()
+    def match(self, reads: Sequence[ObjectRead]) -> list[ObjectRead]:
+        """Follows reads of the plan's principal in its bucket. Returns those that are none of its next entries."""
+        window, finished, late, strays = self.window, list[WindowEntry](), list[WindowEntry](), list[ObjectRead]()
         for read in reads:
             found = window.match(read.name.key, read.span)
             if not found:
                 self._stray_count += 1
                 self._strays.append(read.name.key)
+                strays.append(read)
                 continue
             self._stray_count = 0
             for entry in found:
@@ -200,6 +203,7 @@ class PlanRunner:
                 self.state = "running"
             self._full_until = 0.0
         self._wake.set()
+        return strays
 
     def _measure_pace(self, now: float) -> None:
         seconds = now - self._paced_at
@@ -219,10 +223,12 @@ class PlanRunner:
 
     async def run(self) -> None:
         """Fetches ahead until the plan has ended."""
+        if self.is_closed.is_set():
+            return
         self.state = "running"
         self._last_read = self._timers.time()
         try:
-            while not self._is_ended():
+            while not (self.is_closed.is_set() or self._is_ended()):
                 self._wake.clear()
                 await self._load()
                 self._fetch_some()
@@ -236,11 +242,13 @@ class PlanRunner:
             self.close("cancelled")
 
     def close(self, state: PlanState) -> None:
-        """Gives everything back. A plan that has ended stays as it ended."""
+        """Gives everything back, and ends `run`. A plan that has ended stays as it ended."""
         if self._ended_at is None:
             self._end(state)
+            self._wake.set()
         if not self.is_closed.is_set():
             self.is_closed.set()
+            self._closed_at = self.window.front
             self._ahead.drop(tickets_of(self.window.give_up_before(self.window.count)))
             self._entries.close()
 
