@@ -12,7 +12,7 @@ https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-date-handling.ht
 
 import re
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from email.utils import formatdate, parsedate_to_datetime
 from functools import lru_cache
 from typing import Final
 
@@ -29,6 +29,12 @@ _FORMS: Final = (
     re.compile(rf"[A-Z][a-z]{{5,8}}, (?P<day>[0-9]{{2}})-(?P<month>[A-Z][a-z]{{2}})-(?P<year>[0-9]{{2}}) {_TIME} GMT"),
     re.compile(rf"[A-Z][a-z]{{2}} (?P<month>[A-Z][a-z]{{2}}) (?P<day>[ 0-9][0-9]) {_TIME} (?P<year>[0-9]{{4}})"),
 )
+
+
+@lru_cache(maxsize=16)  # responses and writes of one second have the same
+def http_date(second: int) -> str:
+    """Returns seconds since the epoch as an HTTP date."""
+    return formatdate(second, usegmt=True)
 
 
 @lru_cache(maxsize=1024)  # a data set is written within few seconds, and clients repeat the dates of responses

@@ -15,7 +15,6 @@ RFC 9112 sections 6 and 7
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Final, Protocol
@@ -24,6 +23,7 @@ from forebay.core.buffers import Buffer
 from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
+from forebay.protocol.dates import http_date
 from forebay.server.http.aiohttp_exchange import response_fields
 
 _REASONS: Final = {status.value: status.phrase for status in HTTPStatus}
@@ -138,7 +138,7 @@ class DirectReply:
         if self._left or self._chunked:
             fields.setdefault("Content-Type", "application/octet-stream")
         if "Date" not in fields:
-            fields["Date"] = _date(int(time.time()))
+            fields["Date"] = http_date(int(time.time()))
         if self._is_last():
             self.keep_alive = False
             fields["Connection"] = "close"
@@ -256,7 +256,7 @@ def _plain_head(status: int, headers: HeaderPairs, length: int, isolation: Heade
     text = "".join([f"{name}: {value}\r\n" for name, value in headers])
     if not text.count("\n") == text.count("\r") == len(headers) or "\0" in text:
         raise ValueError("a control character in a header")
-    return f"HTTP/1.1 {status} {_REASONS[status]}\r\n{text}{lines}Date: {_date(int(time.time()))}\r\n\r\n"
+    return f"HTTP/1.1 {status} {_REASONS[status]}\r\n{text}{lines}Date: {http_date(int(time.time()))}\r\n\r\n"
 
 
 @lru_cache(maxsize=256)  # the headers of most objects have the same names
@@ -271,8 +271,3 @@ def _added_lines(names: tuple[str, ...], isolation: HeaderPairs) -> tuple[int, s
     fields.setdefault("Content-Type", "application/octet-stream")
     added = [f"{name}: {value}\r\n" for name, value in fields.items() if name.lower() not in lowered]
     return lowered.index("content-length"), "".join(added)
-
-
-@lru_cache(maxsize=1)
-def _date(second: int) -> str:
-    return formatdate(second, usegmt=True)

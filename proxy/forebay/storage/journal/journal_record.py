@@ -65,9 +65,12 @@ def record_size(document: int, payload: int) -> int:
     return -(-(HEADER_SIZE + document + payload + _CHECKSUM.size) // ALIGNMENT) * ALIGNMENT
 
 
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def encode_document(document: Document) -> bytes:
     """Returns the JSON of a document. Raises ValueError for one that is too long."""
-    encoded = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    encoded = _encode(document).encode("utf-8", "surrogatepass")
     if len(encoded) > LONGEST_DOCUMENT:
         raise ValueError("the document of a record is too long")
     return encoded

@@ -95,7 +95,10 @@ class Acceptance:
             return credential_reason
         needed = {proof_of(operation, name): name for name in names}
         unproven = {proof: name for proof, name in needed.items() if proof is None or not self._proofs.covers(proof)}
-        await asyncio.gather(*(self._probe.prove(proof, name) for proof, name in unproven.items() if proof is not None))
+        if unproven:
+            await asyncio.gather(
+                *(self._probe.prove(proof, name) for proof, name in unproven.items() if proof is not None)
+            )
         if self._proofs.is_versioned(forward.target.bucket or ""):
             return "the bucket keeps versions"
         if self._proofs.has_opaque_etags(forward.target.bucket or ""):

@@ -7,6 +7,7 @@ One record each; `document` and `decode_record` are its JSON.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from forebay.core.heads import Head, HeaderPairs, ObjectFacts, head_of
@@ -35,7 +36,7 @@ class CompletedPart(NamedTuple):
     record: RecordId
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: its head is kept
 class AcceptedWrite:
     """A write that changes an object."""
 
@@ -65,8 +66,9 @@ class AcceptedWrite:
         """Bytes of the object."""
         return self.facts.size if self.facts is not None else 0
 
+    @cached_property
     def head(self) -> Head | None:
-        """Returns the head that readers see; None: the object is deleted."""
+        """The head that readers see; None: the object is deleted. Made once, while the disk syncs the record."""
         if self.facts is None:
             return None
         facts = replace(self.facts, headers=(*self.facts.headers, DURABLE_LOCAL))
@@ -74,7 +76,7 @@ class AcceptedWrite:
 
     def version(self, record: RecordId, parts: tuple[BodyPart, ...]) -> PendingVersion:
         """Returns the object's pending version. `record`: where it was written; `parts`: its bytes."""
-        return PendingVersion(record, self.interval.written, self.head(), parts)
+        return PendingVersion(record, self.interval.written, self.head, parts)
 
     def document(self) -> Document:
         """Returns the document of its record."""

@@ -8,7 +8,9 @@
 The others know what is pending, and leave it alone.
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from forebay.core.task_registry import TaskRegistry
 from forebay.storage.journal.log_writer import RecordId
@@ -45,9 +47,10 @@ class DrainDuty:
         self._moves.carry_all()
 
     def carry_out(self, write: AcceptedWrite, version: PendingVersion, *, is_recovered: bool) -> None:
-        """Has a write carried out."""
+        """Has a write carried out, once its client has its answer."""
         if self.is_taken:
-            self._drainer.add(write, version, is_recovered=is_recovered)
+            add = partial(self._drainer.add, write, version, is_recovered=is_recovered)
+            asyncio.get_running_loop().call_soon(add)
 
     def carry_parts(self, upload: PendingUpload) -> None:
         """Has the parts of a moved upload carried to the origin."""

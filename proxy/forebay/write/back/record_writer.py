@@ -5,21 +5,22 @@
 What the journal fails to keep is refused (503 SlowDown), and `has_failed` for a while: writes go through meanwhile.
 """
 
+import asyncio
 import logging
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from email.utils import formatdate
 from typing import Final
 
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs, ObjectFacts
 from forebay.core.names import ObjectName, Version
+from forebay.protocol.dates import http_date
 from forebay.protocol.forwarded_headers import forwarded_headers
 from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.log_writer import JournalFailed, RecordId
 from forebay.storage.journal.record_origins import RecordOrigins
-from forebay.write.back.accepted_write import DURABLE_LOCAL, JournalEntry
+from forebay.write.back.accepted_write import DURABLE_LOCAL, AcceptedWrite, JournalEntry
 from forebay.write.back.body_store import BodyStore, ByteSource, StoredBody
 from forebay.write.body_digest import crc_header
 from forebay.write.forward_request import WriteContext
@@ -105,9 +106,16 @@ class RecordWriter:
             reason = str(error.strerror)
             raise self._failed(context, reason) from None
 
+    def submit(self, entry: JournalEntry, payload: bytes = b"") -> asyncio.Future[RecordId]:
+        """Hands a record over, which names its origin. The result comes once it is durable, or JournalFailed."""
+        return self._journal.submit({**entry.document(), **self._origins.named(entry.name.bucket)}, payload)
+
     async def append(self, entry: JournalEntry, payload: bytes = b"") -> RecordId:
-        """Appends a record, which names its origin; durable when it returns. Raises JournalFailed."""
-        return await self._journal.append({**entry.document(), **self._origins.named(entry.name.bucket)}, payload)
+        """Appends a record; durable when it returns. Raises JournalFailed."""
+        submitted = self.submit(entry, payload)
+        if isinstance(entry, AcceptedWrite):
+            _ = entry.head  # what readers are to see is made while the disk is at work
+        return await submitted
 
     async def publish(self, entry: JournalEntry, record: RecordId, payload: bytes = b"") -> None:
         """Shows a record to every worker."""
@@ -176,7 +184,7 @@ def md5_header(stored: StoredBody) -> tuple[str, str]:
 def facts_of(etag: str, size: int, now: float, headers: HeaderPairs) -> ObjectFacts:
     """What readers see of an object. `headers`: of the request that makes it."""
     own = tuple(pair for pair in headers if _is_of_object(pair[0]))
-    return ObjectFacts(Version(etag), size, formatdate(int(now), usegmt=True), own, checksums_known=True)
+    return ObjectFacts(Version(etag), size, http_date(int(now)), own, checksums_known=True)
 
 
 def _is_of_object(name: str) -> bool:
