@@ -16,7 +16,7 @@ from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.ordered_body import OrderedBody
 from forebay.fetch.paused_readers import PATIENCE
 from forebay.fetch.run_reader import ThroughputFloor
-from forebay.metadata.resolver import LookupRequest
+from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.peers.owners import Peers
 from forebay.policy.coalescing import BlockState

@@ -21,13 +21,15 @@ from forebay.fetch.ordered_body import BlockSource, OrderedBody
 from forebay.fetch.paused_readers import PausedReaders
 from forebay.fetch.run_reader import ThroughputFloor
 from forebay.metadata.head_replacement import HeadReplacement
+from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.permissions import Permissions
-from forebay.metadata.resolver import LookupRequest, Resolver
+from forebay.metadata.resolver import Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion, SharedLookups
 from forebay.metadata.staged_objects import StagedObjects
+from forebay.metadata.version_fetch import VersionFetch
 from forebay.origin.hedging import Hedging
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_limits import OriginLimits
@@ -79,9 +81,9 @@ class FetchRig:
             self.fences, self.in_doubt_writes, (self.lookups, self.staged), self.tiers, lambda: self.now
         )
         self.replacement = HeadReplacement(heads, self.invalidator.forget_replaced, self.tasks, self.heard)
+        self.versions = VersionFetch(self.reads, self.fetcher, heads, permissions, self.replacement, peers)
         self.resolver = Resolver(
-            self.reads,
-            self.fetcher,
+            self.versions,
             heads,
             self.lookups,
             permissions,

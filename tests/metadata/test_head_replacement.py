@@ -12,7 +12,7 @@ from forebay.core.errors import SizeContradicted, VersionChanged
 from forebay.core.events import HeadContradicted
 from forebay.core.heads import Head
 from forebay.fetch.ordered_body import OrderedBody
-from forebay.metadata.resolver import LookupRequest
+from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.shared_lookup import Resolution, ResolvedVersion
 from forebay.origin.read_outcomes import ErrorResponse
 from forebay.policy.freshness import Immutable

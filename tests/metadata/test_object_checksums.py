@@ -4,7 +4,7 @@ import asyncio
 
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import Head
-from forebay.metadata.resolver import LookupRequest
+from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.shared_lookup import ResolvedVersion
 from harness.fake import actions
 from harness.fake.gate import Gate

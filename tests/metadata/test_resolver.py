@@ -8,7 +8,7 @@ import pytest
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken
 from forebay.core.names import ObjectName
-from forebay.metadata.resolver import LookupRequest
+from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.origin.read_outcomes import ErrorResponse
 from forebay.policy.freshness import AlwaysRevalidate, Immutable

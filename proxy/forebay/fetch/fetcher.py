@@ -127,7 +127,10 @@ class Fetcher:
         needs no task. The caller follows the flight before anything else runs."""
         head = view.head
         size, block = head.facts.size, BlockId(view.name, head.generation, 0)
-        if size > head.block_size or opened.span != (0, size) or self._is_available(block):
+        if size > head.block_size or opened.span != (0, size):
+            return None
+        # A block that only the SSD has lands all the same: its bytes are here, and its writer knows those that it has.
+        if self.registry.find(block) is not None or self._tiers.has_in_memory(block):
             return None
         if self._object_crc.has_crc(head) or not self.budget.try_reclaim(size):
             return None

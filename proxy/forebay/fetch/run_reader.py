@@ -66,6 +66,10 @@ class BlockStore(Protocol):
         """Whether a block is stored."""
         ...
 
+    def has_in_memory(self, block: BlockId) -> bool:
+        """Whether a block is in memory."""
+        ...
+
     async def forget(self, name: ObjectName) -> None:
         """Forgets the head and the blocks of an object."""
 

@@ -22,8 +22,9 @@ from forebay.core.names import ObjectName
 from forebay.core.requester import BACKGROUND, requester
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
 from forebay.jobs.owner_warm_up import Report, WarmUpPiece, WarmUpProgress, warm_at_owner
+from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
-from forebay.metadata.resolver import LookupRequest, Resolver
+from forebay.metadata.resolver import Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.origin.background_turns import BackgroundTurns
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
@@ -33,8 +34,8 @@ from forebay.protocol.xml.s3_documents import embedded_error
 
 FLUSH_BYTES: Final = 32 << 20
 """Bytes of one object that are fetched before the tiers must have stored them."""
-SMALL_FLUSH_BYTES: Final = 4 << 20
-"""Bytes of small objects for which the same holds: some hundred of them are stored in one transaction."""
+SMALL_FLUSH_BYTES: Final = 16 << 20
+"""Bytes of small objects for which the same holds: hundreds of them are stored in one transaction."""
 UNFLUSHED_OVERHEAD: Final = 4 << 10
 """Bytes for which the head of an object and the order to write it count."""
 

@@ -29,8 +29,9 @@ from forebay.core.names import BlockId, ObjectName
 from forebay.core.timers import Timers
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
+from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
-from forebay.metadata.resolver import LookupRequest, Resolver
+from forebay.metadata.resolver import Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.origin.background_turns import BackgroundTurns
 from forebay.origin.origin_identity import OriginIdentity

@@ -55,6 +55,10 @@ class HeadReplacement:
         Returns whether `store` is no longer needed."""
         return name not in self._removals and self._heads.store(name, head, since) is None
 
+    def try_store_over(self, known: Head | None, name: ObjectName, head: Head, since: Tick) -> bool:
+        """Does the same with the head of a current version. `known`: the one before, as it was just looked up."""
+        return name not in self._removals and self._heads.store_over(known, name, head, since) is None
+
     async def store(self, name: ObjectName, head: Head, since: Tick) -> Tick:
         """Stores a head that was requested at `since`, where that is allowed; another version is forgotten before.
 

@@ -92,8 +92,11 @@ class ObjectHeads:
     def with_known_facts(self, name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
         """Returns the origin's facts with what was known of the same version before: its CRC64, and its checksums if
         the response would have left them out."""
+        return self.merged_facts(name, facts, self._tiers.head(name))
+
+    def merged_facts(self, name: ObjectName, facts: ObjectFacts, known: Head | None) -> ObjectFacts:
+        """Does the same. `known`: the current head, as it was just looked up."""
         facts = self._add_facts(name, facts)
-        known = self._tiers.head(name)
         if known is None or (known.version, known.size) != (facts.version, facts.size):
             return facts
         names = {header.lower() for header, _ in facts.headers}
@@ -110,15 +113,24 @@ class ObjectHeads:
         that: until it is forgotten durably, it may come back (metadata.head_replacement). Nor does it store a head of
         no bytes that its ETag does not prove: every 304 would confirm what responses without their bodies have shown.
         """
+        return (
+            self._store_by_id(name, head, since)
+            if head.by_id
+            else self.store_over(self.current(name), name, head, since)
+        )
+
+    def _store_by_id(self, name: ObjectName, head: Head, since: Tick) -> Head | None:
+        version_id = head.version.version_id or ""
+        known = self.by_id(name, version_id)
+        if known is not None and known.version == head.version and known.size != head.size:
+            return known
+        if self._fences.allows(name, since) and not head.facts.is_doubtfully_empty:
+            self._versions[name, version_id] = head, since
+        return None
+
+    def store_over(self, known: Head | None, name: ObjectName, head: Head, since: Tick) -> Head | None:
+        """Does what `store` does for the current version. `known`: the current head, as it was just looked up."""
         allowed = self._fences.allows(name, since)
-        if head.by_id:
-            known = self.by_id(name, head.version.version_id or "")
-            if known is not None and known.version == head.version and known.size != head.size:
-                return known
-            if allowed and not head.facts.is_doubtfully_empty:
-                self._versions[name, head.version.version_id or ""] = head, since
-            return None
-        known = self._tiers.head(name)
         if known is not None and known.version == head.version and known.size != head.size:
             return known
         # Responses may overtake each other. A time in the future is of a clock that was set back.

@@ -22,8 +22,9 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginError, PackUnavailable
 from forebay.core.heads import head_of
 from forebay.core.names import ObjectName
+from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.object_checksums import ObjectChecksums
-from forebay.metadata.resolver import LookupRequest, Resolver
+from forebay.metadata.resolver import Resolver
 from forebay.metadata.shared_lookup import Resolution, ResolvedVersion, StoredIn
 from forebay.namespace.packs.pack_catalogue import PackCatalogue
 from forebay.namespace.packs.pack_view import FoundMember

@@ -17,64 +17,36 @@ Openings and revalidations are shared by the readers that arrive meanwhile (meta
   once the origin's permission has expired (metadata.permissions). While another identity's opening is under way it
   requests the head only: once the origin has given it that, the blocks of the other opening serve both.
 
-An object that another worker owns is looked up at that worker (peers.owners), which answers as it answers its own
-readers. Only requests with a principal's own credential go to the origin from any worker, and for heads only: the bytes
-come through the owner.
+What has to be fetched comes from the origin, or from the worker that owns the object (metadata.version_fetch).
 
 The resolver makes none of its parts; the composition root does.
 """
 
 import asyncio
-from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, assert_never
+from typing import Final
 
-from forebay.core.byte_ranges import Span
-from forebay.core.errors import ForebayError, PeerUnavailable, S3Error, SizeContradicted
-from forebay.core.fences import Tick
-from forebay.core.heads import Head, head_of
+from forebay.core.errors import ForebayError, S3Error
+from forebay.core.heads import Head
 from forebay.core.names import ObjectName
-from forebay.fetch.fetch_request import ObjectView
-from forebay.fetch.fetcher import Fetcher
 from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.listed_heads import ListedHeads
+from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.permissions import Permissions
 from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion, SharedLookup, SharedLookups
 from forebay.metadata.staged_objects import StagedObjects
-from forebay.origin.object_reads import ObjectReads
-from forebay.origin.origin_identity import OriginIdentity, request_credential
-from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
-from forebay.peers.owners import LookupStatus, Owner, OwnerResponse, Peers
+from forebay.metadata.version_fetch import VersionFetch
+from forebay.origin.origin_identity import OriginIdentity
+from forebay.peers.owners import Peers
 from forebay.policy.rules import Decision
-from forebay.protocol.response_headers import agrees
 from forebay.storage.journal.pending_objects import Deleted, PendingObjects
-from forebay.storage.slab_allocator import is_preallocated, preallocate_buffer
 
 OPENING_TIMEOUT: Final = 1.0
 """Seconds that a reader with a head of its own waits for another identity's opening, which brings the blocks."""
-
-_CONTRADICTIONS: Final = 2
-"""How often an object is looked up anew because its size was contradicted."""
-
-
-class LookupRequest(NamedTuple):
-    """One reader's request for a version."""
-
-    name: ObjectName
-    decision: Decision
-    span: Span | None
-    """The first bytes to read, from a block border on, if the origin must be asked anyway; None: the head only."""
-    checksums: bool = False
-    """Whether the object's checksums are wanted as well (metadata.object_checksums)."""
-    no_cache: bool = False
-    identity: OriginIdentity | None = None
-    """The identity that the origin is asked with; None: Forebay's own."""
-    version_id: str | None = None
-    """None: the current version."""
 
 
 class Resolver:
@@ -82,8 +54,7 @@ class Resolver:
 
     def __init__(
         self,
-        reads: ObjectReads,
-        fetcher: Fetcher,
+        versions: VersionFetch,
         heads: ObjectHeads,
         lookups: SharedLookups,
         permissions: Permissions,
@@ -95,8 +66,7 @@ class Resolver:
         pending: PendingObjects | None = None,
     ) -> None:
         """`listed` None: no listing renews a head."""
-        self._reads = reads
-        self._fetcher = fetcher
+        self._versions = versions
         self.heads = heads
         self._lookups = lookups
         self.permissions = permissions
@@ -166,7 +136,7 @@ class Resolver:
         if strict:
             return await self._fetch_unshared(request, head)
         resolution, _ = await self._lookups.share(
-            name, LookupKey("check", identity), lambda: self._fetch(request, head, strict=False)
+            name, LookupKey("check", identity), lambda: self._versions.fetch(request, head, strict=False)
         )
         return resolution
 
@@ -176,15 +146,17 @@ class Resolver:
         head = self.heads.by_id(request.name, version_id)
         if head is not None:
             return ResolvedVersion(head, "fresh")
-        key = LookupKey(_method(request), request.identity, version_id)
-        resolution, _ = await self._lookups.share(request.name, key, lambda: self._fetch(request, None, strict=False))
+        key = LookupKey(request.method, request.identity, version_id)
+        resolution, _ = await self._lookups.share(
+            request.name, key, lambda: self._versions.fetch(request, None, strict=False)
+        )
         return resolution
 
     def _is_strict(self, request: LookupRequest) -> bool:
         return request.no_cache or self.heads.is_always_checked(request.name, request.decision)
 
     async def _share_opening(self, request: LookupRequest, *, strict: bool, leads: bool) -> tuple[Resolution, bool]:
-        name, identity, method = request.name, request.identity, _method(request)
+        name, identity, method = request.name, request.identity, request.method
         other = None
         if method == "GET":
             if request.checksums:
@@ -192,7 +164,7 @@ class Resolver:
             if self._peers.owns(name):  # looked up now: of two that begin at once, the second waits for the first
                 other = self._lookups.find_opening(name, other_than=identity)
         if other is None:
-            work = partial(self._fetch, request, None, strict=strict)
+            work = partial(self._versions.fetch, request, None, strict=strict)
         else:
             work = partial(self._open_beside, other, request, strict=strict)
         return await self._lookups.share(name, LookupKey(method, identity), work, leads=leads)
@@ -200,8 +172,8 @@ class Resolver:
     async def _open_beside(self, other: SharedLookup, request: LookupRequest, *, strict: bool) -> Resolution:
         """Opens only the head of the object beside the `other` opening under way."""
         if other.is_done:
-            return await self._fetch(request, None, strict=strict)
-        own = await self._fetch(request._replace(span=None), None, strict=strict)
+            return await self._versions.fetch(request, None, strict=strict)
+        own = await self._versions.fetch(request._replace(span=None), None, strict=strict)
         if isinstance(own, ResolvedVersion) and not other.is_done:
             with suppress(ForebayError, TimeoutError):
                 async with asyncio.timeout(OPENING_TIMEOUT):
@@ -211,134 +183,8 @@ class Resolver:
         return own
 
     async def _fetch_unshared(self, request: LookupRequest, known: Head | None) -> Resolution:
-        work = self._fetch(request, known, strict=True)
+        work = self._versions.fetch(request, known, strict=True)
         return await self._lookups.start_unshared(work, f"strict {request.name.path}").wait()
-
-    async def _fetch(self, request: LookupRequest, known: Head | None, *, strict: bool) -> Resolution:
-        """Asks the origin, or the object's owner. `known`: the head to revalidate; `strict`: the owner must not use
-        a fresh head. Where sizes contradict each other, asks again for bytes, unconditionally."""
-        for _ in range(_CONTRADICTIONS):
-            try:
-                return await self._ask(request, known, strict=strict)
-            except SizeContradicted:
-                request, known = request._replace(span=request.span or Span(0, request.decision.block)), None
-        return await self._ask(request, known, strict=strict)
-
-    def _ask(self, request: LookupRequest, known: Head | None, *, strict: bool) -> Coroutine[Any, Any, Resolution]:
-        owner = self._peers.owner(request.name)
-        if owner is None:
-            return self._fetch_from_origin(request, known)
-        if request.identity is not None:
-            return self._fetch_from_origin(request._replace(span=None), known)
-        return self._ask_owner(owner, request, known, strict=strict)
-
-    async def _ask_owner(self, owner: Owner, request: LookupRequest, known: Head | None, *, strict: bool) -> Resolution:
-        with suppress(PeerUnavailable):
-            return await self._fetch_from_owner(owner, request, known, strict=strict)
-        return await self._fetch_from_origin(request, known)
-
-    async def _fetch_from_origin(self, request: LookupRequest, known: Head | None) -> Resolution:
-        name, span, identity, version_id = request.name, request.span, request.identity, request.version_id
-        since, requested_at = self.heads.now()
-        if span is not None and not is_preallocated(first := min(request.decision.block, span.length)):
-            # Behind the request, which leaves in this turn of the loop: there is time while the origin answers.
-            asyncio.get_running_loop().call_soon(preallocate_buffer, first)
-        answer = await self._reads.open_read(
-            name,
-            span,
-            method=_method(request),
-            version_id=version_id,
-            if_none_match=known.version if known is not None else None,
-            credential=await request_credential(identity),
-        )
-        match answer:
-            case ObjectOpened():
-                head = self._opened_head(request, answer, requested_at)
-                if head is None:
-                    answer.body.close()
-                    return Uncacheable("another version than the one with this id, or a response that names none")
-                if not self._replacement.try_store(name, head, since):
-                    since = await self._store(name, head, since, answer)
-                if identity is not None:
-                    self.permissions.allow(identity, name, requested_at, since)
-                return self._resolved(request, head, "fetched", answer)
-            case Revalidated():
-                if known is None:
-                    return Uncacheable("304 to a request without If-None-Match")
-                is_same_time = answer.last_modified in {"", known.facts.last_modified}
-                if not (is_same_time and agrees(known.facts, answer.repeated)):
-                    # The same bytes written again, or new metadata on them: the head must be fetched anew.
-                    return await self._fetch_from_origin(request._replace(span=None), None)
-                head = known.with_validation(requested_at)
-                since = await self._replacement.store(name, head, since)
-                if identity is not None:
-                    self.permissions.allow(identity, name, requested_at, since)
-                return ResolvedVersion(head, "revalidated")
-            case ErrorResponse(status=416) if span is not None:
-                # Past the end, or an empty object. The client's range is judged against the head, as on a hit.
-                return await self._fetch_from_origin(request._replace(span=None), None)
-            case ErrorResponse():
-                if identity is None:
-                    await self._remove(request, answer, requested_at)
-                else:
-                    self.permissions.revoke(identity, name)
-                return answer
-            case Uncacheable():
-                if identity is not None:
-                    self.permissions.revoke(identity, name)
-                return answer
-        assert_never(answer)
-
-    async def _store(self, name: ObjectName, head: Head, since: Tick, opened: ObjectOpened | None) -> Tick:
-        """Stores the head of a response; returns the tick that it counts as requested at."""
-        try:
-            return await self._replacement.store(name, head, since)
-        except BaseException:
-            if opened is not None:
-                opened.body.close()
-            raise
-
-    async def _fetch_from_owner(
-        self, owner: Owner, request: LookupRequest, known: Head | None, *, strict: bool
-    ) -> Resolution:
-        since, requested_at = self.heads.now()
-        response = await owner.resolve(request.name, request.span, known, strict=strict, version_id=request.version_id)
-        match response:
-            case OwnerResponse(head, status, opened):
-                await self._store(request.name, head, since, opened)
-                if opened is None:
-                    return ResolvedVersion(head, status)
-                return self._resolved(request, head, status, opened)
-            case ErrorResponse():
-                await self._remove(request, response, requested_at)
-                return response
-            case Uncacheable():
-                return response
-        assert_never(response)
-
-    def _opened_head(self, request: LookupRequest, answer: ObjectOpened, requested_at: float) -> Head | None:
-        """Returns the head of a response; None: it is not the version that was requested by its id."""
-        block = request.decision.block
-        if request.version_id is None:
-            return head_of(self.heads.with_known_facts(request.name, answer.facts), block, requested_at)
-        if answer.facts.version.version_id != request.version_id:
-            return None
-        return replace(head_of(answer.facts, block, requested_at), by_id=True)
-
-    def _resolved(
-        self, request: LookupRequest, head: Head, status: LookupStatus, opened: ObjectOpened
-    ) -> ResolvedVersion:
-        view = ObjectView(request.name, head, request.decision.rule, request.identity)
-        return ResolvedVersion(head, status, self._fetcher.adopt_first_blocks(view, opened))
-
-    async def _remove(self, request: LookupRequest, refused: ErrorResponse, requested_at: float) -> None:
-        """Forgets what a refusal shows to be gone."""
-        if request.version_id is not None:
-            self.heads.remove_by_id(request.name, request.version_id)
-        elif refused.status == 404:
-            known = self.heads.current(request.name)
-            if known is not None and known.validated_at <= requested_at:
-                await self._replacement.remove(request.name, known)
 
 
 def _resolved_pending(name: ObjectName, pending: Head | Deleted) -> ResolvedVersion:
@@ -346,7 +192,3 @@ def _resolved_pending(name: ObjectName, pending: Head | Deleted) -> ResolvedVers
     if isinstance(pending, Deleted):
         raise S3Error("NoSuchKey", Key=name.key)
     return ResolvedVersion(pending, "fresh")
-
-
-def _method(request: LookupRequest) -> Literal["GET", "HEAD"]:
-    return "GET" if request.span is not None else "HEAD"

@@ -26,8 +26,9 @@ from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadStream
 from forebay.core.request_record import CacheStatus, RequestRecord
 from forebay.fetch.ordered_body import BlockSource
+from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
-from forebay.metadata.resolver import LookupRequest, Resolver
+from forebay.metadata.resolver import Resolver
 from forebay.metadata.shared_lookup import Resolution, ResolvedVersion
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.policy.freshness import requests_revalidation

@@ -23,8 +23,8 @@ from forebay.core.errors import S3Error
 from forebay.core.heads import Head, HeaderPairs
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
+from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
-from forebay.metadata.resolver import LookupRequest
 from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.policy.rules import Rules
 from forebay.protocol.conditions import Proceed, evaluate_conditions

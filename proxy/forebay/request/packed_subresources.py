@@ -17,8 +17,8 @@ from typing import Final
 from forebay.core.errors import PackUnavailable, S3Error
 from forebay.core.heads import Head
 from forebay.core.request_record import RequestRecord
+from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
-from forebay.metadata.resolver import LookupRequest
 from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.policy.freshness import requests_revalidation
 from forebay.protocol.exchange import Reply, Request

@@ -102,6 +102,10 @@ class Tiers:
         """Returns whether a tier has the block. Not a use."""
         return self.memory.has(block) or self.has_on_disk(block)
 
+    def has_in_memory(self, block: BlockId) -> bool:
+        """Returns whether memory has the block. Not a use."""
+        return self.memory.has(block)
+
     def has_on_disk(self, block: BlockId) -> bool:
         """Returns whether the SSD has the block, or a pending write."""
         return (self.ssd is not None and self.ssd.has(block)) or (self.pending is not None and self.pending.has(block))

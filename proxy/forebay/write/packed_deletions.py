@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from forebay.core.names import ObjectName
-from forebay.metadata.resolver import LookupRequest, Resolver
+from forebay.metadata.lookup_request import LookupRequest
+from forebay.metadata.resolver import Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.namespace.packs.pack_catalogue import PackCatalogue
 from forebay.namespace.packs.pack_view import PackView

@@ -13,6 +13,7 @@ from forebay.metadata.permissions import Permissions
 from forebay.metadata.resolver import Resolver
 from forebay.metadata.shared_lookup import SharedLookups
 from forebay.metadata.staged_objects import StagedObjects
+from forebay.metadata.version_fetch import VersionFetch
 from forebay.origin.origins import Origins
 from forebay.request.bucket_cors import BucketCors
 from forebay.server.parts.fetch_parts import FetchParts
@@ -62,9 +63,9 @@ def compose_metadata(
     replacement = HeadReplacement(heads, invalidator.forget_replaced, tasks, context.observe)
     listed_heads = ListedHeads(namespaces.node_listings, heads, replacement, context.observe)
     listings.on_snapshot = lambda old, new: tasks.spawn(listed_heads.compare(old, new), f"compare {new.bucket}")
+    versions = VersionFetch(origins, fetch.fetcher, heads, permissions, replacement, peers)
     resolver = Resolver(
-        origins,
-        fetch.fetcher,
+        versions,
         heads,
         lookups,
         permissions,

@@ -12,8 +12,9 @@ from forebay.core.errors import PeerUnavailable, Throttled, VersionChanged
 from forebay.core.names import ObjectName
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
+from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.peer_hints import PeerHints
-from forebay.metadata.resolver import LookupRequest, Resolver
+from forebay.metadata.resolver import Resolver
 from forebay.metadata.shared_lookup import Resolution, ResolvedVersion
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.peers.frames import SEND_PAYLOAD, Document

@@ -7,7 +7,7 @@ Its promises are in forebay.storage.tier_contract; the modules beside this one k
 
 Nothing here raises once the tier is open: a failure is a miss and an event. Events come from several threads.
 
-An admitted block is found once its batch is committed, some 50 ms later at most; the memory tier covers the gap.
+An admitted block is found once its batch is committed, some 200 ms later at most; the memory tier covers the gap.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from typing import Final, NamedTuple, Self, TypeVar
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
-from forebay.core.events import AdmissionRefused, AdmissionThrottled, CorruptionFound, Observe, TierFailed, unobserved
-from forebay.core.heads import NEVER_VALIDATED, Head
+from forebay.core.events import AdmissionRefused, AdmissionThrottled, Observe, TierFailed, unobserved
+from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.policy.pins import NO_PINS, PinSet
 from forebay.policy.pools import Pool
@@ -31,6 +31,7 @@ from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.addressing import GENERATION
 from forebay.storage.ssd.block_reads import BlockReader
 from forebay.storage.ssd.head_codec import decode_head
+from forebay.storage.ssd.head_reads import HeadReader
 from forebay.storage.ssd.index import INDEX_ERRORS
 from forebay.storage.ssd.listing_keys import listing_prefix
 from forebay.storage.ssd.record import MAX_LENGTH, record_size
@@ -43,7 +44,6 @@ from forebay.storage.ssd.ssd_writer import SsdWriter
 from forebay.storage.ssd.verified_extents import VerifiedExtent
 from forebay.storage.ssd.write_queue import (
     AdmitBlock,
-    DropHead,
     FlushQueue,
     ForgetObject,
     OnSettled,
@@ -77,7 +77,6 @@ class SsdTier:
     ) -> None:
         self.doubt = opened.doubt
         """Why the heads that this process found are not trusted; None if they are."""
-        self._trusted_from = opened.state.trusted_from
         self._opened = opened
         self._observe = observe
         self._index = opened.index
@@ -87,6 +86,7 @@ class SsdTier:
         self._space.segment_floor = options.segment_floor
         self._queue = WriteQueue(options.queue_bytes, options.batch_bytes)
         self._blocks = BlockReader(opened, self._queue, observe, clock)
+        self._heads = HeadReader(opened, self._queue, observe, self._blocks.report_failure)
         use = SegmentUse(opened.segments, opened.references)
         self._pins = SsdPins(opened.addressing, opened.space, pins)
         self._pools = SsdPools(opened.index, opened.space, self._pins, clock, use.was_read)
@@ -124,24 +124,7 @@ class SsdTier:
     def head(self, name: ObjectName) -> Head | None:
         """Returns the head of an object, as never validated if its validation is not trusted. A few microseconds; a
         damaged one is dropped."""
-        if self.is_off:
-            return None
-        address = self._addressing.object_address(name)
-        try:
-            raw = self._index.head(address)
-        except INDEX_ERRORS as error:
-            self._blocks.report_failure("head", error)
-            return None
-        if raw is None:
-            return None
-        named = decode_head(raw)
-        if named is None or named.name != name:
-            self._observe(CorruptionFound("ssd", "damaged head"))
-            self._queue.offer(DropHead(address, raw))
-            return None
-        self._references.mark(address)
-        head = named.head
-        return head if head.validated_at > self._trusted_from else head.with_validation(NEVER_VALIDATED)
+        return None if self.is_off else self._heads.read(name)
 
     def put_head(self, name: ObjectName, head: Head) -> None:
         """Keeps a head in place of an older one. If it is lost (a crash, a full disk) the older one is still there: a
@@ -168,14 +151,15 @@ class SsdTier:
         size = len(buffer)
         if self.is_off or not 0 < size <= MAX_LENGTH or len(block.generation) != GENERATION:
             return False
-        if record_size(size) > self._space.largest_record:
-            if record_size(size) <= self._space.capacity // BLOCK_SHARE:  # so it is for the file system
+        record = record_size(size)
+        if record > self._space.largest_record:
+            if record <= self._space.capacity // BLOCK_SHARE:  # so it is for the file system
                 self._observe(TierFailed("ssd", "write", "the file system has no space left for a block"))
             self._observe(AdmissionThrottled("ssd", size))
             return False
         address = self._addressing.block_address(block)
-        label = self._pins.label_for(block.object, record_size(size)) or self._pools.label_of(block, address, pool)
-        if not self._pools.admits(label, record_size(size)):
+        label = self._pins.label_for(block.object, record) or self._pools.label_of(block, address, pool)
+        if not self._pools.admits(label, record):
             self._observe(AdmissionRefused("ssd", size))
             return False
         order = AdmitBlock(address, buffer, label)

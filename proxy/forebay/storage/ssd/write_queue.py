@@ -10,11 +10,11 @@ Invariants:
 - blocks never take more than `capacity` bytes, heads never more than MAX_HEADS. The rest is refused, not kept.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from threading import Condition
-from typing import Final, TypeAlias
+from threading import Condition, Lock
+from typing import Final, NamedTuple, TypeAlias
 
 from forebay.core.buffers import Buffer
 from forebay.core.heads import Head
@@ -31,8 +31,7 @@ OnSettled: TypeAlias = Callable[[int], None]
 """Called from the writer's thread when an order is settled, with the number of objects that it removed."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdmitBlock:
+class AdmitBlock(NamedTuple):
     """Write a block, unless it is there."""
 
     address: bytes
@@ -41,8 +40,7 @@ class AdmitBlock:
     """Of the segment that it belongs in."""
 
 
-@dataclass(frozen=True, slots=True)
-class PutHead:
+class PutHead(NamedTuple):
     """Write a head in place of an older one."""
 
     name: ObjectName
@@ -94,6 +92,8 @@ class FlushQueue:
 
 WriteOrder: TypeAlias = AdmitBlock | PutHead | DropBlock | DropHead | ForgetObject | PurgePrefix | FlushQueue
 Removal: TypeAlias = ForgetObject | PurgePrefix
+_OF_HEADS: Final = (PutHead, DropBlock, DropHead)
+_AWAITED: Final = (ForgetObject, PurgePrefix, FlushQueue)
 
 
 class WriteQueue:
@@ -103,37 +103,40 @@ class WriteQueue:
         self._capacity = capacity
         self._batch = batch
         self._orders: deque[WriteOrder] = deque()
-        self._pending: Counter[bytes] = Counter()
+        self._pending: dict[bytes, int] = {}
+        """Orders that are not settled, by the address of their object."""
         self._bytes = 0
         self._heads = 0
         self._is_awaited = False
         self._is_urgent = False
         self._is_closed = False
-        self._changed = Condition()
+        self._lock = Lock()
+        self._changed = Condition(self._lock)
 
     def offer(self, order: AdmitBlock | PutHead | DropBlock | DropHead) -> bool:
         """Queues an order that nobody awaits. Returns False if there is no space for it, or no writer any more."""
-        with self._changed:
-            size = len(order.buffer) + ORDER_OVERHEAD if isinstance(order, AdmitBlock) else 0
+        size = len(order.buffer) + ORDER_OVERHEAD if isinstance(order, AdmitBlock) else 0
+        address = order.address[:OBJECT_ADDRESS]
+        with self._lock:
             full = self._bytes + size > self._capacity if size else self._heads >= MAX_HEADS
             if full or self._is_closed:
                 return False
             self._bytes += size
             self._heads += not size
             self._orders.append(order)
-            self._pending[order.address[:OBJECT_ADDRESS]] += 1
+            self._pending[address] = self._pending.get(address, 0) + 1
             if len(self._orders) == 1 or self._bytes >= self._batch:
                 self._changed.notify()
             return True
 
     def submit(self, order: ForgetObject | PurgePrefix | FlushQueue) -> bool:
         """Queues an order that somebody awaits. Returns False if there is no writer any more."""
-        with self._changed:
+        with self._lock:
             if self._is_closed:
                 return False
             self._orders.append(order)
             if isinstance(order, ForgetObject):
-                self._pending[order.address] += 1
+                self._pending[order.address] = self._pending.get(order.address, 0) + 1
             self._is_awaited = True
             # A flush waits for the admissions before it: to give those up would not serve it.
             self._is_urgent = self._is_urgent or not isinstance(order, FlushQueue)
@@ -142,7 +145,7 @@ class WriteQueue:
 
     def has_pending(self, address: bytes) -> bool:
         """Returns whether an order for this object is not settled."""
-        with self._changed:
+        with self._lock:
             return address in self._pending
 
     @property
@@ -155,7 +158,7 @@ class WriteQueue:
 
         Returns an empty list after `idle_seconds` without any; None when the queue is closed and empty.
         """
-        with self._changed:
+        with self._lock:
             if not self._orders and not self._is_closed:
                 self._changed.wait(idle_seconds)
             if self._orders and not self._is_due():
@@ -170,23 +173,21 @@ class WriteQueue:
     def settle(self, orders: list[WriteOrder], removed: Mapping[Removal, int]) -> None:
         """Reports orders as committed, or given up. `removed`: the number of objects that each removal removed."""
         for start in range(0, len(orders), SETTLED_AT_ONCE):
-            with self._changed:
+            with self._lock:
                 for order in orders[start : start + SETTLED_AT_ONCE]:
                     self._release(order)
         for order in orders:
-            if isinstance(order, ForgetObject | PurgePrefix):
-                order.on_settled(removed.get(order, 0))
-            elif isinstance(order, FlushQueue):
-                order.on_settled(0)
+            if isinstance(order, _AWAITED):
+                order.on_settled(0 if isinstance(order, FlushQueue) else removed.get(order, 0))
 
     def wake(self) -> None:
         """Lets the writer look around: a size has changed."""
-        with self._changed:
+        with self._lock:
             self._changed.notify()
 
     def close(self) -> None:
         """Refuses further orders. Those that are queued are still carried out."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             self._is_awaited = self._is_urgent = True
             self._changed.notify()
@@ -194,13 +195,16 @@ class WriteQueue:
     def _release(self, order: WriteOrder) -> None:
         if isinstance(order, AdmitBlock):
             self._bytes -= len(order.buffer) + ORDER_OVERHEAD
-        elif isinstance(order, PutHead | DropBlock | DropHead):
+        elif isinstance(order, _OF_HEADS):
             self._heads -= 1
-        if isinstance(order, AdmitBlock | PutHead | DropBlock | DropHead | ForgetObject):
-            address = order.address[:OBJECT_ADDRESS]
-            self._pending[address] -= 1
-            if not self._pending[address]:
-                del self._pending[address]
+        elif not isinstance(order, ForgetObject):
+            return
+        address = order.address[:OBJECT_ADDRESS]
+        left = self._pending[address] - 1
+        if left:
+            self._pending[address] = left
+        else:
+            del self._pending[address]
 
     def _is_due(self) -> bool:
         return self._is_awaited or self._bytes >= self._batch
