@@ -127,7 +127,7 @@ async def test_a_position_that_is_waited_for_comes_first(tmp_path: Path) -> None
     await running
 
 
-async def test_a_position_within_a_page_that_is_being_written_counts_no_key_twice(tmp_path: Path) -> None:
+async def test_a_key_of_a_page_that_is_being_written_counts_once(tmp_path: Path) -> None:
     snapshot = snapshot_in(tmp_path)
     walk = SnapshotWalk(snapshot, ListedKeys(FLAT[:100], 10))
     running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
