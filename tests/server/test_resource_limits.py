@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from forebay.server.resource_limits import (
+    SOCKET_SHARE,
     capacity_warnings,
     raise_file_limit,
     usable_connections,
@@ -151,5 +152,8 @@ def test_a_file_limit_below_the_need_is_warned_of(settings: Settings, hard: int)
     many = replace(few, limits=replace(settings.limits, connections=hard))
     assert f"the system allows {hard} open files" in (raise_file_limit(many) or "")
     assert usable_connections(many) == (hard - min(514, hard // 2)) // 2
+    beside = usable_connections(replace(many, server=replace(many.server, socket="/run/forebay.sock")))
+    assert 2 * beside + 3 * (beside // SOCKET_SHARE) <= hard - min(514, hard // 2)
+    assert beside > hard // 6
     parallel = replace(few, origin=replace(settings.all_origins[0], concurrency=hard))
     assert usable_origin_requests(parallel) == [hard // 8]

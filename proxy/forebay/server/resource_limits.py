@@ -36,6 +36,10 @@ _OWN_FILES: Final = 512
 """Open files beside connections: segments of the SSD tier, logs, the admin port."""
 _FILES_PER_CONNECTION: Final = 2
 """A client's socket, and the descriptor that large bodies are sent through (forebay.server.http.sendfile_writer)."""
+SOCKET_SHARE: Final = 4
+"""One in so many connections of a worker may be of the Unix socket."""
+_FILES_PER_CHANNEL: Final = 3
+"""A client's socket, the descriptor that others are passed through, and its ring (forebay.server.shared_memory)."""
 _FILES_PER_REQUEST: Final = 2
 """A connection to the origin, and an idle one."""
 
@@ -91,11 +95,16 @@ def raise_file_limit(settings: Settings) -> str | None:
 
 def usable_connections(settings: Settings) -> int:
     """How many client connections may be open at once: `limits.connections`, or fewer, so that open files are left for
-    the origin, the admin port and the SSD tier. At least a quarter of the system's limit of open files."""
+    the origin, the admin port and the SSD tier. At least a quarter of the system's limit of open files, a sixth where
+    there is a Unix socket."""
     most = _most_files()
     requests = sum(origin.concurrency for origin in settings.all_origins)
     reserved = min(_FILES_PER_REQUEST * requests + _OWN_FILES, most // 2)
-    return min(settings.limits.connections, (most - reserved) // _FILES_PER_CONNECTION)
+    channels = _FILES_PER_CHANNEL if settings.server.socket is not None else 0  # they are beside the others
+    return min(
+        settings.limits.connections,
+        (most - reserved) * SOCKET_SHARE // (_FILES_PER_CONNECTION * SOCKET_SHARE + channels),
+    )
 
 
 def usable_origin_requests(settings: Settings) -> list[int]:

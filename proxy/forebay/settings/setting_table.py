@@ -611,7 +611,14 @@ TABLE: Final[tuple[Setting, ...]] = (
         live=True,
     ),
     Setting("limits.header_size", SIZE, "16KiB", "The largest head of a request.", 4 * KIB, MIB),
-    Setting("limits.connections", INTEGER, 10000, "Concurrent client connections.", 1, 1_000_000),
+    Setting(
+        "limits.connections",
+        INTEGER,
+        10000,
+        "Concurrent client connections; those of `server.socket` are at most a quarter of them.",
+        1,
+        1_000_000,
+    ),
     Setting("limits.header_timeout", DURATION, "10s", "The time in which a request's head must arrive.", 0.1, HOUR),
     Setting("limits.idle_timeout", DURATION, "75s", "The longest silence of a connection between requests.", 1, HOUR),
     Setting(

@@ -149,21 +149,29 @@ async def test_a_client_that_never_reads_is_given_up_on(tmp_path: Path) -> None:
         channel.close()
 
 
-async def test_connections_beyond_the_limit_are_refused_and_the_rest_served(tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", [b"", UPGRADE[:9], UPGRADE], ids=["idle", "half", "channels"])
+async def test_who_takes_all_connections_keeps_nobody_from_http(tmp_path: Path, start: bytes) -> None:
     async with (
         FakeOrigin() as origin,
         SocketRig(origin, tmp_path, rest="[limits]\nconnections = 20\n") as rig,
     ):
         origin.store.put("b", "open/k", b"x")
-        served = await HandChannel.open(rig)
-        idle = [await asyncio.open_unix_connection(rig.socket) for _ in range(60)]
-        await run_loop_until(lambda: rig.worker.listener.connections >= 19)
+        served, memory = await HandChannel.open(rig), rig.worker.client_memory
+        held = [await asyncio.open_unix_connection(rig.socket) for _ in range(60)]
+        for _, writer in held:
+            writer.write(start)
+        await run_loop_until(lambda: memory.plain_connections + len(memory.channels) == 5)
+        late = rig.library()
+        assert bytes(await asyncio.to_thread(late.get, "b", "open/k")) == b"x"
+        assert late.stats.fallbacks == {"socket: refused": 1}
         assert bytes((await served.read("b", "open/k"))[1]) == b"x"
-        for _, writer in idle:
+        clients = [rig.library(socket="") for _ in range(10)]
+        assert {bytes(await asyncio.to_thread(each.get, "b", "open/k")) for each in clients} == {b"x"}
+        for _, writer in held:
             writer.close()
-        await run_loop_until(lambda: rig.worker.listener.connections == 0)
-        assert bytes((await (await HandChannel.open(rig)).read("b", "open/k"))[1]) == b"x"
         served.close()
+        await run_loop_until(lambda: memory.plain_connections + len(memory.channels) == 0)
+        assert bytes((await (await HandChannel.open(rig)).read("b", "open/k"))[1]) == b"x"
 
 
 async def test_a_client_that_leaves_in_the_middle_leaves_nothing(rig: SocketRig) -> None:

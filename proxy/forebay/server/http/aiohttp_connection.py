@@ -82,6 +82,12 @@ class AiohttpConnection(RequestHandler):
         raise NotImplementedError
 
     @property
+    def is_one_too_many(self) -> bool:
+        """Whether there are more connections than may be."""
+        manager = self._manager
+        return manager is not None and len(manager.connections) > self._limits.connections
+
+    @property
     def is_busy(self) -> bool:
         """Whether a request is being answered, so that the connection is not idle."""
         return not self.is_awaiting
@@ -104,8 +110,7 @@ class AiohttpConnection(RequestHandler):
         self.secure = transport.get_extra_info("sslcontext") is not None
         self._idle_until = self._timers.time() + self._limits.idle_timeout
         self._watch_idle(self._limits.idle_timeout)
-        manager = self._manager
-        if manager is not None and len(manager.connections) > self._limits.connections:
+        if self.is_one_too_many:
             error = S3Error("SlowDown", "Too many connections.")
             cast("asyncio.Transport", transport).write(_rejection(error, self.record_refusal(error)))
             self.force_close()

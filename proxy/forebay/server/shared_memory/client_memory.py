@@ -49,6 +49,8 @@ class ClientMemory:
         """Rings of channels that have ended."""
         self.files = PassedFiles()
         self.channels: set[DrainableChannel] = set()
+        self.plain_connections = 0
+        """Connections of the Unix socket that are none."""
         self._timer: Timer | None = None
         self._is_closed = False
 

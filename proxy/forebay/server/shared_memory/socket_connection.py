@@ -1,7 +1,10 @@
 """A connection of the Unix socket: plain HTTP as on any listener, until its client switches it to a read channel.
 
-UPGRADE as the first bytes of an idle connection, whole ──> a read channel, unless there are too many connections
+UPGRADE as the first bytes of an idle connection, whole ──> a read channel
 anything else                                           ──> HTTP
+
+Any process of the machine that may open the socket may open it often. So its connections are a share of all that there
+may be; one more is refused, as beyond the limit of all. Who is refused reads over TCP, which misses that share at most.
 """
 
 import asyncio
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from forebay.protocol.channel_frames import SWITCHED, UPGRADE
 from forebay.server.http.client_connection import ClientConnection, ConnectionServices
+from forebay.server.resource_limits import SOCKET_SHARE
 from forebay.server.shared_memory.channel_writer import ChannelServices
 from forebay.server.shared_memory.read_channel import ReadChannel
 
@@ -31,19 +35,29 @@ class SocketConnection(ClientConnection):
         super().__init__(server, loop, services)
         self._channel_services = channel_services
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start serving the connection, or refuse it if there are too many."""
+        self._channel_services.memory.plain_connections += 1
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Let go of everything that refers to the connection."""
+        self._channel_services.memory.plain_connections -= 1
+        super().connection_lost(exc)
+
+    @property
+    def is_one_too_many(self) -> bool:
+        """Whether there are more connections than may be, of all or of the Unix socket."""
+        memory, limits = self._channel_services.memory, self._channel_services.limits
+        own = memory.plain_connections + len(memory.channels)
+        return own > max(1, limits.connections // SOCKET_SHARE) or super().is_one_too_many
+
     def data_received(self, data: bytes) -> None:
         """Switch to a read channel, or answer."""
-        if data.startswith(UPGRADE) and self.is_idle and self._may_switch():
+        if data.startswith(UPGRADE) and self.is_idle and not self._channel_services.requests.is_draining:
             self._switch(data[len(UPGRADE) :])
         else:
             super().data_received(data)
-
-    def _may_switch(self) -> bool:
-        """Whether there may be one channel more, beside the connections of the same worker."""
-        services, manager = self._channel_services, self._manager
-        if manager is None or services.requests.is_draining:
-            return False
-        return len(manager.connections) + len(services.memory.channels) <= services.limits.connections
 
     def _switch(self, rest: bytes) -> None:
         transport = self.transport
