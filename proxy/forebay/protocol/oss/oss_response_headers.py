@@ -21,16 +21,17 @@ from forebay.protocol.oss.oss_headers import (
 from forebay.protocol.oss.oss_request import OssRequest
 
 _READS: Final = frozenset({"GetObject", "HeadObject", "GetObjectMeta"})
-# All that GetObjectMeta answers of an object.
-_META_HEADERS: Final = frozenset({"content-length", "etag", "last-modified", CRC64, "x-oss-version-id"})
 _FOREBAY: Final = "x-forebay-"
+_DURABLE: Final = "x-forebay-durable"  # it is about the object, as a head has it
+# All that GetObjectMeta answers of an object.
+_META_HEADERS: Final = frozenset({"content-length", "etag", "last-modified", CRC64, "x-oss-version-id", _DURABLE})
 REQUEST_ID: Final = "x-oss-request-id"
 _OF_THE_ORIGIN: Final = frozenset({REQUEST_ID, "x-oss-server-time"})  # they describe the origin's own exchange
 
 
 def oss_response_headers(request: OssRequest | None, status: int, headers: HeaderPairs, request_id: str) -> HeaderPairs:
     """The headers of a response to an OSS client. `request` None: it was not understood."""
-    ours = tuple(pair for pair in headers if pair[0].lower().startswith(_FOREBAY))
+    ours = tuple(pair for pair in headers if _is_ours(pair[0].lower()))
     return (*oss_object_headers(request, status, headers), (REQUEST_ID, request_id), *ours)
 
 
@@ -60,8 +61,13 @@ def _translated(headers: HeaderPairs, *, origin_is_oss: bool) -> Iterable[tuple[
                 yield translated
         elif lower == "etag":
             yield name, value if origin_is_oss else oss_etag(value)
-        elif lower not in _OF_THE_ORIGIN and not lower.startswith(_FOREBAY):
+        elif lower not in _OF_THE_ORIGIN and not _is_ours(lower):
             yield name, value
+
+
+def _is_ours(lower: str) -> bool:
+    """Whether a header is Forebay's, and about the request."""
+    return lower.startswith(_FOREBAY) and lower != _DURABLE
 
 
 def s3_response_headers(headers: Iterable[tuple[str, str]]) -> HeaderPairs:
