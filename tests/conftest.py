@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from harness.clients import boto_client
+from harness.forked_process import end_server
 from harness.reference_sigv4 import Secret
 from harness.swift import SwiftOrigin, running_swift
 from security.scale import SCALE
@@ -55,6 +56,11 @@ def boto3_client() -> Iterator[Callable[..., Any]]:
 def pytest_configure() -> None:
     """Let modules and tests be collected without the garbage collector, which took half of the time for it."""
     gc.disable()
+
+
+def pytest_sessionfinish() -> None:
+    """End what the session started once."""
+    end_server()
 
 
 def pytest_collection_finish() -> None:

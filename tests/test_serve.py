@@ -69,7 +69,9 @@ async def test_a_process_from_start_to_drained_end(tmp_path: Path) -> None:
         configured = Configured(tmp_path, origin)
         gate = Gate()
         origin.faults.add(HoldAfter(10, gate), key="key", method="GET")
-        async with forebay_process("serve", "--config", str(configured.file), directory=tmp_path) as process:
+        async with forebay_process(
+            "serve", "--config", str(configured.file), directory=tmp_path, is_forked=False
+        ) as process:
             await process.wait_for_output("serving")
             async with await configured.client.open() as connection:
                 await connection.send(configured.client.sign("GET", path_of("bucket", "key")).wire)
@@ -254,7 +256,9 @@ async def test_workers_that_fail_to_start_end_the_command(
 ) -> None:
     options = ("--origin", "http://127.0.0.1:1", "--open", "--listen", "127.0.0.1:0", "--admin", "off")
     environ = {variable: value(tmp_path)}
-    code, output = await run_forebay("serve", *options, "--workers", "2", directory=tmp_path, environ=environ)
+    code, output = await run_forebay(
+        "serve", *options, "--workers", "2", directory=tmp_path, environ=environ, is_forked=False
+    )
     assert code == 1
     assert sentence in output
     assert "Traceback" not in output

@@ -10,9 +10,11 @@ harness.raw_connection.
 
 import hashlib
 import ssl
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -25,6 +27,7 @@ from harness.reference_sigv4 import UNSIGNED, Secret, request_signature, timesta
 
 Pairs = Sequence[tuple[str, str]]
 _ALGORITHM = "AWS4-HMAC-SHA256"
+_CREATING = threading.Lock()
 
 
 def path_of(bucket: str, key: str | None = None) -> str:
@@ -198,10 +201,16 @@ def boto_client(endpoint: str, secret: Secret, **config: Any) -> Any:
         "read_timeout": 30,
         **config,
     }
-    session = boto3.session.Session(
+    with _CREATING:  # a session is not for several threads; its clients are
+        return _boto_session(secret).client("s3", endpoint_url=endpoint, config=Config(**settings))
+
+
+@cache
+def _boto_session(secret: Secret) -> Any:
+    """One for all clients of a key: what botocore reads of S3 is nine tenths of what a client costs."""
+    return boto3.session.Session(
         aws_access_key_id=secret.access,
         aws_secret_access_key=secret.secret,
         aws_session_token=secret.token,
         region_name=secret.region,
     )
-    return session.client("s3", endpoint_url=endpoint, config=Config(**settings))

@@ -14,19 +14,26 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+
+from forebay.workers.worker_process import RunningProcess
+from harness.forked_process import start_forked
 
 ROOT = Path(__file__).parents[2]
 PATHS = os.pathsep.join(str(ROOT / name) for name in ("proxy", "client", "tests"))
 """Where a process of ours finds its modules."""
+_MODULE = "forebay_client.cli.main"
 _PATIENCE = 60.0  # seconds; a process of ours starts in one, on a machine that is not loaded
 
 
 class ForebayProcess:
     """A running `forebay`. `output` is everything read so far from both streams, in the order of reading."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: RunningProcess, *streams: asyncio.StreamReader | None) -> None:
+        """`streams`: its standard output and error."""
         self._process = process
+        self._streams = [each for each in streams if each is not None]
         self._news = asyncio.Condition()
         self._open = 2
         self.output = ""
@@ -36,11 +43,9 @@ class ForebayProcess:
         return self._process.pid
 
     async def read_output(self) -> None:
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._read(self._process.stdout))
-            group.create_task(self._read(self._process.stderr))
+            for each in self._streams:
+                group.create_task(self._read(each))
 
     async def _read(self, stream: asyncio.StreamReader) -> None:
         while line := await stream.readline():
@@ -70,8 +75,6 @@ class ForebayProcess:
         if self._process.returncode is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()
-        assert self._process.stdin is not None
-        self._process.stdin.close()
 
 
 @asynccontextmanager
@@ -81,26 +84,28 @@ async def forebay_process(
     environ: Mapping[str, str] | None = None,
     before: Sequence[str] = (),
     open_files: int | None = None,
+    is_forked: bool = True,
 ) -> AsyncIterator[ForebayProcess]:
     """`forebay` with `arguments` in `directory`, and nothing of our own environment's settings. `before`: a module and
-    its arguments that run it instead of the interpreter alone. `open_files`: its limit, None for our own."""
+    its arguments that run it instead of the interpreter alone. `open_files`: its limit, None for our own.
+    `is_forked`: without the start of an interpreter (harness.forked_process)."""
     limited = () if open_files is None else ("/bin/sh", "-c", 'ulimit -n "$0" && exec "$@"', str(open_files))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("FOREBAY_", "AWS_"))}
-    process = await asyncio.create_subprocess_exec(
-        *limited,
-        sys.executable,
-        "-m",
-        "forebay.workers.parent_watch",
-        *(before or ("forebay_client.cli.main",)),
-        *arguments,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=directory,
-        env={**inherited, "PYTHONPATH": PATHS, "XDG_STATE_HOME": str(directory / "state"), **(environ or {})},
-        start_new_session=True,
-    )
-    ours = ForebayProcess(process)
+    environment = {**inherited, "PYTHONPATH": PATHS, "XDG_STATE_HOME": str(directory / "state"), **(environ or {})}
+    if is_forked and not before and not limited:
+        ours = await _fork(arguments, directory, environment)
+    else:
+        module = (*(before or (_MODULE,)), *arguments)
+        process = await asyncio.create_subprocess_exec(
+            *(*limited, sys.executable, "-m", "forebay.workers.parent_watch", *module),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=directory,
+            env=environment,
+            start_new_session=True,
+        )
+        ours = ForebayProcess(process, process.stdout, process.stderr)
     try:
         async with asyncio.TaskGroup() as group:
             listening = group.create_task(ours.read_output())
@@ -113,7 +118,25 @@ async def forebay_process(
         raise failed.exceptions[0] from None  # a test reads better without the group
 
 
-async def run_forebay(*arguments: str, directory: Path, environ: Mapping[str, str] | None = None) -> tuple[int, str]:
+async def _fork(arguments: Sequence[str], directory: Path, environ: Mapping[str, str]) -> ForebayProcess:
+    pipes = [os.pipe() for _ in range(2)]
+    try:
+        outputs = (pipes[0][1], pipes[1][1])
+        process = await start_forked(_MODULE, arguments, outputs=outputs, environ=environ, directory=directory)
+    finally:
+        for _, written in pipes:
+            os.close(written)
+    loop, streams = asyncio.get_running_loop(), []
+    for read, _ in pipes:
+        stream = asyncio.StreamReader()
+        await loop.connect_read_pipe(partial(asyncio.StreamReaderProtocol, stream), os.fdopen(read, "rb"))
+        streams.append(stream)
+    return ForebayProcess(process, *streams)
+
+
+async def run_forebay(
+    *arguments: str, directory: Path, environ: Mapping[str, str] | None = None, is_forked: bool = True
+) -> tuple[int, str]:
     """Runs `forebay` to its end. Returns the exit code and the output."""
-    async with forebay_process(*arguments, directory=directory, environ=environ) as process:
+    async with forebay_process(*arguments, directory=directory, environ=environ, is_forked=is_forked) as process:
         return await process.wait_exit(), process.output

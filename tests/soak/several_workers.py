@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from forebay.core.task_registry import TaskRegistry
-from forebay.workers.worker_process import WorkerProcess
+from forebay.workers.worker_process import WorkerProcess, run_worker
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import Secret
@@ -45,6 +45,7 @@ class SeveralWorkers:
             buffers="32MiB",
             server=f'log_level = "warning"\n{self._secure.settings}',
         )
+        self._node.run = run_worker  # as a user has it
         self._disturbed = [0.0] * workers
         """When each worker was last disturbed, or is until (infinity: it is being)."""
         self._tasks = TaskRegistry()

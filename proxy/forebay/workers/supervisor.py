@@ -32,7 +32,14 @@ from forebay.storage.cache_origin import cache_origins
 from forebay.storage.run_record import begin_run, remove_stale_record
 from forebay.workers.node_control import NodeControl
 from forebay.workers.worker_pool import WorkerPool
-from forebay.workers.worker_process import CONNECT_RETRY, FAST_SHUTDOWN, WorkerProcess, wait_until_hung
+from forebay.workers.worker_process import (
+    CONNECT_RETRY,
+    FAST_SHUTDOWN,
+    RunWorker,
+    WorkerProcess,
+    run_worker,
+    wait_until_hung,
+)
 from forebay.workers.worker_rpc import StartRequest
 
 if TYPE_CHECKING:  # see _import_admin_server
@@ -66,11 +73,14 @@ class Supervisor:
         workers: int,
         *,
         listen: Callable[[int, ListenAddress], ListenAddress] = lambda _, shared: shared,
+        run: RunWorker = run_worker,
     ) -> None:
-        """`listen`: the address of a worker, by its number; tests give each its own, to choose one."""
+        """`listen`: the address of a worker, by its number; tests give each its own, to choose one. `run`: starts the
+        process of a worker."""
         self.pool = WorkerPool(workers)
         self.control = NodeControl(self.pool, settings, source, text, mode)
         self._listen = listen
+        self._run_worker = run
         self._first_text, self._first_mode = text, mode
         self._group = secrets.token_hex(16)
         self._tasks = TaskRegistry()
@@ -181,7 +191,7 @@ class Supervisor:
     async def _start_worker(self, number: int) -> None:
         request, workers = self._start_request(number), self.pool.worker_count
         self.pool.processes[number] = await WorkerProcess.start(
-            self.directory, number, workers, self._group, request, self._tasks.spawn
+            self.directory, number, workers, self._group, request, self._tasks.spawn, self._run_worker
         )
 
     @property

@@ -11,9 +11,9 @@ import importlib.util
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, TypeAlias
 
 import forebay_client
 from forebay.core.errors import ForebayError, OriginError, PeerUnavailable, WorkerStartError
@@ -34,16 +34,59 @@ PING_TIMEOUT: Final = 2.0
 MAX_MISSED_PINGS: Final = 5
 FAST_SHUTDOWN: Final = signal.SIGUSR1
 """Ends a worker's draining. No second SIGTERM does: a service manager may send one to each process."""
+WORKER_MODULE: Final = "forebay.workers.worker_main"
 SUPERVISOR_NUMBER: Final = -1
 """The supervisor's number among the workers."""
 
+
+class RunningProcess(Protocol):
+    """A process, as asyncio.subprocess.Process has it."""
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        ...
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, minus the number of the signal that ended the process; None while it runs."""
+        ...
+
+    def send_signal(self, number: int, /) -> None:
+        """Send a signal to the process."""
+        ...
+
+    async def wait(self) -> int:
+        """Wait until it has exited; its exit code."""
+        ...
+
+
+RunWorker: TypeAlias = Callable[[Sequence[str], int | None], Awaitable[RunningProcess]]
+"""Starts a process that runs worker_main with these arguments, and inherits a descriptor."""
+
 _PACKAGES: Final = ("forebay", "forebay_client")  # a worker must find what we found, also when we are not installed
+
+
+async def run_worker(arguments: Sequence[str], socket_fd: int | None) -> RunningProcess:
+    """Start a new interpreter: see RunWorker."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-P",  # the working directory is the user's, and no place to import from
+        "-m",
+        "forebay.workers.parent_watch",
+        WORKER_MODULE,
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,  # see parent_watch
+        env={**os.environ, "PYTHONPATH": _search_path()},
+        pass_fds=() if socket_fd is None else (socket_fd,),
+        start_new_session=True,  # Ctrl-C reaches the supervisor alone, which ends the workers
+    )
 
 
 class WorkerProcess:
     """A running worker. Made by `start`."""
 
-    def __init__(self, number: int, process: asyncio.subprocess.Process, peer: Peer) -> None:
+    def __init__(self, number: int, process: RunningProcess, peer: Peer) -> None:
         self.number = number
         self.peer = peer
         self._process = process
@@ -65,12 +108,19 @@ class WorkerProcess:
 
     @classmethod
     async def start(
-        cls, directory: Path, number: int, workers: int, group: str, request: StartRequest, spawn: Spawn
+        cls,
+        directory: Path,
+        number: int,
+        workers: int,
+        group: str,
+        request: StartRequest,
+        spawn: Spawn,
+        run: RunWorker = run_worker,
     ) -> "WorkerProcess":
         """Start worker `number` of `workers`. Returns when it serves. Raises WorkerStartError."""
         try:
             _prepare_socket(socket_path(directory, number))
-            process = await cls._run(directory, number, workers, group, request.socket_fd)
+            process = await run([str(directory), str(number), str(workers), group], request.socket_fd)
         except OSError as failure:
             raise WorkerStartError(f"worker {number} can't be started: {failure}") from failure
         started = cls(number, process, Peer(number, socket_path(directory, number), SUPERVISOR_NUMBER, spawn))
@@ -81,26 +131,6 @@ class WorkerProcess:
             await started.wait_exit()
             raise
         return started
-
-    @staticmethod
-    async def _run(
-        directory: Path, number: int, workers: int, group: str, socket_fd: int | None
-    ) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-P",  # the working directory is the user's, and no place to import from
-            "-m",
-            "forebay.workers.parent_watch",
-            "forebay.workers.worker_main",
-            str(directory),
-            str(number),
-            str(workers),
-            group,
-            stdin=asyncio.subprocess.PIPE,  # see parent_watch
-            env={**os.environ, "PYTHONPATH": _search_path()},
-            pass_fds=() if socket_fd is None else (socket_fd,),
-            start_new_session=True,  # Ctrl-C reaches the supervisor alone, which ends the workers
-        )
 
     async def _start(self, request: StartRequest) -> None:
         document = {"kind": START, "version": forebay_client.__version__, "request": to_json(request)}
