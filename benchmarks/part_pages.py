@@ -19,7 +19,7 @@ from benchmarks.tables import Section, Table
 
 Part: TypeAlias = Callable[[BenchContext], list[Section]]
 _FACTS: Final = ("date", "CPU", "cores", "memory", "Python", "nginx")
-_BLOCK: Final = re.compile(r"<!-- part: (\w+) -->\n(.*?)\n<!-- /part -->", re.DOTALL)
+_BLOCK: Final = re.compile(r"<!-- part: ([\w-]+) -->\n(.*?)\n<!-- /part -->", re.DOTALL)
 _TICKS: Final = 100
 """Of a second, in /proc/stat: USER_HZ, see proc_stat(5)."""
 _BUSY: Final = (0, 1, 2, 5, 6, 7)

@@ -65,6 +65,10 @@ class RunSizes:
     plan_steps: tuple[float, ...]
     """The same of readers that are faster and faster."""
     plan_rounds: int
+    prefetched: tuple[int, int]
+    """Tensors, and samples of 20,000 bytes, that are fetched ahead beside reads."""
+    reads_beside: tuple[int, int]
+    """Turns, and rounds of reads in each that have nothing beside them."""
     listing: tuple[int, float]
     """Keys, and how long an object of them is fresh."""
     recorded_hits: tuple[tuple[int, int, int], ...]
@@ -112,11 +116,13 @@ FULL: Final = RunSizes(
     epoch_count=4,
     epoch_shares=(0.2, 0.35, 0.5, 0.65, 0.8),
     epoch_workers=(1, 4),
-    plan_samples=(1200, 4000),
+    plan_samples=(400, 800),
     plan_readers=(2, 4, 6),
     plan_compute=0.01,
     plan_steps=(0.005, 0.0025, 0.0),
     plan_rounds=3,
+    prefetched=(1500, 6000),
+    reads_beside=(5, 30),
     listing=(1_000_000, 60.0),
     recorded_hits=((3_000, 30, 1), (20_000, 10, 1), (5_000, 20, 2)),
     checkpoints=(
@@ -137,7 +143,7 @@ REDUCED: Final = replace(
     FULL,
     epoch_set=(2000, 250_000),
     epoch_workers=(1,),
-    plan_samples=(600, 2000),
+    plan_samples=(300, 600),
     plan_rounds=1,
     checkpoints=(
         ("put", 64 * MIB, 1),
@@ -184,6 +190,8 @@ QUICK: Final = RunSizes(
     plan_compute=0.01,
     plan_steps=(0.0,),
     plan_rounds=1,
+    prefetched=(100, 300),
+    reads_beside=(1, 4),
     listing=(20_000, 5.0),
     recorded_hits=((300, 2, 1),),
     checkpoints=(("put", 16 * MIB, 1), ("upload", 32 * MIB, 1), ("ranks", 32 * MIB, 4)),

@@ -14,6 +14,7 @@ from benchmarks import (
     clients,
     cold,
     drain_reads,
+    epoch_beside,
     epoch_plans,
     epoch_recordings,
     epoch_shares,
@@ -78,6 +79,8 @@ TINY = RunSizes(
     plan_compute=0.0,
     plan_steps=(0.0,),
     plan_rounds=1,
+    prefetched=(30, 30),
+    reads_beside=(1, 1),
     listing=(1_100, 1.0),
     recorded_hits=((100, 1, 1),),
     checkpoints=(("ranks", 2 << 20, 2),),
@@ -198,9 +201,15 @@ def test_shares_of_epochs(bench: BenchContext) -> None:
 
 @pytest.mark.long
 def test_plans_of_epochs(bench: BenchContext) -> None:
-    first, faster = epoch_plans.run(bench)
+    [first], [half] = epoch_plans.run(bench), epoch_plans.run_half(bench)
     assert [row[:3] for row in figures(first)] == [("602,112 B", "20", "2")]
-    assert [row[0] for row in figures(faster)] == ["0 ms"]
+    assert [row[2:4] for row in figures(half)] == [("2", "0 ms")] * 2
+
+
+@pytest.mark.long
+def test_reads_beside_a_prefetch(bench: BenchContext) -> None:
+    [section] = epoch_beside.run(bench)
+    assert [row[1] for row in figures(section)] == ["hit", "miss", "direct"] * 2
 
 
 @pytest.mark.long
@@ -280,7 +289,9 @@ def test_a_part_is_replaced_and_the_others_stay() -> None:
     assert text.endswith("1.0 before it and 3.0 at its end; other programs had 25% of the cores meanwhile.*")
     reduced = part_text([], facts, 2.0, (1.0, 3.0), 0.25, "make bench-epochs PARTS=plans")
     assert "Open: the part at its whole size, which `make bench-epochs PARTS=plans` measures" in reduced
-    page_of_old = parted_page("epochs", list(epochs.PARTS), "", {"shares": "old", "plans": text})
+    page_of_old = parted_page(
+        "epochs", list(epochs.PARTS), "", {"shares": "old", "plans": text, "first-listing": "kept"}
+    )
     assert "`make bench-epochs PARTS=listings` measures it" in page_of_old
     new = parted_page("epochs", list(epochs.PARTS), page_of_old, {"shares": "new"})
     assert new == page_of_old.replace("\nold\n", "\nnew\n") != page_of_old
