@@ -110,6 +110,19 @@ async def test_another_worker_goes_on_with_the_job_of_a_killed_one(origin: FakeO
         assert (code, job["state"], job["done"], job["kept"], job["resumed"]) == (0, "done", 60, 60, 1), output
 
 
+async def test_bounds_of_a_job_are_kept_by_the_server(origin: FakeOrigin, tmp_path: Path) -> None:
+    launcher = Launcher(origin, tmp_path, 1)
+    async with launcher.serving():
+        code, output = await launcher.type("warm", "s3://bucket/train/", "--until", "90000B", "--wait", "--json")
+        job = json.loads(output)
+        assert (code, job["state"], job["done"], job["left_out"]) == (0, "done", 10, 50), job
+        assert origin.log.count("GET", "GetObject") == 10
+        code, output = await launcher.type("warm", "s3://bucket/train/", "--newer-than", "2099-01-01", "--wait")
+        assert (code, "none of 60 objects is new enough" in output) == (1, True), output
+        code, output = await launcher.type("warm", "s3://bucket/train/", "--newer-than", "1d", "--wait", "--json")
+        assert (code, json.loads(output)["kept"]) == (0, 60), output
+
+
 async def test_lists_in_every_format_are_warmed(origin: FakeOrigin, tmp_path: Path) -> None:
     launcher = Launcher(origin, tmp_path, 2)
     async with launcher.serving():
