@@ -71,6 +71,21 @@ async def test_a_reader_of_a_prefix_gets_files_with_nothing_else(tmp_path: Path)
         other.close()
 
 
+async def test_prefixes_that_are_read_at_once_are_kept_apart(tmp_path: Path) -> None:
+    rest = '[[rules]]\npath = "**"\nfreshness = "immutable"\n'
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path, memory="512MiB", rest=rest) as rig:
+        keys = [f"{prefix}/{number}" for number in range(2) for prefix in ("open", "closed")]
+        for key in keys:
+            origin.store.put("b", key, (OPEN if key.startswith("open") else SECRET) * (MIB // len(OPEN)))
+        await rig.promote(rig.library(), "b", *keys)
+        reader = await HandChannel.open(rig, READER)
+        assert (await reader.read("b", "open/0"))[1] == OPEN * (MIB // len(OPEN))
+        assert rig.forms()["memory"] == 1
+        [file] = reader.channel._files.values()  # noqa: SLF001 # what it maps
+        assert SECRET[:16] not in bytes(file.view(0, file.size))
+        reader.close()
+
+
 async def test_no_principal_of_a_channel_has_the_rights_of_another(tmp_path: Path) -> None:
     rest = '[[rules]]\npath = "**"\nfreshness = "immutable"\n'
     async with FakeOrigin() as origin, SocketRig(origin, tmp_path, memory="64MiB", rest=rest) as rig:

@@ -287,6 +287,27 @@ def test_an_arena_counts_until_its_last_reader_drops_it() -> None:
     assert promoter.used == 0
 
 
+def test_groups_fill_files_of_their_own() -> None:
+    tier = MemoryTier(256 * MIB)
+
+    def arenas_of(*groups: str) -> list[Arena]:
+        extents = [tier.allocate(SIZE, group) for group in groups]
+        return [extent.arena for extent in extents if extent is not None]
+
+    a, b, a2, b2, c, d, c2 = arenas_of("a", "b", "a", "b", "c", "d", "c")
+    assert a is a2
+    assert b is b2
+    assert c is d is c2, "there are two groups at most, so all others share a file"
+    assert len({a, b, c}) == 3
+    *rest, after = arenas_of(*["a"] * (EACH - 1))
+    assert {*rest} == {a}
+    assert after is not a
+    assert a.is_full
+    assert not after.is_full
+    small = MemoryTier(64 * MIB)
+    assert len({extent.arena for extent in (small.allocate(SIZE, group) for group in "abcd") if extent}) == 1
+
+
 def test_there_are_no_more_files_than_the_process_may_open() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     promoter = Promoter(60 * MIB)

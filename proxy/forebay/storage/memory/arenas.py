@@ -15,6 +15,9 @@ blocks are evicted at once.
 The bound: all that is held counts, dead and unused bytes too, except copies under way (the blocks of one answer to
 arenas, those of one arena back). No dead byte stays while a block is evicted for want of space, except in the reserve.
 
+Blocks of one group (objects below one prefix) fill arenas of their own, as far as the tier is large enough: a client
+is passed the file of an arena only if it may read all that is in it (server.shared_memory.passed_files).
+
 Belongs to one event loop; only the end of a file may come from another thread. New common arenas are opened while the
 tier has free space: those of a full one would be sparse soon.
 """
@@ -34,6 +37,10 @@ _RESERVE_DIVISOR: Final = 32
 """One in so many bytes of the tier is the reserve,"""
 _MAX_RESERVE: Final = 4 * HUGE
 """but no more than this. Under one file's worth (a tier of less than 64 MiB) there are no common arenas."""
+_MAX_GROUPS: Final = 8
+"""Groups with an arena that is being filled; blocks of all others share one."""
+_GROUP_DIVISOR: Final = 64
+"""An arena that is being filled is at most one in so many bytes of the tier, or it is shared."""
 _FILES_DIVISOR: Final = 8
 """Of the files that the process may open, one in so many may be an arena."""
 _MAX_FILES: Final = 16_384
@@ -51,9 +58,10 @@ class Arenas:
     """The arenas of one memory tier of `capacity` bytes."""
 
     def __init__(self, capacity: int) -> None:
-        self._reserve = 0
+        self._reserve = self._groups = 0
         self.resize(capacity)
-        self._open: Arena | None = None
+        self._open: dict[str, Arena] = {}
+        """The arenas that are being filled, by group; the one under "" is shared."""
         self._arena_of: dict[BlockId, Arena] = {}
         self.sparse: dict[Arena, None] = {}
         """Arenas that a block was removed from, in the order of the first removal. Read-only for others."""
@@ -70,6 +78,7 @@ class Arenas:
     def resize(self, capacity: int) -> None:
         """Adapts the reserve to a tier of `capacity` bytes."""
         self._reserve = min(capacity // _RESERVE_DIVISOR, _MAX_RESERVE)
+        self._groups = min(_MAX_GROUPS, capacity // (_GROUP_DIVISOR * HUGE))
 
     def charged(self) -> int:
         """Returns the bytes that common arenas and the reserve count for."""
@@ -82,27 +91,31 @@ class Arenas:
                 self._in_use -= counted
         return self._in_use + max(self._retiring, self._reserve) if self._in_use or self._retiring else 0
 
-    def allocate(self, length: int, free: int) -> ArenaExtent | None:
+    def allocate(self, length: int, free: int, group: str = "") -> ArenaExtent | None:
         """Returns an extent for a block in a tier with `free` bytes to spare; None if there can't be one more file."""
-        arena = self._open
-        if arena is None or arena.end >= HUGE or length >= HUGE:
+        if group not in self._open and len(self._open) - ("" in self._open) >= self._groups:
+            group = ""
+        arena = self._open.get(group)
+        if arena is None or length >= HUGE:
             limit = min(_MAX_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _FILES_DIVISOR)
             if self._files >= limit:
                 return None
-            arena = self._new_arena(length, free)
+            arena = self._new_arena(length, free, group)
         offset = arena.end
         arena.end += -(-length // mmap.PAGESIZE) * mmap.PAGESIZE
         if arena.counted:
             self._count(arena, max(arena.counted, arena.end))
+        if arena.end >= HUGE and self._open.get(group) is arena:
+            del self._open[group]
         return ArenaExtent(arena, offset)
 
-    def _new_arena(self, length: int, free: int) -> Arena:
+    def _new_arena(self, length: int, free: int, group: str) -> Arena:
         self._files += 1
         reserve = 0 if self.charged() else self._reserve
         if length >= HUGE or free < HUGE + reserve or self._reserve < HUGE:
             return Arena(length, length // HUGE * HUGE, self._closed)
         # The last block begins before the end of the huge page, and is shorter than one.
-        self._open = arena = Arena(2 * HUGE, HUGE, self._closed)
+        self._open[group] = arena = Arena(2 * HUGE, HUGE, self._closed)
         self._count(arena, HUGE)
         return arena
 
@@ -156,5 +169,5 @@ class Arenas:
     def _close(self, arena: Arena) -> None:
         """Ends both the filling of an arena and its candidacy for retiring."""
         self.sparse.pop(arena, None)
-        if self._open is arena:
-            self._open = None
+        for group in [group for group, each in self._open.items() if each is arena]:
+            del self._open[group]

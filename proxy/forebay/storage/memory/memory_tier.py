@@ -181,12 +181,13 @@ class MemoryTier:
         """Counts a large hit that read `blocks` from plain buffers. Repeated ones promote them: see `promotion`."""
         self._promotion.record_hit(name, blocks)
 
-    def allocate(self, length: int) -> ArenaExtent | None:
+    def allocate(self, length: int, group: str = "") -> ArenaExtent | None:
         """Returns an extent that the kernel can send a block from, to be written off the loop and passed to `replace`.
 
-        One that is not used in the end is reported to `arenas.mark_wasted`. None if there can be no more files.
+        `group`: blocks that one file had best keep for themselves. An extent that is not used in the end is reported to
+        `arenas.mark_wasted`. None if there can be no more files.
         """
-        return self.arenas.allocate(length, self._capacity - self.used)
+        return self.arenas.allocate(length, self._capacity - self.used, group)
 
     def replace(self, block: BlockId, old: Buffer, new: Buffer) -> bool:
         """Keeps `new`, the same bytes elsewhere, in place of `old`. Returns False if `old` is not what is kept."""

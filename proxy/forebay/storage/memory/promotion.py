@@ -37,8 +37,8 @@ class BlockOwner(Protocol):
         """Returns the buffer that is kept of a block."""
         ...
 
-    def allocate(self, length: int) -> ArenaExtent | None:
-        """Returns an extent of an arena for a block of `length` bytes, or None."""
+    def allocate(self, length: int, group: str) -> ArenaExtent | None:
+        """Returns an extent of an arena for a block of `length` bytes of a group, or None."""
         ...
 
     def replace(self, block: BlockId, old: Buffer, new: Buffer) -> bool:
@@ -79,7 +79,7 @@ class Promotion:
             buffer = owner.get(block)
             if buffer is None or isinstance(buffer.obj, SharedBlock):
                 continue
-            if (extent := owner.allocate(len(buffer))) is not None:
+            if (extent := owner.allocate(len(buffer), _group_of(block.object))) is not None:
                 extent.arena.copying += 1
                 extents.append((block, buffer, extent))
         if not extents:
@@ -106,6 +106,11 @@ class Promotion:
                 self._demote_next()
 
         _run_in_thread(lambda: [copy_out(buffer) for _, buffer in kept], demoted)
+
+
+def _group_of(name: ObjectName) -> str:
+    """The objects that one grant is likely to cover: those below the first folder of a bucket."""
+    return f"{name.bucket}/{name.key.partition('/')[0]}" if "/" in name.key else name.bucket
 
 
 def _run_in_thread(work: Callable[[], _T], then: Callable[[_T | None], None]) -> None:
