@@ -114,7 +114,8 @@ class Resolver:
             if identity is None:
                 return _resolved_pending(name, pending)
             await self._pending.wait_settled(name.__eq__)  # only the origin can say what its own credential may read
-        await self._staged.wait_installed(name)
+        if self._staged.is_installing(name):
+            await self._staged.wait_installed(name)
         head = self.heads.current(name)
         if (
             head is not None

@@ -76,6 +76,10 @@ class StagedObjects:
         self._installing[name] = task
         task.add_done_callback(lambda done: self._task_done(name, done))
 
+    def is_installing(self, name: ObjectName) -> bool:
+        """Whether an installation of `name` is under way."""
+        return name in self._installing
+
     async def wait_installed(self, name: ObjectName) -> None:
         """Waits for the installation of `name` under way, if there is one."""
         task = self._installing.get(name)

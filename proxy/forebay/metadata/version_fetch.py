@@ -93,7 +93,7 @@ class VersionFetch:
             method=request.method,
             version_id=version_id,
             if_none_match=known.version if known is not None else None,
-            credential=await request_credential(identity),
+            credential=None if identity is None else await request_credential(identity),
         )
         if isinstance(answer, ObjectOpened):  # nearly all are: without patterns
             if version_id is None:

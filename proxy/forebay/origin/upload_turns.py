@@ -113,7 +113,7 @@ class UploadTurns:
 
     def _serve(self) -> None:
         """Grants what has become free."""
-        while True:
+        while any(self._waiting.values()):
             lanes = [lane for lane in _LANES if self._waiting[lane] and self._allows(lane)]
             if not lanes:
                 return

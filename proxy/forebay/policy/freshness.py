@@ -105,10 +105,10 @@ def freshness_lifetime(validated_at: float, freshness: Freshness) -> tuple[float
 
 def requests_revalidation(headers: Headers) -> bool:
     """Whether the client demands a revalidation, whatever the rules say."""
-    lines = headers.getall("Cache-Control", [])
-    if not lines:
-        return any("no-cache" in line.lower() for line in headers.getall("Pragma", []))
-    return any(_is_revalidation(directive) for line in lines for directive in line.split(","))
+    if "Cache-Control" in headers:
+        lines = headers.getall("Cache-Control")
+        return any(_is_revalidation(directive) for line in lines for directive in line.split(","))
+    return "Pragma" in headers and any("no-cache" in line.lower() for line in headers.getall("Pragma"))
 
 
 def _is_revalidation(directive: str) -> bool:

@@ -58,18 +58,18 @@ def evaluate_conditions(headers: Headers, etag: str, last_modified: str) -> Cond
 
     `etag`: strong and quoted. `last_modified`: an HTTP date; "" if it is unknown.
     """
-    if_match = _list_value(headers, "If-Match")
+    if_match = _list_value(headers, "If-Match") if "If-Match" in headers else None
     if if_match is not None:
         if not _matches(if_match, etag, weakly=False):
             return PreconditionFailed("If-Match")
-    elif (since := _date_value(headers, "If-Unmodified-Since")) is not None:
+    elif "If-Unmodified-Since" in headers and (since := _date_value(headers, "If-Unmodified-Since")) is not None:
         modified = parse_http_date(last_modified)
         if modified is not None and modified > since:
             return PreconditionFailed("If-Unmodified-Since")
-    if_none_match = _list_value(headers, "If-None-Match")
+    if_none_match = _list_value(headers, "If-None-Match") if "If-None-Match" in headers else None
     if if_none_match is not None:
         return NOT_MODIFIED if _matches(if_none_match, etag, weakly=True) else PROCEED
-    if (since := _date_value(headers, "If-Modified-Since")) is not None:
+    if "If-Modified-Since" in headers and (since := _date_value(headers, "If-Modified-Since")) is not None:
         modified = parse_http_date(last_modified)
         if modified is not None and modified <= since:
             return NOT_MODIFIED
@@ -92,16 +92,12 @@ def range_applies(if_range: str | None, etag: str, last_modified: str) -> bool:
 
 
 def _list_value(headers: Headers, name: str) -> str | None:
-    """Returns the values of all headers of that name as one list; None if all are empty."""
-    value = headers.get(name)
-    if value is None:
-        return None
+    """Returns the values of the headers of that name, which are there, as one list; None if all are empty."""
     return ",".join(headers.getall(name)).strip(" \t,") or None
 
 
 def _date_value(headers: Headers, name: str) -> int | None:
-    value = headers.get(name)
-    return None if value is None else parse_http_date(value.strip())
+    return parse_http_date(headers[name].strip())
 
 
 def _matches(tags: str, etag: str, *, weakly: bool) -> bool:

@@ -127,8 +127,12 @@ def _refuse_web_pages(hosts: tuple[str, ...], headers: Headers) -> None:
     """
     name = headers.get("Host", "").rpartition("]")[2].partition(":")[0].lower()  # of an IPv6 literal nothing is left
     local = not name or name == "localhost" or name.endswith(".localhost") or name.replace(".", "").isdecimal()
-    known = any(name == host or name.endswith(f".{host}") for host in hosts)
-    by_page = any(site.strip().lower() != "none" for site in headers.getall("Sec-Fetch-Site", ()))
-    opens_page = any(mode.strip().lower() == "navigate" for mode in headers.getall("Sec-Fetch-Mode", ()))
-    if "Origin" in headers or by_page or opens_page or not (local or known):
+    known = local or any(name == host or name.endswith(f".{host}") for host in hosts)
+    by_page = "Sec-Fetch-Site" in headers and any(
+        site.strip().lower() != "none" for site in headers.getall("Sec-Fetch-Site")
+    )
+    opens_page = "Sec-Fetch-Mode" in headers and any(
+        mode.strip().lower() == "navigate" for mode in headers.getall("Sec-Fetch-Mode")
+    )
+    if "Origin" in headers or by_page or opens_page or not known:
         raise access_denied("open mode answers no web page, and no host name but this machine's")

@@ -86,7 +86,8 @@ def test_the_sums_are_those_of_the_heads(steps: list[tuple[str, str, int]]) -> N
     for step, key, size in steps:
         name, head = head_for(key)
         if step == "put" and name not in costs:
-            costs[name] = heads.put(name, head)
+            costs[name] = head_cost(name, head)
+            heads.put(name, head, costs[name])
         elif name not in costs:
             continue
         elif step == "drop":

@@ -83,12 +83,10 @@ class KeptHeads:
         """Marks a head that is kept as used."""
         self._kept.move_to_end(name)
 
-    def put(self, name: ObjectName, head: Head) -> int:
-        """Keeps the head of an object that has none here, and returns what it is counted as."""
-        cost = head_cost(name, head)
+    def put(self, name: ObjectName, head: Head, cost: int) -> None:
+        """Keeps the head of an object that has none here. `cost`: its `head_cost`."""
         self._kept[name] = _KeptHead(head, cost)
         self.used += cost
-        return cost
 
     def count(self, name: ObjectName, size: int) -> None:
         """Counts `size` bytes more (or fewer) for a head."""

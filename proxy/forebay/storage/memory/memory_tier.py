@@ -210,9 +210,11 @@ class MemoryTier:
         `passes`: the object is of a pool with a stable share. Without blocks in this tier its head is of little use."""
         if name in self.heads:
             self._drop_head(name)
-        if head_cost(name, head) > self._capacity:
+        cost = head_cost(name, head)
+        if cost > self._capacity:
             return
-        self._used += self.heads.put(name, head)
+        self.heads.put(name, head, cost)
+        self._used += cost
         self.objects.set_head(name, head)
         if passes and not self.objects.has_blocks(name):
             self.heads.let_pass(name)
