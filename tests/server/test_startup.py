@@ -76,7 +76,7 @@ def test_only_connections_to_an_origin_read_certificates(tmp_path: Path) -> None
         "from forebay.server.startup import import_aiohttp\n"
         "import_aiohttp()\n"
         "from aiohttp import connector\n"
-        "from forebay.origin.http.http_connection import tls_context\n"
+        "from forebay.origin.http.origin_tls import tls_context\n"
         "contexts = connector._SSL_CONTEXT_VERIFIED, connector._SSL_CONTEXT_UNVERIFIED, tls_context(None)\n"
         "known = [each.cert_store_stats()['x509_ca'] for each in contexts]\n"
         "print(json.dumps([known, os.environ['SSL_CERT_FILE']]))"

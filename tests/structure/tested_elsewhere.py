@@ -96,9 +96,11 @@ demo/test_embedded_swift.py              demo/child_process demo/demo_directory 
 test_serve.py                            demo/embedded_origin
 
 origin/http/test_http_connection.py      origin/http/connection_pool origin/http/transport_errors
+origin/http/test_http_connection.py      origin/http/receive_buffer
 origin/test_endpoint.py                  origin/http/loopback_resolver
 origin/test_origin_client.py             origin/http/session_transport origin/http/transport_response
-origin/test_origin_client.py             origin/origin_request
+origin/test_origin_client.py             origin/origin_request origin/response_framing
+origin/test_origin_client_tls.py         origin/http/origin_tls
 origin/test_origin_client_against_origins.py    origin/dialects
 
 protocol/oss/test_oss_documents.py       protocol/oss/oss_errors protocol/oss/oss_request_documents

@@ -22,7 +22,6 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
-from aiohttp import hdrs
 from yarl import URL
 
 from forebay.core.errors import OriginBroken, OriginUnreachable, S3Error
@@ -53,16 +52,17 @@ from forebay.origin.origin_limits import RETRIED_STATUSES, OriginLimits
 from forebay.origin.origin_request import OriginRequest, Unsigned
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.oss_origin import OssAdapter
-from forebay.origin.partial_content import partial_length
 from forebay.origin.reachability import ReachabilityProbe
 from forebay.origin.request_signer import RequestSigner
 from forebay.origin.request_turns import RequestTurns, Turn
+from forebay.origin.response_framing import has_end, partial_body_length
 from forebay.origin.upload_turns import UploadTurns
 from forebay.protocol.signatures.signing_key import SecretKey
 
 _log = logging.getLogger(__name__)
 
 _USER_AGENT: Final = "forebay"
+_WITHOUT_END: Final = "an answer without an end"
 _REFUSAL_LIMIT: Final = 64 * 1024
 """Bytes of a response that are read to find out why the origin refuses. Error documents have a few hundred."""
 
@@ -144,12 +144,16 @@ class OriginClient:
         turn = turns.try_acquire(principal, paced=paced)
         if turn is None:
             turn = await turns.acquire(principal, 0.0 if request.is_hedge else self.limits.wait, paced=paced)
-        body = self._outgoing(request, turn)
+        body = None if request.body is None else self._outgoing(request, turn)
         try:
             exchanged = await self._exchange(request, body)
             if request.paced_by == "body":
                 turn.complete_body()  # also where the origin has answered before its end
-            length = self._verify_partial(request, exchanged) if exchanged.status == 206 else None
+            try:
+                length = partial_body_length(request, exchanged.headers) if exchanged.status == 206 else None
+            except OriginBroken as broken:
+                self._drop(request, exchanged, broken.reason)
+                raise
             response = OriginResponse(
                 exchanged,
                 operation=request.operation,
@@ -267,7 +271,10 @@ class OriginClient:
             if response.status < 300 and request.credential is None:
                 self.credential_check.succeeded(started)
             self.observe(OriginAnswered(request.operation, response.status, self.monotonic() - started, self.name))
-            return self._verify_framing(request, response)
+            if response.status < 300 and not has_end(response):
+                self._drop(request, response, _WITHOUT_END)
+                raise OriginBroken(_WITHOUT_END)
+            return response
 
     def _elsewhere(self, bucket: str | None) -> str | None:
         """The region of the bucket if it is known to be another than the origin's."""
@@ -276,30 +283,9 @@ class OriginClient:
         region = self._regions.of(bucket)
         return region if region != self.region else None
 
-    def _verify_framing(self, request: OriginRequest, response: TransportResponse) -> TransportResponse:
-        """A success whose end can't be told from a broken connection is no success."""
-        if (
-            not response.ended
-            and response.status < 300
-            and hdrs.CONTENT_LENGTH not in response.headers
-            and hdrs.TRANSFER_ENCODING not in response.headers
-        ):
-            response.close()
-            self.observe(OriginFailed(request.operation, "an answer without an end", self.name))
-            raise OriginBroken("an answer without an end")
-        return response
-
-    def _verify_partial(self, request: OriginRequest, response: TransportResponse) -> int | None:
-        """Returns the length of a 206's body, where the framing does not tell it. Raises OriginBroken."""
-        requested = [value for name, value in request.headers if name.lower() == "range"]
-        is_part = bool(request.query) and "partNumber" in dict(request.query)
-        try:
-            length = partial_length(",".join(requested) or None, response.headers, is_part=is_part)
-        except OriginBroken as broken:
-            response.close()
-            self.observe(OriginFailed(request.operation, broken.reason, self.name))
-            raise
-        return None if hdrs.CONTENT_LENGTH in response.headers else length
+    def _drop(self, request: OriginRequest, response: TransportResponse, reason: str) -> None:
+        response.close()
+        self.observe(OriginFailed(request.operation, reason, self.name))
 
     async def probe(self) -> bool:
         """Whether the origin gives any HTTP response. Unsigned, past the semaphores; one at a time."""

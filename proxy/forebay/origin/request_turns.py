@@ -169,7 +169,11 @@ class RequestTurns:
         if self._ended:
             self._ended.discard(turn)
         self.in_use -= 1
-        _decrement(self._in_use_by, turn.principal)
+        by, principal = self._in_use_by, turn.principal
+        if by[principal] > 1:
+            by[principal] -= 1
+        else:
+            del by[principal]
         if self._queues:
             self._serve()
         if self.background.waiting:

@@ -9,7 +9,8 @@ import pytest
 
 from forebay.origin.endpoint import ServerAddress
 from forebay.origin.http.connection_pool import ConnectionPool
-from forebay.origin.http.http_connection import HttpConnection, ReceiveBuffer
+from forebay.origin.http.http_connection import HttpConnection
+from forebay.origin.http.receive_buffer import ReceiveBuffer
 from forebay.origin.http.transport_errors import ConnectionFault
 from forebay.origin.origin_limits import OriginLimits
 from harness.scripted_origin import Script, ScriptedConnection, ScriptedOrigin, respond_always, scripted_origin

@@ -14,9 +14,11 @@ from typing import Final
 from aiohappyeyeballs import start_connection
 
 from forebay.origin.endpoint import RequestUrl, ServerAddress
-from forebay.origin.http.http_connection import HttpConnection, ReceiveBuffer, tls_context
+from forebay.origin.http.http_connection import HttpConnection
 from forebay.origin.http.loopback_resolver import system_name
+from forebay.origin.http.origin_tls import tls_context
 from forebay.origin.http.outgoing_head import outgoing_head
+from forebay.origin.http.receive_buffer import ReceiveBuffer
 from forebay.origin.http.transport_errors import connect_failed
 from forebay.origin.http.transport_response import PooledResponse
 from forebay.origin.origin_limits import OriginLimits

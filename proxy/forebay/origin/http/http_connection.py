@@ -19,12 +19,12 @@ it is idle belong to no response, and close it. Failures are raised as Connectio
 """
 
 import asyncio
-import ssl
 from collections.abc import Callable
 from typing import Final, cast
 
 from forebay.core.errors import MalformedHttp
 from forebay.origin.http.chunked_decoder import ChunkedDecoder
+from forebay.origin.http.receive_buffer import ReceiveBuffer
 from forebay.origin.http.response_head import MAX_HEAD, ResponseHead, head_size, parse_head
 from forebay.origin.http.transport_errors import (
     ConnectionFault,
@@ -36,20 +36,7 @@ from forebay.origin.http.transport_errors import (
 
 _BUFFER_SIZE: Final = 16 * 1024
 """Bytes for a head that does not arrive at once, and for bodies that are not simply counted."""
-_RECEIVED: Final = 128 * 1024
-"""Bytes that are received at once: a head, and all of a small object."""
 _EMPTY: Final = bytearray()
-
-
-class ReceiveBuffer:
-    """The buffer that the connections of one loop receive into while none of their readers has passed its own. Its
-    bytes are good for the call of `buffer_updated` only."""
-
-    __slots__ = ("received", "view")
-
-    def __init__(self) -> None:
-        self.received = bytearray(_RECEIVED)
-        self.view = memoryview(self.received)
 
 
 class HttpConnection(asyncio.BufferedProtocol):
@@ -103,13 +90,14 @@ class HttpConnection(asyncio.BufferedProtocol):
             raise connection_lost(None)
         self._method, self._head, self._fault, self.ended = method, None, None, False
         self._transport.write(request)
-        while (head := self._received_head()) is None:
+        while True:
             await self._wait(response_timeout, response_timed_out)
-        self._finish_if_complete()
+            head: ResponseHead | None = self._head
+            if head is not None:
+                break
+        if self._left != self._stop or not self._left:  # else all of a counted body is here, for `buffered_body`
+            self._finish_if_complete()
         return head
-
-    def _received_head(self) -> ResponseHead | None:
-        return self._head
 
     def buffered_body(self) -> memoryview | None:
         """The body, if all of it arrived along with the head: then it has ended, and the buffer is the caller's. Called
@@ -348,10 +336,3 @@ class HttpConnection(asyncio.BufferedProtocol):
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
-
-
-def tls_context(ca_file: str | None) -> ssl.SSLContext:
-    """A context that verifies TLS: by the system's authorities, or by those in `ca_file` instead."""
-    context = ssl.create_default_context(cafile=ca_file)
-    context.set_alpn_protocols(["http/1.1"])
-    return context

@@ -1,0 +1,23 @@
+"""Where the body of a response ends: what its framing tells, and what a part of an object must have."""
+
+from aiohttp import hdrs
+
+from forebay.origin.http.transport_response import TransportResponse
+from forebay.origin.origin_request import OriginRequest
+from forebay.origin.partial_content import partial_length
+from forebay.protocol.header_map import Headers
+
+
+def has_end(response: TransportResponse) -> bool:
+    """Whether the end of a response can be told from a broken connection."""
+    headers = response.headers
+    return hdrs.CONTENT_LENGTH in headers or hdrs.TRANSFER_ENCODING in headers or response.ended
+
+
+def partial_body_length(request: OriginRequest, headers: Headers) -> int | None:
+    """Returns the length of a 206's body, where the framing does not tell it. Raises OriginBroken for a response to
+    another range."""
+    requested = [value for name, value in request.headers if name.lower() == "range"]
+    is_part = bool(request.query) and "partNumber" in dict(request.query)
+    length = partial_length(",".join(requested) or None, headers, is_part=is_part)
+    return None if hdrs.CONTENT_LENGTH in headers else length
