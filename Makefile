@@ -36,11 +36,11 @@ types: $(VENV)/.dev
 floors: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-# In as many processes as there are cores, four at most: each starts an origin of its own. For one test, or a debugger,
-# run pytest by itself. Tests wait now and then: `make tests PROCESSES=3` keeps two cores busier.
-PROCESSES ?= auto
+# In one process more than there are cores, four at most, as tests wait now and then: each has an origin of its own. For one
+# test, or a debugger, run pytest by itself.
+PROCESSES ?= $(shell cores=$$(nproc); echo $$((cores < 3 ? cores + 1 : 4)))
 tests: $(VENV)/.dev
-	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 
 bench: $(VENV)/.dev  ## the figures of the README, against nginx and Varnish where they are installed (make peers)
 	$(BIN)/python -m benchmarks

@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,15 @@ settings.load_profile("forebay")
 
 COLLECTOR_THRESHOLD = 10_000
 """New objects, less those that have gone, between two runs of the garbage collector: Python's default is 700."""
+
+SLOWEST = frozenset(
+    {
+        *("properties/test_reference_model.py", "workers/test_supervisor.py", "compat/test_clients.py"),
+        *("scenarios/test_write_back_kills.py", "scenarios/test_stable_share.py", "scenarios/test_real_clients.py"),
+        *("scenarios/test_process_restarts.py", "scenarios/test_advice.py", "storage/ssd/test_index_repair.py"),
+    }
+)
+"""Files with tests of many seconds. They come first, so that no process is left alone with one at the end."""
 
 INSTALLS_ALL = "make peers browser promtool clients clients-torch"
 """Installs everything that tests can use. Continuous integration calls it, and skips no test."""
@@ -61,6 +71,12 @@ def pytest_configure() -> None:
 def pytest_sessionfinish() -> None:
     """End what the session started once."""
     end_server()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest."""
+    here = Path(__file__).parent
+    items.sort(key=lambda item: not item.path.is_relative_to(here) or str(item.path.relative_to(here)) not in SLOWEST)
 
 
 def pytest_collection_finish() -> None:
