@@ -17,6 +17,7 @@ ELSEWHERE: Final = {
     "ArchiveRefused": "carries the answer to the read of an archive, within the batch that asked for it",
     "ConnectionFault": "carries an OriginError within the room that translates foreign errors",
     "UnknownReads": "asks the sending worker for the names of a batch of reads, within the room of the peers",
+    "UploadRefused": "carries the outcome of a refused step to whoever settles the write, within the room of writes",
 }
 """Public errors that stand outside the tree, and why."""
 
