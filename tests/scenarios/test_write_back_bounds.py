@@ -153,4 +153,4 @@ async def test_a_write_above_high_water_whose_client_leaves_is_not_sent(tmp_path
         client.close()
         gate.open()
         await rig.settled()
-        assert (at_origin(origin, "a/second"), origin.log.count("PUT", key="a/second")) == (None, 0)
+        assert at_origin(origin, "a/second") is None, "a request may have begun, and has not got its end"
