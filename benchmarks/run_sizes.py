@@ -124,7 +124,7 @@ FULL: Final = RunSizes(
     prefetched=(1500, 6000),
     reads_beside=(5, 30),
     listing=(1_000_000, 60.0),
-    recorded_hits=((3_000, 30, 1), (20_000, 10, 1), (5_000, 20, 2)),
+    recorded_hits=((3_000, 60, 1), (20_000, 12, 1), (5_000, 30, 2)),
     checkpoints=(
         ("put", 64 * MIB, 1),
         ("put", 256 * MIB, 1),
