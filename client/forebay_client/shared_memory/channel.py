@@ -43,9 +43,6 @@ from forebay_client.shared_memory.channel_input import ChannelBroken, ChannelInp
 from forebay_client.shared_memory.mapped_memory import MappedMemory, Unmappable
 from forebay_client.shared_memory.received_head import ReceivedHead
 
-SLOTS_AT_ONCE: Final = 4
-"""Slots that are given back together during a batch: each message is a system call on both sides, and wakes the server.
-All are given back with the next request, and one by one where the ring has no more of them."""
 _FAILURES: Final = (OSError, ValueError, MemoryError, OverflowError, Unmappable, ChannelBroken, KeyboardInterrupt)
 """What ends a channel while an answer is received: a length that nobody could send is none, either."""
 
@@ -78,8 +75,6 @@ class ClientChannel:
         self._ring: MappedMemory | None = None
         self._files: dict[int, MappedMemory] = {}
         self._released: deque[int] = deque()
-        self._lacks_slots = False
-        """Whether the latest run of a batch came through the socket."""
         self._views = 0
         """Of the ring, ever made and not yet given back."""
         self.is_forked = False
@@ -126,7 +121,7 @@ class ClientChannel:
     def receive_batch(self) -> BatchFrame:
         """The next frame of a batch. Raises ChannelBroken, ReadDeclined."""
         try:
-            if len(self._released) >= (1 if self._lacks_slots else SLOTS_AT_ONCE):
+            if self._released:
                 self._send(message(b"", self._taken_back()))
             return self._receive_entries()
         except _FAILURES as error:
@@ -199,7 +194,6 @@ class ClientChannel:
         if frame.kind != ENTRIES or size > frame.head:
             raise ChannelBroken("garbage")
         head = self._input.receive(frame.head)
-        self._lacks_slots = bool(frame.flags & INSIDE and frame.length)
         if frame.flags & INSIDE:
             body = memoryview(bytearray(frame.length))
             self._input.receive_into(body)
