@@ -157,4 +157,7 @@ def _integer(value: Any) -> int:
 
 
 def _pairs(value: Any) -> HeaderPairs:
-    return tuple((_text(name), _text(text)) for name, text in value)
+    pairs = tuple([(name, text) for name, text in value])
+    if not all([isinstance(name, str) and isinstance(text, str) for name, text in pairs]):  # noqa: C419 # no generator
+        raise TypeError("a header that is no text")
+    return pairs

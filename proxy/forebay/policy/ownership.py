@@ -24,11 +24,14 @@ def owner_of(name: ObjectName, workers: int) -> int:
         return 0
     text = f"{len(name.bucket)}:{name.bucket}{name.key}".encode("utf-8", "surrogatepass")
     seed = int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
-    return max(range(workers), key=lambda worker: _mix(seed ^ (worker + 1) * 0x9E3779B97F4A7C15 & _MASK))
-
-
-def _mix(number: int) -> int:
-    """Scatters all 64 bits: the finaliser of SplitMix64, https://prng.di.unimi.it/splitmix64.c."""
-    number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & _MASK
-    number = (number ^ number >> 27) * 0x94D049BB133111EB & _MASK
-    return number ^ number >> 31
+    owner, highest = 0, -1
+    for worker in range(workers):
+        # All 64 bits are scattered by the finaliser of SplitMix64, https://prng.di.unimi.it/splitmix64.c. In line: each
+        # read of a new name comes here.
+        number = seed ^ (worker + 1) * 0x9E3779B97F4A7C15 & _MASK
+        number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & _MASK
+        number = (number ^ number >> 27) * 0x94D049BB133111EB & _MASK
+        number ^= number >> 31
+        if number > highest:
+            owner, highest = worker, number
+    return owner
