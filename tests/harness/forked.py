@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+FORKS_WITH_THREADS = "-Wignore:This process:DeprecationWarning"
+"""For a program that forks: from 3.12 on the interpreter warns where threads run, which is the case that is tested."""
 
 
 def in_a_fork(run: Callable[[], T]) -> T:

@@ -17,6 +17,7 @@ from forebay_client.batch.batch_reads import GROUP
 from harness.fake.actions import Respond
 from harness.fake_origin import FakeOrigin
 from harness.forebay_process import PATHS
+from harness.forked import FORKS_WITH_THREADS
 from harness.inspection import run_loop_until
 from harness.reference_sigv4 import Secret
 from harness.rig import READER
@@ -256,7 +257,13 @@ time.sleep(600)
 async def run(program: str, stage: Stage) -> tuple[asyncio.subprocess.Process, Callable[[], Any]]:
     code = program.format(endpoint=stage.rig.endpoint, socket=stage.rig.socket, keys=KEYS)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, env={"PYTHONPATH": PATHS}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        sys.executable,
+        FORKS_WITH_THREADS,
+        "-c",
+        code,
+        env={"PYTHONPATH": PATHS},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     return process, process.communicate
 

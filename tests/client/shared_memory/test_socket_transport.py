@@ -13,6 +13,7 @@ import pytest
 from forebay_client import Client
 from harness.fake_origin import FakeOrigin
 from harness.forebay_process import PATHS
+from harness.forked import FORKS_WITH_THREADS
 from harness.rig import READER, TRAINER
 from harness.socket_rig import SocketRig
 
@@ -77,7 +78,7 @@ async def test_views_survive_a_fork_whatever_the_parent_drops(tmp_path: Path) ->
         fill(origin)
         program = CHILD.format(endpoint=rig.endpoint, socket=rig.socket, keys=KEYS)
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", program, env={"PYTHONPATH": PATHS}, stderr=asyncio.subprocess.PIPE
+            sys.executable, FORKS_WITH_THREADS, "-c", program, env={"PYTHONPATH": PATHS}, stderr=asyncio.subprocess.PIPE
         )
         _, errors = await process.communicate()
         assert (process.returncode, errors) == (0, b"")
