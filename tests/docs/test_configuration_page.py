@@ -9,7 +9,8 @@ from typing import Final
 import pytest
 
 from forebay.settings import load_settings
-from forebay.settings.setting_table import REQUIRED, TABLE, UNSET, Setting
+from forebay.settings.setting import REQUIRED, UNSET, Setting
+from forebay.settings.setting_table import TABLE
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "configuration.md").read_text()

@@ -18,7 +18,8 @@ from forebay.settings.model import (
     SsdSettings,
 )
 from forebay.settings.rule_settings import Rule
-from forebay.settings.setting_table import TABLE, Absent, Setting
+from forebay.settings.setting import Absent, Setting
+from forebay.settings.setting_table import TABLE
 from forebay.settings.tree_reader import SCHEMA
 from forebay.settings.value_types import SECRET
 

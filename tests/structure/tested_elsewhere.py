@@ -140,7 +140,9 @@ settings/test_loader.py                  settings/addresses settings/assembly
 settings/test_loader.py                  settings/freshness_values settings/path_checks settings/problems
 settings/test_loader.py                  settings/secret_lookup settings/settings_warnings settings/sources
 settings/test_loader.py                  settings/secret settings/tree_reader
-settings/test_setting_table.py           settings/model settings/rule_settings
+settings/test_setting_table.py           settings/model settings/rule_settings settings/setting settings/auth_table
+settings/test_setting_table.py           settings/limit_table settings/origin_table settings/rule_table
+settings/test_setting_table.py           settings/server_table settings/storage_table
 
 storage/ssd/test_ssd_tier.py             storage/ssd/block_reads storage/ssd/record_reads storage/tier_contract
 storage/ssd/test_ssd_tier_model.py       storage/ssd/index_updates storage/ssd/reclaim storage/ssd/ssd_writer

@@ -8,7 +8,7 @@ settings_warnings     Settings                          -> likely mistakes, whic
 loader                all of these; pure: the caller reads the files
 live_changes          two Settings                      -> the changes that need a restart
 
-setting_table         every setting: path, type, default, bounds, meaning
+setting               a setting: path, type, default, bounds, meaning; those of each part: *_table, all: setting_table
 value_types           how each type of value is read
 model                 the result, as the program uses it
 """

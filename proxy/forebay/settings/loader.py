@@ -10,7 +10,8 @@ from forebay.settings.consistency_checks import inconsistencies
 from forebay.settings.model import Settings
 from forebay.settings.problems import raise_any
 from forebay.settings.secret_lookup import SecretSources
-from forebay.settings.setting_table import TABLE, Setting
+from forebay.settings.setting import Setting
+from forebay.settings.setting_table import TABLE
 from forebay.settings.settings_warnings import settings_warnings
 from forebay.settings.sources import overlay_environment, overlay_flags, tree_of_toml
 from forebay.settings.tree_reader import SCHEMA, Schema, Values, read_tree

@@ -9,7 +9,8 @@ from typing import Any, Final, TypeAlias
 
 from forebay.core.errors import SettingsError
 from forebay.settings.problems import HIDDEN, unknown_setting
-from forebay.settings.setting_table import OPTIONAL_TABLES, REQUIRED, TABLE, UNSET, Setting
+from forebay.settings.setting import REQUIRED, UNSET, Setting
+from forebay.settings.setting_table import OPTIONAL_TABLES, TABLE
 from forebay.settings.value_types import RawText
 
 Values: TypeAlias = dict[str, Any]

@@ -1,0 +1,77 @@
+"""The settings of `[memory]`, `[ssd]` and `[journal]`: what Forebay keeps, and where."""
+
+from typing import Final
+
+from forebay.settings.setting import GIB, MIB, REQUIRED, UNSET, Setting
+from forebay.settings.value_types import DURATION, FILE, SIZE
+
+STORAGE: Final[tuple[Setting, ...]] = (
+    Setting("memory.size", SIZE, "1GiB", "The size of the memory tier.", 0, live=True),
+    Setting(
+        "memory.buffers",
+        SIZE,
+        "256MiB",
+        "Bytes of buffers for fetches and uploads in progress; beyond it clients get 503 SlowDown.",
+        MIB,
+        live=True,
+    ),
+    Setting(
+        "memory.ahead",
+        SIZE,
+        "256MiB",
+        "Bytes of blocks that are fetched ahead of their readers, by plans for instance, and not read yet; 0B: nothing "
+        "is fetched ahead.",
+        0,
+        live=True,
+    ),
+    Setting(
+        "memory.rings",
+        SIZE,
+        "256MiB",
+        "Bytes of memory that clients of `server.socket` share with Forebay, all together; a client beyond it gets its "
+        "bytes through the socket.",
+        0,
+        live=True,
+    ),
+    Setting(
+        "memory.ring",
+        SIZE,
+        "64MiB",
+        "Bytes of it that one connection of a client may have, so the largest body that it gets in one piece.",
+        0,
+        64 * GIB,
+    ),
+    Setting("ssd.path", FILE, REQUIRED, "The directory of the SSD tier; one Forebay uses it at a time."),
+    Setting("ssd.size", SIZE, REQUIRED, "The size of the SSD tier.", MIB, live=True),
+    Setting(
+        "ssd.pin_quota",
+        SIZE,
+        UNSET,
+        "Bytes of the SSD tier that pinned objects may take; if not set, three quarters of it.",
+        0,
+        live=True,
+    ),
+    Setting(
+        "journal.path",
+        FILE,
+        REQUIRED,
+        'The directory of the journal, which rules with `write = "back"` need; it is no cache: never delete it.',
+    ),
+    Setting(
+        "journal.size", SIZE, REQUIRED, "The size of the journal; writes that find it nearly full go through.", 16 * MIB
+    ),
+    Setting(
+        "journal.max_age",
+        DURATION,
+        "1h",
+        "How old an acknowledged write may become before it is at the origin; then `/readyz` and an alert say so.",
+        1.0,
+    ),
+    Setting(
+        "journal.upload_max_age",
+        DURATION,
+        "1d",
+        "How long an unfinished upload of the journal is kept after its last part; then it is aborted.",
+        60.0,
+    ),
+)
