@@ -60,6 +60,7 @@ scenarios/test_listings.py               namespace/origin_pages
 scenarios/test_listings_workers.py       namespace/namespace_owners
 storage/ssd/test_ssd_directory.py        storage/durable_files
 docs/test_metrics_page.py                server/worker_gauges
+server/telemetry/test_metrics.py         server/telemetry/request_counts
 docs/test_metrics_page.py                core/events server/telemetry/metric_table
 fetch/test_ordered_body.py               core/buffers core/byte_ranges fetch/fetch_request
 metadata/test_object_heads.py            core/heads

@@ -24,7 +24,7 @@ from forebay.server.admin.stats_sum import add_origins
 from forebay.server.admin.worker_pins import WorkerPins
 from forebay.server.composition import Parts
 from forebay.server.ssd_attachment import SsdAttachment
-from forebay.server.telemetry.metrics import RuleCounts
+from forebay.server.telemetry.request_counts import RuleCounts
 from forebay.settings.model import Settings
 
 
