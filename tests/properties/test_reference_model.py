@@ -20,6 +20,7 @@ from harness.fake_origin import FakeOrigin
 from harness.model_programs import KEYS, random_step
 from harness.model_world import BLOCK, Step, World
 from harness.oss_origin import OssOrigin
+from harness.reference_model import Query
 from security.scale import SCALE
 
 SIZES = (0, 1, 1000, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 17)
@@ -64,6 +65,20 @@ def written_while_away(away: str, back: str) -> list[Step]:
         (back,),
         ("get", "immutable/a"),
     ]
+
+
+VOUCHED: list[Step] = [
+    ("put", "minute/a", (1000, 1)),
+    ("get", "minute/a"),
+    ("later", 61.0),
+    ("list", 2, Query("minute/", "", 1000)),
+    ("foreign-put", "minute/a", (1000, 2)),
+    ("later", 30.0),
+    ("get", "minute/a"),
+    ("later", 31.0),
+    ("get", "minute/a"),
+]
+"""A listing vouches for a head, from when it began: a rare sequence, too."""
 
 
 async def run_sequence(origin: FakeOrigin, bucket: str, memory: str, steps: list[Step]) -> list[str]:
@@ -113,6 +128,7 @@ async def test_listings_and_plans_follow_the_reference_model(kind: type[FakeOrig
     """Programs by their seeds: listings, writes, plans and their readers in shares that hypothesis does not keep to."""
     sources = Counter[str]()
     async with kind(verify=False) as origin:
+        await run_sequence(origin, "vouched", "1MiB", VOUCHED)
         for seed in range(programs * SCALE):
             random = Random(seed)
             memory, steps = random.choice(("1MiB", "1MiB", "0")), [random_step(random) for _ in range(STEPS)]
