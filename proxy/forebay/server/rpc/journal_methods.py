@@ -25,7 +25,7 @@ class JournalMethods:
             },
             unary={
                 "journal_scanned": self._journal_scanned,
-                "move_upload": write_back.moves.receive,
+                "move_upload": self._move_upload,
                 "backlog": self._call_backlog,
             },
         )
@@ -51,6 +51,9 @@ class JournalMethods:
     async def _journal_scanned(self, _: Document) -> Document:
         await self._write_back.watch.receive_scan()
         return {}
+
+    async def _move_upload(self, request: Document) -> Document:
+        return await self._write_back.moves.receive(request)
 
     async def _call_backlog(self, request: Document) -> Document:
         return await self._backlog.answer(request)
