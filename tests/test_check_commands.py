@@ -1,6 +1,8 @@
 """`forebay check-config` with its options, and `forebay doctor`: what they print, and their exit codes."""
 
 import asyncio
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,14 @@ secret_file = "{directory}/secret"
 grants = [{{ path = "**", allow = ["read"] }}]
 {rest}
 """
+
+
+@pytest.fixture(autouse=True)
+def log_level() -> Iterator[None]:
+    """The commands silence the log of their process, which is that of further tests here."""
+    level = logging.getLogger("forebay").level
+    yield
+    logging.getLogger("forebay").setLevel(level)
 
 
 class Checked:
