@@ -84,6 +84,9 @@ class ClientChannel:
             self._socket.connect(path)
             self._socket.sendall(UPGRADE)
             self._switch()
+        except (BrokenPipeError, ConnectionResetError) as error:  # the server may close before it has read anything
+            self.close()
+            raise ChannelBroken("refused") from error
         except OSError as error:
             self.close()
             raise ChannelBroken("unreachable") from error

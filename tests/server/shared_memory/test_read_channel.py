@@ -131,7 +131,7 @@ async def test_descriptors_from_a_client_are_dropped(rig: SocketRig) -> None:
     os.close(own)
     head, _ = await channel.read("b", "open/small")
     assert head.status == 200
-    assert descriptors() <= before + 4
+    assert descriptors() < before + 50  # of 5,000
     channel.close()
 
 
@@ -163,7 +163,9 @@ async def test_who_takes_all_connections_keeps_nobody_from_http(tmp_path: Path, 
         await run_loop_until(lambda: memory.plain_connections + len(memory.channels) == 5)
         late = rig.library()
         assert bytes(await asyncio.to_thread(late.get, "b", "open/k")) == b"x"
-        assert late.stats.fallbacks == {"socket: refused": 1}
+        # Whether it sees an answer or a closed connection is up to the kernel.
+        assert list(late.stats.fallbacks.values()) == [1]
+        assert set(late.stats.fallbacks) <= {"socket: refused", "socket: unreachable"}
         assert bytes((await served.read("b", "open/k"))[1]) == b"x"
         clients = [rig.library(socket="") for _ in range(10)]
         assert {bytes(await asyncio.to_thread(each.get, "b", "open/k")) for each in clients} == {b"x"}

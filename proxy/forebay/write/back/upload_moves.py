@@ -169,17 +169,18 @@ class UploadMoves:
                 async with limit:
                     await self._carry_part(upload, part)
 
-            parts = list(upload.parts.values())
+            failure: BaseException | None = None
             try:
                 if upload.replaced:
                     await self._settle([part.record for part in upload.replaced])
-                async with asyncio.TaskGroup() as group:
-                    for part in parts:
-                        group.create_task(carry(part))
-            except* (ForebayError, UploadRefused, OSError) as failures:
-                outcome = _outcome_of(failures.exceptions[0])
-            else:
+            except OSError as error:
+                failure = error
+            # Each goes on to its end, whatever becomes of the others: none is settled in part.
+            carried = await asyncio.gather(*map(carry, list(upload.parts.values())), return_exceptions=True)
+            failures = [each for each in (failure, *carried) if each is not None]
+            if not failures:
                 continue
+            outcome = _outcome_of(failures[0])
             name = upload.upload.name
             if outcome.code == "NoSuchUpload":
                 _log.warning("the upload %s of %s was aborted at the origin", upload.upload.upload_id, name.path)
@@ -223,8 +224,6 @@ class UploadMoves:
 
 def _outcome_of(failure: BaseException) -> PersistOutcome:
     match failure:
-        case BaseExceptionGroup():
-            return _outcome_of(failure.exceptions[0])
         case UploadRefused():
             return failure.outcome
         case ForebayError() | OSError():
