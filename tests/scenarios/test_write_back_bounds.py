@@ -24,13 +24,19 @@ from harness.write_back_rig import WriteBackRig, at_origin
 MIB = 1 << 20
 
 
+async def _fill(rig: WriteBackRig, origin: FakeOrigin) -> Gate:
+    """Has the journal hold 10 MiB, which stay until the gate is opened."""
+    gate = Gate()
+    origin.faults.add(HoldRequest(gate), method="PUT", key="a/first")
+    await rig.put("a/first", b"1" * (10 * MIB))
+    await gate.reached()
+    return gate
+
+
 async def test_above_high_water_a_write_goes_through(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, journal_size="16MiB") as rig:
         await rig.prove()
-        gate = Gate()
-        origin.faults.add(HoldRequest(gate), method="PUT", key="a/first")
-        await rig.put("a/first", b"1" * (10 * MIB))
-        await gate.reached()
+        gate = await _fill(rig, origin)
         write = rig.client().request("PUT", path_of("ckpt", "a/second"), (), b"2" * (5 * MIB))
         through = TaskRegistry().spawn(write, "above high water")
         await rig.put("a/small", b"what fits is acknowledged meanwhile")
@@ -93,11 +99,9 @@ async def test_a_part_in_a_full_journal_goes_through_at_once(tmp_path: Path) -> 
     """Nobody sees it, so it waits for nothing; its completion does. The object's next upload is accepted again."""
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, journal_size="16MiB") as rig:
         await rig.prove()
-        gate, oss, target = Gate(), OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/upload")
-        origin.faults.add(HoldRequest(gate), method="PUT", key="a/first")
+        oss, target = OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/upload")
         upload = await oss.initiate(target)
-        await rig.put("a/first", b"1" * (10 * MIB))
-        await gate.reached()
+        gate = await _fill(rig, origin)
         etag = (await oss.part(target, upload, 1, bytes(6 * MIB))).headers["ETag"]
         completed = TaskRegistry().spawn(oss.complete(target, upload, [(1, etag)]), "complete")
         await rig.put("a/small", b"is acknowledged meanwhile")
@@ -113,10 +117,7 @@ async def test_boto3_waits_above_high_water_without_an_error(tmp_path: Path) -> 
     """For longer than it waits for a byte, and in one attempt: it is told now and then that the answer is to come."""
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, journal_size="16MiB") as rig:
         await rig.prove()
-        gate = Gate()
-        origin.faults.add(HoldRequest(gate), method="PUT", key="a/first")
-        await rig.put("a/first", b"1" * (10 * MIB))
-        await gate.reached()
+        gate = await _fill(rig, origin)
         told: list[float] = []
 
         class _Told(Patience):
@@ -143,10 +144,7 @@ async def test_a_write_above_high_water_whose_client_leaves_is_not_sent(tmp_path
     """It must not come after what its client sends next."""
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, journal_size="16MiB") as rig:
         await rig.prove()
-        gate = Gate()
-        origin.faults.add(HoldRequest(gate), method="PUT", key="a/first")
-        await rig.put("a/first", b"1" * (10 * MIB))
-        await gate.reached()
+        gate = await _fill(rig, origin)
         client = rig.boto3(read_timeout=0.1, retries={"total_max_attempts": 1})
         with pytest.raises(ReadTimeoutError):
             await asyncio.to_thread(client.put_object, Bucket="ckpt", Key="a/second", Body=b"2" * (5 * MIB))
