@@ -34,6 +34,7 @@ from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.policy.pools import Pool
 from forebay.storage.memory.arenas import ArenaExtent, Arenas
+from forebay.storage.memory.eviction_order import EvictionOrder, share_quota
 from forebay.storage.memory.fetched_ahead import FetchedAhead
 from forebay.storage.memory.ghost_list import GhostList
 from forebay.storage.memory.head_attachments import HeadAttachments
@@ -74,6 +75,7 @@ class MemoryTier:
         self._ghosts = GhostList()
         self.pooled = PooledBlocks(secrets.token_bytes(16) if hash_key is None else hash_key, clock)
         """The blocks that are evicted by their pool's order, in place of the LRU order."""
+        self._order = EvictionOrder(self._blocks, self.heads, self.pooled)
         self._is_shrinking = False
         self.ahead = FetchedAhead(0)
         """Blocks fetched ahead of their readers, in a budget of their own."""
@@ -152,15 +154,9 @@ class MemoryTier:
     def _make_room(self, share: MemoryPool, band: int, cost: int) -> bool:
         """Evicts blocks of the share that belong there less than one of this band. Returns whether there is room for
         that one."""
-        quota = self._capacity if share.pool.quota is None else share.pool.quota
         evicted: list[int] = []
-        while True:
-            transient_excess = self.heads.transient_excess(self._capacity)
-            is_within = share.used + cost <= quota
-            room = is_within and cost <= self.pooled.room(self._capacity, self.used - transient_excess)
-            if room or (is_within and self.pooled.may_grow(share, self._plain_used())):
-                break
-            if cost > quota or share.top is None or share.top >= band:
+        while not self._order.has_room(share, cost, self._capacity, self.used):
+            if cost > share_quota(share, self._capacity) or share.top is None or share.top >= band:
                 return False
             evicted.append(self._drop_block(share.first_to_go()))
         if evicted:
@@ -314,34 +310,12 @@ class MemoryTier:
             elif self.heads.transient_excess(self._capacity):
                 self._drop_transient_head()
             elif self._blocks and (not self.heads or self.heads.used * 2 <= self._capacity):
-                evicted.append(self._drop_block(self._next_to_go()))
+                evicted.append(self._drop_block(self._order.next_to_go(self._capacity, self.used)))
             else:
                 self._drop_head(self.heads.oldest())
         if evicted:
             cause: Literal["capacity", "resize"] = "resize" if self._is_shrinking else "capacity"
             self._observe(BlocksEvicted("memory", len(evicted), sum(evicted), cause))
-
-    def _next_to_go(self) -> BlockId:
-        """Returns the block that is evicted next."""
-        pooled = self.pooled
-        if pooled.used:
-            block = pooled.next_to_go(self._capacity, self._plain_used())
-            if block is not None:
-                return block
-            # The blocks of shares are in the LRU order as well. They go round: plain ones are at least about as many
-            # bytes as the largest share whenever they are to give way, so few are met before one of these.
-            for _ in range(len(self._blocks)):
-                block = next(iter(self._blocks))
-                if block not in pooled:
-                    return block
-                self._blocks.move_to_end(block)
-        return next(iter(self._blocks))
-
-    def _plain_used(self) -> int:
-        """Returns the bytes of the blocks that are in LRU order."""
-        if len(self._blocks) == len(self.pooled):
-            return 0
-        return max(0, self.used - self.heads.used - self.pooled.used)
 
     def _retire_arena(self) -> Sequence[int]:
         """Gives up the first sparse arena: its blocks are copied out, or evicted. Returns the lengths of the latter."""
