@@ -12,24 +12,21 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from forebay_client.batch.archive_member import read_member
 from forebay_client.batch.batch_reads import BatchReads, BatchWays
-from forebay_client.client_errors import BodyCorrupt, ClientError, RangeNotSatisfiable
 from forebay_client.client_settings import ClientSettings, resolve_settings
 from forebay_client.client_stats import ClientCounts, ClientStats
 from forebay_client.forebay_resources import ForebayResources
 from forebay_client.listing_reader import list_object_pages
+from forebay_client.object_downloads import read_entry, read_head, read_into, read_object, read_range
 from forebay_client.object_file import ObjectFile
 from forebay_client.object_uploads import put_content, put_in_parts, upload_headers
 from forebay_client.object_writer import WRITER_PART_SIZE, WritableObject
 from forebay_client.objects import BatchItem, BatchKey, CommonPrefix, ObjectInfo
 from forebay_client.resource_calls import ResourceCalls
-from forebay_client.transport.body_checks import content_range
 from forebay_client.transport.fork_safety import renew_after_fork
 from forebay_client.transport.http_transport import HttpTransport
 from forebay_client.transport.object_request import FilePart, ObjectRequest, ObjectResponse, Transport
@@ -45,7 +42,6 @@ DEFAULT_PART_SIZE: Final = 64 << 20
 DEFAULT_READ_AHEAD: Final = 8 << 20
 LONGEST_PRESIGNED: Final = 7 * 24 * 3600
 """Seconds: what S3 and OSS allow."""
-_META: Final = ("x-amz-meta-", "x-oss-meta-")
 
 
 class Client(ResourceCalls):
@@ -122,7 +118,7 @@ class Client(ResourceCalls):
         Raises:
             ObjectNotFound, AccessDenied, ServiceUnavailable: And the other ClientErrors.
         """
-        return self._send(ObjectRequest("GET", bucket, key, _version(version_id))).body
+        return read_object(self._send, bucket, key, version_id)
 
     def get_range(self, bucket: str, key: str, start: int, end: int | None) -> memoryview:
         """The bytes from `start` up to `end`, exclusive; None: to the end of the object.
@@ -132,11 +128,7 @@ class Client(ResourceCalls):
         Raises:
             RangeNotSatisfiable: The object has no byte at `start`.
         """
-        if start < 0 or (end is not None and end < start):
-            raise ValueError(f"no range: {start}-{end}")
-        if start == end:
-            return memoryview(b"")
-        return _of_range(self._send(ObjectRequest("GET", bucket, key, span=(start, end))), bucket, key, start, end)
+        return read_range(self._send, bucket, key, start, end)
 
     def get_into(self, bucket: str, key: str, buffer: "WriteableBuffer", start: int = 0) -> int:
         """Reads into a writable buffer, from byte `start` of the object on, until the buffer or the object ends.
@@ -145,22 +137,7 @@ class Client(ResourceCalls):
             Bytes written: fewer than the buffer has only at the end of the object. After an error the buffer's content
             is undefined.
         """
-        view = memoryview(buffer).cast("B")
-        if view.readonly:
-            raise ValueError("the buffer is read-only")
-        if start < 0:
-            raise ValueError(f"no offset: {start}")
-        if not len(view):
-            return 0
-        end = start + len(view)
-        try:
-            response = self._send(ObjectRequest("GET", bucket, key, span=(start, end), buffer=view))
-        except RangeNotSatisfiable:
-            return 0
-        body = _of_range(response, bucket, key, start, end)
-        if body.obj is not view.obj:
-            view[: len(body)] = body
-        return len(body)
+        return read_into(self._send, bucket, key, buffer, start)
 
     def get_many(self, bucket: str, keys: Iterable[str | BatchKey], *, ordered: bool = True) -> Iterator[BatchItem]:
         """Reads many objects, or parts of them: from Forebay by one request for hundreds (docs/batches.md), else by
@@ -176,18 +153,14 @@ class Client(ResourceCalls):
         """
 
         def read(key: BatchKey) -> memoryview:
-            if key.member is not None:
-                return read_member(self._send, bucket, key)
-            if key.start == 0 and key.end is None:
-                return self.get(bucket, key.key)
-            return self.get_range(bucket, key.key, key.start, key.end)
+            return read_entry(self._send, bucket, key)
 
         ways = BatchWays(self._send, read, lambda: self.executor, self._settings.connections, self._local)
         return self._batches.items(ways, bucket, keys, ordered=ordered)
 
     def head(self, bucket: str, key: str) -> ObjectInfo:
         """Size, ETag, type and metadata of an object. Raises ObjectNotFound and the other ClientErrors."""
-        return _info_of_head(bucket, key, self._send(ObjectRequest("HEAD", bucket, key)))
+        return read_head(self._send, bucket, key)
 
     def list(
         self, bucket: str, prefix: str = "", *, delimiter: str = "", start_after: str = ""
@@ -360,39 +333,3 @@ class Client(ResourceCalls):
 
 def _rebuilt(kind: type[Client], arguments: dict[str, Any]) -> Client:
     return kind(**arguments)
-
-
-def _version(version_id: str | None) -> tuple[tuple[str, str], ...]:
-    return (("versionId", version_id),) if version_id is not None else ()
-
-
-def _of_range(response: ObjectResponse, bucket: str, key: str, start: int, end: int | None) -> memoryview:
-    """The range in a response. Raises BodyCorrupt where it is another."""
-    if response.status == 206:
-        found = content_range(response)
-        if found is None or found.start != start or (end is not None and found.end > end):
-            raise BodyCorrupt("the response is of another range", bucket=bucket, key=key)
-        return response.body
-    # The server ignored the range, as HTTP allows: this is the whole object.
-    if start >= len(response.body):
-        raise RangeNotSatisfiable("the range begins behind the end of the object", bucket=bucket, key=key)
-    return response.body[start:end]
-
-
-def _info_of_head(bucket: str, key: str, response: ObjectResponse) -> ObjectInfo:
-    headers = response.headers
-    modified = headers.get("last-modified")
-    metadata = {
-        name.removeprefix(prefix): value
-        for prefix in _META
-        for name, value in headers.items()
-        if name.startswith(prefix)
-    }
-    try:
-        size = int(headers.get("content-length", "0"))
-        changed = parsedate_to_datetime(modified) if modified else None
-    except ValueError:
-        raise ClientError("the head can't be read", bucket=bucket, key=key, status=response.status) from None
-    version = headers.get("x-amz-version-id") or headers.get("x-oss-version-id")
-    etag, kind = response.etag, headers.get("content-type")
-    return ObjectInfo(bucket, key, size, etag, changed, kind, metadata, version, headers)

@@ -5,7 +5,7 @@ Keys travel percent-encoded (`encoding-type=url`), because XML can't carry all o
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
 from urllib.parse import unquote_plus
@@ -14,12 +14,10 @@ from forebay.core.errors import MalformedXml
 from forebay.protocol.xml.xml_tree import Element, read_tree
 from forebay_client.client_errors import ServiceUnavailable
 from forebay_client.objects import CommonPrefix, ObjectInfo
-from forebay_client.transport.object_request import ObjectRequest, ObjectResponse
+from forebay_client.transport.object_request import ObjectRequest, SendRequest
 
 _MAX_PAGE: Final = 32 << 20
 _MAX_ELEMENTS: Final = 100_000
-
-SendRequest = Callable[[ObjectRequest], ObjectResponse]
 
 
 def list_object_pages(

@@ -8,8 +8,8 @@ from typing import Final
 from urllib.parse import quote
 
 from forebay_client.client_errors import InvalidRequest, ServiceUnavailable
-from forebay_client.object_uploads import MAX_PARTS, PartUpload, SendRequest
-from forebay_client.transport.object_request import ObjectRequest
+from forebay_client.object_uploads import MAX_PARTS, PartUpload
+from forebay_client.transport.object_request import ObjectRequest, SendRequest
 
 LARGEST_COPY: Final = 5 << 30
 """Bytes that one CopyObject copies, in S3 and OSS."""

@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING, Final
 from forebay_client.client_errors import BodyCorrupt, RangeNotSatisfiable
 from forebay_client.objects import ObjectInfo
 from forebay_client.transport.body_checks import content_range
-from forebay_client.transport.object_request import ObjectRequest, ObjectResponse
+from forebay_client.transport.object_request import ObjectRequest, SendRequest
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 FIRST_WINDOW: Final = 128 << 10
-
-SendRequest = Callable[[ObjectRequest], ObjectResponse]
 
 
 class ObjectFile(io.BufferedIOBase):

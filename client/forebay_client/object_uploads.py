@@ -4,7 +4,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
 """
 
 import binascii
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
 from hashlib import md5
 from pathlib import Path
@@ -14,13 +14,11 @@ from forebay.core.errors import MalformedXml
 from forebay.protocol.xml.xml_tree import Element, read_tree, write_tree
 from forebay_client.client_errors import BodyCorrupt, ClientError, InvalidRequest, ObjectNotFound, ServiceUnavailable
 from forebay_client.objects import ObjectInfo
-from forebay_client.transport.object_request import FilePart, ObjectRequest, ObjectResponse, UploadContent
+from forebay_client.transport.object_request import FilePart, ObjectRequest, ObjectResponse, SendRequest, UploadContent
 
 MAX_PARTS: Final = 10_000
 SMALLEST_PART: Final = 5 << 20
 _META: Final = "x-amz-meta-"
-
-SendRequest = Callable[[ObjectRequest], ObjectResponse]
 
 
 def upload_headers(content_type: str | None, metadata: Mapping[str, str] | None) -> dict[str, str]:

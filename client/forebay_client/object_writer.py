@@ -14,8 +14,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from forebay_client.object_uploads import SMALLEST_PART, PartUpload, SendRequest, put_content
+from forebay_client.object_uploads import SMALLEST_PART, PartUpload, put_content
 from forebay_client.objects import ObjectInfo
+from forebay_client.transport.object_request import SendRequest
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

@@ -4,15 +4,13 @@ The archive is streamed and dropped; it ends with the connection once the member
 archive read the archive.
 """
 
-from collections.abc import Callable
-
 from forebay_client.batch.tar_stream import TarBroken, TarStream
 from forebay_client.client_errors import BodyCorrupt, ObjectNotFound, RangeNotSatisfiable
 from forebay_client.objects import BatchKey
-from forebay_client.transport.object_request import ObjectRequest, ObjectResponse
+from forebay_client.transport.object_request import ObjectRequest, SendRequest
 
 
-def read_member(send: Callable[[ObjectRequest], ObjectResponse], bucket: str, key: BatchKey) -> memoryview:
+def read_member(send: SendRequest, bucket: str, key: BatchKey) -> memoryview:
     """The bytes of `key.member`, or of the range of it. Raises ObjectNotFound where the archive has no such member,
     BodyCorrupt where it is no TAR, and the other ClientErrors."""
     response = send(ObjectRequest("GET", bucket, key.key, is_streamed=True))

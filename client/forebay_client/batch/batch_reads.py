@@ -28,7 +28,7 @@ from forebay_client.batch.tar_stream import TarBroken, TarEntry, TarStream
 from forebay_client.client_errors import ClientError, InvalidRequest, error_of_response
 from forebay_client.client_stats import ClientStats
 from forebay_client.objects import BatchItem, BatchKey
-from forebay_client.transport.object_request import ObjectRequest, ObjectResponse
+from forebay_client.transport.object_request import ObjectRequest, ObjectResponse, SendRequest
 from forebay_client.transport.retry_policy import is_worth_retrying
 
 GROUP: Final = 512
@@ -52,7 +52,7 @@ class BatchWays:
     """How a client reads: `send` a request, `read` one key by GETs, in threads of `executor()`, `width` at once, and
     `local`, where there may be a read channel."""
 
-    send: Callable[[ObjectRequest], ObjectResponse]
+    send: SendRequest
     read: ReadKey
     executor: Callable[[], Executor]
     width: int

@@ -9,7 +9,7 @@ A transport knows nothing of retries, of errors of S3, or of other transports. N
 once it is made; they are not frozen, since that would make each four times as slow to make.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -79,6 +79,10 @@ class ObjectResponse:
     def etag(self) -> str:
         """The ETag, quotes included; empty if there is none."""
         return self.headers.get("etag", "")
+
+
+SendRequest: TypeAlias = Callable[[ObjectRequest], ObjectResponse]
+"""Sends a request over whatever transport serves, repeated where that helps. Raises ClientError."""
 
 
 class TransportFallback(Exception):
