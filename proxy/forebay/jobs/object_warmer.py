@@ -20,7 +20,8 @@ from forebay.core.errors import ForebayError, PeerNotListening, PeerUnavailable
 from forebay.core.events import BytesWarmed
 from forebay.core.names import ObjectName
 from forebay.core.requester import BACKGROUND, requester
-from forebay.fetch.ordered_body import BlockSource, OrderedBody
+from forebay.fetch.block_source import BlockSource
+from forebay.fetch.ordered_body import OrderedBody
 from forebay.jobs.owner_warm_up import Report, WarmUpPiece, WarmUpProgress, warm_at_owner
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects

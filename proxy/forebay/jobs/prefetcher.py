@@ -17,18 +17,19 @@ room: the outcome is `full`, and the caller tries again when it has given someth
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, assert_never
 
 from forebay.core.byte_ranges import Span, blocks_touching
 from forebay.core.errors import ForebayError, S3Error
 from forebay.core.events import BytesWarmed
 from forebay.core.names import BlockId, ObjectName
 from forebay.core.timers import Timers
+from forebay.fetch.block_source import BlockSource
 from forebay.fetch.fetch_request import ObjectView
-from forebay.fetch.ordered_body import BlockSource, OrderedBody
+from forebay.fetch.ordered_body import OrderedBody
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolver import Resolver
@@ -79,6 +80,20 @@ class AheadOutcome(NamedTuple):
     ticket: int = 0
     """For `finish` or `drop`, once; 0: nothing is claimed."""
     problem: str = ""
+
+
+class AheadFetcher(Protocol):
+    """Who fetches ahead: the Prefetcher of a worker, or jobs.node_prefetcher for all of them."""
+
+    async def fetch(self, request: AheadRequest) -> AheadOutcome:
+        """Fetches a piece of an object."""
+        ...
+
+    def finish(self, tickets: Sequence[int], *, late: bool = False) -> None:
+        """The bytes of these tickets were read."""
+
+    def drop(self, tickets: Sequence[int]) -> None:
+        """The bytes of these tickets won't be read."""
 
 
 class Prefetcher:

@@ -13,10 +13,9 @@ and is found elsewhere in it is followed there.
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
@@ -24,21 +23,13 @@ from forebay.core.plan_progress import PlanProgress, PlanState
 from forebay.core.timers import Timers
 from forebay.jobs.plans.entry_access import EntryAccess
 from forebay.jobs.plans.plan_entries import OrderedEntries
+from forebay.jobs.plans.plan_pace import PlanPace
 from forebay.jobs.plans.plan_store import PlanRecord
-from forebay.jobs.plans.plan_window import SPREAD, PlanWindow, WindowEntry, tickets_of
-from forebay.jobs.prefetcher import PIECE, AheadOutcome, AheadRequest
+from forebay.jobs.plans.plan_window import PlanWindow, WindowEntry, tickets_of
+from forebay.jobs.plans.reader_search import ReaderSearch
+from forebay.jobs.prefetcher import PIECE, AheadFetcher, AheadRequest
 from forebay.origin.origin_identity import OriginIdentity
 
-HORIZON_SECONDS: Final = 30.0
-"""How far ahead of its reader a plan fetches at most, at the reader's pace."""
-LEAST_HORIZON: Final = 16 << 20
-"""Bytes that a slow reader has ahead of it all the same."""
-FIRST_IN_FLIGHT: Final = 16
-AHEAD_OF_PACE: Final = 1.5
-"""How much faster than its reader a plan fetches, once its lead is not short."""
-SHORT_LEAD: Final = 1.0
-"""Seconds."""
-MAX_IN_FLIGHT: Final = 128
 TICK_SECONDS: Final = 0.5
 FULL_PAUSE: Final = 0.05
 """Seconds until an entry without room is tried again, if nothing was read meanwhile."""
@@ -48,28 +39,10 @@ END_SECONDS: Final = 60.0
 EXPIRE_SECONDS: Final = 86400.0
 MAX_UNNEEDED: Final = 512
 """Entries of a recording that were all cached already, after which its plan ends: nobody has asked for it."""
-STRAYS: Final = 32
-"""Reads in a row that are not in the window, after which they are looked for in the rest of the plan."""
-_FIRST_EXPECTED: Final = 1 << 20
-_SMOOTHING: Final = 0.2
 
 _log = logging.getLogger(__name__)
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], object]
-
-
-class AheadFetcher(Protocol):
-    """What the runner needs of forebay.jobs.node_prefetcher."""
-
-    async def fetch(self, request: AheadRequest) -> AheadOutcome:
-        """Fetches a piece of an object."""
-        ...
-
-    def finish(self, tickets: Sequence[int], *, late: bool = False) -> None:
-        """The bytes of these tickets were read."""
-
-    def drop(self, tickets: Sequence[int]) -> None:
-        """The bytes of these tickets won't be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,23 +93,13 @@ class PlanRunner:
         self._ended_at: float | None = None
         self._closed_at: int | None = None
         """How far its reader was when it was closed, which gives up all the rest."""
-        self._last_read = timers.time()
-        self._strays: deque[str] = deque(maxlen=4)
-        self._stray_count = 0
-        self._is_locating = False
+        self._search = ReaderSearch(self._entries)
+        self._pace = PlanPace(timers.time())
         self._in_flight = 0
         self._unneeded = 0
         """Entries in a row that were cached already."""
         self._full_until = 0.0
         self._data_set = ""
-        self._expected = 0.0
-        """Mean bytes of an entry; 0: none was fetched yet."""
-        self._fetch_seconds = 0.1
-        self._paced_at = timers.time()
-        self._paced = [0, 0]
-        """Entries and bytes read since then."""
-        self._rates = (0.0, 0.0)
-        """Entries and bytes a second."""
         self.read = self.late = self.given_up = self.failed = 0
 
     def __repr__(self) -> str:
@@ -150,7 +113,7 @@ class PlanRunner:
     def progress(self) -> PlanProgress:
         """How far the plan is."""
         window, record = self.window, self.record
-        rate = self._rates[1]
+        seconds = self._pace.seconds_of(window.lead)
         return PlanProgress(
             id=record.id,
             bucket=record.bucket,
@@ -168,7 +131,7 @@ class PlanRunner:
             failed=self.failed,
             lead_entries=window.lead_entries,
             lead_bytes=window.lead,
-            lead_seconds=round(window.lead / rate, 3) if rate else None,
+            lead_seconds=None if seconds is None else round(seconds, 3),
             data_set=self._data_set,
         )
 
@@ -180,20 +143,17 @@ class PlanRunner:
         for read in reads:
             found = window.match(read.name.key, read.span)
             if not found:
-                self._stray_count += 1
-                self._strays.append(read.name.key)
+                self._search.stray_read(read.name.key)
                 strays.append(read)
                 continue
-            self._stray_count = 0
+            self._search.entry_read()
             for entry in found:
                 is_late = entry.state != "here"
                 (late if is_late else finished).append(entry)
-                self._paced[0] += 1
-                self._paced[1] += (
-                    read.span.length if entry.stop is None else min(entry.stop, read.span.stop) - entry.start
-                )
+                stop = read.span.stop if entry.stop is None else min(entry.stop, read.span.stop)
+                self._pace.entry_read(stop - (read.span.start if entry.stop is None else entry.start))
         if finished or late:
-            self._last_read = self._timers.time()
+            self._pace.last_read = self._timers.time()
             self.read += len(finished) + len(late)
             self.late += len(late)
             self._count("ready", len(finished))
@@ -205,20 +165,6 @@ class PlanRunner:
         self._wake.set()
         return strays
 
-    def _measure_pace(self, now: float) -> None:
-        seconds = now - self._paced_at
-        if seconds < TICK_SECONDS:
-            return
-        entries, size = self._paced
-        share = 1.0 if self._rates == (0.0, 0.0) else _SMOOTHING
-        if entries or now - self._last_read < HORIZON_SECONDS:  # a pause of the reader is not its pace
-            before, bytes_before = self._rates
-            self._rates = (
-                before + share * (entries / seconds - before),
-                bytes_before + share * (size / seconds - bytes_before),
-            )
-        self._paced_at, self._paced = now, [0, 0]
-
     # The loop
 
     async def run(self) -> None:
@@ -226,7 +172,7 @@ class PlanRunner:
         if self.is_closed.is_set():
             return
         self.state = "running"
-        self._last_read = self._timers.time()
+        self._pace.last_read = self._timers.time()
         try:
             while not (self.is_closed.is_set() or self._is_ended()):
                 self._wake.clear()
@@ -257,8 +203,8 @@ class PlanRunner:
 
     def _is_ended(self) -> bool:
         now, window = self._timers.time(), self.window
-        self._measure_pace(now)
-        since = now - self._last_read
+        self._pace.measure(now)
+        since = now - self._pace.last_read
         if self._allowance() is None:
             self._end("revoked")
         elif window.is_read or ((self.is_near_end or window.front >= window.count) and since > END_SECONDS):
@@ -273,9 +219,9 @@ class PlanRunner:
         if since > IDLE_SECONDS and self.state == "running":
             self.state = "idle"
             self._ahead.drop(tickets_of(window.rewind()))
-        if self._stray_count >= STRAYS and not self._is_locating:
-            self._is_locating = True
-            self._spawn(self._locate(tuple(self._strays)), f"find the reader of {self.record.name}")
+        if self._search.is_due:
+            self._search.begin()
+            self._spawn(self._find_reader(), f"find the reader of {self.record.name}")
         return False
 
     async def _load(self) -> None:
@@ -295,18 +241,15 @@ class PlanRunner:
         first = self.window.first_key
         if allowance is None or first is None:
             return 0
-        horizon = allowance.horizon(ObjectName(self.record.bucket, first))
-        if self._rates[1]:
-            horizon = min(horizon, max(LEAST_HORIZON, int(self._rates[1] * HORIZON_SECONDS)))
-        return horizon
+        return self._pace.horizon(allowance.horizon(ObjectName(self.record.bucket, first)))
 
     def _fetch_some(self) -> None:
         allowance, window = self._allowance(), self.window
         if allowance is None or self.state != "running" or self._full_until > self._timers.time():
             return
         self._full_until = 0.0
-        horizon, expected = self._horizon(), int(self._expected) or min(_FIRST_EXPECTED, self._horizon())
-        most = self._most_in_flight()
+        horizon = self._horizon()
+        expected, most = self._pace.expected_size(horizon), self._pace.most_in_flight(window.lead)
         while self._in_flight < most and (window.lead + expected <= horizon or (horizon and not window.lead)):
             entry = window.next_pending()
             if entry is None:
@@ -319,15 +262,6 @@ class PlanRunner:
             self._data_set = allowance.data_set(name)
             self._in_flight += 1
             self._spawn(self._fetch(entry, allowance.identity), f"fetch {entry.key} ahead")
-
-    def _most_in_flight(self) -> int:
-        """As many as the reader's pace needs for the time that a fetch takes, and somewhat more; many while the lead is
-        short. With a long lead, more would only take the processor and the link from the reader."""
-        rate = self._rates[0]
-        needed = int(AHEAD_OF_PACE * rate * self._fetch_seconds) + 2
-        if not rate or self.window.lead < self._rates[1] * SHORT_LEAD:
-            needed = max(needed, FIRST_IN_FLIGHT)
-        return min(MAX_IN_FLIGHT, needed)
 
     def _fail(self, entry: WindowEntry) -> None:
         self.window.settle(entry)
@@ -348,7 +282,7 @@ class PlanRunner:
         position, is_known = entry.start, False
         try:
             while not (entry.is_read or entry.is_given_up):
-                expected = min(int(self._expected), PIECE)
+                expected = min(self._pace.mean_size, PIECE)
                 request = AheadRequest(
                     name, position, entry.stop, self.record.id, identity, expected, self.record.checksums
                 )
@@ -372,10 +306,7 @@ class PlanRunner:
                 if outcome.stop >= stop or outcome.stop <= position or window.lead >= self._horizon():
                     break
                 position = outcome.stop
-            seconds = self._timers.time() - began
-            self._fetch_seconds += _SMOOTHING * (seconds - self._fetch_seconds)
-            if is_known:
-                self._expected += (entry.size - self._expected) * (_SMOOTHING if self._expected else 1.0)
+            self._pace.entry_fetched(self._timers.time() - began, entry.size if is_known else None)
             window.settle(entry)
             if is_known and not entry.tickets:
                 self._unneeded += 1
@@ -389,18 +320,10 @@ class PlanRunner:
 
     # A reader elsewhere
 
-    async def _locate(self, keys: Sequence[str]) -> None:
-        """Looks for the latest reads in the whole plan, and goes there if they are near one another."""
-        try:
-            positions = [await asyncio.to_thread(self._entries.find, key) for key in keys]
-            found = [position for position in positions if position is not None]
-            if len(found) == len(keys) and max(found) - min(found) <= SPREAD and not self.is_closed.is_set():
-                target = min(found)
-                if target >= self.window.loaded:
-                    _log.info("plan %s: its reader is at entry %d", self.record.name, target)
-                    self._give_up(self.window.give_up_before(target))
-        except (OSError, ValueError):
-            return  # the plan has ended
-        finally:
-            self._stray_count, self._is_locating = 0, False
-            self._wake.set()
+    async def _find_reader(self) -> None:
+        """Goes to where the reader is, if that is found and ahead of the window."""
+        found = await self._search.position()
+        if found is not None and found >= self.window.loaded and not self.is_closed.is_set():
+            _log.info("plan %s: its reader is at entry %d", self.record.name, found)
+            self._give_up(self.window.give_up_before(found))
+        self._wake.set()
