@@ -14,10 +14,11 @@ from forebay.core.fences import Fences, InDoubtWrites
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, ObjectName
 from forebay.core.task_registry import TaskRegistry
+from forebay.fetch.block_source import BlockSource
 from forebay.fetch.fetch_request import FetchRequest, ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import FlightRegistry
-from forebay.fetch.ordered_body import BlockSource, OrderedBody
+from forebay.fetch.ordered_body import OrderedBody
 from forebay.fetch.paused_readers import PausedReaders
 from forebay.fetch.run_reader import ThroughputFloor
 from forebay.metadata.head_replacement import HeadReplacement

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.policy.prefetch_window import FIRST_RUNS, HORIZON, PACE_BYTES, READY_TO_SHRINK, PrefetchWindow
+from forebay.core.byte_ranges import Span
+from forebay.policy.prefetch_window import FIRST_RUNS, HORIZON, MIN_READ, PACE_BYTES, READY_TO_SHRINK, PrefetchWindow
 
 
 def test_the_window_doubles_with_each_wait_up_to_parallel() -> None:
@@ -85,3 +86,14 @@ def test_a_client_that_paused_once_has_its_reach_back_soon() -> None:
         window.client_accepted(PACE_BYTES, 0.0)
     assert window.reach is not None
     assert window.reach > 128 << 20
+
+
+def test_a_slow_client_reads_little_of_a_block_at_once() -> None:
+    window, block = PrefetchWindow(4), Span(1000, 4 << 20)
+    assert window.next_read(block) == block  # its pace is not known
+    window.client_accepted(1 << 20, 1.0)
+    assert window.next_read(block) == Span(1000, 256 << 10)
+    assert window.next_read(Span(1000, 200_000)) == Span(1000, 200_000)
+    window.client_accepted(0, 1000.0)
+    assert window.next_read(block) == Span(1000, MIN_READ)
+    assert window.next_read(Span(MIN_READ - 1, 4 << 20)) == Span(MIN_READ - 1, MIN_READ)

@@ -8,7 +8,7 @@ from typing import Final
 
 _TESTS: Final = """
 client/test_client.py                    client/batch/parallel_gets client/client_errors client/listing_reader
-client/test_client.py                    client/object_uploads client/objects
+client/test_client.py                    client/object_downloads client/object_uploads client/objects
 client/test_client_credentials.py        client/shared_profile
 client/transport/test_http_transport.py  client/transport/connection_shelf
 client/transport/test_request_sender.py  client/client_stats client/transport/body_checks
@@ -41,6 +41,7 @@ request/batch/test_tar_output.py                 protocol/batch/batch_output
 server/shared_memory/test_read_channel.py        server/shared_memory/socket_connection
 client/test_filesystem.py                client/filesystem_errors client/filesystem_file client/filesystem_writes
 
+fetch/test_ordered_body.py               fetch/block_source
 core/test_fences.py                      core/names
 protocol/packs/test_pack_index.py        protocol/packs/index_block
 scenarios/test_packing.py                jobs/packing/pack_order core/pack_names jobs/packing/pack_services

@@ -21,50 +21,20 @@ memory holds none: two of them can't wait for each other.
 """
 
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span, blocks_touching
-from forebay.core.errors import OriginError
-from forebay.core.events import FlightJoined, Observe
+from forebay.fetch.block_source import BlockSource
 from forebay.fetch.fetch_request import FetchRequest, ObjectView
-from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import Flight
-from forebay.fetch.paused_readers import PausedReaders
-from forebay.policy.coalescing import BlockState, FetchBounds, Run, coalesce
+from forebay.fetch.followed_flights import FlightSource, FollowedFlights
+from forebay.policy.coalescing import BlockState, Run, coalesce
 from forebay.policy.prefetch_window import PrefetchWindow
-from forebay.storage.tiers import Tiers
 
-ByteSource: TypeAlias = Literal["memory", "ssd", "worker", "joined", "flight"]
-"""joined: a flight that another reader had started. worker: another worker of the node, which had the bytes."""
+ByteSource: TypeAlias = Literal["memory", "ssd"] | FlightSource
 _Piece: TypeAlias = tuple[ByteSource, Buffer]
-
-_MIN_READ: Final = 64 << 10
-"""Bytes of a block that are read from the SSD at once for the slowest client: one slice, which has a checksum."""
-_READ_SHARE: Final = 8
-"""A slow client's next bytes are read from the SSD for one in so many parts of the window's horizon."""
-
-
-@dataclass(frozen=True, slots=True)
-class BlockSource:
-    """Where bodies get their bytes, and within which bounds."""
-
-    tiers: Tiers
-    fetcher: Fetcher
-    bounds: FetchBounds
-    buffer_timeout: float
-    """Seconds that a reader waits for memory before it is told to slow down."""
-    observe: Observe
-    paused: PausedReaders
-    started_timeout: float = 60.0
-    """The same of a reader that has sent bytes: it can't be told to slow down, only be broken off."""
-
-    def first_bytes(self) -> int:
-        """Returns the bytes that are worth asking for together with the head of an object."""
-        share, run = self.paused.share(), self.bounds.edge.max_run
-        return run if share is None else min(run, share)
 
 
 class OrderedBody:
@@ -107,19 +77,16 @@ class OrderedBody:
         """Bytes that the client has accepted since it last made the reader wait."""
         self._is_paused = False
         self._paused_at = 0.0
-        self._followed: dict[int, Flight] = {}
-        self._joined: set[int] = set()
+        self._flights = FollowedFlights(source, view)
         for number, flight in flights.items():
             if number in self._blocks:
-                self._follow(number, flight)
-                if joined:
-                    self._joined.add(number)
+                self._flights.follow(number, flight, joined=joined)
         self.locations: list[BlockState] = []
         """Where the blocks of the first window were when it was planned. The cache status is derived from it."""
 
     def __repr__(self) -> str:
         path = self._view.name.path
-        return f"<OrderedBody {path} {self._span} planned={self._planned} follows={list(self._followed)}>"
+        return f"<OrderedBody {path} {self._span} planned={self._planned} {self._flights}>"
 
     @property
     def length(self) -> int:
@@ -139,12 +106,12 @@ class OrderedBody:
         number = self._blocks.start
         if len(self._blocks) != 1:
             return None
-        flight, within = self._followed.get(number), self._within(number)
+        flight, within = self._flights.get(number), self._within(number)
         if flight is not None:
             if not flight.has_landed:
                 return None
             self.locations = [BlockState.IN_FLIGHT]
-            return "joined" if number in self._joined else flight.source, flight.buffer[within.start : within.stop]
+            return self._flights.piece(number, within)
         buffer = self._source.tiers.memory.get(self._view.block(number))
         if buffer is None:
             return None
@@ -173,7 +140,7 @@ class OrderedBody:
             await self._plan_ahead(number)
         wanted = self._within(number)
         while True:
-            flight = self._followed.get(number)
+            flight = self._flights.get(number)
             if flight is None:
                 found = await self._read_tiers(number, wanted)
                 if found is not None:
@@ -185,10 +152,9 @@ class OrderedBody:
                 continue
             if is_new:
                 self._adapt_window(number, flight)
-            if flight.filled > wanted.start or await self._wait_filled(flight, wanted.start + 1):
-                stop = min(flight.filled, wanted.stop)
-                return "joined" if number in self._joined else flight.source, flight.buffer[wanted.start : stop]
-            self._leave(number)
+            if flight.filled > wanted.start or await self._flights.wait_filled(number, wanted.start + 1):
+                return self._flights.piece(number, wanted)
+            self._flights.leave(number)
 
     def advance(self, count: int) -> None:
         """The reader has used `count` bytes of the piece that `next_piece` returned."""
@@ -199,8 +165,8 @@ class OrderedBody:
             self._read = (source, buffer[count:]) if count < len(buffer) else None
         if self._position % self._view.head.block_size == 0 or self.is_complete:
             number = (self._position - 1) // self._view.head.block_size
-            if number in self._followed:
-                self._leave(number)
+            if number in self._flights:
+                self._flights.leave(number)
 
     def pause(self) -> None:
         """The client accepts no bytes for now. What the body holds is given up from here on if others need it."""
@@ -227,17 +193,15 @@ class OrderedBody:
         current, is_held = self._position // self._view.head.block_size, bool(self._charged)
         self._read, self._planned = None, min(self._planned, current + 1)
         self._release_read()
-        for number, flight in list(self._followed.items()):
+        for number, flight in self._flights.items():
             if number != current or (flight.has_landed and self._source.tiers.has(flight.block)):
-                self._leave(number)
+                self._flights.leave(number)
                 is_held = True
         return is_held
 
     def give_up_all(self) -> bool:
         """Leaves every flight."""
-        is_held = bool(self._followed)
-        self._leave_all()
-        return is_held
+        return self._flights.leave_all()
 
     def _release_read(self) -> None:
         if self._charged:
@@ -261,15 +225,15 @@ class OrderedBody:
         for number in self._blocks:
             await self._plan_ahead(number)
             arrived = fetched = False
-            while not arrived and (number in self._followed or not self._source.tiers.has(self._view.block(number))):
-                if number not in self._followed:
+            while not arrived and (number in self._flights or not self._source.tiers.has(self._view.block(number))):
+                flight = self._flights.get(number)
+                if flight is None:
                     await self._fetch_now(number)
                     continue
-                flight = self._followed[number]
                 self._adapt_window(number, flight)
-                arrived = await self._wait_filled(flight, flight.length)
-                fetched = arrived and number not in self._joined
-                self._leave(number)
+                arrived = await self._flights.wait_filled(number, flight.length)
+                fetched = arrived and not self._flights.is_joined(number)
+                self._flights.leave(number)
             yield self._view.block_span(number), fetched
 
     def close(self) -> None:
@@ -283,27 +247,7 @@ class OrderedBody:
         self._read = None
         if self._charged:
             self._release_read()
-        if self._followed:
-            self._leave_all()
-
-    def _leave_all(self) -> None:
-        for number in list(self._followed):
-            self._leave(number)
-
-    def _leave(self, number: int) -> None:
-        self._joined.discard(number)
-        self._followed.pop(number).leave()
-
-    async def _wait_filled(self, flight: Flight, needed: int) -> bool:
-        """Waits for the first `needed` bytes of a flight. Returns False if they never arrive and the failure is not
-        this reader's: the flight was requested with another identity. Otherwise raises the failure."""
-        try:
-            await flight.wait_filled(needed)
-        except OriginError:
-            if flight.identity == self._view.identity:
-                raise
-            return False
-        return True
+        self._flights.leave_all()
 
     def _within(self, number: int) -> Span:
         """Returns the bytes of a block that the reader has yet to use, relative to the block."""
@@ -323,11 +267,7 @@ class OrderedBody:
         buffer = self._source.tiers.memory.get(block)
         if buffer is not None:
             return "memory", buffer[within.start : within.stop]
-        reach = self._window.reach
-        if reach is not None and within.length > max(_MIN_READ, reach // _READ_SHARE):
-            # The rest would have to be kept while the client accepts nothing, or be read again.
-            stop = (within.start + max(_MIN_READ, reach // _READ_SHARE)) // _MIN_READ * _MIN_READ
-            within = Span(within.start, stop)
+        within = self._window.next_read(within)
         buffer = await self._source.tiers.read(block, self._view.block_length(number), within)
         return ("ssd", buffer) if buffer is not None else None
 
@@ -349,7 +289,7 @@ class OrderedBody:
         self._planned = extent.stop
         for number, location in zip(extent, locations, strict=True):
             if location is BlockState.IN_FLIGHT:
-                self._join(number)
+                self._flights.join(number)
         bounds = self._source.bounds if extent.start in self._middle else self._source.bounds.edge
         head = self._view.head
         for run in coalesce(extent.start, locations, head.block_size, head.size, bounds):
@@ -360,7 +300,7 @@ class OrderedBody:
                     self._planned = current + 1
                     await self._fetch_alone(current)
                 break
-            self._start(fetch)
+            self._flights.start(fetch)
 
     async def _fetch_alone(self, number: int, *, ignore_tiers: bool = False) -> None:
         """Fetches the block whose turn it is by itself. If its memory must be waited for, all flights are left first,
@@ -368,46 +308,22 @@ class OrderedBody:
         run = Run(range(number, number + 1), (number,), self._view.block_span(number))
         fetch, budget = FetchRequest(self._view, run, ignore_tiers), self._source.fetcher.budget
         if not budget.try_acquire(fetch.buffer_bytes):
-            self._leave_all()
+            self._flights.leave_all()
             self._planned = number + 1
             is_started = self._position > self._span.start
             await budget.acquire(
                 fetch.buffer_bytes, self._source.started_timeout if is_started else self._source.buffer_timeout
             )
-        self._start(fetch)
+        self._flights.start(fetch)
 
     def _locate(self, number: int) -> BlockState:
-        if number in self._followed:
-            return BlockState.IN_FLIGHT
-        block = self._view.block(number)
-        if self._source.tiers.memory.has(block):
-            return BlockState.MEMORY
-        if self._source.fetcher.registry.find(block) is not None:
-            return BlockState.IN_FLIGHT
-        return BlockState.SSD if self._source.tiers.has_on_disk(block) else BlockState.MISSING
-
-    def _join(self, number: int) -> None:
-        flight = self._source.fetcher.registry.find(self._view.block(number))
-        if flight is not None and self._follow(number, flight):
-            self._joined.add(number)
-            self._source.observe(FlightJoined())
-
-    def _start(self, fetch: FetchRequest) -> None:
-        for number, flight in self._source.fetcher.start(fetch).items():
-            self._follow(number, flight)
-
-    def _follow(self, number: int, flight: Flight) -> bool:
-        if number in self._followed:  # planned twice, as memory was short the first time
-            return False
-        flight.follow()
-        self._followed[number] = flight
-        return True
+        return BlockState.IN_FLIGHT if number in self._flights else self._source.locate(self._view.block(number))
 
     async def _fetch_now(self, number: int) -> None:
         """Fetches a block that was in a tier when it was planned and is not any more. Afterwards it is followed, unless
         another reader brought it in while memory was waited for."""
-        self._join(number)
-        if number in self._followed:
+        self._flights.join(number)
+        if number in self._flights:
             return
         # indexed, but it has just given nothing
         await self._fetch_alone(number, ignore_tiers=self._source.tiers.has(self._view.block(number)))

@@ -9,6 +9,8 @@ each block whether its reader waited for it, and how many bytes the client accep
 
 from typing import Final
 
+from forebay.core.byte_ranges import Span
+
 FIRST_RUNS: Final = 2
 """The run being read and the next one: enough to never stop between runs when the origin is fast."""
 READY_TO_SHRINK: Final = 32
@@ -22,6 +24,10 @@ HORIZON: Final = 2.0
 PACE_BYTES: Final = 8 << 20
 """Bytes over which the pace is measured; earlier ones count half, a quarter and so on. More than a socket buffers, so
 that what a slow client's socket accepts at the start does not pass for its pace for long."""
+MIN_READ: Final = 64 << 10
+"""Bytes of a block that are read from the SSD at once for the slowest client: one slice, which has a checksum."""
+_READ_SHARE: Final = 8
+"""A slow client's next bytes are read from the SSD for one in so many parts of HORIZON."""
 
 
 class PrefetchWindow:
@@ -54,6 +60,15 @@ class PrefetchWindow:
     def reach(self) -> int | None:
         """Bytes that the client accepts in HORIZON seconds; None while it has never made the reader wait."""
         return int(self._accepted * HORIZON / self._seconds) if self._seconds else None
+
+    def next_read(self, within: Span) -> Span:
+        """Returns the bytes of a block that are read from the SSD at once, of those `within` it that are next: the rest
+        would have to be kept while the client accepts nothing, or be read again."""
+        reach = self.reach
+        most = within.length if reach is None else max(MIN_READ, reach // _READ_SHARE)
+        if within.length <= most:
+            return within
+        return Span(within.start, (within.start + most) // MIN_READ * MIN_READ)
 
     def client_accepted(self, size: int, seconds: float) -> None:
         """The client has accepted `size` bytes, and made the reader wait for `seconds`."""

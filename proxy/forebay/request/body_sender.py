@@ -15,8 +15,9 @@ from forebay.core.events import ObjectRead
 from forebay.core.heads import HeaderPairs
 from forebay.core.read_stream import ReadStream
 from forebay.core.request_record import CacheStatus
+from forebay.fetch.block_source import BlockSource
 from forebay.fetch.flight import Flight
-from forebay.fetch.ordered_body import BlockSource, ByteSource, OrderedBody
+from forebay.fetch.ordered_body import ByteSource, OrderedBody
 from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.policy.coalescing import BlockState
 from forebay.protocol.exchange import ObjectReply

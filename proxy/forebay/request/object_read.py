@@ -25,7 +25,7 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadStream
 from forebay.core.request_record import CacheStatus, RequestRecord
-from forebay.fetch.ordered_body import BlockSource
+from forebay.fetch.block_source import BlockSource
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolver import Resolver

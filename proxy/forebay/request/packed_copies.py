@@ -21,8 +21,9 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
 from forebay.core.heads import Head, HeaderPairs
+from forebay.fetch.block_source import BlockSource
 from forebay.fetch.fetch_request import ObjectView
-from forebay.fetch.ordered_body import BlockSource, OrderedBody
+from forebay.fetch.ordered_body import OrderedBody
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.shared_lookup import ResolvedVersion

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from forebay.fetch.block_source import BlockSource
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import FlightRegistry
-from forebay.fetch.ordered_body import BlockSource
 from forebay.fetch.paused_readers import PausedReaders
 from forebay.fetch.run_reader import ThroughputFloor
 from forebay.origin.origins import Origins

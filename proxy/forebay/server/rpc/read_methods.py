@@ -10,8 +10,9 @@ from typing import assert_never
 from forebay.core.byte_ranges import Span, blocks_touching
 from forebay.core.errors import PeerUnavailable, Throttled, VersionChanged
 from forebay.core.names import ObjectName
+from forebay.fetch.block_source import BlockSource
 from forebay.fetch.fetch_request import ObjectView
-from forebay.fetch.ordered_body import BlockSource, OrderedBody
+from forebay.fetch.ordered_body import OrderedBody
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.resolver import Resolver
