@@ -165,3 +165,13 @@ async def test_a_batch_delete_with_a_fenced_key_goes_through(tmp_path: Path) -> 
         await rig.settled()
         assert at_origin(origin, "a/2") is None
         client.close()
+
+
+async def test_writes_of_a_bucket_go_through(tmp_path: Path) -> None:
+    tags = b"<Tagging><TagSet><Tag><Key>team</Key><Value>red</Value></Tag></TagSet></Tagging>"
+    requests = (("PUT", "", b""), ("PUT", "?tagging", tags), ("DELETE", "?tagging", b""), ("DELETE", "", b""))
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        client, bucket = rig.client(), path_of("ckpt")
+        answers = [await client.request(method, bucket + query, (), body) for method, query, body in requests]
+        assert [answer.status for answer in answers] == [200, 204, 204, 204]
+        assert (await client.request("HEAD", bucket)).status == 404

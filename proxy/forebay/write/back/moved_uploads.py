@@ -53,6 +53,8 @@ class MovedUploads:
         """Returns a write as it is to be carried out at the origin, once it may be: one of a moved upload has its id
         there. Raises Throttled, ConnectionError."""
         forward = context.forward
+        if forward.target.key is None:
+            return context
         key = forward.upload
         upload = self._uploads.find(key.name, key.upload_id) if key.upload_id else None
         if upload is None or not upload.origin_id:
