@@ -27,7 +27,7 @@ from forebay.storage.durable_files import replace_file, sync_directory
 from forebay.storage.journal.body_file import BodyReader, BodyRef, BodyWriter
 from forebay.storage.journal.group_commit import GroupCommit
 from forebay.storage.journal.journal_files import JournalFiles
-from forebay.storage.journal.journal_layout import READABLE, README, VERSION, JournalLayout
+from forebay.storage.journal.journal_layout import README, VERSION, JournalLayout
 from forebay.storage.journal.journal_reclaim import reclaim
 from forebay.storage.journal.journal_record import Document, encode_document
 from forebay.storage.journal.log_writer import LogWriter, NewRecord, RecordId
@@ -233,8 +233,7 @@ def _read_lock(lock: int) -> tuple[str, int]:
 
 
 def _check_format(layout: JournalLayout) -> None:
-    """Begins a directory without FORMAT, and makes an older one ours; refuses any other version, of which nothing may
-    be touched."""
+    """Begins a directory without FORMAT; refuses any other version, of which nothing may be touched."""
     file = Path(layout.format)
     try:
         version = json.loads(file.read_bytes())["version"]
@@ -246,7 +245,5 @@ def _check_format(layout: JournalLayout) -> None:
         return
     except (ValueError, KeyError, TypeError):
         raise JournalUnusable(f"{layout.path}: FORMAT is damaged") from None
-    if version not in READABLE:
-        raise JournalUnusable(f"{layout.path}: its layout has version {version}, and this Forebay reads {VERSION}")
     if version != VERSION:
-        replace_file(file, json.dumps({"version": VERSION}).encode())
+        raise JournalUnusable(f"{layout.path}: its layout has version {version}, and this Forebay reads {VERSION}")

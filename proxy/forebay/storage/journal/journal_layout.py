@@ -14,8 +14,6 @@ import secrets
 from typing import Final
 
 VERSION: Final = 2
-READABLE: Final = frozenset({1, VERSION})
-"""Version 1 has no records of moved uploads."""
 LOG: Final = ".log"
 SETTLED: Final = ".settled"
 BODY: Final = ".body"

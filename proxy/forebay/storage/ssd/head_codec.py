@@ -16,8 +16,7 @@
 The index has no checksums of its own, hence this one. The name serves listings, and a head is only valid for the
 object that it names.
 
-Version 1 had no second bit: such rows are read, with checksums that are not known. What other versions mean is not
-known, and their rows count as damaged: what an earlier Forebay makes of a later one's.
+What other versions mean is not known: their rows count as damaged.
 """
 
 import struct
@@ -29,7 +28,6 @@ from forebay.storage.ssd.addressing import text_bytes
 from forebay.storage.ssd.record import checksum
 
 VERSION: Final = 2
-_READABLE: Final = frozenset({1, VERSION})
 _HAS_VERSION_ID: Final = 1
 _CHECKSUMS_KNOWN: Final = 2
 _SEAL = struct.Struct(">BQ")
@@ -62,7 +60,7 @@ def decode_head(raw: bytes) -> NamedHead | None:
     if len(raw) < _SEAL.size + _FIXED.size:
         return None
     encoding, seal = _SEAL.unpack_from(raw)
-    if encoding not in _READABLE or checksum(memoryview(raw)[_SEAL.size :]) != seal:
+    if encoding != VERSION or checksum(memoryview(raw)[_SEAL.size :]) != seal:
         return None
     # The checksum covers every length: the rest is what encode_head wrote.
     validated_at, size, block_size, generation, bits, count = _FIXED.unpack_from(raw, _SEAL.size)

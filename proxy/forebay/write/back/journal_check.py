@@ -21,7 +21,7 @@ from forebay.core.errors import StorageError
 from forebay.core.heads import HeaderPairs
 from forebay.storage.journal.body_file import SLICE, BodyDamaged, BodyReader
 from forebay.storage.journal.journal_files import JournalFiles
-from forebay.storage.journal.journal_layout import BODY, READABLE, VERSION, JournalLayout
+from forebay.storage.journal.journal_layout import BODY, VERSION, JournalLayout
 from forebay.storage.journal.journal_reclaim import bodies_of
 from forebay.storage.journal.journal_record import LogDamage
 from forebay.storage.journal.log_writer import RecordId
@@ -100,7 +100,7 @@ def check_journal(path: Path, files: JournalFiles | None = None) -> JournalRepor
     files, layout = files or JournalFiles(), JournalLayout(str(path))
     try:
         version = json.loads(Path(layout.format).read_bytes())["version"]
-        if version not in READABLE:
+        if version != VERSION:
             raise NoJournal(f"{path}: its layout has version {version}, and this Forebay reads {VERSION}.")
         scan = scan_journal(files, layout)
         bodies = {name.removesuffix(BODY) for name in files.names(layout.bodies)}
