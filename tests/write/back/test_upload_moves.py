@@ -38,9 +38,9 @@ class _Rig:
             self._settle,
             self.tasks,
             Peers(),
+            lambda: True,
             sleep=self._sleep,
         )
-        self.moves.is_draining = True
         self.slept = 0
 
     async def publish(self, _moved: MovedUpload, _record: RecordId) -> None:

@@ -39,7 +39,7 @@ class DrainDuty:
 
     def assume(self, shown: ShownRecords, pending: PendingObjects) -> None:
         """This worker has the duty from here on: it begins with what is shown."""
-        self.is_taken = self._moves.is_draining = True
+        self.is_taken = True
         for record, write in sorted(shown.writes.items(), key=lambda pair: pair[1].interval.written):
             version = pending.find(write.name, record)
             if version is not None:

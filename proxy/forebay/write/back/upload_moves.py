@@ -48,17 +48,18 @@ class UploadMoves:
         settle: Settle,
         tasks: TaskRegistry,
         peers: Peers,
+        is_draining: Callable[[], bool],
         on_moved: Callable[[], None] = lambda: None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        self.is_draining = False
-        """Whether this worker is the one that moves uploads."""
+        """`is_draining`: whether this worker is the one that moves uploads (drain_duty)."""
         self._uploads = uploads
         self._at_origin = at_origin
         self._writer = writer
         self._settle = settle
         self._tasks = tasks
         self._peers = peers
+        self._is_draining = is_draining
         self._on_moved = on_moved
         self._sleep = sleep
         self._moves: dict[str, asyncio.Task[None]] = {}
@@ -69,7 +70,7 @@ class UploadMoves:
         Throttled."""
         if upload.origin_id:
             return
-        if self.is_draining:
+        if self._is_draining():
             await self._move_once(upload)
         else:
             await self._have_moved(upload.upload.upload_id)
@@ -80,14 +81,14 @@ class UploadMoves:
     async def receive(self, request: Document) -> Document:
         """Moves an upload for another worker. Raises PeerUnavailable, OriginError, Throttled."""
         upload = self._uploads.by_id.get(decode(lambda: str(request["upload"])))
-        if self.is_draining and upload is not None:
+        if self._is_draining() and upload is not None:
             try:
                 await self.move(upload)
                 if upload.origin_id:
                     await self._publish(upload)  # the last drainer may have been killed before that
             except S3Error as refusal:
                 return {"is_drainer": True, "refusal": refusal.code}
-        return {"is_drainer": self.is_draining}
+        return {"is_drainer": self._is_draining()}
 
     async def _have_moved(self, upload_id: str) -> None:
         for response in (await self._peers.call_all({"kind": "move_upload", "upload": upload_id})).values():
@@ -139,7 +140,7 @@ class UploadMoves:
     def carry(self, upload: PendingUpload) -> None:
         """Has the parts of a moved upload carried to the origin, if this worker is the one that does it."""
         upload_id = upload.upload.upload_id
-        if self.is_draining and upload_id not in self._carrying:
+        if self._is_draining() and upload_id not in self._carrying:
             self._carrying.add(upload_id)
             self._tasks.spawn(self._carry(upload), f"carry the parts of {upload_id}")
 

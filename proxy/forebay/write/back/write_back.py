@@ -104,7 +104,16 @@ class WriteBack:
         self._writer = writer = RecordWriter(
             journal, state.origins, origin.forwarder, self.exchange.publish, worker.clock, versions.seen
         )
-        self.moves = UploadMoves(uploads, at_origin, writer, self.settlement.settle, tasks, peers, events.moved)
+        self.moves = UploadMoves(
+            uploads,
+            at_origin,
+            writer,
+            self.settlement.settle,
+            tasks,
+            peers,
+            lambda: self.duty.is_taken,
+            events.moved,
+        )
         self.expiry = UploadExpiry(
             uploads,
             peers,
