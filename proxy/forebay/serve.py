@@ -88,8 +88,8 @@ class NodeServer(Protocol):
     def schedule_reload(self) -> None:
         """Start a reload of the configuration from a signal handler."""
 
-    def announce_shutdown(self) -> None:
-        """Not be ready any more, and go on serving."""
+    async def announce_shutdown(self) -> None:
+        """Not be ready any more, and go on serving, without a write that is only acknowledged here."""
 
     async def stop(self, hurry: asyncio.Event) -> object:
         """Drain and close. `hurry`, once set, ends the drain."""
@@ -144,7 +144,7 @@ async def _serve(make: Callable[[], NodeServer], loaded: Loaded, welcome: Callab
 async def _wait_for_clients_to_leave(server: NodeServer, delay: float, hurry: asyncio.Event) -> None:
     """Say that Forebay is not ready, and serve for `delay` seconds more: load balancers go on sending requests until
     they have learnt it."""
-    server.announce_shutdown()
+    await server.announce_shutdown()
     if delay:
         _log.info("ending: not ready any more, requests are accepted for %g s", delay)
         with contextlib.suppress(TimeoutError):

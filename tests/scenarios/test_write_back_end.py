@@ -15,8 +15,11 @@ from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.forebay_process import ForebayProcess, forebay_process
+from harness.oss_client import OssClient
 from harness.rig import TRAINER, configuration_of
 from harness.write_back_rig import JOURNAL, RULE, WriteBackRig, at_origin
+
+PART = 5 << 20
 
 
 async def test_while_it_ends_pending_writes_arrive_and_new_ones_go_through(tmp_path: Path) -> None:
@@ -52,10 +55,12 @@ async def test_what_is_left_at_the_end_stays_and_is_said(tmp_path: Path, caplog:
 
 
 @asynccontextmanager
-async def _serving(origin: FakeOrigin, directory: Path, workers: int, seconds: str) -> AsyncIterator[ForebayProcess]:
+async def _serving(
+    origin: FakeOrigin, directory: Path, workers: int, seconds: str, server: str = ""
+) -> AsyncIterator[ForebayProcess]:
     """A process of so many workers, with a journal, and so long to end."""
     rest = JOURNAL.format(path=directory / "journal", size="256MiB") + RULE
-    server = f"workers = {workers}\n"
+    server += f"workers = {workers}\n"
     text = configuration_of(origin.endpoint, origin.secret, directory, server=server, rest=rest)
     file = directory / "forebay.toml"
     await asyncio.to_thread(file.write_text, text.replace('drain_timeout = "5s"', f'drain_timeout = "{seconds}"'))
@@ -65,11 +70,42 @@ async def _serving(origin: FakeOrigin, directory: Path, workers: int, seconds: s
         yield process
 
 
-async def _put(process: ForebayProcess, key: str) -> None:
-    """Writes an object, which is acknowledged from the journal."""
+def _endpoint(process: ForebayProcess) -> str:
     [endpoint] = re.findall(r"serving \S+ on (http://127\.0\.0\.1:[0-9]+)", process.output)
-    answer = await RawClient(endpoint, TRAINER).request("PUT", path_of("ckpt", key), (), key.encode())
-    assert (answer.status, answer.headers["x-forebay-durable"]) == (200, "local")
+    return str(endpoint)
+
+
+async def _put(process: ForebayProcess, key: str, durable: str = "local") -> None:
+    """Writes an object, which is acknowledged from the journal, or by the origin."""
+    answer = await RawClient(_endpoint(process), TRAINER).request("PUT", path_of("ckpt", key), (), key.encode())
+    assert (answer.status, answer.headers["x-forebay-durable"]) == (200, durable)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_after_sigterm_new_writes_go_through_at_once(tmp_path: Path, workers: int) -> None:
+    """For as long as server.shutdown_delay, in every worker, and uploads that were begun here go on at the origin."""
+    async with FakeOrigin() as origin:
+        origin.store.create_bucket("ckpt")
+        async with _serving(origin, tmp_path, workers, "60s", 'shutdown_delay = "1h"\n') as process:
+            await _put(process, "a/before")
+            oss, targets = OssClient(_endpoint(process), TRAINER), [path_of("ckpt", key) for key in ("a/one", "a/two")]
+            uploads = [await oss.initiate(target) for target in targets]
+            parts = [
+                [(await oss.part(*each, 1, b"1" * PART)).headers["ETag"]] for each in zip(targets, uploads, strict=True)
+            ]
+            process.signal(signal.SIGTERM)
+            await process.wait_for_output("ending: not ready any more")
+            for number in range(4 * workers):  # on a connection of its own each, so by any worker
+                await _put(process, f"a/after-{number}", "origin")
+            parts[1].append((await oss.part(targets[1], uploads[1], 2, b"2")).headers["ETag"])
+            for target, upload, etags in zip(targets, uploads, parts, strict=True):
+                completed = await oss.complete(target, upload, list(enumerate(etags, 1)))
+                assert (completed.status, completed.headers["x-forebay-durable"]) == (200, "origin")
+            assert at_origin(origin, "a/one") == b"1" * PART
+            assert at_origin(origin, "a/two") == b"1" * PART + b"2"
+            process.signal(signal.SIGTERM)
+            assert await process.wait_exit() == 0
+        assert "Traceback" not in process.output
 
 
 async def test_sigterm_gives_pending_writes_their_time(tmp_path: Path) -> None:

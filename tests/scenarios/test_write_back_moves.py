@@ -188,13 +188,13 @@ async def test_a_moved_upload_is_listed_once_and_takes_copies(tmp_path: Path) ->
     async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
         await rig.prove()
         origin.store.put("ckpt", "a/source", source)
-        client, names = rig.boto3(retries={"max_attempts": 2, "mode": "standard"}), {"Bucket": "ckpt", "Key": "a/file"}
+        client, names = rig.boto3(retries={"max_attempts": 1, "mode": "standard"}), {"Bucket": "ckpt", "Key": "a/file"}
 
         def dialogue() -> None:
             upload = client.create_multipart_upload(**names)["UploadId"]
             for number in (1, 2, 3, 4):
                 copied = {"CopySource": "ckpt/a/source", "PartNumber": number}
-                client.upload_part_copy(**names, UploadId=upload, **copied)  # the third is answered 503 once
+                client.upload_part_copy(**names, UploadId=upload, **copied)  # the third moves the upload
             assert [each["UploadId"] for each in client.list_multipart_uploads(Bucket="ckpt")["Uploads"]] == [upload]
             pages = client.get_paginator("list_parts").paginate(
                 **names, UploadId=upload, PaginationConfig={"PageSize": 3}
@@ -212,6 +212,29 @@ async def test_a_moved_upload_is_listed_once_and_takes_copies(tmp_path: Path) ->
         await asyncio.to_thread(dialogue)
         client.close()
         assert at_origin(origin, "a/file") == source * 4
+
+
+async def test_a_copied_part_without_room_waits_for_its_pending_source(tmp_path: Path) -> None:
+    """The upload moves, and the part is copied by the origin, once it has what is copied."""
+    source = os.urandom(PART)
+    async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
+        await rig.prove()
+        oss, target, gate = OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/file"), Gate()
+        upload, listed = await _begun(rig, oss, target, [source])
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/source")
+        await rig.put("a/source", source)
+        await gate.reached()
+        copying = TaskRegistry().spawn(
+            oss.request("PUT", f"{target}?partNumber=2&uploadId={upload}", (("x-oss-copy-source", "/ckpt/a/source"),)),
+            "copy",
+        )
+        await rig.write_back.uploads.wait_for(lambda: bool(rig.write_back.uploads.by_id[upload].origin_id))
+        assert (copying.done(), origin.log.count(operation="UploadPartCopy")) == (False, 0)
+        gate.open()
+        copied = await copying
+        assert (copied.status, origin.log.count(operation="UploadPartCopy")) == (200, 1)
+        assert (await oss.complete(target, upload, [*listed, (2, told(copied, "ETag"))])).status == 200
+        assert at_origin(origin, "a/file") == source * 2
 
 
 async def test_an_upload_that_can_not_move_stays(tmp_path: Path) -> None:

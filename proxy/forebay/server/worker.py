@@ -256,9 +256,12 @@ class Worker:
             await asyncio.sleep(self._check_interval)
             await self._reload_certificate(certificate)
 
-    def announce_shutdown(self) -> None:
-        """Not be ready any more, and go on serving."""
+    async def announce_shutdown(self) -> None:
+        """Not be ready any more, and go on serving. New writes go through from now on, so that fewer are pending in the
+        end."""
         self.control.is_ending = True
+        if self.parts.write_back is not None:
+            self.parts.write_back.room.is_ending = True
 
     async def stop(self, hurry: asyncio.Event | None = None) -> bool:
         """Drain and close. Returns whether every request in flight was finished. `hurry`, once set, ends the drain."""
@@ -271,7 +274,8 @@ class Worker:
         _log.info("ending: requests under way have %g s", self._settings.server.drain_timeout)
         until = time.monotonic() + self._settings.server.drain_timeout
         if self.parts.write_back is not None:
-            self.parts.write_back.room.is_closed = True  # pending writes have as long: no new ones are added to them
+            room = self.parts.write_back.room
+            room.is_ending = room.is_closed = True  # pending writes have as long: no new ones are added to them
         drained = await self.listener.drain(self._settings.server.drain_timeout, hurry)
         await self.listener.close()
         self.client_memory.close()

@@ -155,6 +155,11 @@ class NodeControl(SharedControl):
             else (),
         )
 
+    async def announce_shutdown(self) -> None:
+        """Not be ready any more, in no worker."""
+        self.is_ending = True
+        await self._every_worker.announce_shutdown()
+
     # The configuration
 
     async def reload(self) -> None:

@@ -173,6 +173,10 @@ class WorkerService(WorkerRpc, WorkerOrders):
             self._worker.control.apply(self._prepared)
             self._prepared = None
 
+    async def announce_shutdown(self) -> None:
+        """Not be ready any more."""
+        await self._worker.announce_shutdown()
+
     async def reopen_files(self) -> None:
         """Reopen the access log, and read the certificate again."""
         await self._worker.reopen_files()

@@ -128,9 +128,9 @@ class Supervisor:
             self._runner = await serve_admin(server, self.control.verbs, admin)
             self.admin_address = admin.getsockname()
 
-    def announce_shutdown(self) -> None:
-        """Not be ready any more, and go on serving."""
-        self.control.is_ending = True
+    async def announce_shutdown(self) -> None:
+        """Not be ready any more, in no worker, and go on serving."""
+        await self.control.announce_shutdown()
 
     async def stop(self, hurry: asyncio.Event) -> None:
         """Drain and end all workers; `hurry`, once set, ends the draining."""
@@ -193,6 +193,8 @@ class Supervisor:
         self.pool.processes[number] = await WorkerProcess.start(
             self.directory, number, workers, self._group, request, self._tasks.spawn, self._run_worker
         )
+        if self.control.is_ending:  # told after the others were
+            await self.control.announce_shutdown()
 
     @property
     def _socket_fd(self) -> int | None:

@@ -101,6 +101,10 @@ class WorkerOrders(Protocol):
         """Put the prepared configuration in force, if there is one."""
         ...
 
+    async def announce_shutdown(self) -> None:
+        """Not be ready any more, and go on serving."""
+        ...
+
     async def reopen_files(self) -> None:
         """Open the access log anew and read the TLS certificate again, as on SIGHUP."""
         ...

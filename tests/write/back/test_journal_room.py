@@ -26,7 +26,7 @@ def test_what_was_removed_is_free_at_once() -> None:
     assert not room.has_room(901)
 
 
-def test_a_closed_journal_takes_nothing() -> None:
+def test_the_journal_of_an_ending_process_takes_nothing() -> None:
     room = JournalRoom(1000, lambda: 0, lambda: 0.0)
-    room.is_closed = True
+    room.is_ending = True
     assert not room.has_room(0)

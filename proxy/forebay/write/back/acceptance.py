@@ -21,7 +21,7 @@ from forebay.write.back.object_acceptance import ObjectAcceptance
 from forebay.write.back.origin_completion import DURABILITY, is_for_origin
 from forebay.write.back.pending_uploads import is_local
 from forebay.write.back.record_writer import RecordWriter
-from forebay.write.back.upload_acceptance import UploadAcceptance
+from forebay.write.back.upload_acceptance import MOVED, UploadAcceptance
 from forebay.write.back.write_probe import WriteProbe
 from forebay.write.back.write_proofs import WriteProofs, proof_of
 from forebay.write.forward_request import WriteContext
@@ -112,8 +112,9 @@ class Acceptance:
             return "a body of unknown length"
         return None if self._has_room(length or 0) else "the journal is full"
 
-    async def accept(self, context: WriteContext) -> None:
-        """Accepts a write without an obstacle, and answers it. Raises S3Error, Throttled, ConnectionError."""
+    async def accept(self, context: WriteContext) -> str | None:
+        """Accepts a write without an obstacle, and answers it: None. Where one has come up meanwhile, returns it as
+        `obstacle` does. Raises S3Error, OriginError, Throttled, ConnectionError."""
         match context.forward.operation.name:
             case "PutObject":
                 await self._objects.put(context)
@@ -130,9 +131,10 @@ class Acceptance:
             case "AbortMultipartUpload":
                 await self._uploads.abort(context)
             case "UploadPartCopy":
-                await self._uploads.copied_part(context)
+                return None if await self._uploads.copied_part(context) else MOVED
             case unknown:
                 raise ValueError(f"{unknown} has an obstacle")
+        return None
 
     async def accept_deletions(self, context: WriteContext, listed: Sequence[ListedKey], *, quiet: bool) -> None:
         """Accepts a batch delete without an obstacle, and answers it. Raises S3Error, ConnectionError."""

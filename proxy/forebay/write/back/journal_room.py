@@ -21,13 +21,15 @@ class JournalRoom:
         self._monotonic = monotonic
         self._measured_at = float("-inf")
         self._filled = 0
+        self.is_ending = False
+        """Whether the process was told to end: nothing new is accepted."""
         self.is_closed = False
-        """Whether nothing is accepted any more: the process ends."""
+        """Whether it waits for what was accepted, and can't begin anything at the origin any more."""
 
     def has_room(self, size: int) -> bool:
         """Returns whether the journal takes `size` bytes more; if so, they count from now on."""
         self._measure()
-        fits = not self.is_closed and self._filled + size <= self.size * _HIGH_WATER
+        fits = not self.is_ending and self._filled + size <= self.size * _HIGH_WATER
         self._filled += size if fits else 0
         return fits
 

@@ -44,6 +44,8 @@ DOCUMENT_LIMIT: Final = 4 << 20
 """Bytes of a completion."""
 SMALLEST_PART: Final = 5 << 20
 """Bytes of a part but the last, at the origin."""
+MOVED: Final = "its upload goes on at the origin"
+"""Why a request of an upload goes through."""
 _ENCRYPTIONS: Final = ("x-amz-server-side-encryption", "x-amz-copy-source-server-side-encryption")
 
 
@@ -80,7 +82,7 @@ class UploadAcceptance:
             return None
         if context.forward.operation.name == "UploadPart":
             await self._room.reserve(upload, context.forward.length or 0)
-        return "its upload goes on at the origin" if upload.origin_id else None
+        return MOVED if upload.origin_id else None
 
     async def create(self, context: WriteContext) -> None:
         """Accepts a CreateMultipartUpload. Raises S3Error."""
@@ -106,23 +108,25 @@ class UploadAcceptance:
         await self._writer.publish(part, record, stored.payload)
         await self._writer.answer_stored(context, stored, headers)
 
-    async def copied_part(self, context: WriteContext) -> None:
-        """Accepts an UploadPartCopy: the bytes are read now. Raises S3Error, OriginError, Throttled."""
+    async def copied_part(self, context: WriteContext) -> bool:
+        """Accepts an UploadPartCopy: the bytes are read now. False: there was no room for them, and its upload goes on
+        at the origin. Raises S3Error, OriginError, Throttled."""
         with self._expiry.receiving(context.forward.upload.upload_id):
-            await self._copied_part(context)
+            return await self._copied_part(context)
 
-    async def _copied_part(self, context: WriteContext) -> None:
+    async def _copied_part(self, context: WriteContext) -> bool:
         upload = self._check_part(context)
         source = await self._sources.open(context.forward)
         await self._room.reserve(upload, source.size)
         if upload.origin_id:
-            raise S3Error("SlowDown", "The upload goes on at the origin from here on. Please try again.")
+            return False
         async with self._writer.kept(context, await self._writer.store(context, source)) as stored:
             part = self._part_of(context, stored, (md5_header(stored),), None)
             record = await self._writer.append(part, stored.payload)
         await self._writer.publish(part, record, stored.payload)
         document = copied_part_document(stored.etag, format_iso8601(part.accepted_at))
         await self._writer.answer(context, 200, (XML,), document)
+        return True
 
     def _check_part(self, context: WriteContext) -> PendingUpload:
         upload = self._upload_of(context)
@@ -172,12 +176,12 @@ class UploadAcceptance:
             replaces=self._writer.seen(forward.target.name),
         )
         durable = DURABLE_LOCAL
-        if conditions is None:
+        if conditions is None and not self._room.is_ending:
             record = await self._writer.write(context, write, document)
             if await self._is_refused(record):
                 raise S3Error("NoSuchUpload", UploadId=write.upload_id)
         else:
-            etag, durable = await self._completion.complete(context, write, conditions) or etag, DURABLE_ORIGIN
+            etag, durable = await self._completion.complete(context, write, conditions or ()) or etag, DURABLE_ORIGIN
             with suppress(S3Error):  # what is left of the upload here expires
                 await self._writer.write(context, AbortedUpload(write.name, write.upload_id))
         answer = completed_document(forward.target.name, etag, forward.request.url)

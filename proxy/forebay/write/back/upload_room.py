@@ -15,6 +15,11 @@ class UploadRoom:
         self._proofs = proofs
         self._moves = moves
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether nothing new is accepted, as the process was told to end."""
+        return self._room.is_ending
+
     async def reserve(self, upload: PendingUpload, size: int) -> None:
         """Reserves `size` bytes for a part, or has its upload moved to the origin, unless it has been. Raises S3Error,
         OriginError, Throttled."""

@@ -159,11 +159,10 @@ class WriteBack:
         origin. Raises S3Error, OriginError, Throttled, ConnectionError."""
         if context.forward.operation.effect is Effect.LISTED_KEYS:
             return context  # once its document was read
-        reason = await self.acceptance.obstacle(context)
+        reason = await self.acceptance.obstacle(context) or await self.acceptance.accept(context)
         if reason is not None:
             self._passed(context, reason)
             return await self._moved.redirect(context)
-        await self.acceptance.accept(context)
         self._events.wrote("accepted", context.forward.length or 0)
         return None
 
