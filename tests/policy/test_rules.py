@@ -8,6 +8,7 @@ from forebay.core.names import ObjectName
 from forebay.policy.freshness import AlwaysRevalidate, Immutable, MaxAge
 from forebay.policy.pools import Pool
 from forebay.policy.rules import DEFAULTS, MAX_REMEMBERED_DECISIONS, Rule, Rules
+from forebay.settings.rule_settings import Write
 
 MIB = 1 << 20
 
@@ -94,8 +95,9 @@ def test_the_first_rule_that_sets_eviction_or_quota_names_the_pool() -> None:
 
 
 def test_around_never_warms() -> None:
-    decision = Rules([Rule("**", write="around", warm_on_write=True)]).decide(ObjectName("b", "k"))
-    assert (decision.write, decision.warm_on_write) == ("around", False)
+    writes: list[Write] = ["through", "around", "back"]
+    decisions = [Rules([Rule("**", write=each, warm_on_write=True)]).decide(ObjectName("b", "k")) for each in writes]
+    assert [decision.write for decision in decisions if decision.warm_on_write] == ["through", "back"]
 
 
 def test_other_defaults() -> None:

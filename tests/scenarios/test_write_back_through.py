@@ -175,3 +175,14 @@ async def test_writes_of_a_bucket_go_through(tmp_path: Path) -> None:
         answers = [await client.request(method, bucket + query, (), body) for method, query, body in requests]
         assert [answer.status for answer in answers] == [200, 204, 204, 204]
         assert (await client.request("HEAD", bucket)).status == 404
+
+
+async def test_a_write_that_goes_through_is_cached_by_its_rule(tmp_path: Path) -> None:
+    rule = 'warm_on_write = true\nfence = ["**/latest"]\n'
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, rule) as rig:
+        await rig.prove()
+        answer = await rig.client().request("PUT", path_of("ckpt", "a/latest"), (), b"step-7")
+        assert (answer.status, answer.headers.get("x-forebay-durable")) == (200, "origin")
+        await rig.parts.tasks.wait_idle()
+        read = await rig.client().request("GET", path_of("ckpt", "a/latest"))
+        assert (read.body, read.headers["x-forebay-cache"]) == (b"step-7", "hit-memory")

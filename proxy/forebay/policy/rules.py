@@ -181,7 +181,7 @@ class Rules:
         decision = replace(decision, rule=_data_set(rules, decision))
         if decision.record or decision.follow:
             decision = replace(decision, track=decision.rule)
-        return decision if decision.write == "through" else replace(decision, warm_on_write=False)
+        return replace(decision, warm_on_write=False) if decision.write == "around" else decision
 
 
 _RULE_FIELDS: Final = tuple(field.name for field in fields(Rule) if field.name not in {"path", "name"})

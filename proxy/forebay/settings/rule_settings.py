@@ -10,7 +10,8 @@ from forebay.settings.freshness_values import Freshness, Listing
 
 Write: TypeAlias = Literal["through", "around", "back"]
 """`through`: the origin has the object before it is acknowledged, and `warm_on_write` may cache the bytes. `around`:
-the same, but the bytes are never cached; the next read fetches them."""
+the same, but the bytes are never cached; the next read fetches them. `back`: acknowledged from the journal where it may
+be, and cached once the origin has it; else `through`."""
 
 Conflict: TypeAlias = Literal["keep", "overwrite"]
 """What becomes of a pending write of an object that somebody else wrote meanwhile. `keep`: it waits for a person."""
