@@ -3,6 +3,7 @@
 import errno
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from random import Random
 from typing import Final
 
@@ -74,7 +75,7 @@ class Programme:
         self.settled.add(number)
 
     def _reclaim(self) -> None:
-        reclaim(self.disk, LAYOUT)
+        reclaim(self.disk, LAYOUT, nullcontext())
 
     def _end(self) -> None:
         """Another process takes over."""
@@ -106,7 +107,7 @@ class Programme:
             if number in self.acknowledged or not record.document.get("bodies"):
                 assert content_of(disk, record) == self.contents[number]
         before = {record.id for record in scan.pending}
-        assert {record.id for record in reclaim(disk, LAYOUT).pending} == before
+        assert {record.id for record in reclaim(disk, LAYOUT, nullcontext()).pending} == before
         assert {record.id for record in scan_journal(disk, LAYOUT).pending} == before
 
 

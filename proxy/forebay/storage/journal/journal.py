@@ -26,13 +26,13 @@ from forebay.core.piece_queue import PieceQueue
 from forebay.storage.durable_files import replace_file, sync_directory
 from forebay.storage.journal.body_file import BodyReader, BodyRef, BodyWriter
 from forebay.storage.journal.group_commit import GroupCommit
+from forebay.storage.journal.group_settlement import GroupSettlement
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import README, VERSION, JournalLayout
 from forebay.storage.journal.journal_reclaim import reclaim
 from forebay.storage.journal.journal_record import Document, encode_document
 from forebay.storage.journal.log_writer import LogWriter, NewRecord, RecordId
 from forebay.storage.journal.recovery_scan import JournalScan, scan_journal
-from forebay.storage.journal.settled_numbers import append_settled
 
 T = TypeVar("T")
 
@@ -58,6 +58,7 @@ class Journal:
         self._drain_lock: int | None = None
         self._commits = GroupCommit(LogWriter(files, layout))
         self.threads = ThreadPoolExecutor(_THREADS, "journal-bodies")
+        self._settlement = GroupSettlement(files, layout, self.threads)
 
     @classmethod
     def open(cls, path: Path, family: str, files: JournalFiles | None = None) -> Self:
@@ -112,13 +113,9 @@ class Journal:
         return True
 
     async def settle(self, records: Sequence[RecordId]) -> None:
-        """Records that these writes are carried out, or given up by a person; durable when it returns. For the drainer.
-        Raises OSError."""
-        numbers: dict[str, list[int]] = {}
-        for record in records:
-            numbers.setdefault(record.log, []).append(record.number)
-        for log, settled in numbers.items():
-            await self.run(append_settled, self._files, self._layout, log, settled)
+        """Records that these writes are carried out, or given up by a person, the first of them first; durable when it
+        returns. For the drainer. Raises OSError."""
+        await self._settlement.submit(records)
 
     async def remove_bodies(self, bodies: Sequence[BodyRef]) -> None:
         """Removes the bodies of settled records. For the drainer. Raises OSError."""
@@ -127,7 +124,7 @@ class Journal:
 
     async def reclaim(self) -> JournalScan:
         """Removes what is not needed any more; returns what is pending. For the drainer. Raises OSError."""
-        return await self.run(reclaim, self._files, self._layout)
+        return await self.run(reclaim, self._files, self._layout, self._settlement.writing)
 
     def size(self) -> int:
         """Returns the bytes of all files."""
@@ -142,6 +139,7 @@ class Journal:
     async def close(self) -> None:
         """Ends the log and releases the directory."""
         await self._commits.close()
+        await self._settlement.close()
         self.threads.shutdown()
         for lock in (self._drain_lock, self._lock):
             if lock is not None:

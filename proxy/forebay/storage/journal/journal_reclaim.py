@@ -7,6 +7,8 @@ knows that there will be none.
 For one process at a time (drain.lock). Raises OSError.
 """
 
+from contextlib import AbstractContextManager
+
 from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import BODY, LOG, SETTLED, JournalLayout
@@ -20,8 +22,8 @@ def bodies_of(document: Document) -> list[BodyRef]:
     return [BodyRef(*each) for each in document.get("bodies", ())]
 
 
-def reclaim(files: JournalFiles, layout: JournalLayout) -> JournalScan:
-    """Removes what is not needed; returns what is pending."""
+def reclaim(files: JournalFiles, layout: JournalLayout, writing: AbstractContextManager[object]) -> JournalScan:
+    """Removes what is not needed; returns what is pending. `writing`: held while settled numbers are written."""
     bodies = {name.removesuffix(BODY) for name in files.names(layout.bodies) if name.endswith(BODY)}
     scan = scan_journal(files, layout)
     for log in scan.finished_logs:
@@ -34,7 +36,8 @@ def reclaim(files: JournalFiles, layout: JournalLayout) -> JournalScan:
     try:
         if locked:
             scan = scan_journal(files, layout)
-            _rewrite_numbers(files, layout)
+            with writing:
+                _rewrite_numbers(files, layout)
             for body in locked.keys() - _referenced(scan):
                 files.unlink(layout.body(body))
     finally:

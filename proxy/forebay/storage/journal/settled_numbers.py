@@ -32,7 +32,8 @@ def decode_rows(log: str, content: Buffer | bytes) -> set[int]:
 
 
 def append_settled(files: JournalFiles, layout: JournalLayout, log: str, numbers: Iterable[int]) -> None:
-    """Adds numbers to those of a log; durable when it returns. For one process at a time. Raises OSError."""
+    """Adds numbers to those of a log; durable when it returns. For one thread of one process at a
+    time: two would write their rows at the same place. Raises OSError."""
     path = layout.settled(log)
     try:
         fd = files.open(path, writable=True)
