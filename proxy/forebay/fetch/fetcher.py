@@ -14,6 +14,7 @@ The caller has acquired the memory budget of each missing block; it is released 
 """
 
 import logging
+from collections.abc import Callable
 
 from forebay.core.byte_ranges import Span, blocks_touching
 from forebay.core.errors import ForebayError, OriginBroken
@@ -123,18 +124,28 @@ class Fetcher:
         return flights
 
     def _land_at_once(self, view: ObjectView, opened: ObjectOpened) -> Flight | None:
-        """Lands an object of one block that came whole with its head; None: it did not, or has no place. Such a fetch
-        needs no task. The caller follows the flight before anything else runs."""
+        if opened.span != (0, view.head.facts.size):
+            return None
+        flight = self.land_whole(view, opened.body.take_whole, is_from_origin=opened.source == "origin")
+        if flight is not None and opened.source != "origin":
+            flight.source = opened.source
+        return flight
+
+    def land_whole(
+        self, view: ObjectView, body: Callable[[], memoryview | None], *, is_from_origin: bool = True
+    ) -> Flight | None:
+        """Lands an object of one block whose whole body `body` returns; None: it did not, or has no place. Such a
+        fetch needs no task. The caller follows the flight before anything else runs."""
         head = view.head
         size, block = head.facts.size, BlockId(view.name, head.generation, 0)
-        if size > head.block_size or opened.span != (0, size):
+        if size > head.block_size:
             return None
         # A block that only the SSD has lands all the same: its bytes are here, and its writer knows those that it has.
         if self.registry.find(block) is not None or self._tiers.has_in_memory(block):
             return None
         if self._object_crc.has_crc(head) or not self.budget.try_reclaim(size):
             return None
-        whole = opened.body.take_whole()
+        whole = body()
         if whole is None:
             self.budget.release(size)
             return None
@@ -142,10 +153,8 @@ class Fetcher:
         flight.land(whole)
         self.registry.add((flight,))
         self._observe(FlightStarted(1))
-        if opened.source == "origin":
+        if is_from_origin:  # else its owner has counted it
             self._observe(OriginBytesRead(size, view.rule))
-        else:  # the owner has counted what came through it
-            flight.source = opened.source
         self._tiers.admit(block, flight.buffer)
         return flight
 

@@ -57,7 +57,7 @@ class ObjectChecksums:
         try:
             async with asyncio.timeout(self.timeout):
                 found, _ = await self._lookups.share(
-                    name, LookupKey("checksums", identity), lambda: self._fetch(name, head, identity)
+                    name, LookupKey("checksums", identity), lambda _: self._fetch(name, head, identity)
                 )
             self._negative.clear_timeouts()
             if isinstance(found, ResolvedVersion) and found.head.generation == head.generation:
@@ -69,6 +69,11 @@ class ObjectChecksums:
             _log.info("the checksums of %s could not be fetched: %s", name.path, error)
         self._negative.add_failure(name, identity, self._heads.clock())
         return head
+
+    @property
+    def is_prefetched(self) -> bool:
+        """Whether openings by readers that want checksums have a HEAD beside them."""
+        return self._needs_head
 
     def expect(self) -> None:
         """Readers are going to want checksums of objects that are opened without one."""

@@ -41,6 +41,7 @@ from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersio
 from forebay.metadata.staged_objects import StagedObjects
 from forebay.metadata.version_fetch import VersionFetch
 from forebay.origin.origin_identity import OriginIdentity
+from forebay.origin.sent_reads import SentRead
 from forebay.peers.owners import Peers
 from forebay.policy.rules import Decision
 from forebay.storage.journal.pending_objects import Deleted, PendingObjects
@@ -90,9 +91,13 @@ class Resolver:
         """Returns the current head if it may be used for `identity` without a request. Synchronous: every hit calls
         it."""
         head = self.heads.current(name)
-        if head is None or not self.is_permitted(name, identity):
-            return None
-        return head if self.heads.is_fresh(name, head, decision, no_cache) else None
+        return head if head is not None and self.is_usable(name, head, decision, no_cache, identity) else None
+
+    def is_usable(
+        self, name: ObjectName, head: Head, decision: Decision, no_cache: bool, identity: OriginIdentity | None
+    ) -> bool:
+        """Whether the current head may be used for `identity` without a request."""
+        return self.is_permitted(name, identity) and self.heads.is_fresh(name, head, decision, no_cache)
 
     def is_permitted(self, name: ObjectName, identity: OriginIdentity | None) -> bool:
         """Whether the origin has lately allowed `identity` to read `name`, or need not be asked."""
@@ -137,7 +142,7 @@ class Resolver:
         if strict:
             return await self._fetch_unshared(request, head)
         resolution, _ = await self._lookups.share(
-            name, LookupKey("check", identity), lambda: self._versions.fetch(request, head, strict=False)
+            name, LookupKey("check", identity), lambda _: self._versions.fetch(request, head, strict=False)
         )
         return resolution
 
@@ -149,7 +154,7 @@ class Resolver:
             return ResolvedVersion(head, "fresh")
         key = LookupKey(request.method, request.identity, version_id)
         resolution, _ = await self._lookups.share(
-            request.name, key, lambda: self._versions.fetch(request, None, strict=False)
+            request.name, key, lambda _: self._versions.fetch(request, None, strict=False)
         )
         return resolution
 
@@ -165,12 +170,14 @@ class Resolver:
             if self._peers.owns(name):  # looked up now: of two that begin at once, the second waits for the first
                 other = self._lookups.find_opening(name, other_than=identity)
         if other is None:
-            work = partial(self._versions.fetch, request, None, strict=strict)
+            work = partial(self._versions.open, request, strict=strict)
         else:
             work = partial(self._open_beside, other, request, strict=strict)
         return await self._lookups.share(name, LookupKey(method, identity), work, leads=leads)
 
-    async def _open_beside(self, other: SharedLookup, request: LookupRequest, *, strict: bool) -> Resolution:
+    async def _open_beside(
+        self, other: SharedLookup, request: LookupRequest, _sent: SentRead | None, *, strict: bool
+    ) -> Resolution:
         """Opens only the head of the object beside the `other` opening under way."""
         if other.is_done:
             return await self._versions.fetch(request, None, strict=strict)

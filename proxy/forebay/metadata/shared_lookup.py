@@ -8,6 +8,9 @@ by leaving. Or it runs in the task of the reader that has started it (`lead`), w
 are cancelled when the process ends, as the reads of clients are, or that nobody waits for. If such a reader is
 cancelled all the same, one of the waiters starts the lookup anew.
 
+Or it was begun without a task (`begin`, metadata.direct_openings), and ends in a callback (`complete`). Where it can't,
+it is given up to the first reader that comes with a task (`give_up`), which leads it on with the request that was sent.
+
 Flights that come with a result are followed here from the moment it is known until every waiter has had one turn of the
 loop to follow them. Otherwise they would end as unwanted, or their buffers would be released, before their readers run.
 """
@@ -26,6 +29,7 @@ from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.flight import Flight
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
+from forebay.origin.sent_reads import SentRead
 from forebay.peers.owners import LookupStatus
 
 
@@ -104,13 +108,14 @@ class AbandonedLookup(ForebayError):
 class SharedLookup:
     """One lookup under way. See the module."""
 
-    __slots__ = ("_callbacks", "_result", "_waiters", "_waiting", "is_done")
+    __slots__ = ("_callbacks", "_result", "_sent", "_waiters", "_waiting", "is_done")
 
     def __init__(self) -> None:
         self._result: Resolution | None = None
         self._callbacks: list[Callable[[], None]] = []
         self._waiters: list[asyncio.Future[Resolution]] = []
         self._waiting = 0
+        self._sent: SentRead | None = None
         self.is_done = False
         """Whether it has a result, or never will."""
 
@@ -162,11 +167,35 @@ class SharedLookup:
         except BaseException as failure:
             self._fail(failure)
             raise
+        self.complete(result)
+        return result
+
+    def complete(self, result: Resolution) -> None:
+        """Ends with a result. Whoever calls this follows flights as after `lead`."""
         if self._waiting:
             self._deliver(result)
         else:
             self._finish()
-        return result
+
+    def withdraw(self) -> None:
+        """Ends what was begun and not sent. Nobody waits for it yet."""
+        self._finish()
+
+    def give_up(self, sent: SentRead) -> None:
+        """Leaves a lookup that was begun without a task, and what it has sent, to the next reader that shares it."""
+        self._sent = sent
+
+    def take_over(self) -> SentRead | None:
+        """What a lookup that was given up has sent, for the caller to lead on; None: it was not given up."""
+        sent, self._sent = self._sent, None
+        return sent
+
+    def abandon(self) -> None:
+        """Ends without a result a lookup that was given up and nobody has taken over. Who waits for it starts anew."""
+        sent = self.take_over()
+        if sent is not None:
+            sent.close()
+            self._fail(AbandonedLookup())
 
     def _deliver(self, result: Resolution) -> None:
         self._result = result
@@ -211,21 +240,30 @@ class SharedLookups:
         self,
         name: ObjectName,
         key: LookupKey,
-        work: Callable[[], Coroutine[Any, Any, Resolution]],
+        work: Callable[[SentRead | None], Coroutine[Any, Any, Resolution]],
         *,
         leads: bool = False,
     ) -> tuple[Resolution, bool]:
         """Returns the result of the lookup under `key`, started if there is none, and whether it was joined. `leads`:
-        whether one that is started runs in this task."""
+        whether one that is started runs in this task. `work` gets the request that was sent for it, if one was."""
         while name in self._shared and (lookup := self.find(name, key)) is not None:
+            if (sent := lookup.take_over()) is not None:
+                try:
+                    return await lookup.lead(work(sent)), True
+                finally:
+                    sent.close()
             try:
                 result = await lookup.wait()
             except AbandonedLookup:
                 continue
             return (replace(result, joined=True) if isinstance(result, ResolvedVersion) else result), True
         if leads:
-            return await self._add(name, key).lead(work()), False
-        return await self.start(name, key, work()).wait(), False
+            return await self._add(name, key).lead(work(None)), False
+        return await self.start(name, key, work(None)).wait(), False
+
+    def begin(self, name: ObjectName, key: LookupKey) -> SharedLookup | None:
+        """Begins a lookup without a task; None: a lookup of the object is under way."""
+        return None if name in self._shared else self._add(name, key)
 
     def find(self, name: ObjectName, key: LookupKey) -> SharedLookup | None:
         """Returns the lookup of `name` under `key`, to be joined at once or not at all."""

@@ -31,6 +31,7 @@ from forebay.metadata.shared_lookup import Resolution, ResolvedVersion
 from forebay.origin.object_reads import ObjectReads
 from forebay.origin.origin_identity import request_credential
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
+from forebay.origin.sent_reads import SentRead
 from forebay.peers.owners import LookupStatus, Owner, OwnerResponse, Peers
 from forebay.protocol.response_headers import agrees
 from forebay.storage.slab_allocator import is_preallocated, preallocate_buffer
@@ -58,20 +59,33 @@ class VersionFetch:
         self._replacement = replacement
         self._peers = peers
 
-    async def fetch(self, request: LookupRequest, known: Head | None, *, strict: bool) -> Resolution:
+    def open(
+        self, request: LookupRequest, sent: SentRead | None = None, *, strict: bool
+    ) -> Coroutine[Any, Any, Resolution]:
+        """Does what `fetch` does where no head is known. `sent`: a read of the object at the origin under way, if there
+        is one."""
+        if sent is not None:
+            request = request._replace(span=sent.span)
+        return self.fetch(request, None, strict=strict, sent=sent)
+
+    async def fetch(
+        self, request: LookupRequest, known: Head | None, *, strict: bool, sent: SentRead | None = None
+    ) -> Resolution:
         """Asks the origin, or the object's owner. `known`: the head to revalidate; `strict`: the owner must not use
         a fresh head. Where sizes contradict each other, asks again for bytes, unconditionally."""
         for _ in range(_CONTRADICTIONS):
             try:
-                return await self._ask(request, known, strict=strict)
+                return await self._ask(request, known, sent, strict=strict)
             except SizeContradicted:
                 request, known = request._replace(span=request.span or Span(0, request.decision.block)), None
-        return await self._ask(request, known, strict=strict)
+        return await self._ask(request, known, None, strict=strict)
 
-    def _ask(self, request: LookupRequest, known: Head | None, *, strict: bool) -> Coroutine[Any, Any, Resolution]:
+    def _ask(
+        self, request: LookupRequest, known: Head | None, sent: SentRead | None, *, strict: bool
+    ) -> Coroutine[Any, Any, Resolution]:
         owner = self._peers.owner(request.name)
         if owner is None:
-            return self._fetch_from_origin(request, known)
+            return self._fetch_from_origin(request, known, sent)
         if request.identity is not None:
             return self._fetch_from_origin(request._replace(span=None), known)
         return self._ask_owner(owner, request, known, strict=strict)
@@ -81,9 +95,11 @@ class VersionFetch:
             return await self._fetch_from_owner(owner, request, known, strict=strict)
         return await self._fetch_from_origin(request, known)
 
-    async def _fetch_from_origin(self, request: LookupRequest, known: Head | None) -> Resolution:
+    async def _fetch_from_origin(
+        self, request: LookupRequest, known: Head | None, sent: SentRead | None = None
+    ) -> Resolution:
         name, span, identity, version_id = request.name, request.span, request.identity, request.version_id
-        since, requested_at = self._heads.now()
+        since, requested_at = self._heads.now() if sent is None else sent.noted
         if span is not None and not is_preallocated(first := min(request.decision.block, span.length)):
             # Behind the request, which leaves in this turn of the loop: there is time while the origin answers.
             asyncio.get_running_loop().call_soon(preallocate_buffer, first)
@@ -94,6 +110,7 @@ class VersionFetch:
             version_id=version_id,
             if_none_match=known.version if known is not None else None,
             credential=None if identity is None else await request_credential(identity),
+            sent=sent,
         )
         if isinstance(answer, ObjectOpened):  # nearly all are: without patterns
             if version_id is None:

@@ -23,12 +23,19 @@ _RETRY_AFTER: Final = 10.0
 """Seconds between attempts at a refresh that failed, while the old credentials are still good, and between two searches
 of the chain that found nothing: a search may ask the network."""
 
+_REFRESHED_WITHIN: Final = 900.0
+"""Seconds before the end of a key from which botocore refreshes it."""
+
 
 class Credentials(Protocol):
     """The source of the key for the next request."""
 
     async def current(self) -> SecretKey | None:
         """The key to sign with; None: don't sign. OriginCredentialFault when there should be a key and is none."""
+        ...
+
+    def known(self) -> SecretKey | None:
+        """The key to sign with, if it need not be waited for."""
         ...
 
     def renew(self) -> None:
@@ -53,6 +60,10 @@ class StaticCredentials:
         self._key = key
 
     async def current(self) -> SecretKey | None:
+        """The fixed key."""
+        return self._key
+
+    def known(self) -> SecretKey | None:
         """The fixed key."""
         return self._key
 
@@ -147,6 +158,11 @@ class CredentialChain:
         key = SecretKey(frozen.access_key, frozen.secret_key, frozen.token)
         self._key = key
         return key
+
+    def known(self) -> SecretKey | None:
+        """The key found, unless a refresh may be due."""
+        key, found = self._key, self._found
+        return key if key is not None and found is not None and not _expired(found, _REFRESHED_WITHIN) else None
 
     def renew(self) -> None:
         """Search the chain again, in files as they are then."""

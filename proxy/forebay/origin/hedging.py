@@ -73,9 +73,10 @@ class Hedging:
     def __repr__(self) -> str:
         return f"<Hedging after {self.after:g} s: {len(self.sweep)} reads, {self.under_way} hedges>"
 
-    def send(self, send: "Send[R]") -> Coroutine[Any, Any, R]:
-        """Returns the first usable response; the last one, or the first one's failure, if there is none."""
-        return _HedgedRead(self, send).response()
+    def send(self, send: "Send[R]", waited: float = 0.0) -> Coroutine[Any, Any, R]:
+        """Returns the first usable response; the last one, or the first one's failure, if there is none. `waited`:
+        seconds that the response has been waited for."""
+        return _HedgedRead(self, send, waited).response()
 
     @property
     def are_turns_awaited(self) -> bool:
@@ -96,11 +97,11 @@ class _HedgedRead(Generic[R]):
 
     __slots__ = ("_due", "_first_ended", "_hedge", "_hedging", "_interruption", "_patience", "_send", "_sent", "_won")
 
-    def __init__(self, hedging: Hedging, send: "Send[R]") -> None:
+    def __init__(self, hedging: Hedging, send: "Send[R]", waited: float) -> None:
         self._hedging = hedging
         self._send = send
         self._patience = hedging.after
-        self._due = hedging.timers.time() + hedging.after
+        self._due = hedging.timers.time() + hedging.after - waited
         self._interruption = Interruption()
         """Interrupts the first request. It runs in the caller's own task: hardly any is hedged."""
         self._first_ended = False

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, assert_never
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, OriginError, VersionChanged
 from forebay.core.events import OriginFailed
+from forebay.core.fences import Tick
 from forebay.core.names import ObjectName, Version
 from forebay.origin.hedging import Hedging
 from forebay.origin.origin_client import OriginClient
@@ -23,6 +24,7 @@ from forebay.origin.origin_request import OriginRequest, RequestCredential
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.read_attempts import ReadAttempts
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, ReadBody, ReadOutcome, Revalidated, Uncacheable
+from forebay.origin.sent_reads import CHECKSUM_MODE, SentRead
 from forebay.origin.verdict import (
     EmptyObject,
     ErrorStatus,
@@ -34,7 +36,6 @@ from forebay.origin.verdict import (
     judge,
 )
 
-_CHECKSUM_MODE: Final = ("x-amz-checksum-mode", "ENABLED")
 REFUSAL_LIMIT: Final = 64 * 1024
 """Bytes of a refusal's body that are passed on. Error documents have a few hundred."""
 
@@ -53,7 +54,19 @@ class ObjectReads(Protocol):
         version_id: str | None = None,
         credential: RequestCredential | None = None,
         is_hedge: bool = False,
+        sent: SentRead | None = None,
     ) -> Coroutine[Any, Any, ReadOutcome]:
+        """See OriginReads."""
+        ...
+
+    def send_read(
+        self,
+        name: ObjectName,
+        span: Span,
+        principal: str,
+        noted: tuple[Tick, float],
+        on_ready: Callable[[], None],
+    ) -> SentRead | None:
         """See OriginReads."""
         ...
 
@@ -94,6 +107,7 @@ class OriginReads:
         version_id: str | None = None,
         credential: RequestCredential | None = None,
         is_hedge: bool = False,
+        sent: SentRead | None = None,
     ) -> Coroutine[Any, Any, ReadOutcome]:
         """Open `span` of the object, or all of it.
 
@@ -101,7 +115,7 @@ class OriginReads:
         the bytes by itself, so that its version id is ignored. `if_none_match`: only if this is not the current
         version, else Revalidated. `version_id`: the version to read, None for the current one; the facts tell whether
         the origin obeyed. A HEAD takes no span; what it opens has no bytes. `is_hedge`: beside a read under way, in one
-        attempt, and only if it need not wait for a turn.
+        attempt, and only if it need not wait for a turn. `sent`: this read, under way; it is taken over.
 
         A span that reaches past the end of the object is clipped: see `ObjectOpened.span`. A range of an empty object
         opens with an empty span. OriginUnreachable, OriginBroken, VersionChanged, Throttled.
@@ -111,7 +125,18 @@ class OriginReads:
         if span is not None and (method == "HEAD" or span.length <= 0):
             raise ValueError("a span has bytes, and a HEAD takes none")
         read = OriginRead(method, span, pin, if_none_match, version_id)
-        return _Read(self, name, read, credential, is_hedge=is_hedge).open()
+        return _Read(self, name, read, credential, sent, is_hedge=is_hedge).open()
+
+    def send_read(
+        self,
+        name: ObjectName,
+        span: Span,
+        principal: str,
+        noted: tuple[Tick, float],
+        on_ready: Callable[[], None],
+    ) -> SentRead | None:
+        """Send a read without a task: see SentReads.send."""
+        return self.client.sent_reads.send(name, span, principal, noted, on_ready, self.hedging)
 
     def admits_hedge(self, _bucket: str) -> bool:
         """Whether a hedge would be sent now."""
@@ -125,7 +150,7 @@ class OriginReads:
 class _Read:
     """One read through all its attempts."""
 
-    __slots__ = ("_client", "_credential", "_is_hedge", "_name", "_read", "_reads", "_repeats", "_started")
+    __slots__ = ("_client", "_credential", "_is_hedge", "_name", "_read", "_reads", "_repeats", "_sent", "_started")
 
     def __init__(
         self,
@@ -133,6 +158,7 @@ class _Read:
         name: ObjectName,
         read: OriginRead,
         credential: RequestCredential | None,
+        sent: SentRead | None,
         *,
         is_hedge: bool,
     ) -> None:
@@ -141,6 +167,7 @@ class _Read:
         self._name = name
         self._read = read
         self._credential = credential
+        self._sent = sent
         self._is_hedge = is_hedge
         self._started = self._client.monotonic()
         self._repeats: ReadAttempts | None = None
@@ -236,13 +263,15 @@ class _Read:
             self._name.key,
             query=(("versionId", read.version_id),) if read.version_id is not None else (),
             # A pinned read is for bytes alone. Any other is for facts too, and checksums come only on request.
-            headers=read.headers() if read.pin is not None else (*read.headers(), _CHECKSUM_MODE),
+            headers=read.headers() if read.pin is not None else (*read.headers(), CHECKSUM_MODE),
             operation=self._operation,
             credential=self._credential,
+            sent=self._sent,
         )
+        waited = self._sent.waited if self._sent is not None else 0.0
 
         async def attempt(is_hedge: bool) -> _JudgedResponse:
-            response = await self._client.send(request._replace(is_hedge=True) if is_hedge else request)
+            response = await self._client.send(request._replace(is_hedge=True, sent=None) if is_hedge else request)
             verdict, refusal = judge(read, response.status, response.headers), b""
             if isinstance(verdict, ErrorStatus):  # read to its end, which also keeps the connection
                 with suppress(OriginError):
@@ -252,7 +281,7 @@ class _Read:
         hedging = None if self._is_hedge else self._reads.hedging
         while True:
             try:
-                judged = await (attempt(self._is_hedge) if hedging is None else hedging.send(attempt))
+                judged = await (attempt(self._is_hedge) if hedging is None else hedging.send(attempt, waited))
             except OriginError as error:
                 await self._attempts.pause_or_raise(error)
                 continue

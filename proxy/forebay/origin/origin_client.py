@@ -56,6 +56,7 @@ from forebay.origin.reachability import ReachabilityProbe
 from forebay.origin.request_signer import RequestSigner
 from forebay.origin.request_turns import RequestTurns, Turn
 from forebay.origin.response_framing import has_end, partial_body_length
+from forebay.origin.sent_reads import AdoptedRead, SentReads
 from forebay.origin.upload_turns import UploadTurns
 from forebay.protocol.signatures.signing_key import SecretKey
 
@@ -122,6 +123,7 @@ class OriginClient:
         )
         self._regions = BucketRegions(region) if dialect.has_regions else None
         self._oss = OssAdapter(self._send, region, observe, name) if dialect.speaks_oss else None
+        self.sent_reads = SentReads(self, self._pool, self._signer)
 
     def send(self, request: OriginRequest) -> Coroutine[Any, Any, OriginResponse]:
         """Send one signed request; returns with the head of its response, whatever the status.
@@ -141,12 +143,13 @@ class OriginClient:
             raise OriginUnreachable(f"{outage.cause} (the breaker is open)" if outage else "the breaker is open")
         turns = self.reads if request.is_read else self.writes
         principal, paced = requester.get(), request.paced_by is not None
-        turn = turns.try_acquire(principal, paced=paced)
+        adopted = request.sent.adopt() if request.sent is not None else None
+        turn = adopted[1] if adopted is not None else turns.try_acquire(principal, paced=paced)
         if turn is None:
             turn = await turns.acquire(principal, 0.0 if request.is_hedge else self.limits.wait, paced=paced)
         body = None if request.body is None else self._outgoing(request, turn)
         try:
-            exchanged = await self._exchange(request, body)
+            exchanged = await self._exchange(request, body, adopted)
             if request.paced_by == "body":
                 turn.complete_body()  # also where the origin has answered before its end
             try:
@@ -237,16 +240,22 @@ class OriginClient:
             body, length, limits.stall_timeout, limits.answer_timeout, request.before_completion, arriving
         )
 
-    async def _exchange(self, request: OriginRequest, body: OutgoingBody | None) -> TransportResponse:
-        """Send the request, once more if it may be repeated."""
+    async def _exchange(
+        self, request: OriginRequest, body: OutgoingBody | None, adopted: AdoptedRead | None
+    ) -> TransportResponse:
+        """Send the request, once more if it may be repeated. `adopted`: it is under way."""
         repeatable = request.is_read and body is None
         fresh = request.is_hedge
-        region = self._elsewhere(request.bucket)
+        region = self.elsewhere(request.bucket)
         url = self.endpoint.url_of(request.bucket, request.key, request.query, region)
         while True:
             response: TransportResponse
             try:
-                if body is None:
+                if adopted is not None:
+                    (connection, _, started), adopted = adopted, None
+                    left = self.limits.answer_timeout - (self.monotonic() - started)
+                    response = await self._pool.receive(connection, left)
+                elif body is None:
                     head, before = await self._signer.head(request, url, region), request.before_completion
                     started = self.monotonic()
                     response = await self._pool.send(request.method, url.server, head, fresh=fresh, before=before)
@@ -276,7 +285,7 @@ class OriginClient:
                 raise OriginBroken(_WITHOUT_END)
             return response
 
-    def _elsewhere(self, bucket: str | None) -> str | None:
+    def elsewhere(self, bucket: str | None) -> str | None:
         """The region of the bucket if it is known to be another than the origin's."""
         if not self._regions:  # none is, mostly
             return None

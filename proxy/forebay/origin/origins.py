@@ -18,6 +18,7 @@ from multidict import CIMultiDict
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, S3Error
+from forebay.core.fences import Tick
 from forebay.core.names import ObjectName, Version
 from forebay.origin.background_turns import BackgroundTurns
 from forebay.origin.bucket_listing import BucketListing, ListedObject
@@ -27,6 +28,7 @@ from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_request import OriginRequest, RequestCredential
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.read_outcomes import ReadOutcome
+from forebay.origin.sent_reads import SentRead
 from forebay.origin.upload_turns import UploadTurns
 from forebay.protocol.copy_source import COPY_SOURCE, parse_copy_source
 
@@ -91,6 +93,7 @@ class Origins:
         version_id: str | None = None,
         credential: RequestCredential | None = None,
         is_hedge: bool = False,
+        sent: SentRead | None = None,
     ) -> Coroutine[Any, Any, ReadOutcome]:
         """Open a read at the origin that has the bucket; the contract is OriginReads.open_read's. Raises S3Error
         NoSuchBucket, at once."""
@@ -103,7 +106,22 @@ class Origins:
             version_id=version_id,
             credential=credential,
             is_hedge=is_hedge,
+            sent=sent,
         )
+
+    def send_read(
+        self,
+        name: ObjectName,
+        span: Span,
+        principal: str,
+        noted: tuple[Tick, float],
+        on_ready: Callable[[], None],
+    ) -> SentRead | None:
+        """Send a read at the origin that has the bucket; the contract is OriginReads.send_read's."""
+        position = self._position_of(name.bucket)
+        if position is None:
+            return None
+        return self._origins[position].reads.send_read(name, span, principal, noted, on_ready)
 
     def admits_hedge(self, bucket: str) -> bool:
         """Whether a hedge would be sent now to the origin that has `bucket`."""

@@ -84,6 +84,12 @@ class RequestSigner:
         secret = await self.credentials.current() if request.credential is None else request.credential
         if self.speaks_oss or not isinstance(secret, SecretKey):
             return outgoing_head(request.method, url, await self.headers(request, url, region))
+        return self.signed_head(request, url, secret, region)
+
+    def signed_head(
+        self, request: OriginRequest, url: RequestUrl, secret: SecretKey, region: str | None = None
+    ) -> bytes:
+        """`head` for an origin that speaks S3, signed with this key."""
         now = self._clock()
         if int(now) != self._second:
             self._second = int(now)

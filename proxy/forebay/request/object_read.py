@@ -32,6 +32,7 @@ from forebay.metadata.resolver import Resolver
 from forebay.metadata.shared_lookup import Resolution, ResolvedVersion
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.policy.freshness import requests_revalidation
+from forebay.policy.rules import Decision
 from forebay.protocol.conditions import NotModified, PreconditionFailed, Proceed, evaluate_conditions, range_applies
 from forebay.protocol.exchange import ObjectReply, Request
 from forebay.protocol.forwarded_headers import relayed_headers
@@ -140,6 +141,10 @@ class ObjectReader:
                 found.release_flights()
         return Bypass("replaced again and again while it was read")
 
+    def first_span(self, decision: Decision) -> Span:
+        """The span to request first of an object that is read whole."""
+        return _whole_span(decision.block, self._source.first_bytes())
+
     async def _resolve(self, read: ReadContext) -> Resolution | Bypass:
         """The version to answer with."""
         identity, version_id, headers = read.admission.identity, read.variant.version_id, read.request.headers
@@ -231,9 +236,7 @@ def _first_span(read: ReadContext, max_run: int) -> Span | None:
         return None
     if "If-Modified-Since" in headers or "If-Unmodified-Since" in headers:
         return None
-    longest = max(block, max_run // block * block)
-    if read.spec is WHOLE:
-        return Span(0, longest)
+    longest = _whole_span(block, max_run).stop
     match read.spec:
         case WholeRange():
             return Span(0, longest)
@@ -245,6 +248,10 @@ def _first_span(read: ReadContext, max_run: int) -> Span | None:
             return None
         case _:
             assert_never(read.spec)
+
+
+def _whole_span(block: int, max_run: int) -> Span:
+    return Span(0, max(block, max_run // block * block))
 
 
 def _head_status(known: ResolvedVersion) -> CacheStatus:

@@ -32,6 +32,7 @@ from forebay.jobs.read_ahead import ReadAhead
 from forebay.jobs.recordings.kept_recordings import KeptRecordings
 from forebay.jobs.recordings.recording_access import RecordingAccess
 from forebay.jobs.warm_up import WarmUps
+from forebay.metadata.direct_openings import DirectOpenings
 from forebay.metadata.permissions import Permissions
 from forebay.metadata.resolver import Resolver
 from forebay.namespace.listings import Listings
@@ -90,6 +91,7 @@ class Parts:
     uploads: MultipartRegistry
     flights: FlightRegistry
     resolver: Resolver
+    openings: DirectOpenings
     invalidator: Invalidator
     listings: Listings
     catalogue: PackCatalogue
@@ -185,6 +187,7 @@ def compose(
         uploads=writes.uploads,
         flights=fetch.flights,
         resolver=metadata.resolver,
+        openings=metadata.openings,
         invalidator=metadata.invalidator,
         listings=namespaces.listings,
         catalogue=namespaces.catalogue,

@@ -68,6 +68,21 @@ class ConnectionPool:
             raise
         return PooledResponse(connection, head, self._limits.stall_timeout)
 
+    def take_idle(self, server: ServerAddress) -> HttpConnection | None:
+        """An idle connection, for one request; None: there is none."""
+        idle = self._idle.get(server)
+        return idle.pop() if idle else None
+
+    async def receive(self, connection: HttpConnection, seconds: float) -> PooledResponse:
+        """Returns with the head of the response on a connection that carries a request already. Raises
+        ConnectionFault, also after so many seconds."""
+        try:
+            head = await connection.response_head(seconds)
+        except BaseException:
+            connection.close()
+            raise
+        return PooledResponse(connection, head, self._limits.stall_timeout)
+
     async def probe(self, url: RequestUrl, user_agent: str) -> None:
         """Returns if `url` gives any HTTP response: connected and answered, each within the connect timeout. On a new
         connection, since an old one says nothing of the next. Raises ConnectionFault."""

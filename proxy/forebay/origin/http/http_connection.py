@@ -25,6 +25,7 @@ from typing import Final, cast
 from forebay.core.errors import MalformedHttp
 from forebay.origin.http.chunked_decoder import ChunkedDecoder
 from forebay.origin.http.receive_buffer import ReceiveBuffer
+from forebay.origin.http.response_deadline import ResponseDeadline
 from forebay.origin.http.response_head import MAX_HEAD, ResponseHead, head_size, parse_head
 from forebay.origin.http.transport_errors import (
     ConnectionFault,
@@ -62,11 +63,11 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._chunked: ChunkedDecoder | None = None
         self._target: memoryview | None = None
         self._waiter: asyncio.Future[int] | None = None
+        self._on_head: Callable[[], None] | None = None
         self._fault: ConnectionFault | None = None
-        self._deadline = 0.0
-        """When `_waiter` fails, with `_timed_out`."""
+        self._deadline = ResponseDeadline(self._loop, self._pass_deadline)
         self._timed_out = response_timed_out
-        self._timer: asyncio.TimerHandle | None = None
+        """What passing the deadline means to whoever waits."""
         self._reading = True
         self.ended = True
         """Whether the response was received to its last byte, or there is none."""
@@ -86,15 +87,34 @@ class HttpConnection(asyncio.BufferedProtocol):
 
         ConnectionFault, also after `response_timeout` seconds.
         """
+        self.write_request(request, method)
+        return await self.response_head(response_timeout)
+
+    def write_request(self, request: bytes, method: str) -> None:
+        """Send a request, without waiting for its response. ConnectionFault."""
         if self._transport is None or not self.ended:
             raise connection_lost(None)
         self._method, self._head, self._fault, self.ended = method, None, None, False
         self._transport.write(request)
-        while True:
+
+    def call_at_head(self, on_head: Callable[[], None], response_timeout: float) -> None:
+        """Has `on_head` called once: with the head of the response (`head`), or when there will be none. Either way
+        `response_head` returns or raises at once from then on."""
+        self._on_head = on_head
+        self._timed_out = response_timed_out
+        self._deadline.set(response_timeout)
+
+    @property
+    def whole_head(self) -> ResponseHead | None:
+        """The head of the response, if all of its body has come along with it, and nothing behind it."""
+        return self._head if self._is_here and not self.ended else None
+
+    async def response_head(self, response_timeout: float) -> ResponseHead:
+        """The head of the response to the request that was written, whatever its status. ConnectionFault, also after
+        `response_timeout` seconds."""
+        self._on_head = None
+        while (head := self._head) is None:
             await self._wait(response_timeout, response_timed_out)
-            head: ResponseHead | None = self._head
-            if head is not None:
-                break
         if self._left != self._stop or not self._left:  # else all of a counted body is here, for `buffered_body`
             self._finish_if_complete()
         return head
@@ -139,7 +159,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         transport, self._transport = self._transport, None
         if transport is not None:
             self._buffer, self._start, self._stop = _EMPTY, 0, 0
-            self._cancel_timer()
+            self._deadline.close()
             transport.abort()
             self._on_closed(self)
 
@@ -189,36 +209,32 @@ class HttpConnection(asyncio.BufferedProtocol):
             raise self._fault
         waiter: asyncio.Future[int] = self._loop.create_future()
         self._waiter = waiter
-        self._deadline, self._timed_out = self._loop.time() + seconds, timed_out
-        if self._timer is None or self._deadline < self._timer.when():
-            self._arm()
+        self._timed_out = timed_out
+        self._deadline.set(seconds)
         try:
             return await waiter
         finally:
             self._waiter = None
 
-    def _arm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_at(self._deadline, self._look_at_deadline)
-
-    def _look_at_deadline(self) -> None:
-        """The timer is not cancelled when bytes have arrived in time, as they nearly always do: it may be early."""
-        self._timer = None
-        if self._waiter is None:
-            return
-        if self._loop.time() < self._deadline:
-            self._arm()
-        else:
+    def _pass_deadline(self) -> None:
+        if self._waiter is not None or self._on_head is not None:
             self._fail(self._timed_out)
 
     def _fail(self, fault: Callable[[], ConnectionFault]) -> None:
         self._fault = fault()
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(self._fault)
+        self._report_head()
+
+    def _report_head(self) -> None:
+        on_head, self._on_head = self._on_head, None
+        if on_head is not None:
+            on_head()
 
     def _wake(self, received: int) -> None:
-        if self._waiter is not None and not self._waiter.done():
+        if self._on_head is not None:
+            self._report_head()
+        elif self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(received)
 
     def _resume(self) -> None:
@@ -329,10 +345,5 @@ class HttpConnection(asyncio.BufferedProtocol):
             else:
                 self._fail(lambda: connection_lost(exc, within=head is not None))
         if transport is not None:
-            self._cancel_timer()
+            self._deadline.close()
             self._on_closed(self)
-
-    def _cancel_timer(self) -> None:
-        timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()

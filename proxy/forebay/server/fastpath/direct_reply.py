@@ -112,6 +112,10 @@ class DirectReply:
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
         """Prepare the head. ValueError for a control character in a header."""
+        self.prepare(status, headers, length)
+
+    def prepare(self, status: int, headers: HeaderPairs, length: int | None) -> bytes:
+        """Does what `start` does, and returns the head: for a caller that writes it, with the whole body."""
         text = None
         if length and not self._is_head and status in {200, 206} and not self._is_last():
             text = _plain_head(status, headers, length, self._isolation)
@@ -123,6 +127,7 @@ class DirectReply:
         self._record.status = status
         self._record.first_byte = time.monotonic()
         self._head = text.encode("utf-8", "ignore")  # a byte that was not UTF-8 is left out, as aiohttp does
+        return self._head
 
     def _any_head(self, status: int, headers: HeaderPairs, length: int | None) -> str:
         fields = response_fields(headers, length, self._isolation)

@@ -80,6 +80,8 @@ class AdmittedRead(NamedTuple):
     received_at: float
     """Seconds since the epoch."""
     admission: Admission
+    is_unknown: bool
+    """Whether no tier has a head of the object."""
 
 
 class HitSources(NamedTuple):
@@ -241,7 +243,8 @@ class FastLane:
         if not admission.permit.covers(name):
             return None
         signed, oss_request = admission.signed, admission.oss_request
-        admitted_read = AdmittedRead(method, raw_target, headers, started, now, admission)
+        head = self._resolver.heads.current(name)
+        admitted_read = AdmittedRead(method, raw_target, headers, started, now, admission, head is None)
         if template is None and signed is not None:
             template = HeadTemplate.build(data, target, headers, admission)
             if template is not None:
@@ -250,8 +253,7 @@ class FastLane:
         if decision.warm_on_head and method == "HEAD":
             return admitted_read  # it may be a hint, which the object reader knows
         no_cache = requests_revalidation(admission.headers)
-        head = self._resolver.fresh_head(name, decision, no_cache=no_cache, identity=admission.identity)
-        if head is None:
+        if head is None or not self._resolver.is_usable(name, head, decision, no_cache, admission.identity):
             return admitted_read
         verdict = evaluate_conditions(admission.headers, head.version.etag, head.facts.last_modified)
         if isinstance(verdict, PreconditionFailed):

@@ -24,7 +24,7 @@ from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
 from forebay.core.timers import Timers
-from forebay.server.fastpath.direct_reply import DirectReply
+from forebay.server.fastpath.direct_reply import MAX_JOINED_SIZE, DirectReply
 from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLane, HitResponse
 from forebay.server.http.accepted_bytes import unacknowledged, write_now
 from forebay.server.http.aiohttp_connection import AiohttpConnection
@@ -185,7 +185,7 @@ class ClientConnection(AiohttpConnection):
                 self._write_small(small)
                 self._pending = data[start:]
                 self._is_reading = True
-                self._requests.read(answer, self)
+                self._requests.read(answer, self, self)
                 return b""
             if not answer[3]:
                 small.append(answer[0])
@@ -269,6 +269,10 @@ class ClientConnection(AiohttpConnection):
             transport.writelines(pieces)
         if self._paused:
             self._stall_timer.start(size or sum(map(len, pieces)), self._services.unsent)
+
+    def write_response(self, head: bytes, body: Buffer) -> None:
+        """Write a complete response."""
+        self._write_pieces((head + body,) if len(body) <= MAX_JOINED_SIZE else (head, body), len(body))
 
     def write_now(self, pieces: Sequence[Buffer | bytes]) -> int:
         """Write what the client accepts at once, past the transport, and return how many bytes that was. From then on

@@ -22,11 +22,13 @@ from forebay.core.names import BATCH_KEY
 from forebay.core.request_record import RequestRecord, new_request_id
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
+from forebay.metadata.direct_openings import DirectOpening
 from forebay.protocol.batch.batch_output import BatchOutput
 from forebay.protocol.channel_frames import CHANNEL_PATH, HINT_HEADER
 from forebay.protocol.exchange import EMPTY_BODY, BytesBody, ObjectReply, Request
 from forebay.protocol.target import parse_target
 from forebay.request.gateway import Gateway
+from forebay.server.fastpath.direct_misses import DirectMisses, MissConnection
 from forebay.server.fastpath.direct_reply import DirectReply, ReplyConnection
 from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane
 from forebay.server.fastpath.request_head import parse_request_head
@@ -93,8 +95,11 @@ class RequestService:
         timers: Timers,
         fast_lane: FastLane | None = None,
         socket_path: str | None = None,
+        misses: DirectMisses | None = None,
     ) -> None:
-        """`access_log`, `fast_lane`: None for none. `socket_path`: of the Unix socket, for clients that ask."""
+        """`access_log`, `fast_lane`, `misses`: None for none. `socket_path`: of the Unix socket, for clients that
+        ask."""
+        self.misses = misses
         self._socket_path = socket_path
         self._gateway = gateway
         self._metrics = metrics
@@ -126,6 +131,8 @@ class RequestService:
 
     async def close(self) -> None:
         """Cancel the reads in flight."""
+        if self.misses is not None:
+            self.misses.close()
         await self._reads.close()
 
     def count_in_flight(self, change: int) -> None:
@@ -179,18 +186,30 @@ class RequestService:
             elif not await self._is_refused(parsed, reply, record):
                 await self._gateway.handle(parsed, reply, record)
         finally:
-            self._finish(record)
+            self.finish(record)
         if reply.aborted:
             raise ConnectionResetError("aborted")
         await linger(request.content, self._limits, self._timers)
         return reply.response
 
-    def read(self, read: AdmittedRead, connection: ReadConnection) -> None:
-        """Answer a plain read that the fast lane has admitted, in a task; `connection.read_answered` follows."""
+    def read(self, read: AdmittedRead, connection: ReadConnection, miss: MissConnection | None = None) -> None:
+        """Answer a plain read that the fast lane has admitted, in a task; `connection.read_answered` follows. `miss`:
+        the connection, if a response can be written to it without one."""
         self.count_in_flight(1)  # before the task runs, so that a drain waits for it
-        self._reads.spawn(self._read(read, connection), "read")
+        if (
+            miss is None
+            or self.misses is None
+            or self.is_draining
+            or self.in_flight > self._limits.requests
+            or not self.misses.begin(read, miss, self)
+        ):
+            self._reads.spawn(self._read(read, connection), "read")
 
-    async def _read(self, read: AdmittedRead, connection: ReadConnection) -> None:
+    def fall_back(self, read: AdmittedRead, connection: MissConnection, opening: DirectOpening) -> None:
+        """Answer a read in a task that was begun without one; `opening` is under way, or has ended."""
+        self._reads.spawn(self._read(read, connection, opening), "read")
+
+    async def _read(self, read: AdmittedRead, connection: ReadConnection, opening: DirectOpening | None = None) -> None:
         record = RequestRecord(read.method, "full", read.started, new_request_id(), peer=connection.peer)
         isolation = read.admission.policy.isolation_headers
         is_head = read.method == "HEAD"
@@ -213,7 +232,9 @@ class RequestService:
             reply.abort()
             raise
         finally:
-            self._finish(record)
+            if opening is not None:
+                opening.abandon()
+            self.finish(record)
             connection.read_answered(keep_alive=reply.keep_alive and not reply.aborted)
 
     def read_batch(self, head: bytes, document: bytes, connection: BatchChannel) -> bool:
@@ -258,7 +279,7 @@ class RequestService:
             reply.abort()
             raise
         finally:
-            self._finish(record)
+            self.finish(record)
             connection.read_answered(keep_alive=not reply.aborted)
 
     def refuse(self, error: S3Error, peer: str) -> str:
@@ -279,7 +300,8 @@ class RequestService:
         await self._gateway.refuse(S3Error("SlowDown", "Too many requests at once."), request, reply, record)
         return True
 
-    def _finish(self, record: RequestRecord) -> None:
+    def finish(self, record: RequestRecord) -> None:
+        """Record a request that has been answered."""
         self.count_in_flight(-1)
         record.ended = time.monotonic()
         self._metrics.record_request(record)

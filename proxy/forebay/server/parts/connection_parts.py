@@ -7,6 +7,7 @@ from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.timers import Timers
 from forebay.protocol.channel_frames import SLOT_UNIT
 from forebay.server.composition import Parts
+from forebay.server.fastpath.direct_misses import DirectMisses
 from forebay.server.fastpath.fast_lane import FastLane, HitSources, HitTelemetry
 from forebay.server.http.client_connection import ConnectionServices
 from forebay.server.http.connection_limits import ConnectionLimits
@@ -38,8 +39,9 @@ def connection_services(
     unsent = SemaphoreShare(parts.budget, UNSENT_SHARE)
     sources = HitSources(parts.resolver, parts.tiers, unsent)
     fast_lane = FastLane(parts.gateway, sources, HitTelemetry(parts.metrics, access_log))
+    misses = DirectMisses(parts.openings, parts.gateway.reader, unsent)
     requests = RequestService(
-        parts.gateway, parts.metrics, access_log, allowed, timers, fast_lane, settings.server.socket
+        parts.gateway, parts.metrics, access_log, allowed, timers, fast_lane, settings.server.socket, misses
     )
     send_queue = SendQueue(asyncio.get_running_loop())
     return ConnectionServices(requests, allowed, timers, unsent, send_queue)

@@ -3,6 +3,7 @@ them obey."""
 
 from dataclasses import dataclass
 
+from forebay.metadata.direct_openings import DirectOpenings
 from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.listed_heads import ListedHeads
 from forebay.metadata.object_checksums import ObjectChecksums
@@ -34,6 +35,7 @@ class MetadataParts:
     staged: StagedObjects
     cors: BucketCors
     resolver: Resolver
+    openings: DirectOpenings
     packed: PackedObjects
     invalidator: Invalidator
 
@@ -76,5 +78,8 @@ def compose_metadata(
         listed_heads,
         storage.pending,
     )
+    openings = DirectOpenings(
+        origins, fetch.fetcher, heads, lookups, replacement, checksums, staged, peers, storage.pending
+    )
     packed = PackedObjects(resolver, catalogue, context.rules)
-    return MetadataParts(heads, digests, hints, staged, cors, resolver, packed, invalidator)
+    return MetadataParts(heads, digests, hints, staged, cors, resolver, openings, packed, invalidator)

@@ -1,0 +1,152 @@
+"""Direct openings: small objects that no tier knows, fetched without a task.
+
+    begin ──> lookup shared, request sent ──┬── all of the object has come ──> head stored, block landed   (`opened`)
+       └──> None: not a plain case          └── anything else ──> given up: the reader's task goes on      (`given up`)
+
+The way of a plain miss, by the parts of the full way and in its order: nobody asks for the object already, no write of
+it is pending or in doubt, this worker owns it, the head is stored unless a fence forbids it, the block is kept, and who
+has come meanwhile gets the same bytes. What is not plain is decided nowhere here: the lookup is given up, with the
+request that was sent, to the task of its reader, which finds it as one to share (metadata.shared_lookup).
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from forebay.core.byte_ranges import Span
+from forebay.core.heads import Head, head_of
+from forebay.core.names import ObjectName
+from forebay.fetch.fetch_request import ObjectView
+from forebay.fetch.fetcher import Fetcher
+from forebay.fetch.flight import Flight
+from forebay.metadata.head_replacement import HeadReplacement
+from forebay.metadata.object_checksums import ObjectChecksums
+from forebay.metadata.object_heads import ObjectHeads
+from forebay.metadata.shared_lookup import LookupKey, ResolvedVersion, SharedLookup, SharedLookups
+from forebay.metadata.staged_objects import StagedObjects
+from forebay.origin.object_reads import ObjectReads
+from forebay.origin.sent_reads import SentRead
+from forebay.peers.owners import Peers
+from forebay.policy.rules import Decision
+from forebay.protocol.response_headers import checksums_missing
+from forebay.storage.journal.pending_objects import PendingObjects
+
+_OPENING: Final = LookupKey("GET", None)
+
+_log = logging.getLogger(__name__)
+
+
+class DirectOpenings:
+    """Begins openings. Synchronous."""
+
+    def __init__(
+        self,
+        reads: ObjectReads,
+        fetcher: Fetcher,
+        heads: ObjectHeads,
+        lookups: SharedLookups,
+        replacement: HeadReplacement,
+        checksums: ObjectChecksums,
+        staged: StagedObjects,
+        peers: Peers,
+        pending: PendingObjects | None,
+    ) -> None:
+        self.fetcher, self.heads, self.replacement = fetcher, heads, replacement
+        self._reads, self._lookups, self._checksums = reads, lookups, checksums
+        self._staged, self._peers, self._pending = staged, peers, pending
+
+    def begin(
+        self,
+        name: ObjectName,
+        decision: Decision,
+        span: Span,
+        principal: str,
+        on_end: "Callable[[DirectOpening], None]",
+        *,
+        checksums: bool = False,
+    ) -> "DirectOpening | None":
+        """Begins to open an object of which no tier has a head; None: it has to be opened in a task.
+
+        `span`: the first bytes. `principal`: whose turn at the origin it takes. `on_end`: called when
+        it has ended, unless it was closed. `checksums`: whether they are wanted as well.
+        """
+        if (
+            (self._pending is not None and name in self._pending)
+            or (checksums and self._checksums.is_prefetched)
+            or self._staged.is_installing(name)
+            or self._peers.owner(name) is not None
+            or self.heads.is_always_checked(name, decision)
+        ):
+            return None
+        lookup = self._lookups.begin(name, _OPENING)
+        if lookup is None:
+            return None
+        opening = DirectOpening(self, name, decision, lookup, on_end, checksums=checksums)
+        sent = self._reads.send_read(name, span, principal, self.heads.now(), opening.answered)
+        if sent is None:
+            lookup.withdraw()
+            return None
+        opening.sent = sent
+        return opening
+
+
+class DirectOpening:
+    """One opening."""
+
+    __slots__ = ("_checksums", "_decision", "_lookup", "_name", "_on_end", "_openings", "flight", "head", "sent")
+
+    def __init__(
+        self,
+        openings: DirectOpenings,
+        name: ObjectName,
+        decision: Decision,
+        lookup: SharedLookup,
+        on_end: "Callable[[DirectOpening], None]",
+        *,
+        checksums: bool,
+    ) -> None:
+        self._openings, self._name, self._decision, self._lookup = openings, name, decision, lookup
+        self._on_end, self._checksums = on_end, checksums
+        self.sent: SentRead
+        self.head: Head | None = None
+        """Of the version that was opened; None: the opening was given up, to a task."""
+        self.flight: Flight | None = None
+        """All bytes of the version, during `on_end`; None: they have no place."""
+
+    def answered(self) -> None:
+        """The origin has answered, or is late, or can't be asked."""
+        try:
+            self._open()
+        except Exception:
+            _log.exception("the opening of %s failed", self._name.path)
+        if self.head is None:
+            self._lookup.give_up(self.sent)
+        self._on_end(self)
+        if self.flight is not None:
+            self.flight.finish()
+
+    def close(self) -> None:
+        """Ends an opening whose reader is no longer there to go on with it."""
+        self._lookup.give_up(self.sent)
+        self._lookup.abandon()
+
+    def abandon(self) -> None:
+        """Ends a given up opening that nobody has taken over."""
+        self._lookup.abandon()
+
+    def _open(self) -> None:
+        valid = self.sent.whole()
+        if valid is None or valid.facts.size > self._decision.block:
+            return
+        openings, name, facts = self._openings, self._name, valid.facts
+        known = openings.heads.current(name)
+        if known is not None or (self._checksums and checksums_missing(facts)):
+            return
+        since, requested_at = self.sent.noted
+        head = head_of(openings.heads.merged_facts(name, facts, None), self._decision.block, requested_at)
+        if not openings.replacement.try_store_over(None, name, head, since):
+            return
+        view = ObjectView(name, head, self._decision.rule, None)
+        self.head, self.flight = head, openings.fetcher.land_whole(view, self.sent.take_whole)
+        self.sent.close()  # unless its body was taken
+        self._lookup.complete(ResolvedVersion(head, "fetched", {0: self.flight} if self.flight is not None else {}))

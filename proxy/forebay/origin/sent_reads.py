@@ -1,0 +1,214 @@
+"""Sent reads: reads of whole objects whose requests leave at once, and whose responses call back. No task waits.
+
+    send ──> sent ──all of an object has come──> take_whole: the read is over
+              └── anything else came, nothing in time, or a failure ──> a task takes it over (`adopt`), or `close`
+
+A read that is taken over goes on as if its task had sent the request itself: with the request's turn, connection and
+deadlines, and the response or failure that there is by then (forebay.origin.origin_client). So everything that is
+not plain (refusals, retries, hedges, large objects, bodies that come in pieces) has one implementation.
+
+Sent are only requests for which nothing has to be waited for: an idle connection, a free turn, a known key, a closed
+breaker, an origin that speaks S3, in its own region.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forebay.core.byte_ranges import Span
+from forebay.core.events import OriginAnswered
+from forebay.core.fences import Tick
+from forebay.core.names import ObjectName
+from forebay.origin.breaker import BreakerState
+from forebay.origin.http.connection_pool import ConnectionPool
+from forebay.origin.http.http_connection import HttpConnection
+from forebay.origin.http.transport_errors import ConnectionFault
+from forebay.origin.origin_request import OriginRequest
+from forebay.origin.request_signer import RequestSigner
+from forebay.origin.request_turns import Turn
+from forebay.origin.verdict import OriginRead, ValidResponse, judge
+
+if TYPE_CHECKING:
+    from forebay.origin.hedging import Hedging
+    from forebay.origin.origin_client import OriginClient
+
+CHECKSUM_MODE: Final = ("x-amz-checksum-mode", "ENABLED")
+LATE_SHARE: Final = 0.5
+"""Of the time after which a read is hedged: a read that has waited so long is taken over by a task."""
+_MAX_SPANS: Final = 64
+"""First spans that are remembered: one for each size of blocks, mostly."""
+
+
+class AdoptedRead(NamedTuple):
+    """A request under way."""
+
+    connection: HttpConnection
+    turn: Turn
+    started: float
+    """When it was sent, on the client's monotonic clock."""
+
+
+class SentReads:
+    """Sends reads at one origin."""
+
+    def __init__(self, client: "OriginClient", pool: ConnectionPool, signer: RequestSigner) -> None:
+        """`pool`, `signer`: of the client."""
+        self.client, self._pool, self._signer = client, pool, signer
+        self._requests: dict[Span, tuple[OriginRead, OriginRequest]] = {}
+
+    def send(
+        self,
+        name: ObjectName,
+        span: Span,
+        principal: str,
+        noted: tuple[Tick, float],
+        on_ready: Callable[[], None],
+        hedging: "Hedging | None",
+    ) -> "SentRead | None":
+        """Sends the GET of the first `span` of an object; None where something would have to be waited for.
+
+        `noted`: the fence tick and the time, before this. `on_ready`: called once, with the response, its failure, or
+        when it is late. `hedging`: of the client's reads.
+        """
+        client, (bucket, key) = self.client, name
+        dialect = client.dialect
+        if dialect.speaks_oss or bucket in dialect.reserved_names or client.elsewhere(bucket) is not None:
+            return None
+        if client.breaker.state is not BreakerState.CLOSED:
+            return None
+        secret = self._signer.credentials.known()
+        if secret is None:
+            return None
+        read, request = self._requests.get(span) or self._request(span)
+        url = client.endpoint.url_of(bucket, key, ())
+        turn = client.reads.try_acquire(principal)
+        if turn is None:
+            return None
+        connection = self._pool.take_idle(url.server)
+        if connection is None:
+            turn.release()
+            return None
+        sent = SentRead(client, connection, turn, read, span, noted, on_ready)
+        try:
+            connection.write_request(self._signer.signed_head(request, url, secret), "GET")
+        except (ConnectionFault, ValueError):  # the full way says what is wrong
+            sent.close()
+            return None
+        sent.wait(hedging)
+        return sent
+
+    def _request(self, span: Span) -> tuple[OriginRead, OriginRequest]:
+        """The read of a span, and what of its request is the same for all objects."""
+        read = OriginRead("GET", span, None, None)
+        request = OriginRequest("GET", headers=(*read.headers(), CHECKSUM_MODE), operation="GetObject")
+        if len(self._requests) < _MAX_SPANS:
+            self._requests[span] = read, request
+        return read, request
+
+
+class SentRead:
+    """One read, until it is taken, taken over or closed. A member of the sweep of late reads."""
+
+    __slots__ = (
+        "_client",
+        "_connection",
+        "_hedging",
+        "_is_open",
+        "_on_ready",
+        "_read",
+        "_started",
+        "_turn",
+        "_waits_since",
+        "noted",
+        "span",
+    )
+
+    def __init__(
+        self,
+        client: "OriginClient",
+        connection: HttpConnection,
+        turn: Turn,
+        read: OriginRead,
+        span: Span,
+        noted: tuple[Tick, float],
+        on_ready: Callable[[], None],
+    ) -> None:
+        self._client, self._connection, self._turn, self._read = client, connection, turn, read
+        self.span, self.noted = span, noted
+        self._on_ready: Callable[[], None] | None = on_ready
+        self._started = client.monotonic()
+        self._hedging: Hedging | None = None
+        self._waits_since = 0.0
+        """When it was sent, by the clock of the sweep; moved on by time in which the loop did not run."""
+        self._is_open = True
+
+    def wait(self, hedging: "Hedging | None") -> None:
+        """Waits for the response."""
+        if hedging is not None:
+            self._hedging, self._waits_since = hedging, hedging.timers.time()
+            hedging.sweep.add(self)
+        self._connection.call_at_head(self._end_wait, self._client.limits.answer_timeout)
+
+    def _end_wait(self) -> None:
+        on_ready, self._on_ready = self._on_ready, None
+        if on_ready is not None:
+            if self._hedging is not None:
+                self._hedging.sweep.remove(self)
+            on_ready()
+
+    # The sweep's side
+
+    def postpone(self, seconds: float) -> None:
+        """See forebay.core.sweep.Examined."""
+        self._waits_since += seconds
+
+    def examine(self, now: float) -> None:
+        """See forebay.core.sweep.Examined. Ends the wait of a read that a task may soon have to hedge."""
+        if self._hedging is not None and now - self._waits_since >= self._hedging.after * LATE_SHARE:
+            self._end_wait()
+
+    @property
+    def waited(self) -> float:
+        """Seconds that count as waited for the response, where reads are hedged."""
+        return self._hedging.timers.time() - self._waits_since if self._hedging is not None else 0.0
+
+    # The response
+
+    def whole(self) -> ValidResponse | None:
+        """What the response says, if all of an object that has bytes has come with it; None: anything else."""
+        head = self._connection.whole_head
+        if head is None or head.status != 206:
+            return None
+        verdict = judge(self._read, 206, head.headers)
+        if not isinstance(verdict, ValidResponse):
+            return None
+        return verdict if verdict.span.length == verdict.facts.size == head.body_length else None
+
+    def take_whole(self) -> memoryview | None:
+        """Takes the body of a response that is `whole`, with which the read is over."""
+        whole, client = self._connection.buffered_body(), self._client
+        self._is_open = False
+        self._turn.release()
+        client.breaker.succeeded()
+        client.credential_check.succeeded(self._started)
+        client.observe(OriginAnswered("GetObject", 206, client.monotonic() - self._started, client.name))
+        return whole
+
+    def adopt(self) -> "AdoptedRead | None":
+        """What a task goes on with that takes the read over;
+        None: it is over, or was taken over before."""
+        if not self._is_open:
+            return None
+        self._leave()
+        return AdoptedRead(self._connection, self._turn, self._started)
+
+    def close(self) -> None:
+        """Drops the request, unless it is over or was taken over."""
+        if self._is_open:
+            self._leave()
+            self._connection.close()
+            self._turn.release()
+
+    def _leave(self) -> None:
+        self._is_open, self._on_ready = False, None
+        if self._hedging is not None:
+            self._hedging.sweep.remove(self)

@@ -1,0 +1,187 @@
+"""Direct misses: plain reads of small objects that no tier knows, answered without a task.
+
+    AdmittedRead ──plain──> opening (metadata.direct_openings) ──opened──> response written in the same turn of the loop
+         └── else           └── given up, or the response is not plain ──> the request service's task (`fall_back`)
+          task
+
+The fast lane has admitted the read, as it does any. What the gateway and the object reader would decide of it is
+decided here only where their answer needs nothing else: the whole object, without a condition, with Forebay's own key.
+The headers are those of the full way, by the same functions.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Final, Protocol
+
+from forebay.core.buffers import Buffer
+from forebay.core.byte_ranges import Span
+from forebay.core.events import ObjectRead
+from forebay.core.fair_semaphore import SemaphoreShare
+from forebay.core.heads import Head, HeaderPairs
+from forebay.core.names import is_reserved
+from forebay.core.request_record import RequestRecord, new_request_id
+from forebay.fetch.flight import Flight
+from forebay.metadata.direct_openings import DirectOpening, DirectOpenings
+from forebay.protocol.response_headers import requests_checksums, whole_headers
+from forebay.request.object_read import ObjectReader
+from forebay.server.fastpath.direct_reply import MAX_JOINED_SIZE, DirectReply, ReplyConnection
+from forebay.server.fastpath.fast_lane import AdmittedRead
+
+_SELECTING: Final = frozenset(
+    {
+        "cache-control",
+        "if-match",
+        "if-modified-since",
+        "if-none-match",
+        "if-range",
+        "if-unmodified-since",
+        "pragma",
+        "range",
+    }
+)
+"""Headers that may ask for another response than the whole object, or for a fresh one."""
+
+
+class MissConnection(ReplyConnection, Protocol):
+    """The connection of a miss."""
+
+    peer: str
+
+    def make_reply(
+        self, record: RequestRecord, is_last: Callable[[], bool], isolation: HeaderPairs, *, is_head: bool
+    ) -> DirectReply:
+        """The reply to a read that this connection began."""
+        ...
+
+    def write_response(self, head: bytes, body: Buffer) -> None:
+        """Writes a complete response."""
+
+    def read_answered(self, *, keep_alive: bool) -> None:
+        """The read that this connection began has been answered; `keep_alive`: another request may follow."""
+
+
+class MissService(Protocol):
+    """What counts the requests, and answers those that are not plain."""
+
+    is_draining: bool
+
+    def finish(self, record: RequestRecord) -> None:
+        """A read has been answered."""
+
+    def fall_back(self, read: AdmittedRead, connection: MissConnection, opening: DirectOpening) -> None:
+        """Answers a read in a task, which goes on with its opening, or finds what that has brought."""
+
+
+class DirectMisses:
+    """Answers misses of one worker."""
+
+    def __init__(self, openings: DirectOpenings, reader: ObjectReader, unsent: SemaphoreShare) -> None:
+        """`unsent`: bytes that may wait for slow clients."""
+        self._openings, self._reader, self._reads, self._unsent = openings, reader, reader.reads, unsent
+        self._under_way: dict[DirectOpening, tuple[AdmittedRead, MissConnection, MissService]] = {}
+
+    def __len__(self) -> int:
+        """The number of misses under way."""
+        return len(self._under_way)
+
+    def begin(self, read: AdmittedRead, connection: MissConnection, service: MissService) -> bool:
+        """Begins to answer a read. False: it is for a task, and nothing was done."""
+        admission = read.admission
+        decision, name = admission.decision, admission.target.name
+        if (
+            not read.is_unknown
+            or read.method != "GET"
+            or admission.identity is not None
+            or admission.oss_request is not None
+            or decision is None
+            or decision.packed is not None
+            or not _asks_for_whole(tuple(admission.headers))
+            or is_reserved(name.key)
+        ):
+            return False
+        opening = self._openings.begin(
+            name,
+            decision,
+            self._reader.first_span(decision),
+            admission.principal.id,
+            partial(self._end, read, connection, service),
+            checksums=requests_checksums(admission.headers),
+        )
+        if opening is None:
+            return False
+        self._under_way[opening] = read, connection, service
+        return True
+
+    def _end(
+        self, read: AdmittedRead, connection: MissConnection, service: MissService, opening: DirectOpening
+    ) -> None:
+        del self._under_way[opening]
+        head, flight = opening.head, opening.flight
+        if head is None or flight is None or not self._answer(read, connection, service, head, flight):
+            service.fall_back(read, connection, opening)
+
+    def _answer(
+        self, read: AdmittedRead, connection: MissConnection, service: MissService, head: Head, flight: Flight
+    ) -> bool:
+        """Writes the response. False: a task has to, and nothing was done."""
+        admission, size, facts = read.admission, head.facts.size, head.facts
+        if size > MAX_JOINED_SIZE and not self._unsent.has(size):
+            return False
+        record = _record(read, connection.peer)
+        isolation = admission.policy.isolation_headers
+        reply = connection.make_reply(record, lambda: service.is_draining, isolation, is_head=False)
+        headers = whole_headers(facts, checksums=requests_checksums(admission.headers))
+        own = (("x-amz-request-id", record.request_id), ("x-forebay-cache", "miss"))
+        try:
+            start = reply.prepare(200, (*headers, *own), size)
+        except ValueError:
+            return False
+        transport = connection.transport
+        if transport is None or transport.is_closing():
+            record.aborted = True
+        else:
+            connection.write_response(start, flight.buffer)
+            record.count_sent("flight", size)
+            if self._reads.is_open and admission.decision is not None:
+                name, rule, track = admission.target.name, admission.decision.rule, admission.decision.track
+                span = Span(0, size)
+                self._reads.add(ObjectRead(name, span, size, admission.principal.id, rule, "miss", 0.0, track))
+        service.finish(record)
+        connection.read_answered(keep_alive=reply.keep_alive and not record.aborted)
+        return True
+
+    def close(self) -> None:
+        """Ends the misses under way."""
+        under_way, self._under_way = self._under_way, {}
+        for opening, (read, connection, service) in under_way.items():
+            opening.close()
+            record = _record(read, connection.peer)
+            record.aborted = True
+            service.finish(record)
+            if connection.transport is not None:
+                connection.transport.abort()
+            connection.read_answered(keep_alive=False)
+
+
+def _record(read: AdmittedRead, peer: str) -> RequestRecord:
+    admission, decision = read.admission, read.admission.decision
+    bucket, key = admission.target.name
+    return RequestRecord(
+        read.method,
+        "full",
+        read.started,
+        new_request_id(),
+        peer,
+        admission.operation.name,
+        admission.principal.id,
+        bucket,
+        key,
+        decision.rule if decision is not None else "",
+        "miss",
+        step="reply",
+    )
+
+
+@lru_cache(maxsize=256)  # the requests of a client have the same headers each time
+def _asks_for_whole(names: tuple[str, ...]) -> bool:
+    return _SELECTING.isdisjoint(name.lower() for name in names)

@@ -1,0 +1,136 @@
+"""Openings without a task: their lookups can be joined, taken over, and given up."""
+
+import asyncio
+
+from forebay.core.byte_ranges import Span
+from forebay.core.heads import ObjectFacts, head_of
+from forebay.core.names import BlockId, ObjectName, Version
+from forebay.metadata.direct_openings import DirectOpening, DirectOpenings
+from forebay.metadata.lookup_request import LookupRequest
+from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion
+from forebay.peers.owners import Peers
+from harness.fake import actions
+from harness.fake.gate import Gate
+from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
+
+KEY = LookupKey("GET", None)
+"""What an opening is shared under."""
+READ = LookupRequest(NAME, DECISION, Span(0, BLOCK))
+
+
+class Reader:
+    """Begins an opening over a connection that is idle, and notes how it ends."""
+
+    def __init__(self, rig: FetchRig) -> None:
+        self.rig = rig
+        self.openings = DirectOpenings(
+            rig.reads, rig.fetcher, rig.heads, rig.lookups, rig.replacement, rig.checksums, rig.staged, Peers(), None
+        )
+        self.ended: asyncio.Future[tuple[bytes | None, bytes | None]] = asyncio.get_running_loop().create_future()
+
+    async def connect(self) -> "Reader":
+        other = ObjectName("bucket", "connection")
+        self.rig.origin.store.put(*other, b"x")
+        found = await self.rig.versions.fetch(READ._replace(name=other), None, strict=False)
+        assert isinstance(found, ResolvedVersion)
+        found.release_flights()
+        return self
+
+    def begin(self, *, checksums: bool = False) -> DirectOpening | None:
+        return self.openings.begin(NAME, DECISION, Span(0, BLOCK), "reader", self._end, checksums=checksums)
+
+    def _end(self, opening: DirectOpening) -> None:
+        head, flight = opening.head, opening.flight
+        etag = head.version.etag.encode() if head is not None else None
+        self.ended.set_result((etag, bytes(flight.buffer) if flight is not None else None))
+
+
+async def share(rig: FetchRig) -> tuple[Resolution, bool]:
+    """What a reader with a task gets."""
+    found, joined = await rig.lookups.share(NAME, KEY, lambda sent: rig.versions.open(READ, sent, strict=False))
+    if isinstance(found, ResolvedVersion):
+        found.release_flights()
+    return found, joined
+
+
+async def test_an_object_is_stored_and_landed_and_whoever_waits_gets_it() -> None:
+    async with fetch_rig() as rig:
+        stored = rig.origin.store.put(*NAME, b"all of it")
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), key=NAME.key)
+        reader = await Reader(rig).connect()
+        assert reader.begin() is not None
+        assert reader.begin() is None  # one request for an object
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(share(rig))
+            await gate.reached()
+            gate.open()
+        assert await reader.ended == (stored.etag.encode(), b"all of it")
+        found, joined = waiting.result()
+        assert isinstance(found, ResolvedVersion)
+        assert (joined, rig.heads.current(NAME)) == (True, found.head)
+        assert rig.tiers.memory.has(BlockId(NAME, found.head.generation, 0))
+        assert rig.origin.log.count(key=NAME.key) == 1
+
+
+async def test_the_next_reader_goes_on_with_what_was_given_up() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, bytes(2 * BLOCK))
+        reader = await Reader(rig).connect()
+        assert reader.begin() is not None
+        assert await reader.ended == (None, None)
+        found, _ = await share(rig)
+        assert isinstance(found, ResolvedVersion)
+        assert (found.head.size, rig.origin.log.count(key=NAME.key)) == (2 * BLOCK, 1)
+
+
+async def test_readers_start_anew_where_nobody_goes_on() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"all of it")
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), key=NAME.key, times=1)
+        reader = await Reader(rig).connect()
+        opening = reader.begin()
+        assert opening is not None
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(share(rig))
+            await gate.reached()
+            opening.close()
+        assert isinstance(waiting.result()[0], ResolvedVersion)
+        assert (rig.origin.log.count(key=NAME.key), rig.reads.client.reads.in_use) == (2, 0)
+        gate.open()
+
+
+async def test_what_a_fence_forbids_is_answered_and_not_stored() -> None:
+    async with fetch_rig() as rig:
+        stored = rig.origin.store.put(*NAME, b"all of it")
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), key=NAME.key)
+        reader = await Reader(rig).connect()
+        assert reader.begin() is not None
+        await gate.reached()
+        rig.fences.raise_object(NAME)
+        gate.open()
+        assert await reader.ended == (stored.etag.encode(), b"all of it")
+        assert rig.heads.current(NAME) is None
+
+
+async def test_what_is_in_doubt_or_written_meanwhile_needs_a_task() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"all of it")
+        reader = await Reader(rig).connect()
+        rig.in_doubt_writes.mark_object(NAME, rig.now + 60)
+        assert reader.begin() is None
+        assert rig.lookups.find(NAME, KEY) is None
+
+
+async def test_another_version_that_came_first_is_not_replaced_here() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"all of it")
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), key=NAME.key, times=1)
+        reader = await Reader(rig).connect()
+        opening = reader.begin()
+        assert opening is not None
+        await gate.reached()
+        rig.tiers.put_head(NAME, head_of(ObjectFacts(Version('"other"'), 9, "", ()), BLOCK, rig.now))
+        gate.open()
+        assert await reader.ended == (None, None)
+        opening.abandon()
+        assert rig.reads.client.reads.in_use == 0

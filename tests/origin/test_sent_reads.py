@@ -1,0 +1,162 @@
+"""Reads that are sent without a task: what is whole is taken, and everything else goes on in one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from forebay.core.byte_ranges import Span
+from forebay.core.fences import Tick
+from forebay.core.names import ObjectName
+from forebay.core.task_registry import TaskRegistry
+from forebay.origin.hedging import Hedging
+from forebay.origin.object_reads import OriginReads
+from forebay.origin.origin_client import OriginClient
+from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
+from forebay.origin.sent_reads import SentRead
+from harness.manual_timers import ManualTimers
+from harness.origin_client import client_of, some_of
+from harness.scripted_origin import Script, ScriptedConnection, ScriptedOrigin, scripted_origin
+
+NAME, SPAN = ObjectName("bucket", "k"), Span(0, 64)
+FACTS = 'ETag: "v1"\nLast-Modified: then\n'
+WHOLE = f"{FACTS}Content-Range: bytes 0-3/4\n"
+
+
+class Sender:
+    """Sends reads over a connection that is idle."""
+
+    def __init__(self, client: OriginClient, origin: ScriptedOrigin) -> None:
+        self.client, self.origin = client, origin
+        self.timers = ManualTimers()
+        self.hedging = Hedging(client, TaskRegistry(), 2.0, self.timers)
+        self.reads = OriginReads(client)
+        self.ready = asyncio.Event()
+        self.calls = 0
+
+    def send(self, *, hedged: bool = False) -> SentRead | None:
+        hedging = self.hedging if hedged else None
+        return self.client.sent_reads.send(NAME, SPAN, "reader", (Tick(1), 2.0), self._called, hedging)
+
+    async def answered(self) -> SentRead:
+        """A read that has its response, or failed."""
+        sent = self.send()
+        assert sent is not None
+        await self.ready.wait()
+        return sent
+
+    def _called(self) -> None:
+        self.calls += 1
+        self.ready.set()
+
+
+@asynccontextmanager
+async def sender(*scripts: Script) -> AsyncIterator[Sender]:
+    async with scripted_origin(*scripts) as origin, client_of(origin.url) as client:
+        made = Sender(client, origin)
+        opened = await made.reads.open_read(NAME, SPAN)
+        assert isinstance(opened, ObjectOpened)
+        assert await some_of(opened.body) == b"body"
+        yield made
+
+
+def then(*rest: tuple[int, str, bytes]) -> Script:
+    """Answers a first read, and then as told; hangs up behind that."""
+
+    async def script(line: ScriptedConnection) -> None:
+        for status, headers, body in ((206, WHOLE, b"body"), *rest):
+            await line.read_request()
+            await line.respond(status, headers, body)
+        await line.read_request()
+
+    return script
+
+
+async def test_a_whole_object_is_taken_and_its_connection_is_idle_again() -> None:
+    async with sender(then((206, WHOLE, b"next"), (206, WHOLE, b"last"))) as on:
+        for expected in (b"next", b"last"):
+            sent = await on.answered()
+            valid = sent.whole()
+            assert valid is not None
+            assert (valid.facts.size, valid.facts.version.etag) == (4, '"v1"')
+            body = sent.take_whole()
+            assert body is not None
+            assert bytes(body) == expected
+            assert (sent.adopt(), on.client.reads.in_use) == (None, 0)
+            on.ready.clear()
+        assert (on.origin.connections, on.calls) == (1, 2)
+        assert {each.header("range") for each in on.origin.requests} == {"bytes=0-63"}
+        assert len({each.header("authorization") is None for each in on.origin.requests}) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body"),
+    [
+        pytest.param(404, "", b"<Error/>", id="refused"),
+        pytest.param(206, f"{FACTS}Content-Range: bytes 0-3/9\n", b"part", id="a part"),
+        pytest.param(200, FACTS, b"whole", id="200"),
+        pytest.param(206, 'ETag: W/"weak"\nContent-Range: bytes 0-3/4\n', b"body", id="no facts"),
+        pytest.param(206, f"{FACTS}Content-Range: bytes 4-7/8\n", b"body", id="another range"),
+        pytest.param(206, f"{FACTS}Content-Range: bytes 0-4/5\n", b"body", id="lengths that differ"),
+        pytest.param(503, "", b"", id="busy"),
+    ],
+)
+async def test_anything_else_is_not_whole(status: int, headers: str, body: bytes) -> None:
+    async with sender(then((status, headers, body))) as on:
+        sent = await on.answered()
+        assert sent.whole() is None
+        sent.close()
+        assert on.client.reads.in_use == 0
+
+
+async def test_a_task_gets_the_response_that_has_come() -> None:
+    async with sender(then((404, "", b"<Error/>"))) as on:
+        refused = await on.reads.open_read(NAME, SPAN, sent=await on.answered())
+        assert isinstance(refused, ErrorResponse)
+        assert (refused.status, refused.body, len(on.origin.requests)) == (404, b"<Error/>", 2)
+
+
+async def test_a_task_waits_for_the_response_to_come() -> None:
+    async with sender(then((206, WHOLE, b"next"))) as on:
+        opened = await on.reads.open_read(NAME, SPAN, sent=on.send())
+        assert isinstance(opened, ObjectOpened)
+        assert await some_of(opened.body) == b"next"
+        assert (on.calls, len(on.origin.requests)) == (0, 2)
+
+
+async def test_a_task_sends_anew_what_was_lost() -> None:
+    async with sender(then(), then()) as on:
+        opened = await on.reads.open_read(NAME, SPAN, sent=await on.answered())
+        assert isinstance(opened, ObjectOpened)
+        assert await some_of(opened.body) == b"body"
+        assert (on.origin.connections, len(on.origin.requests)) == (2, 3)
+
+
+async def test_nothing_is_sent_without_an_idle_connection_or_a_turn() -> None:
+    async with sender(then((206, WHOLE, b"next"))) as on:
+        turns = [on.client.reads.try_acquire("other") for _ in range(2)]
+        assert on.send() is None
+        for turn in turns:
+            assert turn is not None
+            turn.release()
+        first = on.send()
+        assert first is not None
+        assert on.send() is None
+        first.close()
+        assert on.send() is None
+
+
+async def test_a_late_read_is_reported_once_and_counts_as_waited_for() -> None:
+    async with sender(then()) as on:
+        sent = on.send(hedged=True)
+        assert sent is not None
+        on.timers.advance(0.9)
+        assert on.calls == 0
+        on.timers.advance(0.2)
+        assert on.calls == 1
+        assert sent.waited == pytest.approx(1.1)
+        assert sent.whole() is None
+        on.timers.advance(2.0)
+        assert on.calls == 1
+        sent.close()
