@@ -144,7 +144,7 @@ async def test_sigterm_says_what_is_left_for_the_next_start(tmp_path: Path, ende
         origin.faults.remove(holding)
         gate.open()
         async with _serving(origin, tmp_path, 1, "60s") as process:
-            await process.wait_for_output("2 writes are in the journal and not yet at the origin")
+            await process.wait_for_output("writes in the journal and not yet at the origin: 2")
             process.signal(signal.SIGTERM)
             assert await process.wait_exit() == 0
         assert [at_origin(origin, key) for key in ("a/pending", "a/behind")] == [b"a/pending", b"a/behind"]

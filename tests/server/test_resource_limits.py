@@ -16,7 +16,7 @@ from forebay.server.resource_limits import (
     usable_origin_requests,
 )
 from forebay.settings import Settings, load_settings
-from forebay.settings.model import SsdSettings
+from forebay.settings.model import JournalSettings, SsdSettings
 
 GIB = 1 << 30
 
@@ -72,7 +72,14 @@ def test_an_ssd_tier_above_its_file_system_is_warned_of(settings: Settings, tmp_
     path = str(tmp_path / "not" / "yet" / "there")
     assert list(capacity_warnings(replace(settings, ssd=SsdSettings(path, 1 << 20)), tmp_path)) == []
     [warning] = capacity_warnings(replace(settings, ssd=SsdSettings(path, 1 << 60)), tmp_path)
-    assert warning.startswith("ssd.size is 1073741824.0 GiB, the file system of ssd.path has ")
+    assert warning.startswith("ssd.size is 1.0 EiB, the file system of ssd.path has ")
+
+
+def test_a_journal_above_its_file_system_is_warned_of(settings: Settings, tmp_path: Path) -> None:
+    journals = [JournalSettings(str(tmp_path / "new"), size, 60.0, 60.0) for size in (1 << 20, 1 << 60)]
+    assert list(capacity_warnings(replace(settings, journal=journals[0]), tmp_path)) == []
+    [warning] = capacity_warnings(replace(settings, journal=journals[1]), tmp_path)
+    assert warning.startswith("journal.size is 1.0 EiB, the file system of journal.path has ")
 
 
 # Cores

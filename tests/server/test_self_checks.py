@@ -106,6 +106,10 @@ def test_disks(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert states(check_disks(settings(f"{tmp_path}/file/ssd", "1MiB")))[0] == ("disk", "failed")
     assert list(measure_ssd(settings_of(FakeOrigin(), endpoint="http://h"))) == []
+    for size, state in (("64MiB", "ok"), ("1000000GiB", "warning")):
+        rest = f'[journal]\npath = "{tmp_path}/new/journal"\nsize = "{size}"\n'
+        [check] = check_disks(settings_of(FakeOrigin(), endpoint="http://h", rest=rest))
+        assert (check.state, check.finding.partition(" ")[0]) == (state, "journal.path:")
 
 
 async def test_an_address_in_use_by_a_forebay_is_no_fault(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from forebay.settings.model import Settings
+from forebay_client.cli.human_format import format_size
 
 CGROUP_MOUNT: Final = Path("/sys/fs/cgroup")
 SELF_CGROUP: Final = Path("/proc/self/cgroup")
@@ -62,16 +63,14 @@ def capacity_warnings(settings: Settings, root: Path = _ROOT) -> Iterator[str]:
     limit = min(_memory_limits(root), default=None)
     if limit is not None and memory > limit:
         yield (
-            f"memory.size, buffers, ahead and rings make {_gib(memory)}, and there is {_gib(limit)} for this process: "
-            "it may be killed when the tier fills"
+            f"memory.size, buffers, ahead and rings make {format_size(memory)}, and there is {format_size(limit)} "
+            "for this process: it may be killed when the tier fills"
         )
-    if settings.ssd is not None:
-        disk = _file_system_size(Path(settings.ssd.path))
-        if disk is not None and settings.ssd.size > disk:
-            yield (
-                f"ssd.size is {_gib(settings.ssd.size)}, the file system of ssd.path has {_gib(disk)} "
-                "in all: the tier uses no more than that"
-            )
+    if settings.ssd is not None and (excess := _above_file_system("ssd", settings.ssd.path, settings.ssd.size)):
+        yield f"{excess}: the tier uses no more than that"
+    journal = settings.journal
+    if journal is not None and (excess := _above_file_system("journal", journal.path, journal.size)):
+        yield f"{excess}: set it lower, or writes get 503 SlowDown when that is full, in place of going through"
 
 
 def raise_file_limit(settings: Settings) -> str | None:
@@ -171,6 +170,14 @@ def _memory_limits(root: Path) -> Iterator[int]:
                     yield int(line)
 
 
+def _above_file_system(part: str, path: str, size: int) -> str | None:
+    """Says that a directory's `size` is larger than its file system; None if it is not, or that is unknown."""
+    disk = _file_system_size(Path(path))
+    if disk is None or size <= disk:
+        return None
+    return f"{part}.size is {format_size(size)}, the file system of {part}.path has {format_size(disk)} in all"
+
+
 def _file_system_size(path: Path) -> int | None:
     """Bytes of the file system that `path` is on, or will be; None if unknown."""
     for each in (path, *path.parents):
@@ -187,7 +194,3 @@ def _lines(file: Path) -> list[str]:
         return file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
-
-
-def _gib(size: int) -> str:
-    return f"{size / (1 << 30):.1f} GiB"

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException
 from importlib.metadata import PackageNotFoundError, version
@@ -153,6 +154,8 @@ def check_disks(settings: Settings) -> Iterator[SelfCheck]:
     """Whether the directories can be used, and have space."""
     if settings.ssd is not None:
         yield from _directory("ssd.path", Path(settings.ssd.path), settings.ssd.size)
+    if settings.journal is not None:
+        yield from _directory("journal.path", Path(settings.journal.path), settings.journal.size)
     if settings.server.state_dir is not None:
         yield from _directory("server.state_dir", Path(settings.server.state_dir), 0)
     if settings.limits.held_path is not None:
@@ -165,10 +168,20 @@ def _directory(setting: str, path: Path, size: int) -> Iterator[SelfCheck]:
         yield SelfCheck("disk", "failed", f"{setting}: {existing} is no directory that this user may write to")
         return
     free = shutil.disk_usage(existing).free
-    used = sum(file.stat().st_blocks * 512 for file in path.iterdir() if file.is_file()) if path.is_dir() else 0
+    used = _used(path)
     state: State = "ok" if free + used >= size else "warning"
     wanted = f", of {format_size(size)} configured" if size else ""
     yield SelfCheck("disk", state, f"{setting}: {path} has {format_size(free + used)} for it{wanted}")
+
+
+def _used(path: Path) -> int:
+    """Bytes that the files below a directory take. Files may go meanwhile."""
+    used = 0
+    for directory, _, names in os.walk(path):
+        for name in names:
+            with suppress(OSError):
+                used += Path(directory, name).stat().st_blocks * 512
+    return used
 
 
 def measure_ssd(settings: Settings) -> Iterator[SelfCheck]:

@@ -58,7 +58,7 @@ class JournalWatch:
         scan = await (self._journal.reclaim() if is_drainer else self._journal.scan())
         self._load(scan, self._exchange.take_heard(), is_first=True)
         if self._shown.writes and is_drainer:
-            _log.info("%d writes are in the journal and not yet at the origin", len(self._shown.writes))
+            _log.info("writes in the journal and not yet at the origin: %d", len(self._shown.writes))
         self._exchange.tell_scanned()
 
     async def run(self) -> None:
