@@ -14,6 +14,7 @@ from forebay.protocol.channel_frames import (
     read_frame,
     read_message,
     read_pieces,
+    sole_head,
 )
 
 HEAD = b"GET /b/k HTTP/1.1\r\nhost: h\r\n\r\n"
@@ -26,6 +27,22 @@ def test_a_message_is_read_as_it_was_written(releases: tuple[int, ...], head: by
     found = read_message(b"before" + data + b"behind", len(b"before"))
     assert found is not None
     assert (found.releases, found.head, found.body, found.size) == (releases, head, body, len(data))
+
+
+def test_a_message_that_is_nothing_but_a_head_is_known_at_once() -> None:
+    assert sole_head(message(HEAD)) == HEAD
+    data = message(HEAD)
+    others = (
+        b"",
+        data[:-1],
+        data + b"x",
+        data + data,
+        message(HEAD, (1,)),
+        message(b"", (1,)),
+        message(HEAD, (), b"{}"),
+    )
+    wrong = (message(HEAD + HEAD), message(HEAD[:-1]), message(b"x" * (MAX_HEAD + 1)))
+    assert [sole_head(other) for other in (*others, *wrong)] == [b""] * 10
 
 
 def test_every_part_of_a_message_waits_for_the_rest() -> None:

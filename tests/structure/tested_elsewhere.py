@@ -30,7 +30,7 @@ scenarios/test_pytorch.py                client/torch/lightning_checkpoints clie
 docs/test_cli_page.py                    client/cli/argument_parser
 client/cli/test_commands.py                  client/cli/plans_command
 
-client/shared_memory/test_socket_transport.py    client/shared_memory/channel client/shared_memory/channel_input
+client/shared_memory/test_socket_transport.py    client/shared_memory/channel_input
 server/http/test_client_connection.py    server/http/accepted_bytes
 server/shared_memory/test_read_channel.py        server/shared_memory/channel_reply
 server/shared_memory/test_read_channel.py        server/shared_memory/channel_files

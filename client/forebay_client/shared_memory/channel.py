@@ -211,14 +211,20 @@ class ClientChannel:
             raise ChannelBroken("garbage")
         if frame.kind == INLINE:
             return self._receive_inline(frame.length, target)
-        pieces = read_pieces(self._input.receive(frame.pieces * PIECE.size), frame.pieces) if frame.pieces else []
-        head = ReceivedHead(self._input.receive(frame.head))
         if frame.kind == RING:
+            head = ReceivedHead(self._input.receive(frame.head))
             body = self._view_of_ring(frame)
-        elif frame.kind == MEMORY:
-            body = self._view_of_files(pieces, frame.length)
+        elif frame.kind == MEMORY and frame.pieces == 1 and not frame.flags:  # as most are
+            raw = self._input.receive(PIECE.size + frame.head)
+            head = ReceivedHead(raw[PIECE.size :])
+            body = self._view_of_known_file(raw, frame.length)
         else:
-            body = self._read_segments(pieces, frame.length, target)
+            pieces = read_pieces(self._input.receive(frame.pieces * PIECE.size), frame.pieces)
+            head = ReceivedHead(self._input.receive(frame.head))
+            if frame.kind == MEMORY:
+                body = self._view_of_files(pieces, frame.length)
+            else:
+                body = self._read_segments(pieces, frame.length, target)
         if target is not None and body.obj is not target.obj and len(body) <= len(target):
             target[: len(body)] = body
             body = target[: len(body)]
@@ -241,7 +247,14 @@ class ClientChannel:
         if ring is None or frame.position % SLOT_UNIT or frame.position + frame.length > ring.size:
             raise ChannelBroken("garbage")
         self._views += 1
-        return ring.view(frame.position, frame.length, self._released, frame.position // SLOT_UNIT)
+        return ring.slot(frame.position, frame.length, self._released, frame.position // SLOT_UNIT)
+
+    def _view_of_known_file(self, piece: bytes, length: int) -> memoryview:
+        number, flags, size, position = PIECE.unpack_from(piece)
+        file = self._files.get(number)
+        if file is None or flags or size != length or position + length > file.size:
+            raise ChannelBroken("garbage")
+        return file.view(position, length)
 
     def _view_of_files(self, pieces: list[Piece], length: int) -> memoryview:
         for piece in pieces:
@@ -253,13 +266,13 @@ class ClientChannel:
             raise ChannelBroken("garbage") from None
         if not parts or any(at + size > file.size for file, at, size in parts) or length != sum(p[2] for p in parts):
             raise ChannelBroken("garbage")
-        if len(parts) == 1 and not parts[0][1] % mmap.PAGESIZE:
+        if len(parts) == 1:
             file, position, _ = parts[0]
             return file.view(position, length)
         borders = [at for _, at, _ in parts] + [size for _, _, size in parts[:-1]]
         if not any(border % mmap.PAGESIZE for border in borders):
             return MappedMemory.of_pieces(parts).view(0, length)
-        return memoryview(b"".join([_part(file, at, size) for file, at, size in parts]))
+        return memoryview(b"".join([file.view(at, size) for file, at, size in parts]))
 
     def _read_segments(self, pieces: list[Piece], length: int, target: memoryview | None) -> memoryview:
         """Copies the pieces: a file on disk is not mapped, as an error of the disk would be a signal."""
@@ -277,12 +290,6 @@ class ClientChannel:
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-
-
-def _part(file: MappedMemory, position: int, length: int) -> memoryview:
-    """A piece that may begin within a page."""
-    first = position % mmap.PAGESIZE
-    return file.view(position - first, first + length)[first:]
 
 
 def _read_into(part: memoryview, fd: int, position: int) -> None:

@@ -27,11 +27,12 @@ class ChannelBroken(Exception):
 class ChannelInput:
     """See the module. Every call raises ChannelBroken, and OSError of the socket."""
 
-    __slots__ = ("_buffer", "_descriptors", "_end", "_socket", "_start")
+    __slots__ = ("_buffer", "_descriptors", "_end", "_socket", "_start", "_whole")
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
         self._buffer = bytearray(BUFFER)
+        self._whole = memoryview(self._buffer)
         self._start = self._end = 0
         self._descriptors: deque[int] = deque()
 
@@ -51,7 +52,7 @@ class ChannelInput:
             self._fill(size)
         start = self._start
         self._start = end = start + size
-        return bytes(self._buffer[start:end])
+        return self._whole[start:end].tobytes()
 
     def receive_head(self, most: int) -> bytes:
         """The head of a response, of at most `most` bytes."""
@@ -100,11 +101,11 @@ class ChannelInput:
             elif self._start:
                 self._buffer[: self._end - self._start] = self._buffer[self._start : self._end]
                 self._start, self._end = 0, self._end - self._start
-            count, rights, flags, _ = self._socket.recvmsg_into(
-                [memoryview(self._buffer)[self._end :]], _RIGHTS, _CLOSE_ON_EXEC
-            )
-            for _, _, numbers in rights:
-                self._descriptors.extend(array.array("i", numbers[: len(numbers) // 4 * 4]))
+            free = self._whole if not self._end else self._whole[self._end :]
+            count, rights, flags, _ = self._socket.recvmsg_into([free], _RIGHTS, _CLOSE_ON_EXEC)
+            if rights:
+                for _, _, numbers in rights:
+                    self._descriptors.extend(array.array("i", numbers[: len(numbers) // 4 * 4]))
             if not count:
                 raise ChannelBroken("ended")
             if flags & _TRUNCATED:

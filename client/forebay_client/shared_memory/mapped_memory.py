@@ -35,20 +35,22 @@ class Unmappable(Exception):
 
 
 class MappedMemory:
-    """One memory file, or pieces of several side by side. Unmapped when it is garbage."""
+    """One memory file, or pieces of several side by side. Unmapped when neither it nor a view of it is left."""
 
-    __slots__ = ("__weakref__", "_length", "_start", "address", "size")
+    __slots__ = ("__weakref__", "_pages", "_whole", "address", "size")
 
     def __init__(self, size: int, shift: int = 0) -> None:
         """Address space for `size` bytes, with nothing in it; `shift`: of the address beyond a multiple of HUGE.
         Raises Unmappable."""
-        self.size, self._length = size, 0
+        self.size = size
         length = _pages(size) + HUGE + shift
         start = _libc().mmap(None, length, mmap.PROT_READ, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE, -1, 0)
         if start == _MAP_FAILED:
             raise Unmappable("no address space")
-        self._start, self._length = start, length
         self.address = -(-start // HUGE) * HUGE + shift
+        self._pages = _mapping_type(_pages(size)).from_address(self.address)
+        self._pages.start, self._pages.length = start, length
+        self._whole = memoryview(self._pages).cast("B").toreadonly()
 
     @classmethod
     def of_file(cls, fd: int) -> Self:
@@ -73,28 +75,38 @@ class MappedMemory:
             at += length
         return mapped
 
-    def view(self, position: int, length: int, released: "deque[int] | None" = None, number: int = 0) -> memoryview:
+    def view(self, position: int, length: int) -> memoryview:
+        """The bytes, read-only."""
+        return self._whole[position : position + length]
+
+    def slot(self, position: int, length: int, released: "deque[int]", number: int) -> memoryview:
         """The bytes, read-only. `released` gets `number` when the last use of the view is gone, in any thread."""
         slot = _slot_type(-(-length // mmap.PAGESIZE)).from_address(self.address + position)
-        slot.memory, slot.released, slot.number = self, released, number
+        slot.pages, slot.released, slot.number = self._pages, released, number
         return memoryview(slot).cast("B")[:length].toreadonly()
 
+
+class _Mapping:
+    """All pages of a mapping, the `obj` of its views; unmapped when it is garbage."""
+
+    __slots__ = ()
+    start: int
+    length: int
+
     def __del__(self) -> None:
-        if self._length:
-            _libc().munmap(self._start, self._length)
+        _libc().munmap(self.start, self.length)
 
 
 class _Slot:
-    """Whole pages of a mapping, the `obj` of a view."""
+    """Some pages of a mapping, the `obj` of a view."""
 
     __slots__ = ()
-    memory: MappedMemory
-    released: "deque[int] | None"
+    pages: _Mapping
+    released: "deque[int]"
     number: int
 
     def __del__(self) -> None:
-        if self.released is not None:
-            self.released.append(self.number)
+        self.released.append(self.number)
 
 
 def sealed_size(fd: int) -> int:
@@ -128,6 +140,12 @@ def _libc() -> Any:
 def _slot_type(pages: int) -> Any:
     """A ctypes array of so many pages: of few lengths, as making a type takes long."""
     kind = type(
-        "Slot", (_Slot, ctypes.c_char * (pages * mmap.PAGESIZE)), {"__slots__": ("memory", "number", "released")}
+        "Slot", (_Slot, ctypes.c_char * (pages * mmap.PAGESIZE)), {"__slots__": ("number", "pages", "released")}
     )
     return cast("Any", kind)
+
+
+@lru_cache(maxsize=4096)
+def _mapping_type(size: int) -> Any:
+    """A ctypes array of so many bytes."""
+    return cast("Any", type("Mapping", (_Mapping, ctypes.c_char * size), {"__slots__": ("length", "start")}))

@@ -48,6 +48,8 @@ class ReadSigner:
         if second.number != now or second.secret is not secret:
             second = self._second = _Second(now, secret, self._host, self._region, self._signing_key(secret, now))
         path = f"/{_encoded_bucket(bucket)}/{encode_key(key)}"
+        if span is None and not extra and secret is not None:
+            return second.plain_head(path.encode("ascii"))
         if span is not None:
             start, end = span
             extra = (*extra, ("range", f"bytes={start}-{'' if end is None else end - 1}"))
@@ -90,28 +92,30 @@ class _Second:
         self._authorization = f"AWS4-HMAC-SHA256 Credential={secret.access_key}/{scope},SignedHeaders="
         self._start = " HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in self._fields)
         names = ";".join([name for name, _ in self._fields])
-        self._plain_end = f"\n\n{_canonical(self._fields)}\n\n{names}\n{_EMPTY}"
+        self._plain_end = f"\n\n{_canonical(self._fields)}\n\n{names}\n{_EMPTY}".encode()
         """Of the canonical request, behind the path, of a read without headers more."""
-        self._plain_start = f"{self._start}authorization: {self._authorization}{names},Signature="
+        self._plain_start = f"{self._start}authorization: {self._authorization}{names},Signature=".encode("latin-1")
         """Of the head of one, likewise."""
 
+    def plain_head(self, path: bytes) -> bytes:
+        """The signed head of a read without headers more."""
+        signature = self._signature(b"GET\n%b%b" % (path, self._plain_end))
+        return b"GET %b%b%b\r\n\r\n" % (path, self._plain_start, signature.encode())
+
     def head(self, path: str, extra: tuple[tuple[str, str], ...]) -> bytes:
-        if self.secret is not None and not extra:
-            signature = self._signature(f"GET\n{path}{self._plain_end}")
-            return f"GET {path}{self._plain_start}{signature}\r\n\r\n".encode("latin-1")
         lines = "".join([f"{name}: {value}\r\n" for name, value in extra])
         if self.secret is None:
             return f"GET {path}{self._start}{lines}\r\n".encode("ascii")
         fields = sorted([*self._fields, *extra])
         names = ";".join([name for name, _ in fields])
-        signature = self._signature(f"GET\n{path}\n\n{_canonical(fields)}\n\n{names}\n{_EMPTY}")
+        signature = self._signature(f"GET\n{path}\n\n{_canonical(fields)}\n\n{names}\n{_EMPTY}".encode())
         return (
             f"GET {path}{self._start}{lines}authorization: {self._authorization}{names},Signature={signature}\r\n\r\n"
         ).encode("latin-1")
 
-    def _signature(self, canonical_request: str) -> str:
+    def _signature(self, canonical_request: bytes) -> str:
         inner, outer = self._inner.copy(), self._outer.copy()
-        inner.update(sha256(canonical_request.encode()).hexdigest().encode())
+        inner.update(sha256(canonical_request).hexdigest().encode())
         outer.update(inner.digest())
         return outer.hexdigest()
 

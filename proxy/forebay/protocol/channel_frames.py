@@ -143,6 +143,16 @@ def read_message(data: bytes, start: int = 0) -> Message | None:
     return Message(releases, head, data[at + length : start + size] if more else b"", size)
 
 
+def sole_head(data: bytes) -> bytes:
+    """The head of a message that is all of `data` and nothing but a head; empty for any other, which `read_message`
+    reads."""
+    length = len(data) - MESSAGE.size
+    if not 0 < length <= MAX_HEAD or MESSAGE.unpack_from(data) != (0, length, 0):
+        return b""
+    head = data[MESSAGE.size :]
+    return head if head.find(b"\r\n\r\n") == length - 4 else b""
+
+
 class Piece(NamedTuple):
     """Where a piece of a body is."""
 
@@ -159,7 +169,7 @@ def read_pieces(data: bytes | bytearray | memoryview, count: int) -> list[Piece]
 
 def read_frame(data: bytes | bytearray | memoryview, start: int = 0) -> ChannelFrame:
     """The frame that begins at `start` of `data`. Raises ValueError for an unknown kind."""
-    frame = ChannelFrame._make(FRAME.unpack_from(data, start))
+    frame = ChannelFrame(*FRAME.unpack_from(data, start))
     if not INLINE <= frame.kind <= ENTRIES:
         raise ValueError(f"a frame of the kind {frame.kind}")
     return frame

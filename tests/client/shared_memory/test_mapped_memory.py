@@ -44,7 +44,7 @@ def test_a_view_shows_the_bytes_and_cannot_change_them(memory: SealedMemory) -> 
 def test_a_slot_goes_back_with_the_last_derived_view(memory: SealedMemory) -> None:
     released: deque[int] = deque()
     mapped = mapped_of(memory)
-    view = mapped.view(0, PAGE, released, 5)
+    view = mapped.slot(0, PAGE, released, 5)
     derived = memoryview(view[100:200])[10:].cast("b")
     del view
     assert not released
@@ -56,7 +56,7 @@ def test_a_slot_goes_back_with_the_last_derived_view(memory: SealedMemory) -> No
 def test_an_array_of_numpy_keeps_its_slot(memory: SealedMemory) -> None:
     numpy = pytest.importorskip("numpy")
     released: deque[int] = deque()
-    array = numpy.frombuffer(mapped_of(memory).view(2 * PAGE, PAGE, released, 1), dtype=numpy.int16)
+    array = numpy.frombuffer(mapped_of(memory).slot(2 * PAGE, PAGE, released, 1), dtype=numpy.int16)
     derived = array[5:50].reshape(3, 15)
     del array
     gc.collect()

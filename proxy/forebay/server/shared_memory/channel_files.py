@@ -61,6 +61,16 @@ class ChannelFiles:
     def known_body(self, head: bytes, extents: Sequence[FileExtent], size: int) -> bytes | None:
         """A body in memory files that the client has, as it is written; None: it has not all of them."""
         numbers = self._numbers
+        if len(extents) == 1:  # as most bodies are
+            block, start, stop, _ = extents[0]
+            arena = block.arena if isinstance(block, SharedBlock) else None
+            number = numbers.get(arena) if arena is not None else None
+            if arena is None or number is None:
+                return None
+            numbers.move_to_end(arena)
+            return b"".join(
+                (FRAME.pack(MEMORY, 0, 1, len(head), 0, size), PIECE.pack(number, 0, stop - start, start), head)
+            )
         pieces = []
         for block, start, stop, _ in extents:
             number = numbers.get(block.arena) if isinstance(block, SharedBlock) else None

@@ -41,6 +41,7 @@ from forebay.protocol.channel_frames import (
     MESSAGE,
     Message,
     read_message,
+    sole_head,
 )
 from forebay.request.admission import GatewayPolicy
 from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, HitResponse
@@ -139,6 +140,11 @@ class ReadChannel(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take back slots at once, and answer the requests in these bytes as far as that is possible now."""
+        if not (self._unread or self._waiting or self._is_reading or self._is_closing or self._writer.is_stalled):
+            head = sole_head(data)
+            if head:  # as most are: nothing is queued
+                self._answer_now(head)
+                return
         self._unread = data = self._unread + data if self._unread else data
         start = 0
         try:
@@ -174,6 +180,12 @@ class ReadChannel(asyncio.Protocol):
         if self._is_paused and self._waiting_size + len(self._unread) <= MAX_WAITING and transport is not None:
             self._is_paused = False
             transport.resume_reading()
+
+    def _answer_now(self, head: bytes) -> None:
+        try:
+            self._answer(head)
+        except OSError:
+            self._writer.abort()
 
     def _answer(self, head: bytes) -> None:
         lane = self._requests.fast_lane
