@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.storage.slab_allocator import MIN_SLOT, SlabAllocator, slot_length
+from forebay.storage.slab_allocator import MIN_SLOT, POPULATED_AT_ONCE, SlabAllocator, populate, slot_length
 
 MIB = 1 << 20
 
@@ -98,3 +98,16 @@ def test_a_preallocated_slot_serves_the_next_buffer() -> None:
     assert resident() - before > MIB // 2
     memory.preallocate(MIN_SLOT - 1)
     memory.preallocate(1 << 40)  # neither is preallocated
+
+
+def test_a_buffer_gets_its_pages_piece_by_piece() -> None:
+    memory = SlabAllocator()
+    before = resident()
+    buffer = memory.allocate(2 * MIB, whole=False)
+    for filled in range(0, 2 * MIB, POPULATED_AT_ONCE // 2):
+        populate(buffer, filled)
+        assert resident() - before < filled + 2 * POPULATED_AT_ONCE
+        buffer[filled : filled + POPULATED_AT_ONCE // 2] = bytes(POPULATED_AT_ONCE // 2)
+    populate(buffer, 2 * MIB)
+    populate(memoryview(bytearray(10)), 0)  # too short to need it
+    assert resident() - before >= 2 * MIB

@@ -99,6 +99,7 @@ test_serve.py                            demo/embedded_origin
 
 origin/http/test_http_connection.py      origin/http/connection_pool origin/http/transport_errors
 origin/http/test_http_connection.py      origin/http/receive_buffer
+origin/http/test_http_connection.py      origin/http/receive_wait
 origin/test_endpoint.py                  origin/http/loopback_resolver
 origin/test_origin_client.py             origin/http/session_transport origin/http/transport_response
 origin/test_origin_client.py             origin/origin_request origin/response_framing

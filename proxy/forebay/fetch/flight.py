@@ -20,7 +20,7 @@ from typing import Final, Literal
 from forebay.core.buffers import Buffer
 from forebay.core.names import BlockId
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.storage.slab_allocator import MIN_SLOT, allocate_buffer
+from forebay.storage.slab_allocator import MIN_SLOT, allocate_buffer, populate
 
 _NOTHING: Final = memoryview(b"")
 
@@ -105,7 +105,9 @@ class Flight:
     def unfilled(self) -> memoryview:
         """Returns the part of the buffer that is still to be filled. No reader sees its bytes before `advance`."""
         if self._buffer is _NOTHING:
-            self._buffer = allocate_buffer(self.length)
+            self._buffer = allocate_buffer(self.length, whole=False)
+        else:
+            populate(self._buffer, self.filled)
         return self._buffer[self.filled :]
 
     def land(self, whole: memoryview) -> None:

@@ -11,6 +11,7 @@ Invariants:
 - a slot is free only once no view of it is left, in whatever thread the last one is dropped; nobody frees a buffer;
 - memory of free slots beyond RESERVE is returned to the kernel at once. A buffer pins at most an eighth more than its
   length, which the memory tier accepts without a copy (`storage.memory.memory_tier`);
+- pages of new memory are made before they are needed, POPULATED_AT_ONCE bytes at a time (`populate`);
 - it does not count: how much may be in use is decided by the memory budget and the tiers.
 
 Short buffers are ordinary bytearrays. https://man7.org/linux/man-pages/man2/madvise.2.html
@@ -30,10 +31,13 @@ RESERVE: Final = 32 * 1024 * 1024
 """Bytes of free slots whose memory is kept for the next blocks."""
 _MAPPING: Final = 16 * 1024 * 1024
 _STEPS: Final = 8
+_ALL: Final = 1 << 62
 _MADV_POPULATE_WRITE: Final = 23
 """<asm-generic/mman-common.h>; Python's mmap does not name it. All pages at once cost a third less than one by one."""
 _MAX_POPULATED: Final = 2 * 1024 * 1024
 """The longest slot for that: a quarter of a millisecond for each MiB."""
+POPULATED_AT_ONCE: Final = 256 * 1024
+"""Bytes, for whoever fills a buffer piece by piece: what else runs on the loop waits for one piece, not for all."""
 
 
 @lru_cache(maxsize=256)
@@ -54,17 +58,18 @@ class SlabAllocator:
         self._warm: dict[int, deque[tuple[mmap.mmap, int]]] = {}
         self._cold: dict[int, deque[tuple[mmap.mmap, int]]] = {}
 
-    def allocate(self, length: int) -> memoryview:
-        """Returns a writable buffer, `length` bytes long, with anything in it."""
+    def allocate(self, length: int, *, whole: bool = True) -> memoryview:
+        """Returns a writable buffer, `length` bytes long, with anything in it. `whole`: with all of its pages; else its
+        owner calls `populate` as it fills it."""
         if length < MIN_SLOT:
             return memoryview(bytearray(length))
         size = slot_length(length)
         try:
-            mapping, offset = self._slot(size)
+            mapping, offset, populated = self._slot(size, size if whole else POPULATED_AT_ONCE)
         except OSError:  # no address space (ulimit -v)
             return memoryview(bytearray(length))
         slot = _slot_type(size).from_buffer(mapping, offset)
-        slot.memory, slot.mapping, slot.offset = self, mapping, offset
+        slot.memory, slot.mapping, slot.offset, slot.populated = self, mapping, offset, populated
         return memoryview(slot).cast("B")[:length]
 
     def preallocate(self, length: int) -> None:
@@ -74,7 +79,8 @@ class SlabAllocator:
             return
         size = slot_length(length)
         with suppress(OSError):
-            self.free(*self._slot(size), size)
+            mapping, offset, _ = self._slot(size, size)
+            self.free(mapping, offset, size)
 
     def is_preallocated(self, length: int) -> bool:
         """Returns whether the next buffer of this length takes no time to allocate: there is a free slot, or it is
@@ -82,22 +88,24 @@ class SlabAllocator:
         size = slot_length(length)
         return bool(self._warm.get(size)) or length < MIN_SLOT or size > _MAX_POPULATED
 
-    def _slot(self, size: int) -> tuple[mmap.mmap, int]:
+    def _slot(self, size: int, wanted: int) -> tuple[mmap.mmap, int, int]:
+        """Returns a slot, and how many of its bytes have their pages: `wanted`, where that can be had."""
         with self._lock:
             warm, cold = self._warm.setdefault(size, deque()), self._cold.setdefault(size, deque())
             if warm:
                 self._kept -= size
-                return warm.pop()
+                return *warm.pop(), size
             if not cold:
                 whole = max(_MAPPING, size)
                 mapping = mmap.mmap(-1, whole, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
                 # Popped from the right: in the order of their addresses.
                 cold.extendleft((mapping, at) for at in range(0, whole - size + 1, size))
             mapping, offset = cold.pop()
-        if size <= _MAX_POPULATED:
-            with suppress(OSError, ValueError):  # a kernel before 5.14
-                mapping.madvise(_MADV_POPULATE_WRITE, offset, size)
-        return mapping, offset
+        if size > _MAX_POPULATED:
+            return mapping, offset, size  # by the kernel, one by one
+        wanted = min(wanted, size)
+        _populate(mapping, offset, wanted)
+        return mapping, offset, wanted
 
     def free(self, mapping: mmap.mmap, offset: int, size: int) -> None:
         """Frees a slot. Called by the slot itself when its last view is gone."""
@@ -109,6 +117,22 @@ class SlabAllocator:
         mapping.madvise(mmap.MADV_DONTNEED, offset, size)
         with self._lock:
             self._cold[size].append((mapping, offset))
+
+
+def _populate(mapping: mmap.mmap, offset: int, size: int) -> None:
+    with suppress(OSError, ValueError):  # a kernel before 5.14
+        mapping.madvise(_MADV_POPULATE_WRITE, offset, size)
+
+
+def populate(buffer: memoryview, filled: int) -> None:
+    """Makes the pages of the next piece of a buffer that is filled so far, unless it has them."""
+    slot: Any = buffer.obj
+    if filled + POPULATED_AT_ONCE <= (populated := getattr(slot, "populated", _ALL)):
+        return
+    size = min(len(slot) - populated, POPULATED_AT_ONCE)
+    if size > 0:
+        slot.populated += size
+        _populate(slot.mapping, slot.offset + populated, size)
 
 
 @cache
@@ -126,9 +150,9 @@ def _slot_type(size: int) -> Any:
 _ALLOCATOR: Final = SlabAllocator()
 
 
-def allocate_buffer(length: int) -> memoryview:
+def allocate_buffer(length: int, *, whole: bool = True) -> memoryview:
     """Does SlabAllocator.allocate with the allocator of the process."""
-    return _ALLOCATOR.allocate(length)
+    return _ALLOCATOR.allocate(length, whole=whole)
 
 
 def preallocate_buffer(length: int) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from forebay.origin.endpoint import ServerAddress
 from forebay.origin.http.connection_pool import ConnectionPool
-from forebay.origin.http.http_connection import HttpConnection
-from forebay.origin.http.receive_buffer import ReceiveBuffer
+from forebay.origin.http.http_connection import AT_ONCE, HttpConnection
+from forebay.origin.http.receive_buffer import RECEIVED, ReceiveBuffer
 from forebay.origin.http.transport_errors import ConnectionFault
 from forebay.origin.origin_limits import OriginLimits
 from harness.scripted_origin import Script, ScriptedConnection, ScriptedOrigin, respond_always, scripted_origin
@@ -213,3 +213,111 @@ async def test_a_closed_connection_carries_nothing() -> None:
         with pytest.raises(ConnectionFault) as raised:
             await connection.send_request(ASK, "GET", 5.0)
         assert raised.value.lost
+
+
+class Pausable(asyncio.Transport):
+    """A transport that its test feeds, as far as it is read."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        super().__init__()
+        self._connection = connection
+        self.reads = True
+        connection.connection_made(self)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        pass
+
+    def abort(self) -> None:
+        self._connection.connection_lost(None)
+
+    def pause_reading(self) -> None:
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        self.reads = True
+
+    def feed(self, data: bytes) -> int:
+        """Has the connection receive, as a transport does: until it pauses. Returns how many bytes it took."""
+        taken = 0
+        while self.reads and taken < len(data):
+            buffer = self._connection.get_buffer(-1)
+            size = min(len(buffer), len(data) - taken)
+            buffer[:size] = data[taken : taken + size]
+            self._connection.buffer_updated(size)
+            taken += size
+        return taken
+
+
+@asynccontextmanager
+async def requested() -> AsyncIterator[tuple[HttpConnection, Pausable, "asyncio.Task[object]"]]:
+    """A connection that waits for the head of its response."""
+    connection = HttpConnection(lambda _: None, lambda _: None, ReceiveBuffer())
+    transport = Pausable(connection)
+    async with asyncio.TaskGroup() as tasks:
+        reader = tasks.create_task(connection.send_request(ASK, "GET", 5.0))
+        await asyncio.sleep(0)
+        yield connection, transport, reader
+    connection.close()
+
+
+async def test_a_head_is_parsed_in_its_readers_turn() -> None:
+    """The loop calls many connections before anything else runs: none of them does more than take its bytes."""
+    async with requested() as (connection, transport, reader):
+        transport.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 600000\r\n\r\nab")
+        assert "requested" in repr(connection)
+        transport.feed(b"cd")
+        await reader
+        assert "responding" in repr(connection)
+        assert await read(connection, 10) == b"abcd"
+
+
+async def test_what_follows_a_head_before_its_readers_turn_is_bounded() -> None:
+    body = bytes(range(256)) * 4096
+    async with requested() as (connection, transport, reader):
+        raw = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        taken = transport.feed(raw)
+        assert taken == RECEIVED
+        await reader
+        received = b""
+        while not connection.ended:
+            async with asyncio.TaskGroup() as tasks:
+                piece = tasks.create_task(read(connection, len(body)))
+                await asyncio.sleep(0)
+                taken += transport.feed(raw[taken:])
+            received += piece.result()
+        assert received == body
+
+
+async def test_a_turn_of_the_loop_receives_so_much_at_once() -> None:
+    """However much has arrived, and whatever room the reader has."""
+    async with requested() as (connection, transport, reader):
+        transport.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 600000\r\n\r\n")
+        await reader
+        left = 600_000
+        for size in (AT_ONCE, AT_ONCE, 600_000 - 2 * AT_ONCE):
+            async with asyncio.TaskGroup() as tasks:
+                piece = tasks.create_task(read(connection, 1 << 20))
+                await asyncio.sleep(0)
+                assert transport.feed(bytes(left)) == size
+            assert len(piece.result()) == size
+            left -= size
+
+
+async def test_a_malformed_head_is_told_from_a_lost_connection() -> None:
+    async def script(line: ScriptedConnection) -> None:
+        await line.read_request()
+        await line.send_raw(b"HTTP/1.1 2oo OK\r\nContent-Length: 4\r\n\r\nabcd")
+
+    async with net(script) as on:
+        with pytest.raises(ConnectionFault, match="not HTTP"):
+            await on.requested()
+
+
+async def test_a_response_whose_connection_ends_before_its_readers_turn() -> None:
+    async with requested() as (connection, transport, reader):
+        transport.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabcd")
+        transport.abort()
+        await reader
+        body = connection.buffered_body()
+        assert body is not None
+        assert bytes(body) == b"abcd"

@@ -11,7 +11,12 @@ The head, and what arrives along with it, is received into a buffer that all con
 (`ReceiveBuffer`): the bytes are taken out of it before anything else runs. A small object mostly arrives whole with its
 head, and is copied out once into the buffer that it is kept in (`buffered_body`).
 
-Back-pressure: while nobody reads, what fits beside the head is received; then reading from the socket pauses.
+Back-pressure: while nobody reads, what fits beside the head is received; then reading from the socket pauses. It also
+pauses behind AT_ONCE bytes of a body, until the reader asks for more.
+
+The loop calls the transport's side of all connections that have received something before anything else runs, a hit
+that has arrived meanwhile included. So nothing is done there but to take the bytes out: heads are parsed in the
+reader's own turn.
 
 Rules: the user of a connection owns it until it is idle or closed, and it becomes idle only in the owner's own turn of
 the loop, so that nobody else has it before the owner knows; at most one `read_into` at a time; bytes that arrive while
@@ -24,11 +29,10 @@ from typing import Final, cast
 
 from forebay.core.errors import MalformedHttp
 from forebay.origin.http.chunked_decoder import ChunkedDecoder
-from forebay.origin.http.receive_buffer import ReceiveBuffer
-from forebay.origin.http.response_deadline import ResponseDeadline
+from forebay.origin.http.receive_buffer import RECEIVED, ReceiveBuffer
+from forebay.origin.http.receive_wait import ReceiveWait
 from forebay.origin.http.response_head import MAX_HEAD, ResponseHead, head_size, parse_head
 from forebay.origin.http.transport_errors import (
-    ConnectionFault,
     body_stalled,
     connection_lost,
     malformed_response,
@@ -37,10 +41,12 @@ from forebay.origin.http.transport_errors import (
 
 _BUFFER_SIZE: Final = 16 * 1024
 """Bytes for a head that does not arrive at once, and for bodies that are not simply counted."""
+AT_ONCE: Final = 256 * 1024
+"""Bytes of a body that are received in one turn of the loop: the kernel copies them in a tenth of a millisecond."""
 _EMPTY: Final = bytearray()
 
 
-class HttpConnection(asyncio.BufferedProtocol):
+class HttpConnection(ReceiveWait):
     """See the module. Connected by forebay.origin.http.connection_pool."""
 
     def __init__(
@@ -51,23 +57,19 @@ class HttpConnection(asyncio.BufferedProtocol):
     ) -> None:
         """`on_idle(self)`: a response has ended, and another request may follow. `on_closed(self)`: none may.
         `shared`: of the loop."""
+        super().__init__()
         self._on_idle, self._on_closed, self._shared = on_idle, on_closed, shared
-        self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._buffer = _EMPTY
         """What was received and is not read yet, from `_start` to `_stop`."""
         self._start = self._stop = 0
         self._method = ""
         self._head: ResponseHead | None = None
+        self._has_raw_head = False
+        """Whether the buffer begins with a whole head that was not parsed yet."""
         self._left = 0
         self._chunked: ChunkedDecoder | None = None
         self._target: memoryview | None = None
-        self._waiter: asyncio.Future[int] | None = None
-        self._on_head: Callable[[], None] | None = None
-        self._fault: ConnectionFault | None = None
-        self._deadline = ResponseDeadline(self._loop, self._pass_deadline)
-        self._timed_out = response_timed_out
-        """What passing the deadline means to whoever waits."""
         self._reading = True
         self.ended = True
         """Whether the response was received to its last byte, or there is none."""
@@ -97,13 +99,6 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._method, self._head, self._fault, self.ended = method, None, None, False
         self._transport.write(request)
 
-    def call_at_head(self, on_head: Callable[[], None], response_timeout: float) -> None:
-        """Has `on_head` called once: with the head of the response (`head`), or when there will be none. Either way
-        `response_head` returns or raises at once from then on."""
-        self._on_head = on_head
-        self._timed_out = response_timed_out
-        self._deadline.set(response_timeout)
-
     @property
     def whole_head(self) -> ResponseHead | None:
         """The head of the response, if all of its body has come along with it, and nothing behind it."""
@@ -114,7 +109,11 @@ class HttpConnection(asyncio.BufferedProtocol):
         `response_timeout` seconds."""
         self._on_head = None
         while (head := self._head) is None:
-            await self._wait(response_timeout, response_timed_out)
+            if self._has_raw_head:
+                self._parse_head()
+            else:
+                self._resume()
+                await self._wait(response_timeout, response_timed_out)
         if self._left != self._stop or not self._left:  # else all of a counted body is here, for `buffered_body`
             self._finish_if_complete()
         return head
@@ -143,7 +142,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             if self._fault is not None:
                 raise self._fault
             if self._chunked is None and self._head is not None and self._head.body_length != "close":
-                self._target = target[: self._left]
+                self._target = target[: min(self._left, AT_ONCE)]
             self._resume()
             try:
                 received = await self._wait(stall_timeout, body_stalled)
@@ -203,39 +202,10 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._resume()  # so that the end of the connection is seen
         self._on_idle(self)
 
-    async def _wait(self, seconds: float, timed_out: Callable[[], ConnectionFault]) -> int:
-        """Waits until bytes have arrived. Returns how many went into the target."""
-        if self._fault is not None:
-            raise self._fault
-        waiter: asyncio.Future[int] = self._loop.create_future()
-        self._waiter = waiter
-        self._timed_out = timed_out
-        self._deadline.set(seconds)
-        try:
-            return await waiter
-        finally:
-            self._waiter = None
-
-    def _pass_deadline(self) -> None:
-        if self._waiter is not None or self._on_head is not None:
-            self._fail(self._timed_out)
-
-    def _fail(self, fault: Callable[[], ConnectionFault]) -> None:
-        self._fault = fault()
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(self._fault)
-        self._report_head()
-
-    def _report_head(self) -> None:
-        on_head, self._on_head = self._on_head, None
-        if on_head is not None:
-            on_head()
-
-    def _wake(self, received: int) -> None:
-        if self._on_head is not None:
-            self._report_head()
-        elif self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(received)
+    def _pause(self) -> None:
+        if self._reading and self._transport is not None:
+            self._reading = False
+            self._transport.pause_reading()
 
     def _resume(self) -> None:
         if not self._reading and self._transport is not None:
@@ -259,38 +229,64 @@ class HttpConnection(asyncio.BufferedProtocol):
         """`nbytes` were received into the buffer."""
         if self._target is not None:
             # The reader is awake from now on, and passes another target when it wants more.
-            self._target = None
+            is_full, self._target = nbytes == len(self._target), None
             self._left -= nbytes
             self._wake(nbytes)
+            if is_full and self._left:
+                self._pause()  # else the transport goes on reading at once
             return
         if self.ended:
             self.close()  # bytes that belong to no response
             return
-        if self._head is not None:
-            if self._buffer and self._stop == len(self._buffer):  # behind all of the body
-                self._buffer = self._buffer + self._shared.received[:nbytes]
-                self._stop += nbytes
-            elif self._buffer:
-                self._stop += nbytes
-            else:
-                self._keep(self._shared.received, 0, nbytes)
-            self._wake(0)
+        if self._head is None:
+            self._receive_head(nbytes)
+            return
+        if self._buffer and self._stop == len(self._buffer):  # behind all of the body
+            self._buffer = self._buffer + self._shared.received[:nbytes]
+            self._stop += nbytes
         elif self._buffer:
-            self._parse_head(self._buffer, self._stop + nbytes)
+            self._stop += nbytes
         else:
-            self._parse_head(self._shared.received, nbytes)
-        if self._buffer and self._stop == len(self._buffer) and not self._is_here and self._transport is not None:
-            self._reading = False
-            self._transport.pause_reading()
+            self._keep(self._shared.received, 0, nbytes)
+        self._wake(0)
+        if self._buffer and self._stop == len(self._buffer) and not self._is_here:
+            self._pause()
 
     @property
     def _is_here(self) -> bool:
         """Whether all of a counted body was received, and nothing behind it."""
         return self._head is not None and 0 < self._left == self._stop
 
-    def _parse_head(self, received: bytearray, stop: int) -> None:
-        """Parses the head at the front of `received`, if it is complete, and keeps what follows it."""
-        start = 0
+    def _receive_head(self, nbytes: int) -> None:
+        """Keeps `nbytes` of a head and what follows it, and wakes the reader once the head is whole."""
+        if self._buffer and self._stop == len(self._buffer):  # behind a whole head
+            self._buffer, self._stop = self._buffer + self._shared.received[:nbytes], self._stop + nbytes
+        elif self._buffer:
+            self._stop += nbytes
+        else:
+            self._buffer, self._stop = self._shared.received[:nbytes], nbytes
+        try:
+            self._has_raw_head = self._has_raw_head or head_size(self._buffer, 0, self._stop) > 0
+        except MalformedHttp:
+            self._fail(malformed_response)
+            self.close()
+            return
+        if not self._has_raw_head:
+            if self._stop == len(self._buffer):
+                self._keep(self._buffer, 0, self._stop)  # with room for the rest
+            return
+        if self._on_head is not None:
+            self._parse_head()
+            if self._head is None:  # that was informational, or malformed
+                return
+        self._wake(0)
+        if self._stop >= RECEIVED:
+            self._pause()
+
+    def _parse_head(self) -> None:
+        """Parses the head at the front of the buffer, and keeps what follows it."""
+        self._has_raw_head = False
+        received, start, stop = self._buffer, 0, self._stop
         try:
             while (size := head_size(received, start, stop)) > 0:
                 head = parse_head(bytes(received[start : start + size]), self._method)
@@ -300,9 +296,8 @@ class HttpConnection(asyncio.BufferedProtocol):
                 if head.status >= 200:  # 100 and 103 come before it, and say nothing
                     break
             else:
-                if received is self._buffer and not start and stop < len(received):
-                    self._stop = stop
-                else:
+                self._buffer, self._stop = _EMPTY, 0
+                if stop > start:
                     self._keep(received, start, stop)
                 return
         except MalformedHttp:
@@ -316,7 +311,6 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._keep(received, start, stop)
         else:
             self._buffer, self._stop = _EMPTY, 0
-        self._wake(0)
 
     def _keep(self, received: bytearray, start: int, stop: int) -> None:
         """Keeps these bytes in a buffer of the connection's own, with room for more. A new one: the transport still
@@ -334,6 +328,8 @@ class HttpConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection has ended; `exc` None: in good order."""
         transport, self._transport = self._transport, None
+        if self._has_raw_head:
+            self._parse_head()
         if not self.ended:
             head = self._head
             if head is not None and head.body_length == "close" and exc is None:

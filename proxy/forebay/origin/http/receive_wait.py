@@ -1,0 +1,69 @@
+"""The wait of a connection's one reader for what it receives: until it arrives, fails, or is late.
+
+    _wait          ──_wake──> bytes        ──_fail, or the deadline──> ConnectionFault
+    call_at_head   ──_wake, _fail, or the deadline──> on_head()
+
+A base of forebay.origin.http.http_connection, as this is called so often. Once a response has failed every wait for it
+fails, with what it failed with first.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from forebay.origin.http.response_deadline import ResponseDeadline
+from forebay.origin.http.transport_errors import ConnectionFault, response_timed_out
+
+
+class ReceiveWait(asyncio.BufferedProtocol):
+    """A protocol whose reader waits. Made inside the running loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiter: asyncio.Future[int] | None = None
+        self._on_head: Callable[[], None] | None = None
+        self._fault: ConnectionFault | None = None
+        self._deadline = ResponseDeadline(self._loop, self._pass_deadline)
+        self._timed_out = response_timed_out
+        """What passing the deadline means to whoever waits."""
+
+    def call_at_head(self, on_head: Callable[[], None], response_timeout: float) -> None:
+        """Has `on_head` called once: with the head of the response (`head`), or when there will be none. Either way
+        `response_head` returns or raises at once from then on."""
+        self._on_head = on_head
+        self._timed_out = response_timed_out
+        self._deadline.set(response_timeout)
+
+    async def _wait(self, seconds: float, timed_out: Callable[[], ConnectionFault]) -> int:
+        """Waits until bytes have arrived. Returns how many went into the target."""
+        if self._fault is not None:
+            raise self._fault
+        waiter: asyncio.Future[int] = self._loop.create_future()
+        self._waiter = waiter
+        self._timed_out = timed_out
+        self._deadline.set(seconds)
+        try:
+            return await waiter
+        finally:
+            self._waiter = None
+
+    def _pass_deadline(self) -> None:
+        if self._waiter is not None or self._on_head is not None:
+            self._fail(self._timed_out)
+
+    def _fail(self, fault: Callable[[], ConnectionFault]) -> None:
+        if self._fault is None:  # what it failed with first is why
+            self._fault = fault()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(self._fault)
+        self._report_head()
+
+    def _report_head(self) -> None:
+        on_head, self._on_head = self._on_head, None
+        if on_head is not None:
+            on_head()
+
+    def _wake(self, received: int) -> None:
+        if self._on_head is not None:
+            self._report_head()
+        elif self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(received)
