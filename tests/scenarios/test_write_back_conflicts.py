@@ -7,9 +7,13 @@ import pytest
 
 from forebay.core.task_registry import TaskRegistry
 from harness.clients import path_of
-from harness.fake.actions import HoldRequest, Respond
+from harness.fake.actions import HoldHead, HoldRequest, Respond
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.held_syncs import HeldSyncs
+from harness.inspection import run_loop_until
+from harness.oss_client import OssClient
+from harness.rig import TRAINER
 from harness.write_back_rig import WriteBackRig, at_origin
 
 
@@ -104,6 +108,37 @@ async def test_our_own_writes_are_no_conflict(tmp_path: Path, restarted: bool) -
         await rig.put("a/latest", b"later")
         await rig.settled()
         assert at_origin(origin, "a/latest") == b"later"
+
+
+async def test_a_completion_that_an_earlier_run_carried_out_is_no_conflict(tmp_path: Path) -> None:
+    """A write that was accepted beside it names the version before both."""
+    files, gate, tasks, target = HeldSyncs(), Gate(), TaskRegistry(), path_of("ckpt", "a/file")
+    async with FakeOrigin() as origin:
+        rig = WriteBackRig(origin, tmp_path)
+        rig.journal_files = files
+        async with rig:
+            await _seen(rig, origin, "a/file")
+            oss = OssClient(rig.endpoint, TRAINER)
+            upload = await oss.initiate(target)
+            etag = (await oss.part(target, upload, 1, b"completed")).headers["ETag"]
+            origin.faults.add(HoldHead(gate), where=lambda each: each.method == "POST" and "uploadId" in each.query)
+            files.hold()
+            completing = tasks.spawn(oss.complete(target, upload, [(1, etag)]), "complete")
+            await run_loop_until(lambda: files.held == 1)
+            putting = tasks.spawn(rig.put("a/file", b"beside"), "put")
+            await run_loop_until(lambda: rig.write_back.journal.waiting == 1)
+            files.release()
+            assert (await completing).status == 200
+            await putting
+            await gate.reached()
+            assert at_origin(origin, "a/file") == b"completed"
+            await rig.stop()
+            gate.open()
+            await rig.start()
+            await run_loop_until(lambda: at_origin(origin, "a/file") == b"beside" or (("a/file", True) in _stuck(rig)))
+            assert ("a/file", True) not in _stuck(rig)
+            await rig.settled()
+            assert at_origin(origin, "a/file") == b"beside"
 
 
 async def test_a_write_that_goes_through_meanwhile_is_no_conflict(tmp_path: Path) -> None:

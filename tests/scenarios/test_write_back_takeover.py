@@ -33,16 +33,17 @@ from harness.write_back_rig import WriteBackRig, at_origin
 
 
 class _HeldScan:
-    """Holds the thread that lists the logs, or fails it."""
+    """Holds the thread that lists the files of a folder, or fails it."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str = "logs") -> None:
+        self._point = f"before list {folder}"
         self.is_armed = self.is_failing = False
         self.held, self.released = Event(), Event()
 
     def __call__(self, point: str) -> None:
-        if point == "before list logs" and self.is_failing:
+        if point == self._point and self.is_failing:
             raise OSError(5, "EIO")
-        if point == "before list logs" and self.is_armed:
+        if point == self._point and self.is_armed:
             self.held.set()
             self.released.wait()
 
@@ -85,6 +86,29 @@ async def test_a_write_during_a_takeover_overtakes_nothing(tmp_path: Path) -> No
             await taking_over
             await rig.settled()
             assert store.history == [("a/first", b"1"), ("a/second", b"2")]
+
+
+async def test_a_worker_that_reads_the_journal_acts_on_no_message(tmp_path: Path) -> None:
+    """It carries nothing out before it has read what was settled: it would take the older version for the origin's."""
+    scan = _HeldScan("bodies")
+    async with FakeOrigin() as origin:
+        rig = WriteBackRig(origin, tmp_path)
+        rig.journal_files = PointedFiles(scan)
+        async with rig:
+            await rig.prove()
+            await origin.refuse()
+            await rig.put("a/key", b"1")
+            await rig.stop()
+            scan.is_armed = True
+            starting = TaskRegistry().spawn(rig.start(), "start")
+            await run_loop_until(scan.held.is_set)
+            try:
+                await rig.write_back.watch.receive_scan()
+                assert rig.write_back.shown.writes == {}
+            finally:
+                scan.released.set()
+            await starting
+            assert len(rig.write_back.shown.writes) == 1
 
 
 async def test_what_a_killed_drainer_has_settled_is_forgotten(tmp_path: Path) -> None:

@@ -53,9 +53,11 @@ class JournalWatch:
     async def start(self) -> None:
         """Shows what is pending to readers, and has it carried out. Before anything is served. Raises OSError."""
         is_drainer = self._journal.try_become_drainer()
-        if is_drainer:
-            self._duty.assume(self._shown, self._pending)
         scan = await (self._journal.reclaim() if is_drainer else self._journal.scan())
+        if is_drainer:
+            # Not earlier: what another worker has this one read meanwhile (receive_scan) would be carried out before
+            # what the scan says of the origin is known, and then pass for somebody else's.
+            self._duty.assume(self._shown, self._pending)
         self._load(scan, self._exchange.take_heard(), is_first=True)
         if self._shown.writes and is_drainer:
             _log.info("writes in the journal and not yet at the origin: %d", len(self._shown.writes))

@@ -78,7 +78,7 @@ class Persister:
             found = await self._look(write, may_be_done=True)
         except ForebayError as error:
             return judge_failure(error)
-        return found if isinstance(found, PersistOutcome) else None
+        return self._noted(write, found) if isinstance(found, PersistOutcome) else None
 
     async def commit(
         self, write: AcceptedWrite, version: PendingVersion, prepared: PreparedUpload | None, *, may_be_done: bool
@@ -90,11 +90,15 @@ class Persister:
                 outcome = found
             else:
                 outcome = await self._commit_on(found, write, version, prepared)
-            if outcome.result == "done":
-                self._versions.made(write.name, outcome.etag or acknowledged_etag(write))
-            return outcome
+            return self._noted(write, outcome)
         except (ForebayError, OSError) as error:
             return judge_failure(error)
+
+    def _noted(self, write: AcceptedWrite, outcome: PersistOutcome) -> PersistOutcome:
+        """Notes which version the origin has, if it has the write: one that was accepted beside it is no conflict."""
+        if outcome.result == "done":
+            self._versions.made(write.name, outcome.etag or acknowledged_etag(write))
+        return outcome
 
     async def complete(self, write: AcceptedWrite, conditions: HeaderPairs) -> PersistOutcome:
         """Carries out a completion that is in no journal, on its client's own conditions. Never raises."""
