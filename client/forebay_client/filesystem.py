@@ -16,7 +16,7 @@ https://filesystem-spec.readthedocs.io/en/latest/api.html
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from forebay_client.client import Client
 from forebay_client.client_errors import ObjectNotFound
@@ -28,7 +28,6 @@ from forebay_client.transport.object_request import ObjectRequest
 
 _COPIED_AT_ONCE: Final = 16 << 20
 _Entry = dict[str, Any]
-_OnError = Literal["raise", "return", "omit"]
 
 
 class ObjectFileSystem(FileSystemWrites):

@@ -1,12 +1,12 @@
 """Files of recordings, made of keys."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from forebay.core.cooperative import run_to_completion
 from forebay.core.events import RecordedRead
 from forebay.jobs.recordings.recording_filter import FilteredRecording, filter_recording
 from forebay.protocol.recordings.recording_file import RecordingDecoder, RecordingEncoder, RecordingHeader
-from forebay.protocol.recordings.recording_page import RecordingPage, reads_of
+from forebay.protocol.recordings.recording_page import RecordingPage
 from harness.loader_orders import whole_reads
 
 
@@ -28,3 +28,9 @@ def keys_in(content: bytes) -> list[str]:
 
 def filtered(content: bytes) -> FilteredRecording:
     return run_to_completion(filter_recording(content))
+
+
+def reads_of(pages: Iterable[RecordingPage]) -> Iterator[RecordedRead]:
+    """Yields the reads of pages."""
+    for page in pages:
+        yield from page.reads

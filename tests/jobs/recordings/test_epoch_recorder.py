@@ -6,8 +6,9 @@ from forebay.core.events import RecordedRead
 from forebay.jobs.recordings import epoch_recorder
 from forebay.jobs.recordings.epoch_recorder import EpochEnded, EpochRecorder
 from forebay.protocol.recordings.read_columns import ReadColumns
-from forebay.protocol.recordings.recording_page import PAGE_READS, RecordingPage, reads_of
+from forebay.protocol.recordings.recording_page import PAGE_READS, RecordingPage
 from harness.loader_orders import arrivals, hashes_of, index_of, sample_keys, shuffled, whole_reads
+from harness.recording_content import reads_of
 
 
 def record(keys: list[str], step: int = 100, recorder: EpochRecorder | None = None) -> list[RecordingPage | EpochEnded]:

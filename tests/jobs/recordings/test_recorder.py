@@ -17,9 +17,9 @@ from forebay.jobs.recordings.recorder import IDLE_AFTER, MAX_TRACKS, Recorder
 from forebay.jobs.recordings.recording import Recording
 from forebay.policy.rules import Rules
 from forebay.protocol.recordings.recording_file import RecordingDecoder
-from forebay.protocol.recordings.recording_page import reads_of
 from forebay.settings.rule_settings import Rule
 from harness.loader_orders import sample_keys
+from harness.recording_content import reads_of
 
 KEYS = sample_keys(60)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from forebay.core.errors import MalformedPack
 from forebay.protocol.packs.index_block import BLOCK_MEMBERS
-from forebay.protocol.packs.pack_index import IndexWriter, PackIndex, all_blocks, footer_span, open_index, tables_span
+from forebay.protocol.packs.pack_index import IndexWriter, PackIndex, footer_span, open_index, tables_span
 from forebay.protocol.packs.packed_member import PackedMember
 from harness.packed_objects import KEYS, SHARDS, index_bytes, members
 
@@ -37,13 +37,19 @@ def numbered(count: int) -> list[PackedMember]:
     ]
 
 
+def all_members(index: PackIndex, content: bytes) -> list[PackedMember]:
+    spans = [index.span(number) for number in range(index.blocks)]
+    blocks = [index.decode(number, content[span.start : span.stop]) for number, span in enumerate(spans)]
+    return [block.member(number) for block in blocks for number in range(len(block))]
+
+
 @given(members(), st.lists(KEYS, max_size=5))
 def test_what_was_written_is_found(found: list[PackedMember], others: list[str]) -> None:
     content = index_bytes(found)
     index = open_index(content)
     assert len(index) == len(found)
     assert [lookup(index, content, each.key) for each in found] == found
-    assert [block.member(number) for block in all_blocks(index, content) for number in range(len(block))] == found
+    assert all_members(index, content) == found
     for key in set(others) - {each.key for each in found}:
         assert lookup(index, content, key) is None
 
@@ -55,7 +61,7 @@ def test_no_damage_shows_another_member(found: list[PackedMember], data: st.Data
     content[position] ^= data.draw(st.integers(1, 255))
     try:
         index = open_index(bytes(content))
-        shown = [block.member(number) for block in all_blocks(index, bytes(content)) for number in range(len(block))]
+        shown = all_members(index, bytes(content))
     except MalformedPack:
         return
     assert position < 8, "only the first magic is not vouched for, and says nothing of members"

@@ -14,7 +14,8 @@ from forebay.protocol.recordings.recording_file import (
     RecordingEncoder,
     RecordingHeader,
 )
-from forebay.protocol.recordings.recording_page import MAX_PAGE_BYTES, RecordingPage, reads_of
+from forebay.protocol.recordings.recording_page import MAX_PAGE_BYTES, RecordingPage
+from harness.recording_content import reads_of
 
 PAGES = [
     RecordingPage.of((RecordedRead("a", 0, 5, True), RecordedRead("b", 7, 9, False)), 0),

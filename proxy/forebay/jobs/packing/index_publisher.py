@@ -20,7 +20,7 @@ from forebay.namespace.packs.index_file import IndexFile, fetch_index
 from forebay.origin.object_reads import ObjectReads
 from forebay.protocol.packs.pack_index import IndexWriter
 from forebay.protocol.packs.packed_member import PackedMember, PackShard
-from forebay.protocol.packs.references import reference_entry
+from forebay.protocol.packs.references import REFERENCES_BEGIN, REFERENCES_END, reference_entry
 
 
 class MemberSource(Protocol):
@@ -108,11 +108,11 @@ async def publish_index(
     urls = [json.dumps(f"s3://{index.name.bucket}/{shard.key}") for shard in merged.shards]
     separator = ""
     try:
-        await references.write(b'{"version":1,"refs":{')
+        await references.write(REFERENCES_BEGIN)
         async for member in merged.members():
             await references.write(reference_entry(separator, member, urls).encode())
             separator = ","
-        await references.write(b"}}")
+        await references.write(REFERENCES_END)
         await references.finish()
         writer = IndexWriter()
         async for member in merged.members():

@@ -23,7 +23,7 @@ import sys
 import zlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
@@ -211,13 +211,6 @@ def open_index(content: bytes | memoryview) -> PackIndex:
     end = bytes(content[footer.start :])
     tables = tables_span(len(content), end)
     return PackIndex(len(content), end, content[tables.start : tables.stop])
-
-
-def all_blocks(index: PackIndex, content: bytes | memoryview) -> Iterator[MemberBlock]:
-    """All blocks of an index whose bytes are in memory. Raises MalformedPack."""
-    for number in range(index.blocks):
-        span = index.span(number)
-        yield index.decode(number, content[span.start : span.stop])
 
 
 def _separator(before: str, key: str) -> str:

@@ -6,22 +6,15 @@ https://fsspec.github.io/kerchunk/spec.html
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from typing import Final
 
-from forebay.protocol.packs.packed_member import PackedMember, PackShard
+from forebay.protocol.packs.packed_member import PackedMember
 
-
-def reference_pieces(bucket: str, shards: Sequence[PackShard], members: Iterable[PackedMember]) -> Iterator[bytes]:
-    """The document."""
-    urls = [json.dumps(f"s3://{bucket}/{shard.key}") for shard in shards]
-    yield b'{"version":1,"refs":{'
-    separator = ""
-    for member in members:
-        yield reference_entry(separator, member, urls).encode()
-        separator = ","
-    yield b"}}"
+REFERENCES_BEGIN: Final = b'{"version":1,"refs":{'
+REFERENCES_END: Final = b"}}"
 
 
 def reference_entry(separator: str, member: PackedMember, urls: Sequence[str]) -> str:
-    """One entry. `urls`: of the shards, as JSON."""
+    """One entry of the document. `separator`: a comma, but before the first. `urls`: of the shards, as JSON."""
     return f"{separator}{json.dumps(member.key)}:[{urls[member.shard]},{member.offset},{member.size}]"

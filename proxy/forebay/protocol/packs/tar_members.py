@@ -9,7 +9,6 @@ Headers: forebay.protocol.tar_header.
 """
 
 from forebay.protocol.tar_header import (
-    BLOCK,
     MAX_SIZE,
     NAME_SIZE,
     PREFIX_SIZE,
@@ -31,11 +30,6 @@ def member_header(key: str, size: int, modified: int) -> bytes:
         records += pax_record("size", str(size).encode())
     header = tar_header(short, size, modified, prefix=prefix)
     return extended_header(records, modified) + header if records else header
-
-
-def member_length(size: int) -> int:
-    """Bytes that a member of `size` bytes takes, without what stands before it."""
-    return size + -size % BLOCK
 
 
 def _split(name: bytes) -> tuple[bytes, bytes | None]:

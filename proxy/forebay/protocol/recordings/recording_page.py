@@ -15,7 +15,7 @@ a file.
 import struct
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -154,9 +154,3 @@ def _bytes(code: str, values: Iterable[int]) -> bytes:
     if sys.byteorder == "big":
         column.byteswap()
     return column.tobytes()
-
-
-def reads_of(pages: Iterable[RecordingPage]) -> Iterator[RecordedRead]:
-    """Yields the reads of pages."""
-    for page in pages:
-        yield from page.reads
