@@ -56,6 +56,6 @@ def run(bench: BenchContext) -> list[Section]:
 def _while_draining(forebay: WriteBackForebay, target: str) -> list[float]:
     """The times of reads from the moment at which the origin goes on until there is no backlog any more."""
     times = latencies(forebay.port, target, _BURST)
-    while forebay.backlog().pending:
+    while forebay.has_bodies():
         times += latencies(forebay.port, target, _BURST)
     return times
