@@ -30,3 +30,11 @@ def test_what_is_lost_or_foreign_or_late_is_noticed(history: list[Effect], compl
 def test_what_nobody_was_acknowledged_may_be_there_or_not() -> None:
     for history in ([A, B, C], [A, ("d", None), B, C]):
         check_history(WRITES, history, [("d", None)])
+
+
+def test_one_of_two_writes_at_the_same_time_is_replaced_at_once() -> None:
+    beside = AcknowledgedWrite(("a", b"4"), 3.5, 5.0)
+    check_history([*WRITES, beside], [A, B, beside.effect])
+    after = AcknowledgedWrite(("a", b"5"), 4.5, 6.0)
+    with pytest.raises(AssertionError, match="lost"):
+        check_history([*WRITES, after], [A, B, after.effect])

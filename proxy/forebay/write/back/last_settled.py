@@ -5,7 +5,8 @@
     the first record is found: carried out now, it would put the older bytes over the newer ones
 
 The client of such a record was never answered, and its write was followed by one that everybody saw: it is settled
-without being carried out.
+without being carried out. So is one of two writes at the same time whose record another worker heard of only when the
+other one, written later, had arrived: it was replaced at once.
 """
 
 from collections import OrderedDict

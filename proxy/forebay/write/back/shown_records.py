@@ -134,9 +134,7 @@ class ShownRecords:
                     return
                 version = entry.version(record, self._parts_of(self._uploads, entry, record, payload))
                 if self.last_settled.supersedes(entry):
-                    _log.warning(
-                        "a write of %s was never acknowledged, and a later one is done: it is dropped", entry.name.path
-                    )
+                    _log.info("a write of %s is replaced by a later one that has arrived already", entry.name.path)
                     self.listener.settle_soon(self.with_upload(record))
                     return
                 self.writes[record] = entry
