@@ -21,6 +21,7 @@ from forebay.fetch.flight import FlightRegistry
 from forebay.fetch.ordered_body import OrderedBody
 from forebay.fetch.paused_readers import PausedReaders
 from forebay.fetch.run_reader import ThroughputFloor
+from forebay.metadata.direct_openings import DirectOpenings
 from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.object_checksums import ObjectChecksums
@@ -83,6 +84,17 @@ class FetchRig:
         )
         self.replacement = HeadReplacement(heads, self.invalidator.forget_replaced, self.tasks, self.heard)
         self.versions = VersionFetch(self.reads, self.fetcher, heads, permissions, self.replacement, peers)
+        self.openings = DirectOpenings(
+            self.reads,
+            self.fetcher,
+            heads,
+            self.lookups,
+            self.replacement,
+            self.checksums,
+            self.staged,
+            peers,
+            None,
+        )
         self.resolver = Resolver(
             self.versions,
             heads,
@@ -92,6 +104,7 @@ class FetchRig:
             self.staged,
             self.replacement,
             peers,
+            self.openings,
         )
 
     def block_source(self, deadline: float = DEADLINE, runs_of: int = 8, parallel: int = 4) -> BlockSource:

@@ -1,14 +1,14 @@
 """Openings without a task: their lookups can be joined, taken over, and given up."""
 
 import asyncio
+from functools import partial
 
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import BlockId, ObjectName, Version
-from forebay.metadata.direct_openings import DirectOpening, DirectOpenings
+from forebay.metadata.direct_openings import DirectOpening
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion
-from forebay.peers.owners import Peers
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
@@ -23,9 +23,6 @@ class Reader:
 
     def __init__(self, rig: FetchRig) -> None:
         self.rig = rig
-        self.openings = DirectOpenings(
-            rig.reads, rig.fetcher, rig.heads, rig.lookups, rig.replacement, rig.checksums, rig.staged, Peers(), None
-        )
         self.ended: asyncio.Future[tuple[bytes | None, bytes | None]] = asyncio.get_running_loop().create_future()
 
     async def connect(self) -> "Reader":
@@ -37,10 +34,14 @@ class Reader:
         return self
 
     def begin(self, *, checksums: bool = False) -> DirectOpening | None:
-        return self.openings.begin(NAME, DECISION, Span(0, BLOCK), "reader", self._end, checksums=checksums)
+        return self.rig.openings.begin(NAME, DECISION, Span(0, BLOCK), "reader", self._end, checksums=checksums)
 
     def _end(self, opening: DirectOpening) -> None:
         head, flight = opening.head, opening.flight
+        if flight is not None:
+            flight.finish()
+        if head is None:
+            opening.give_up()
         etag = head.version.etag.encode() if head is not None else None
         self.ended.set_result((etag, bytes(flight.buffer) if flight is not None else None))
 
@@ -51,6 +52,10 @@ async def share(rig: FetchRig) -> tuple[Resolution, bool]:
     if isinstance(found, ResolvedVersion):
         found.release_flights()
     return found, joined
+
+
+async def opened(rig: FetchRig) -> Resolution | None:
+    return await rig.openings.open(READ, partial(rig.versions.open, READ, strict=False))
 
 
 async def test_an_object_is_stored_and_landed_and_whoever_waits_gets_it() -> None:
@@ -134,3 +139,49 @@ async def test_another_version_that_came_first_is_not_replaced_here() -> None:
         assert await reader.ended == (None, None)
         opening.abandon()
         assert rig.reads.client.reads.in_use == 0
+
+
+async def test_a_reader_with_a_task_waits_once() -> None:
+    async with fetch_rig() as rig:
+        stored = rig.origin.store.put(*NAME, b"all of it")
+        await Reader(rig).connect()
+        found = await opened(rig)
+        assert isinstance(found, ResolvedVersion)
+        assert (found.head.version.etag, bytes(found.flights[0].buffer)) == (stored.etag, b"all of it")
+        found.release_flights()
+
+
+async def test_who_comes_when_a_reader_with_a_task_goes_on_joins_it() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, bytes(4 * BLOCK))
+        await Reader(rig).connect()
+        late: list[asyncio.Task[None]] = []
+
+        async def read() -> None:
+            found = await rig.resolver.resolve(READ, leads=True)
+            assert isinstance(found, ResolvedVersion)
+            found.release_flights()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(read())
+            while (lookup := rig.lookups.find(NAME, KEY)) is None:  # noqa: ASYNC110 # nobody tells
+                await asyncio.sleep(0)
+            while not lookup.is_done:
+                late.append(group.create_task(read()))
+                await asyncio.sleep(0)
+        assert late
+        assert rig.origin.log.count(key=NAME.key) == 1
+
+
+async def test_a_reader_that_is_cancelled_leaves_nothing() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"all of it")
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), key=NAME.key, times=1)
+        await Reader(rig).connect()
+        async with asyncio.TaskGroup() as group:
+            opening = group.create_task(opened(rig))
+            await gate.reached()
+            opening.cancel()
+        assert rig.reads.client.reads.in_use == 0
+        assert rig.lookups.find(NAME, KEY) is None
+        gate.open()

@@ -37,7 +37,7 @@ class Sender:
 
     def send(self, *, hedged: bool = False) -> SentRead | None:
         hedging = self.hedging if hedged else None
-        return self.client.sent_reads.send(NAME, SPAN, "reader", (Tick(1), 2.0), self._called, hedging)
+        return self.client.sent_reads.send(NAME, SPAN, "reader", (Tick(1), 2.0), self.called, hedging)
 
     async def answered(self) -> SentRead:
         """A read that has its response, or failed."""
@@ -46,7 +46,7 @@ class Sender:
         await self.ready.wait()
         return sent
 
-    def _called(self) -> None:
+    def called(self) -> None:
         self.calls += 1
         self.ready.set()
 
@@ -108,6 +108,71 @@ async def test_anything_else_is_not_whole(status: int, headers: str, body: bytes
         assert sent.whole() is None
         sent.close()
         assert on.client.reads.in_use == 0
+
+
+async def in_pieces(line: ScriptedConnection) -> None:
+    """Answers a first read at once, the others in pieces, each on its way before the next one."""
+    await line.read_request()
+    await line.respond(206, WHOLE, b"body")
+    while True:
+        await line.read_request()
+        for piece in (
+            b"HTTP/1.1 206 Partial\r\nContent-Length: 4\r\nETag: ",
+            b'"v1"\r\nContent-Range: bytes 0-3/4\r\n',
+        ):
+            await line.send_raw(piece)
+            await turns()
+        for piece in (b"\r\n", b"b", b"od", b"y"):
+            await line.send_raw(piece)
+            await turns()
+
+
+async def turns() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_body_is_waited_for_to_its_end() -> None:
+    async with sender(in_pieces) as on:
+        for _ in range(2):
+            sent = await on.answered()
+            assert sent.whole() is not None
+            body = sent.take_whole()
+            assert body is not None
+            assert bytes(body) == b"body"
+            on.ready.clear()
+        assert on.origin.connections == 1
+
+
+@pytest.mark.parametrize("size", [1_000, 20_000, 131_072, 131_073])
+async def test_a_task_goes_on_in_the_middle_of_a_body(size: int) -> None:
+    content, gate = bytes(range(251)) * (size // 251 + 1), asyncio.Event()
+    content = content[:size]
+
+    async def halved(line: ScriptedConnection) -> None:
+        await line.read_request()
+        await line.respond(206, WHOLE, b"body")
+        await line.read_request()
+        headers = f"{FACTS}Content-Range: bytes 0-{size - 1}/{size}\n"
+        await line.respond(206, headers, content[: size // 2], size)
+        await gate.wait()
+        await line.send_raw(content[size // 2 :])
+        await line.wait_closed()
+
+    async with sender(halved) as on:
+        sent = on.client.sent_reads.send(NAME, Span(0, 1 << 20), "reader", (Tick(1), 2.0), on.called, None)
+        assert sent is not None
+        while len(on.origin.requests) < 2:  # noqa: ASYNC110 # nobody tells
+            await asyncio.sleep(0)
+        for _ in range(5):
+            await turns()
+        opened = await on.reads.open_read(NAME, Span(0, 1 << 20), sent=sent)
+        assert isinstance(opened, ObjectOpened)
+        gate.set()
+        received = b""
+        while some := await some_of(opened.body):
+            received += some
+        assert received == content
 
 
 async def test_a_task_gets_the_response_that_has_come() -> None:

@@ -20,6 +20,7 @@ from forebay.core.byte_ranges import Span, blocks_touching
 from forebay.core.errors import ForebayError, OriginBroken
 from forebay.core.events import FlightStarted, Observe, OriginBytesRead, OriginFailed
 from forebay.core.fair_semaphore import FairSemaphore
+from forebay.core.heads import Head
 from forebay.core.names import BlockId
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.fetch_request import FetchRequest, ObjectView
@@ -131,6 +132,10 @@ class Fetcher:
             flight.source = opened.source
         return flight
 
+    def lands_unverified(self, head: Head) -> bool:
+        """Whether no CRC-64 is known that the bytes of a version must have: else `land_whole` does not land them."""
+        return not self._object_crc.has_crc(head)
+
     def land_whole(
         self, view: ObjectView, body: Callable[[], memoryview | None], *, is_from_origin: bool = True
     ) -> Flight | None:
@@ -143,7 +148,7 @@ class Fetcher:
         # A block that only the SSD has lands all the same: its bytes are here, and its writer knows those that it has.
         if self.registry.find(block) is not None or self._tiers.has_in_memory(block):
             return None
-        if self._object_crc.has_crc(head) or not self.budget.try_reclaim(size):
+        if not self.lands_unverified(head) or not self.budget.try_reclaim(size):
             return None
         whole = body()
         if whole is None:

@@ -9,20 +9,23 @@ has come meanwhile gets the same bytes. What is not plain is decided nowhere her
 request that was sent, to the task of its reader, which finds it as one to share (metadata.shared_lookup).
 """
 
+import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import Head, head_of
 from forebay.core.names import ObjectName
+from forebay.core.requester import requester
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import Flight
 from forebay.metadata.head_replacement import HeadReplacement
+from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
-from forebay.metadata.shared_lookup import LookupKey, ResolvedVersion, SharedLookup, SharedLookups
+from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion, SharedLookup, SharedLookups
 from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.object_reads import ObjectReads
 from forebay.origin.sent_reads import SentRead
@@ -89,6 +92,31 @@ class DirectOpenings:
         opening.sent = sent
         return opening
 
+    async def open(
+        self, request: LookupRequest, go_on: Callable[[SentRead], Coroutine[Any, Any, Resolution]]
+    ) -> Resolution | None:
+        """Opens an object for a reader that has a task, which leads the lookup (SharedLookup.lead), and waits only once
+        where the case is plain. None: it has to be opened in full. `go_on`: does that with a request under way."""
+        if request.span is None or request.span.start or request.identity is not None:
+            return None
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        opening = self.begin(
+            request.name,
+            request.decision,
+            request.span,
+            requester.get(),
+            lambda _: None if ended.done() else ended.set_result(None),
+            checksums=request.checksums,
+        )
+        if opening is None:
+            return None
+        try:
+            await ended
+        except BaseException:
+            opening.close()
+            raise
+        return opening.resolved or await opening.lead(go_on)
+
 
 class DirectOpening:
     """One opening."""
@@ -109,9 +137,9 @@ class DirectOpening:
         self._on_end, self._checksums = on_end, checksums
         self.sent: SentRead
         self.head: Head | None = None
-        """Of the version that was opened; None: the opening was given up, to a task."""
+        """Of the version that was opened; None: a task has to go on: it `lead`s, or shares what is given up."""
         self.flight: Flight | None = None
-        """All bytes of the version, during `on_end`; None: they have no place."""
+        """All bytes of the version, landed, for whoever began this to `finish`; None: they have no place."""
 
     def answered(self) -> None:
         """The origin has answered, or is late, or can't be asked."""
@@ -119,16 +147,31 @@ class DirectOpening:
             self._open()
         except Exception:
             _log.exception("the opening of %s failed", self._name.path)
-        if self.head is None:
-            self._lookup.give_up(self.sent)
         self._on_end(self)
-        if self.flight is not None:
-            self.flight.finish()
+
+    @property
+    def resolved(self) -> ResolvedVersion | None:
+        """The version that was opened; None: the opening was given up."""
+        return None if self.head is None else _resolved(self.head, self.flight)
+
+    async def lead(self, go_on: Callable[[SentRead], Coroutine[Any, Any, Resolution]]) -> Resolution:
+        """Leads the lookup on in the task of the caller, with the request that was sent."""
+        try:
+            return await self._lookup.lead(go_on(self.sent))
+        finally:
+            self.sent.close()
+
+    def give_up(self) -> None:
+        """Leaves the lookup to the next reader with a task that shares it."""
+        self._lookup.give_up(self.sent)
 
     def close(self) -> None:
         """Ends an opening whose reader is no longer there to go on with it."""
-        self._lookup.give_up(self.sent)
-        self._lookup.abandon()
+        if self.head is None:
+            self.give_up()
+            self.abandon()
+        elif self.flight is not None:
+            self.flight.finish()
 
     def abandon(self) -> None:
         """Ends a given up opening that nobody has taken over."""
@@ -144,9 +187,15 @@ class DirectOpening:
             return
         since, requested_at = self.sent.noted
         head = head_of(openings.heads.merged_facts(name, facts, None), self._decision.block, requested_at)
+        if not openings.fetcher.lands_unverified(head):
+            return
         if not openings.replacement.try_store_over(None, name, head, since):
             return
         view = ObjectView(name, head, self._decision.rule, None)
         self.head, self.flight = head, openings.fetcher.land_whole(view, self.sent.take_whole)
         self.sent.close()  # unless its body was taken
-        self._lookup.complete(ResolvedVersion(head, "fetched", {0: self.flight} if self.flight is not None else {}))
+        self._lookup.complete(_resolved(head, self.flight))
+
+
+def _resolved(head: Head, flight: Flight | None) -> ResolvedVersion:
+    return ResolvedVersion(head, "fetched", {0: flight} if flight is not None else {})

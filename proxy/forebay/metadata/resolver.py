@@ -31,6 +31,7 @@ from typing import Final
 from forebay.core.errors import ForebayError, S3Error
 from forebay.core.heads import Head
 from forebay.core.names import ObjectName
+from forebay.metadata.direct_openings import DirectOpenings
 from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.listed_heads import ListedHeads
 from forebay.metadata.lookup_request import LookupRequest
@@ -63,6 +64,7 @@ class Resolver:
         staged: StagedObjects,
         replacement: HeadReplacement,
         peers: Peers,
+        openings: DirectOpenings,
         listed: ListedHeads | None = None,
         pending: PendingObjects | None = None,
     ) -> None:
@@ -75,6 +77,7 @@ class Resolver:
         self._staged = staged
         self._replacement = replacement
         self._peers = peers
+        self._openings = openings
         self._listed = listed
         self._pending = pending
 
@@ -134,6 +137,10 @@ class Resolver:
             if renewed is not None:
                 return ResolvedVersion(renewed, "fresh")
         if head is None:
+            if leads and not strict:
+                opened = await self._openings.open(request, partial(self._versions.open, request, strict=False))
+                if opened is not None:
+                    return opened
             resolution, joined = await self._share_opening(request, strict=strict, leads=leads)
             if not (strict and joined):
                 return resolution

@@ -171,7 +171,7 @@ class SharedLookup:
         return result
 
     def complete(self, result: Resolution) -> None:
-        """Ends with a result. Whoever calls this follows flights as after `lead`."""
+        """Ends with a result. Whoever calls this does with its flights what `lead` asks for."""
         if self._waiting:
             self._deliver(result)
         else:

@@ -146,7 +146,7 @@ class SentRead:
         if hedging is not None:
             self._hedging, self._waits_since = hedging, hedging.timers.time()
             hedging.sweep.add(self)
-        self._connection.call_at_head(self._end_wait, self._client.limits.answer_timeout)
+        self._connection.call_when_ready(self._end_wait, self._client.limits.answer_timeout)
 
     def _end_wait(self) -> None:
         on_ready, self._on_ready = self._on_ready, None
@@ -174,7 +174,7 @@ class SentRead:
     # The response
 
     def whole(self) -> ValidResponse | None:
-        """What the response says, if all of an object that has bytes has come with it; None: anything else."""
+        """What the response says, if it is all of an object that has bytes, and has come; None: anything else."""
         head = self._connection.whole_head
         if head is None or head.status != 206:
             return None

@@ -140,6 +140,15 @@ async def test_a_write_meanwhile_is_seen_by_the_next_reader(tmp_path: Path) -> N
         assert (await client.request("GET", path_of("bucket", "key"))).body == b"new"
 
 
+async def test_what_was_written_through_is_verified_and_fetched_once(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (rig, origin):
+        client = rig.client()
+        await client.request("PUT", path_of("bucket", "key"), body=content_of("key"))
+        await rig.parts.tiers.forget_bucket("bucket")
+        assert (await client.request("GET", path_of("bucket", "key"))).body == content_of("key")
+        assert origin.log.count("GET", key="key") == 1
+
+
 async def test_what_a_reader_left_is_kept(tmp_path: Path) -> None:
     async with connected(tmp_path, "key") as (rig, origin):
         origin.faults.add(actions.HoldHead(gate := Gate()), key="key", times=1)

@@ -31,7 +31,7 @@ from forebay.core.errors import MalformedHttp
 from forebay.origin.http.chunked_decoder import ChunkedDecoder
 from forebay.origin.http.receive_buffer import RECEIVED, ReceiveBuffer
 from forebay.origin.http.receive_wait import ReceiveWait
-from forebay.origin.http.response_head import MAX_HEAD, ResponseHead, head_size, parse_head
+from forebay.origin.http.response_head import MAX_HEAD, ResponseHead, first_head, head_size
 from forebay.origin.http.transport_errors import (
     body_stalled,
     connection_lost,
@@ -43,6 +43,8 @@ _BUFFER_SIZE: Final = 16 * 1024
 """Bytes for a head that does not arrive at once, and for bodies that are not simply counted."""
 AT_ONCE: Final = 256 * 1024
 """Bytes of a body that are received in one turn of the loop: the kernel copies them in a tenth of a millisecond."""
+WHOLE_LIMIT: Final = 128 * 1024
+"""Bytes of a body that `call_when_ready` waits for, to its end."""
 _EMPTY: Final = bytearray()
 
 
@@ -101,13 +103,13 @@ class HttpConnection(ReceiveWait):
 
     @property
     def whole_head(self) -> ResponseHead | None:
-        """The head of the response, if all of its body has come along with it, and nothing behind it."""
+        """The head of the response, if all of its body has come, and nothing behind it."""
         return self._head if self._is_here and not self.ended else None
 
     async def response_head(self, response_timeout: float) -> ResponseHead:
         """The head of the response to the request that was written, whatever its status. ConnectionFault, also after
         `response_timeout` seconds."""
-        self._on_head = None
+        self._on_ready = None
         while (head := self._head) is None:
             if self._has_raw_head:
                 self._parse_head()
@@ -248,9 +250,13 @@ class HttpConnection(ReceiveWait):
             self._stop += nbytes
         else:
             self._keep(self._shared.received, 0, nbytes)
-        self._wake(0)
+        self._wake_reader()
         if self._buffer and self._stop == len(self._buffer) and not self._is_here:
             self._pause()
+
+    def _wake_reader(self) -> None:
+        if self._on_ready is None or not self._stop < self._left <= WHOLE_LIMIT:
+            self._wake(0)
 
     @property
     def _is_here(self) -> bool:
@@ -275,34 +281,28 @@ class HttpConnection(ReceiveWait):
             if self._stop == len(self._buffer):
                 self._keep(self._buffer, 0, self._stop)  # with room for the rest
             return
-        if self._on_head is not None:
+        if self._on_ready is not None:
             self._parse_head()
             if self._head is None:  # that was informational, or malformed
                 return
-        self._wake(0)
+        self._wake_reader()
         if self._stop >= RECEIVED:
             self._pause()
 
     def _parse_head(self) -> None:
         """Parses the head at the front of the buffer, and keeps what follows it."""
         self._has_raw_head = False
-        received, start, stop = self._buffer, 0, self._stop
+        received, stop = self._buffer, self._stop
         try:
-            while (size := head_size(received, start, stop)) > 0:
-                head = parse_head(bytes(received[start : start + size]), self._method)
-                if head.status == 101:
-                    raise MalformedHttp  # nothing was to be upgraded
-                start += size
-                if head.status >= 200:  # 100 and 103 come before it, and say nothing
-                    break
-            else:
-                self._buffer, self._stop = _EMPTY, 0
-                if stop > start:
-                    self._keep(received, start, stop)
-                return
+            head, start = first_head(received, 0, stop, self._method)
         except MalformedHttp:
             self._fail(malformed_response)
             self.close()
+            return
+        if head is None:
+            self._buffer, self._stop = _EMPTY, 0
+            if stop > start:
+                self._keep(received, start, stop)
             return
         self._head = head
         self._left = head.body_length if isinstance(head.body_length, int) else 0
@@ -319,7 +319,9 @@ class HttpConnection(ReceiveWait):
         if self._head is not None and self._left == self._stop:
             self._buffer = received[start:stop]
             return
-        if self._head is None and self._stop >= _BUFFER_SIZE // 2:
+        if self._on_ready is not None and self._stop < self._left <= WHOLE_LIMIT:
+            room = self._left - self._stop
+        elif self._head is None and self._stop >= _BUFFER_SIZE // 2:
             room = MAX_HEAD - self._stop  # a long head; head_size says when it is too long
         else:
             room = max(1, _BUFFER_SIZE - self._stop)

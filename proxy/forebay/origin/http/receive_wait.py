@@ -1,7 +1,7 @@
 """The wait of a connection's one reader for what it receives: until it arrives, fails, or is late.
 
-    _wait          ──_wake──> bytes        ──_fail, or the deadline──> ConnectionFault
-    call_at_head   ──_wake, _fail, or the deadline──> on_head()
+    _wait             ──_wake──> bytes        ──_fail, or the deadline──> ConnectionFault
+    call_when_ready   ──_wake, _fail, or the deadline──> on_ready()
 
 A base of forebay.origin.http.http_connection, as this is called so often. Once a response has failed every wait for it
 fails, with what it failed with first.
@@ -20,16 +20,16 @@ class ReceiveWait(asyncio.BufferedProtocol):
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[int] | None = None
-        self._on_head: Callable[[], None] | None = None
+        self._on_ready: Callable[[], None] | None = None
         self._fault: ConnectionFault | None = None
         self._deadline = ResponseDeadline(self._loop, self._pass_deadline)
         self._timed_out = response_timed_out
         """What passing the deadline means to whoever waits."""
 
-    def call_at_head(self, on_head: Callable[[], None], response_timeout: float) -> None:
-        """Has `on_head` called once: with the head of the response (`head`), or when there will be none. Either way
-        `response_head` returns or raises at once from then on."""
-        self._on_head = on_head
+    def call_when_ready(self, on_ready: Callable[[], None], response_timeout: float) -> None:
+        """Has `on_ready` called once, in a turn of its own: with the response, if it is small, with the head of another
+        one, or when there will be none. `response_head` returns or raises at once from then on."""
+        self._on_ready = on_ready
         self._timed_out = response_timed_out
         self._deadline.set(response_timeout)
 
@@ -47,7 +47,7 @@ class ReceiveWait(asyncio.BufferedProtocol):
             self._waiter = None
 
     def _pass_deadline(self) -> None:
-        if self._waiter is not None or self._on_head is not None:
+        if self._waiter is not None or self._on_ready is not None:
             self._fail(self._timed_out)
 
     def _fail(self, fault: Callable[[], ConnectionFault]) -> None:
@@ -55,15 +55,15 @@ class ReceiveWait(asyncio.BufferedProtocol):
             self._fault = fault()
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(self._fault)
-        self._report_head()
+        self._report()
 
-    def _report_head(self) -> None:
-        on_head, self._on_head = self._on_head, None
-        if on_head is not None:
-            on_head()
+    def _report(self) -> None:
+        on_ready, self._on_ready = self._on_ready, None
+        if on_ready is not None:
+            self._loop.call_soon(on_ready)
 
     def _wake(self, received: int) -> None:
-        if self._on_head is not None:
-            self._report_head()
+        if self._on_ready is not None:
+            self._report()
         elif self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(received)

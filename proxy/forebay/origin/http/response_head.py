@@ -53,6 +53,20 @@ def head_size(received: bytes | bytearray, start: int, stop: int) -> int:
     return 0
 
 
+def first_head(received: bytearray, start: int, stop: int, method: str) -> tuple["ResponseHead | None", int]:
+    """The first head that is more than informational, and where it ends. None, and where it begins: it is not complete.
+
+    Raises MalformedHttp."""
+    while (size := head_size(received, start, stop)) > 0:
+        head = parse_head(bytes(received[start : start + size]), method)
+        if head.status == 101:
+            raise MalformedHttp  # nothing was to be upgraded
+        start += size
+        if head.status >= 200:  # 100 and 103 come before it, and say nothing
+            return head, start
+    return None, start
+
+
 def parse_head(raw: bytes, method: str) -> ResponseHead:
     """The head in `raw`, which ends with its empty line, of the response to a request with this method.
 

@@ -117,8 +117,12 @@ class DirectMisses:
     ) -> None:
         del self._under_way[opening]
         head, flight = opening.head, opening.flight
+        if head is None:
+            opening.give_up()
         if head is None or flight is None or not self._answer(read, connection, service, head, flight):
             service.fall_back(read, connection, opening)
+        if flight is not None:
+            flight.finish()
 
     def _answer(
         self, read: AdmittedRead, connection: MissConnection, service: MissService, head: Head, flight: Flight

@@ -66,6 +66,9 @@ def compose_metadata(
     listed_heads = ListedHeads(namespaces.node_listings, heads, replacement, context.observe)
     listings.on_snapshot = lambda old, new: tasks.spawn(listed_heads.compare(old, new), f"compare {new.bucket}")
     versions = VersionFetch(origins, fetch.fetcher, heads, permissions, replacement, peers)
+    openings = DirectOpenings(
+        origins, fetch.fetcher, heads, lookups, replacement, checksums, staged, peers, storage.pending
+    )
     resolver = Resolver(
         versions,
         heads,
@@ -75,11 +78,9 @@ def compose_metadata(
         staged,
         replacement,
         peers,
+        openings,
         listed_heads,
         storage.pending,
-    )
-    openings = DirectOpenings(
-        origins, fetch.fetcher, heads, lookups, replacement, checksums, staged, peers, storage.pending
     )
     packed = PackedObjects(resolver, catalogue, context.rules)
     return MetadataParts(heads, digests, hints, staged, cors, resolver, openings, packed, invalidator)
