@@ -40,11 +40,13 @@ async def hit_shares(origin: FakeOrigin, directory: Path, memory: int, rule: str
     order = random.Random(1)
     async with Rig(origin.endpoint, origin.secret, directory, memory=f"{memory}", rest=rule) as rig:
         client, shares = rig.client(), []
-        for _ in range(EPOCHS):
-            sent = origin.log.bytes_sent
-            for number in order.sample(range(OBJECTS), OBJECTS):
-                assert len((await client.request("GET", path_of("data", f"{number}"))).body) == SIZE
-            shares.append(1 - (origin.log.bytes_sent - sent) / (OBJECTS * SIZE))
+        async with await client.open() as connection:
+            for _ in range(EPOCHS):
+                sent = origin.log.bytes_sent
+                for number in order.sample(range(OBJECTS), OBJECTS):
+                    answer = await client.request("GET", path_of("data", f"{number}"), connection=connection)
+                    assert len(answer.body) == SIZE
+                shares.append(1 - (origin.log.bytes_sent - sent) / (OBJECTS * SIZE))
         async with asyncio.timeout(PATIENCE):
             while True:  # until the last reads were reported
                 [data_set] = (await request_admin(rig.admin, "GET", "/v1/datasets"))[1]["data_sets"]
