@@ -82,21 +82,6 @@ class CrashDisk(JournalFiles):
             raise
         self._store(inode, content, offset)
 
-    def write_durably(self, fd: int, pieces: Sequence[Buffer | bytes], offset: int) -> None:
-        inode, size = self._fds[fd], sum(map(len, pieces))
-        assert inode.whole is None, "a log that was cut off has ended"
-        self.write(fd, pieces, offset)
-        try:
-            self._call()
-        except OSError:
-            inode.dirty = {sector for sector in inode.dirty if sector % 2}
-            raise
-        durable = bytearray(inode.durable).ljust(offset + size, b"\0")
-        first, end = offset - offset % SECTOR, offset + size
-        durable[first:end] = inode.content[first:end]
-        inode.durable = bytes(durable)
-        inode.dirty.difference_update(range(offset // SECTOR, (end - 1) // SECTOR + 1))
-
     def start_writeback(self, fd: int, offset: int, size: int) -> None:
         """Any byte may have reached the disk at any time, and any may be missing before a sync."""
 

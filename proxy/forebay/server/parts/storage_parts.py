@@ -18,7 +18,7 @@ from forebay.server.parts.worker_context import WorkerContext
 from forebay.server.ssd_attachment import SsdAttachment
 from forebay.storage.cache_origin import CacheOrigins, cache_origins, routes_fingerprint
 from forebay.storage.journal.journal import Journal
-from forebay.storage.journal.journal_files import JournalFiles, honours_dsync
+from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.pending_objects import PendingObjects
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.pin_file import PinFile
@@ -88,8 +88,7 @@ def _open_journal(
         loop.call_soon_threadsafe(metrics.time, "forebay_journal_sync_seconds", seconds)
 
     family = context.family if context.family is not None else secrets.token_hex(8)
-    files = files or JournalFiles(on_sync, is_dsync_honoured=honours_dsync(Path(settings.path)))
-    journal = Journal.open(Path(settings.path), family, files)
+    journal = Journal.open(Path(settings.path), family, files or JournalFiles(on_sync))
     return journal, PendingObjects(journal.read)
 
 

@@ -239,7 +239,7 @@ CATALOGUE: Final = (
         "",
         "Seconds for which the journal was above its high water, so that writes went through.",
     ),
-    _histogram("forebay_journal_sync_seconds", "", "One sync of the journal, of records or of a body."),
+    _histogram("forebay_journal_sync_seconds", "", "One fdatasync of the journal: of records, or of a body."),
     # Blocks fetched ahead.
     _gauge("forebay_ahead_capacity_bytes", "", "The budget of blocks fetched ahead of their readers."),
     _gauge("forebay_ahead_used_bytes", "", "Bytes of that budget in use: of blocks that no reader has used yet."),

@@ -6,7 +6,6 @@ Tests put a disk in its place that fails the N-th call, or that forgets, tears a
 https://man7.org/linux/man-pages/man2/fsync.2.html
 https://man7.org/linux/man-pages/man2/pwritev.2.html
 https://man7.org/linux/man-pages/man2/sync_file_range.2.html
-https://man7.org/linux/man-pages/man2/statfs.2.html
 """
 
 import ctypes
@@ -22,34 +21,16 @@ from forebay.core.buffers import Buffer
 
 _MOST_BUFFERS: Final = 1000
 """Of one pwritev; IOV_MAX is 1024."""
-_LIBC: Final = ctypes.CDLL(None, use_errno=True)
-_SYNC_FILE_RANGE: Final = _LIBC.sync_file_range
+_SYNC_FILE_RANGE: Final = ctypes.CDLL(None).sync_file_range
 _SYNC_FILE_RANGE.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
 _SYNC_FILE_RANGE_WRITE: Final = 2
-_DSYNC_FILE_SYSTEMS: Final = frozenset({0xEF53, 0x58465342, 0x9123683E})
-"""ext4 (and ext3), XFS, Btrfs: they are known to sync what is written with RWF_DSYNC. Others may ignore a flag that is
-not the file's own, as FUSE has done."""
-
-
-def honours_dsync(path: Path) -> bool:
-    """Returns whether the file system of a path, or on which it would be made, is known to sync what is written with
-    RWF_DSYNC."""
-    path = next((each for each in (path.absolute(), *path.absolute().parents) if each.exists()), path)
-    buffer = ctypes.create_string_buffer(512)  # struct statfs has 120 bytes where a long has 64 bits
-    found = _LIBC.statfs(os.fsencode(path), buffer) == 0
-    return found and ctypes.c_long.from_buffer(buffer).value in _DSYNC_FILE_SYSTEMS
 
 
 class JournalFiles:
-    """Files by path, and descriptors of them."""
+    """Files by path, and descriptors of them. `on_sync(seconds)` is called after each sync of a file, in its thread."""
 
-    def __init__(
-        self, on_sync: Callable[[float], None] = lambda _seconds: None, *, is_dsync_honoured: bool = False
-    ) -> None:
-        """`on_sync(seconds)` is called after each sync of a file, in its thread. `is_dsync_honoured`: see
-        honours_dsync."""
+    def __init__(self, on_sync: Callable[[float], None] = lambda _seconds: None) -> None:
         self._on_sync = on_sync
-        self._is_dsync_honoured = is_dsync_honoured
 
     def create(self, path: str) -> int:
         """Returns a descriptor of a new file. Its name is durable after `sync_directory`, not before."""
@@ -72,21 +53,6 @@ class JournalFiles:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 written += more
             offset += size
-
-    def write_durably(self, fd: int, pieces: Sequence[Buffer | bytes], offset: int) -> None:
-        """Writes all pieces one after the other, and makes them durable, and the size of the file. Nothing else that
-        was written into the file is durable by that. A failure is one of `write` or one of `sync`: which is open.
-
-        One system call, where the file system honours it: between two the thread would wait for the event loop's to
-        let it go on.
-        """
-        if self._is_dsync_honoured and len(pieces) <= _MOST_BUFFERS:
-            began = time.perf_counter()
-            if os.pwritev(fd, pieces, offset, os.RWF_DSYNC) == sum(map(len, pieces)):
-                self._on_sync(time.perf_counter() - began)
-                return
-        self.write(fd, pieces, offset)
-        self.sync(fd)
 
     def start_writeback(self, fd: int, offset: int, size: int) -> None:
         """Has the kernel begin to write these bytes to the disk, so that less is left for `sync`. Nothing is durable

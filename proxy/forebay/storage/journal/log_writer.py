@@ -127,8 +127,9 @@ class LogWriter:
             pieces.append(encode_record(log_id, self._number, durable, record.document, record.payload))
             size += len(pieces[-1])
             self._number += 1
-        self._files.write_durably(fd, pieces, self._written)
+        self._files.write(fd, pieces, self._written)
         self._written += size
+        self._files.sync(fd)
         self._durable, self._last_batch = self._written, size
         return ids
 
