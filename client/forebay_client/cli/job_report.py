@@ -105,7 +105,9 @@ def _report_pack(screen: Screen, job: JsonObject) -> None:
         for failure in job["failures"][:FAILURES_SHOWN]:
             screen.write_error(f"  {escape_unprintable(failure['key'])}: {escape_unprintable(failure['reason'])}")
     if job["state"] == "done" or job["done"]:
-        screen.write_line(f"{_PACK_VERBS[job['action']]} {_amount(job)}{_speed(job)}.")
+        is_moved = job["action"] != "delete"  # a deletion takes members out of the index, and moves no bytes
+        amount = f"{_amount(job)}{_speed(job)}" if is_moved else format_plural(job["done"], "object")
+        screen.write_line(f"{_PACK_VERBS[job['action']]} {amount}.")
 
 
 def _report_failure(screen: Screen, job: JsonObject) -> None:

@@ -51,3 +51,15 @@ def test_wrong_usage_starts_nothing(arguments: tuple[str, ...], problem: str) ->
     assert found.code == 2
     assert problem in found.err
     assert control.calls == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "report"),
+    [
+        (("--check",), "Verified 3 objects, 30 MiB in 3 s (10 MiB/s).\n"),
+        (("--delete", "--only", "s3://b/p/x"), "Took out 3 objects.\n"),
+    ],
+)
+def test_the_report_has_the_bytes_that_were_moved(arguments: tuple[str, ...], report: str) -> None:
+    found = typed(FakeControl(), "pack", "s3://b/p/", *arguments)
+    assert (found.code, found.out.endswith(report)) == (0, True), found.out

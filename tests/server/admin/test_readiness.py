@@ -25,6 +25,8 @@ def test_an_origin_without_news_is_not_ready() -> None:
 
 def test_an_outage_has_its_cause() -> None:
     assert check_origin([REFUSED]) == {"origin": "The origin can't be reached, for 3 s: connection refused."}
+    begun = replace(REFUSED, unreachable_for=0.2)
+    assert check_origin([begun]) == {"origin": "The origin can't be reached: connection refused."}
 
 
 def test_outages_of_workers_are_one() -> None:

@@ -75,9 +75,10 @@ def _check_reachable(workers: Sequence[OriginStats]) -> dict[ReadinessCheck, str
         return {"origin": f"The origin{named} has not responded yet."}
     who = f" by {len(failing)} of {len(workers)} workers" if len(failing) < len(workers) else ""
     causes = ", ".join(sorted({origin.cause for origin in outages if origin.cause is not None}))
-    since = max(origin.unreachable_for or 0.0 for origin in outages)
+    seconds = round(max(origin.unreachable_for or 0.0 for origin in outages))
+    since = f", for {seconds} s" if seconds else ""
     opened = " The breaker is open." if any(origin.breaker == "open" for origin in outages) else ""
-    return {"origin": f"The origin{named} can't be reached{who}, for {since:.0f} s: {causes}.{opened}"}
+    return {"origin": f"The origin{named} can't be reached{who}{since}: {causes}.{opened}"}
 
 
 def degraded_journal(journals: Iterable[JournalStats | None]) -> dict[DegradedPart, str]:
