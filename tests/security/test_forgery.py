@@ -125,13 +125,16 @@ def test_no_change_is_let_in(form: Form) -> None:
     keys = keyring()
     with head_parsers() as parsers:
         for number, (part, mutant, what) in enumerate(forgeries(form, 1)):
-            wire = head(mutant)
+            wire, judged = head(mutant), set[RawRequest]()
             for name, read in parsers.items():
                 if name == "python" and number % 20:
                     continue
                 heard = read(wire)
+                if heard is None or (request := as_read(heard)) in judged:
+                    continue
+                judged.add(request)  # parsers that agree leave one verdict
                 # aiohttp's parser in Python takes `get` for GET: then that is meant, by everybody from there on.
-                if heard is not None and meaning(form, as_read(heard)) != what:
+                if meaning(form, request) != what:
                     assert authenticated_target(heard, keys, NOW) is None, (part, name, wire)
             tried[part] += 1
     assert tried.total() >= LEAST // len(SIGNERS if form in SIGNERS else OSS_SIGNERS), tried
