@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from forebay.core.events import AdmissionRefused, BlocksEvicted
+from forebay.core.events import AdmissionRefused, BlockAdmitted, BlocksEvicted
 from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import BlockId, Generation, ObjectName, Version
 from forebay.policy.pools import IDLE_SECONDS, Pool
@@ -257,3 +257,12 @@ def test_a_shrunk_tier_evicts_from_the_share() -> None:
     assert tier.used <= 100 * COST
     assert events.of(BlocksEvicted)[-1].reason == "resize"
     assert sum(map(tier.has, BLOCKS)) >= 95
+
+
+def test_each_eviction_is_told_also_where_the_new_block_is_refused() -> None:
+    events, dice = RecordedEvents(), Random(4)
+    tier = tier_of(40, events)
+    for wanted in dice.choices(BLOCKS, k=2_000):
+        read(tier, wanted, size=dice.choice((500, SIZE, 8 * SIZE)))
+    evicted = sum(event.blocks for event in events.of(BlocksEvicted))
+    assert len(events.of(BlockAdmitted)) - evicted == tier.occupancy().blocks

@@ -155,13 +155,13 @@ class MemoryTier:
         """Evicts blocks of the share that belong there less than one of this band. Returns whether there is room for
         that one."""
         evicted: list[int] = []
-        while not self._order.has_room(share, cost, self._capacity, self.used):
+        while not (has_room := self._order.has_room(share, cost, self._capacity, self.used)):
             if cost > share_quota(share, self._capacity) or share.top is None or share.top >= band:
-                return False
+                break
             evicted.append(self._drop_block(share.first_to_go()))
         if evicted:
             self._observe(BlocksEvicted("memory", len(evicted), sum(evicted), "capacity"))
-        return True
+        return has_room
 
     def _store(self, block: BlockId, buffer: Buffer) -> None:
         self._blocks[block] = unpinned(buffer)
