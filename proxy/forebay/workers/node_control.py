@@ -156,9 +156,11 @@ class NodeControl(SharedControl):
         )
 
     async def announce_shutdown(self) -> None:
-        """Not be ready any more, in no worker."""
+        """Not be ready any more. Workers are told only where it changes what they do for a while: one that hangs would
+        be killed for it."""
         self.is_ending = True
-        await self._every_worker.announce_shutdown()
+        if self.settings.journal is not None and self.settings.server.shutdown_delay:
+            await self._every_worker.announce_shutdown()
 
     # The configuration
 
