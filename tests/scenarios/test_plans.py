@@ -14,6 +14,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from harness.clients import path_of
+from harness.fake import actions
+from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
@@ -424,3 +426,20 @@ async def test_a_plan_is_warmed_in_its_order(tmp_path: Path) -> None:
         ]
         for bad in bads:
             assert (await request_admin(rig.admin, "POST", "/v1/jobs", bad))[0] == 400
+
+
+async def test_large_bodies_for_a_plan_take_receive_turns_beside_demand(tmp_path: Path) -> None:
+    async with rig_with_data(tmp_path, []) as (origin, rig):
+        origin.store.put_synthetic("b", KEYS[0], 1 << 20)
+        gate, turns = Gate(), rig.parts.receive_turns
+        origin.faults.add(actions.HoldRequest(gate), key=KEYS[0])
+
+        def is_fetched_beside_demand() -> bool:
+            turns.demand += 1
+            return rig.parts.prefetcher.tickets == 1
+
+        await send(rig, KEYS[:1])
+        assert turns.demand > 0
+        gate.open()
+        await run_loop_until(is_fetched_beside_demand)
+        assert (turns.granted >= 4, turns.waiting) == (True, 0)

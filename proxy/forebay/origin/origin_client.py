@@ -53,6 +53,7 @@ from forebay.origin.origin_request import OriginRequest, Unsigned
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.oss_origin import OssAdapter
 from forebay.origin.reachability import ReachabilityProbe
+from forebay.origin.receive_turns import ReceiveTurns
 from forebay.origin.request_signer import RequestSigner
 from forebay.origin.request_turns import RequestTurns, Turn
 from forebay.origin.response_framing import has_end, partial_body_length
@@ -84,6 +85,7 @@ class OriginClient:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         timers: Timers | None = None,
+        receive_turns: ReceiveTurns | None = None,
         ca_file: str | None = None,
         user_agent: str = _USER_AGENT,
         name: str = DEFAULT_ORIGIN,
@@ -108,7 +110,7 @@ class OriginClient:
         self._probe_agent = f"{user_agent}-probe"
         self._signer = RequestSigner(credentials, region, clock, user_agent, speaks_oss=dialect.speaks_oss)
         self._probe_signer = RequestSigner(credentials, region, clock, self._probe_agent, speaks_oss=dialect.speaks_oss)
-        self._pool = ConnectionPool(limits, ca_file)
+        self._pool = ConnectionPool(limits, ca_file, receive_turns or ReceiveTurns(timers))
         self._session = SessionTransport(limits, self._pool, secure=self.endpoint.scheme == "https")
         self._reachability = ReachabilityProbe(
             self.breaker,
@@ -216,8 +218,7 @@ class OriginClient:
         return True
 
     async def region_of(self, bucket: str) -> str:
-        """The region of a bucket, asked for where it may be another than the origin's. Raises OriginError, Throttled,
-        S3Error."""
+        """The region of a bucket, asked for where it may be another. Raises OriginError, Throttled, S3Error."""
         if self._regions is None:
             return self.region
         async with await self.send(OriginRequest("HEAD", bucket, operation="HeadBucket")):
@@ -304,8 +305,7 @@ class OriginClient:
         await self._pool.probe(self.endpoint.url_of(None, None, ()), self._probe_agent)
 
     async def judge_key(self, key: SecretKey) -> CredentialRefusal | None:
-        """What a ListBuckets signed with `key` says of it; None: it is accepted. Past the semaphores and the breaker,
-        like the other probe. Raises ConnectionFault, OriginError."""
+        """What a ListBuckets signed with `key` says of it; None: accepted. Raises ConnectionFault, OriginError."""
         request = OriginRequest("GET", operation="ListBuckets", credential=key)
         url = self.endpoint.url_of(None, None, ())
         response = await self._pool.send("GET", url.server, await self._probe_signer.head(request, url), fresh=True)

@@ -38,6 +38,7 @@ from forebay.metadata.resolver import Resolver
 from forebay.namespace.listings import Listings
 from forebay.namespace.packs.pack_catalogue import PackCatalogue
 from forebay.origin.origins import Origins
+from forebay.origin.receive_turns import ReceiveTurns
 from forebay.peers.node_reads import NodeReads
 from forebay.peers.owners import Peers
 from forebay.policy.origin_routes import routes_of
@@ -78,6 +79,7 @@ class Parts:
     metrics: Metrics
     tasks: TaskRegistry
     origins: Origins
+    receive_turns: ReceiveTurns
     tiers: Tiers
     ssd: SsdAttachment | None
     """None: no SSD tier is configured."""
@@ -151,6 +153,7 @@ def compose(
     """
     peers = group.peers if group is not None else Peers()
     peers.on_owner_missed = lambda: metrics.observe(OwnerMissed())
+    timers = timers if timers is not None else asyncio.get_running_loop()
     context = WorkerContext(
         settings=settings,
         metrics=metrics,
@@ -160,7 +163,8 @@ def compose(
         policy=lambda: gateway.policy,
         rules=lambda: gateway.policy.rules,
         clock=clock,
-        timers=timers if timers is not None else asyncio.get_running_loop(),
+        timers=timers,
+        receive_turns=ReceiveTurns(timers),
         buffer_wait=buffer_wait,
     )
     routes = routes_of(settings)
@@ -178,6 +182,7 @@ def compose(
         metrics=metrics,
         tasks=context.tasks,
         origins=origins,
+        receive_turns=context.receive_turns,
         tiers=storage.tiers,
         ssd=storage.ssd,
         budget=storage.budget,

@@ -86,6 +86,14 @@ async def test_a_message_may_come_in_parts(rig: SocketRig, step: int) -> None:
     channel.close()
 
 
+async def test_what_a_channel_sends_is_demand(rig: SocketRig) -> None:
+    channel = await HandChannel.open(rig, READER)
+    before = rig.parts.receive_turns.demand
+    head, _ = await channel.read("b", "open/small")
+    assert (head.status, rig.parts.receive_turns.demand - before) == (200, 1)
+    channel.close()
+
+
 async def test_requests_sent_at_once_are_answered_in_order(rig: SocketRig) -> None:
     channel = await HandChannel.open(rig, READER)
     keys = ["open/k", "open/absent", "open/small", "open/k", "open/small"] * 20

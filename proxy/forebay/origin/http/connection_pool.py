@@ -13,15 +13,18 @@ from typing import Final
 
 from aiohappyeyeballs import start_connection
 
+from forebay.core.requester import BACKGROUND, requester
 from forebay.origin.endpoint import RequestUrl, ServerAddress
 from forebay.origin.http.http_connection import HttpConnection
 from forebay.origin.http.loopback_resolver import system_name
 from forebay.origin.http.origin_tls import tls_context
 from forebay.origin.http.outgoing_head import outgoing_head
 from forebay.origin.http.receive_buffer import ReceiveBuffer
+from forebay.origin.http.response_head import ResponseHead
 from forebay.origin.http.transport_errors import connect_failed
 from forebay.origin.http.transport_response import PooledResponse
 from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.receive_turns import ReceiveTurns
 
 _NEXT_ADDRESS_AFTER: Final = 0.25
 """Seconds; what RFC 8305, 8 recommends."""
@@ -30,8 +33,9 @@ _NEXT_ADDRESS_AFTER: Final = 0.25
 class ConnectionPool:
     """Made inside the running loop, and closed."""
 
-    def __init__(self, limits: OriginLimits, ca_file: str | None) -> None:
-        self._limits = limits
+    def __init__(self, limits: OriginLimits, ca_file: str | None, receive_turns: ReceiveTurns) -> None:
+        """`receive_turns`: of what arrives for background work."""
+        self._limits, self._receive_turns = limits, receive_turns
         self._ca_file = ca_file
         self._tls: ssl.SSLContext | None = None
         self._loop = asyncio.get_running_loop()
@@ -66,7 +70,7 @@ class ConnectionPool:
         except BaseException:
             connection.close()
             raise
-        return PooledResponse(connection, head, self._limits.stall_timeout)
+        return self._response(connection, head)
 
     def take_idle(self, server: ServerAddress) -> HttpConnection | None:
         """An idle connection, for one request; None: there is none."""
@@ -81,7 +85,11 @@ class ConnectionPool:
         except BaseException:
             connection.close()
             raise
-        return PooledResponse(connection, head, self._limits.stall_timeout)
+        return self._response(connection, head)
+
+    def _response(self, connection: HttpConnection, head: ResponseHead) -> PooledResponse:
+        receive_turns = self._receive_turns if requester.get() == BACKGROUND else None
+        return PooledResponse(connection, head, self._limits.stall_timeout, receive_turns)
 
     async def probe(self, url: RequestUrl, user_agent: str) -> None:
         """Returns if `url` gives any HTTP response: connected and answered, each within the connect timeout. On a new

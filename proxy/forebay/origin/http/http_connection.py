@@ -72,6 +72,7 @@ class HttpConnection(ReceiveWait):
         self._left = 0
         self._chunked: ChunkedDecoder | None = None
         self._target: memoryview | None = None
+        self._pauses = False
         self._reading = True
         self.ended = True
         """Whether the response was received to its last byte, or there is none."""
@@ -130,11 +131,12 @@ class HttpConnection(ReceiveWait):
         self._finish_if_complete()
         return body
 
-    async def read_into(self, target: memoryview, stall_timeout: float) -> int:
+    async def read_into(self, target: memoryview, stall_timeout: float, *, pauses: bool = False) -> int:
         """Receive at least one byte of the body into the front of `target`; returns how many, 0 at the end.
 
         ConnectionFault, also when nothing arrives for `stall_timeout` seconds. `target` is not written to once this has
-        returned, raised or been cancelled."""
+        returned, raised or been cancelled. `pauses`: nothing more is received before the next call."""
+        self._pauses = pauses
         while not self.ended:
             if self._stop > self._start:
                 copied = self._read_buffered(target)
@@ -234,7 +236,7 @@ class HttpConnection(ReceiveWait):
             is_full, self._target = nbytes == len(self._target), None
             self._left -= nbytes
             self._wake(nbytes)
-            if is_full and self._left:
+            if (is_full or self._pauses) and self._left:
                 self._pause()  # else the transport goes on reading at once
             return
         if self.ended:

@@ -13,6 +13,7 @@ from multidict import CIMultiDictProxy
 from forebay.origin.http.http_connection import HttpConnection
 from forebay.origin.http.response_head import ResponseHead
 from forebay.origin.http.transport_errors import TRANSPORT_ERRORS, ConnectionFault, error_within_body
+from forebay.origin.receive_turns import PIECE, ReceiveTurns
 
 _PIECE: Final = 256 * 1024
 
@@ -49,12 +50,19 @@ class TransportResponse(Protocol):
 class PooledResponse:
     """A response on a pooled connection, which it owns until it has ended."""
 
-    def __init__(self, connection: HttpConnection, head: ResponseHead, stall_timeout: float) -> None:
+    def __init__(
+        self,
+        connection: HttpConnection,
+        head: ResponseHead,
+        stall_timeout: float,
+        receive_turns: ReceiveTurns | None = None,
+    ) -> None:
+        """`receive_turns`: the body takes its turns there; None: it takes none."""
         self.status, self.reason, self.headers = head.status, head.reason, head.headers
         self._buffered = None if connection.ended else connection.buffered_body()
         self._connection: HttpConnection | None = None if connection.ended else connection
         self._piece_size = min(_PIECE, head.body_length) if isinstance(head.body_length, int) else _PIECE
-        self._stall_timeout = stall_timeout
+        self._stall_timeout, self._receive_turns = stall_timeout, receive_turns
 
     @property
     def ended(self) -> bool:
@@ -78,8 +86,12 @@ class PooledResponse:
             return copied
         if connection is None:
             return 0
+        pauses = self._receive_turns is not None and self._receive_turns.is_beside_demand
+        if pauses and self._receive_turns is not None:
+            await self._receive_turns.wait()
+            target = target[:PIECE]
         try:
-            received = await connection.read_into(target, self._stall_timeout)
+            received = await connection.read_into(target, self._stall_timeout, pauses=pauses)
         except ConnectionFault as fault:
             raise fault.error from None
         if connection.ended:

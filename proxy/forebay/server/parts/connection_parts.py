@@ -41,7 +41,15 @@ def connection_services(
     fast_lane = FastLane(parts.gateway, sources, HitTelemetry(parts.metrics, access_log))
     misses = DirectMisses(parts.openings, parts.gateway.reader, unsent)
     requests = RequestService(
-        parts.gateway, parts.metrics, access_log, allowed, timers, fast_lane, settings.server.socket, misses
+        parts.gateway,
+        parts.metrics,
+        access_log,
+        allowed,
+        timers,
+        parts.receive_turns,
+        fast_lane,
+        settings.server.socket,
+        misses,
     )
     send_queue = SendQueue(asyncio.get_running_loop())
     return ConnectionServices(requests, allowed, timers, unsent, send_queue)

@@ -1,0 +1,193 @@
+"""Receive turns: between two looks of the loop at its sockets one body of background work is received further."""
+
+import asyncio
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import pytest
+import uvloop
+
+from forebay.core.requester import BACKGROUND, requester
+from forebay.origin.endpoint import ServerAddress
+from forebay.origin.http.connection_pool import ConnectionPool
+from forebay.origin.http.transport_response import PooledResponse
+from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.receive_turns import DEMAND_SECONDS, PIECE, ReceiveTurns
+from forebay.server.event_loop import sliced_loop
+from harness.manual_timers import ManualTimers
+from harness.scripted_origin import ScriptedConnection, scripted_origin
+
+BURST = 16
+HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+class Demand:
+    """A client that asks again as soon as it is answered: the loop finds it at every look at its sockets."""
+
+    def __init__(self, receive_turns: ReceiveTurns) -> None:
+        self._receive_turns = receive_turns
+        self.answers = 0
+        self._ours, self._theirs = socket.socketpair()
+
+    def __enter__(self) -> "Demand":
+        self._theirs.send(b"?")
+        asyncio.get_running_loop().add_reader(self._ours, self._answer)
+        return self
+
+    def _answer(self) -> None:
+        self._receive_turns.demand += 1
+        self._ours.recv(1)
+        self.answers += 1
+        self._theirs.send(b"?")
+
+    def __exit__(self, *_exc: object) -> None:
+        asyncio.get_running_loop().remove_reader(self._ours)
+        self._ours.close()
+        self._theirs.close()
+
+
+async def burst_beside_demand() -> Counter[int]:
+    """How many of a burst received between two answers."""
+    receive_turns, received = ReceiveTurns(ManualTimers()), Counter[int]()
+
+    async def receive() -> None:
+        await receive_turns.wait()
+        received[demand.answers] += 1
+
+    with Demand(receive_turns) as demand:
+        receive_turns.demand += 1
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(BURST):
+                tasks.create_task(receive())
+    assert "0 waiting" in repr(receive_turns)
+    return received
+
+
+@pytest.mark.parametrize("kind", [asyncio.SelectorEventLoop, uvloop.Loop], ids=["asyncio", "uvloop"])
+def test_one_receives_between_two_answers_to_demand(kind: type[asyncio.AbstractEventLoop]) -> None:
+    """And one does, however much demand there is."""
+    factory = cast("Callable[[], asyncio.AbstractEventLoop]", sliced_loop(kind))
+    with asyncio.Runner(loop_factory=factory) as runner:
+        received = runner.run(burst_beside_demand())
+    assert max(received.values()) == 1
+    assert received.total() == BURST
+    assert max(received) - min(received) <= 2 * BURST
+
+
+def test_without_demand_nothing_waits() -> None:
+    timers = ManualTimers()
+    receive_turns = ReceiveTurns(timers)
+
+    def waits() -> bool:
+        try:
+            receive_turns.wait().send(None)
+        except StopIteration:
+            return False
+        return True
+
+    assert not waits()
+    receive_turns.demand += 1
+    found = [receive_turns.is_beside_demand]
+    timers.advance(DEMAND_SECONDS)
+    found.append(receive_turns.is_beside_demand)
+    assert (found, waits()) == ([True, False], False)
+
+
+async def test_a_cancelled_wait_leaves_nothing_behind() -> None:
+    receive_turns, received = ReceiveTurns(ManualTimers()), list[int]()
+
+    async def receive(number: int) -> None:
+        await receive_turns.wait()
+        received.append(number)
+
+    receive_turns.demand += 1
+    async with asyncio.TaskGroup() as tasks:
+        waiting = [tasks.create_task(receive(number)) for number in range(4)]
+        await asyncio.sleep(0)
+        for task in waiting[:3]:
+            task.cancel()
+    assert (received, receive_turns.waiting) == ([0, 3], 0)
+
+
+# Responses of an origin
+
+
+@asynccontextmanager
+async def pooled(
+    receive_turns: ReceiveTurns, body: bytes
+) -> AsyncIterator[Callable[[], Coroutine[Any, Any, PooledResponse]]]:
+    """What sends a request over a connection of a pool. All responses leave when all requests have come."""
+    came, arrived = 0, asyncio.Event()
+
+    async def respond(line: ScriptedConnection) -> None:
+        nonlocal came
+        await line.read_request()
+        came += 1
+        if came == BURST:
+            arrived.set()
+        await arrived.wait()
+        await line.respond(200, "", body)
+        await line.wait_closed()
+
+    async with scripted_origin(*[respond] * BURST) as origin:
+        parts = urlsplit(origin.url)
+        pool = ConnectionPool(OriginLimits(), None, receive_turns)
+        address = ServerAddress(parts.hostname or "", parts.port or 0, False)
+        yield lambda: pool.send("GET", address, HEAD)
+        await pool.close()
+
+
+@pytest.mark.parametrize("principal", [BACKGROUND, "trainer"])
+async def test_bodies_that_arrive_together(principal: str) -> None:
+    """Those of background work are received in turns. A reader's own do not wait for that."""
+    receive_turns, received = ReceiveTurns(ManualTimers()), Counter[int]()
+    body = bytes(range(256)) * 1600
+    async with pooled(receive_turns, body) as send:
+
+        async def read() -> None:
+            requester.set(principal)
+            response, buffer, filled = await send(), memoryview(bytearray(len(body))), 0
+            while not response.ended:
+                filled += await response.read_into(buffer[filled:])
+                received[demand.answers] += 1
+            assert buffer == body
+
+        with Demand(receive_turns) as demand:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(BURST):
+                    tasks.create_task(read())
+    assert receive_turns.waiting == 0
+    if principal == BACKGROUND:
+        assert receive_turns.granted == received.total()
+        assert max(received.values()) <= 2  # what arrived in this turn, and what came along with a head
+    else:
+        assert receive_turns.granted == 0
+
+
+async def test_a_body_beside_demand_is_received_piece_by_piece() -> None:
+    """In each turn one piece, of a bounded size."""
+    body = bytes(range(256)) * 4096
+
+    async def respond(line: ScriptedConnection) -> None:
+        await line.read_request()
+        await line.respond(200, "", body)
+
+    receive_turns, buffer = ReceiveTurns(ManualTimers()), memoryview(bytearray(len(body)))
+    requester.set(BACKGROUND)
+    async with scripted_origin(respond) as origin:
+        parts = urlsplit(origin.url)
+        pool = ConnectionPool(OriginLimits(), None, receive_turns)
+        receive_turns.demand += 1
+        response = await pool.send("GET", ServerAddress(parts.hostname or "", parts.port or 0, False), HEAD)
+        pieces, filled = list[int](), 0
+        while not response.ended:
+            pieces.append(await response.read_into(buffer[filled:]))
+            filled += pieces[-1]
+        await pool.close()
+    assert buffer == body
+    assert max(pieces) <= PIECE
+    assert receive_turns.granted == len(pieces)
