@@ -17,10 +17,11 @@ needs the origin's permission, on the shard: that is the object which it would h
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginError, PackUnavailable
-from forebay.core.heads import head_of
+from forebay.core.heads import Head, head_of
 from forebay.core.names import ObjectName
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.object_checksums import ObjectChecksums
@@ -30,8 +31,11 @@ from forebay.namespace.packs.pack_catalogue import PackCatalogue
 from forebay.namespace.packs.pack_view import FoundMember
 from forebay.origin.read_outcomes import ErrorResponse
 from forebay.policy.packed_scopes import pack_freshness
-from forebay.policy.rules import Rules
+from forebay.policy.rules import Decision, Rules
 from forebay.settings.freshness_values import AlwaysRevalidate, Immutable
+
+_MAX_DECISIONS: Final = 1024
+"""Shards whose decisions are kept."""
 
 
 class PackedObjects:
@@ -41,6 +45,8 @@ class PackedObjects:
         self._resolver = resolver
         self._catalogue = catalogue
         self._rules = rules
+        self._decisions: tuple[Rules | None, dict[ObjectName, Decision]] = None, {}
+        """On shards, under the rules that were in force when they were made."""
 
     @property
     def checksums(self) -> ObjectChecksums:
@@ -71,6 +77,25 @@ class PackedObjects:
             raise PackUnavailable(reason)
         return resolution
 
+    def member_nowait(self, name: ObjectName, decision: Decision) -> tuple[Head, StoredIn] | None:
+        """The head of a member and where it is, for a plain read without an identity at the origin; None where
+        `resolve` has to say what the key is."""
+        if decision.packed is None or isinstance(decision.freshness, AlwaysRevalidate):
+            return None
+        view = self._catalogue.view_nowait(name.bucket, decision.packed, pack_freshness(decision.freshness))
+        if view is None or view.may_be_object(name.key) or self._resolver.may_be_written(name):
+            return None
+        found = view.find_nowait(name.key)
+        if found is None:
+            return None
+        member, shard = found
+        stored_in = ObjectName(name.bucket, shard.key)
+        head = self._resolver.fresh_head(stored_in, self._shard_decision(stored_in), no_cache=False)
+        if head is None or (head.version.etag, head.size) != (shard.etag, shard.size):
+            return None
+        shown = head_of(member.facts(), head.block_size, head.validated_at)
+        return shown, StoredIn(stored_in, head, member.offset)
+
     async def place_in(self, shard: ObjectName, key: str) -> tuple[str, Span] | None:
         """The ETag of a shard and where the member of a key is in it, by the pack's index; None: no index says."""
         decision = self._rules().decide(ObjectName(shard.bucket, key))
@@ -83,10 +108,21 @@ class PackedObjects:
                 return found.shard.etag, Span(found.member.offset, found.member.stop)
         return None
 
+    def _shard_decision(self, shard: ObjectName) -> Decision:
+        """The decision on a shard: it never changes, and is in no pack."""
+        rules = self._rules()
+        if self._decisions[0] is not rules or len(self._decisions[1]) >= _MAX_DECISIONS:
+            self._decisions = rules, {}
+        decisions = self._decisions[1]
+        decision = decisions.get(shard)
+        if decision is None:
+            decision = decisions[shard] = replace(rules.decide(shard), freshness=Immutable(), packed=None)
+        return decision
+
     async def _member(self, request: LookupRequest, found: FoundMember) -> Resolution:
         member, shard = found
         name = ObjectName(request.name.bucket, shard.key)
-        decision = replace(self._rules().decide(name), freshness=Immutable(), packed=None)
+        decision = self._shard_decision(name)
         span = None
         if request.span is not None and member.size:
             first = member.offset // decision.block * decision.block

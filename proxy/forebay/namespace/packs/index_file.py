@@ -14,7 +14,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import MalformedPack, OriginBroken, StorageError
@@ -65,6 +65,17 @@ class IndexFile:
         position = block.position_of(key)
         return None if position is None or self.is_hidden(number, position) else block.member(position)
 
+    def find_nowait(self, key: str) -> PackedMember | Literal["unknown"] | None:
+        """The member of a key; "unknown" where its block has to be waited for. Raises MalformedPack."""
+        number = self.index.block_of(key) if self.covers(key) else None
+        if number is None:
+            return None
+        block = self.block_nowait(number)
+        if block is None:
+            return "unknown"
+        position = block.position_of(key)
+        return None if position is None or self.is_hidden(number, position) else block.member(position)
+
     def is_hidden(self, number: int, position: int) -> bool:
         """Whether a member has a tombstone. `position`: in the block `number`."""
         return bool(self._hidden) and self._hidden.get(number, 0) >> position & 1 == 1
@@ -94,16 +105,24 @@ class IndexFile:
 
     async def block(self, number: int) -> MemberBlock:
         """A block. Raises MalformedPack, StorageError."""
+        block = self.block_nowait(number)
+        if block is None:
+            block = self._decode(number, await asyncio.to_thread(_read, self._fd, self.index.span(number)))
+        return block
+
+    def block_nowait(self, number: int) -> MemberBlock | None:
+        """A block that was decoded lately or is in the page cache; None: any other. Raises MalformedPack."""
         block = self._decoded.get(number)
         if block is None:
-            span = self.index.span(number)
-            content: bytes | bytearray | None = _read_resident(self._fd, span)
-            if content is None:
-                content = await asyncio.to_thread(_read, self._fd, span)
-            block = self._decoded[number] = self.index.decode(number, bytes(content))
-            if len(self._decoded) > _REMEMBERED:
-                self._decoded.popitem(last=False)
+            content = _read_resident(self._fd, self.index.span(number))
+            return self._decode(number, content) if content is not None else None
         self._decoded.move_to_end(number)
+        return block
+
+    def _decode(self, number: int, content: bytes | bytearray) -> MemberBlock:
+        block = self._decoded[number] = self.index.decode(number, bytes(content))
+        if len(self._decoded) > _REMEMBERED:
+            self._decoded.popitem(last=False)
         return block
 
 

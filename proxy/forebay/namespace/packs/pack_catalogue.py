@@ -110,6 +110,14 @@ class PackCatalogue:
             self._refresh_soon(bucket, packed, known)
         return view
 
+    def view_nowait(self, bucket: str, packed: str, freshness: MaxAge | Immutable) -> PackView | None:
+        """The same where it is known and needs no refresh to begin; None otherwise."""
+        known = self._known.get((bucket, packed))
+        view = known.view if known is not None else None
+        if known is None or view is None or view.is_outrun or self._is_old(view, freshness, 1.0):
+            return None
+        return view if known.task is not None or not self._is_old(view, freshness, 0.5) else None
+
     def is_current(self, view: PackView) -> bool:
         """Whether a view is one that readers are given now."""
         return any(known.view is view for known in self._known.values())

@@ -76,6 +76,19 @@ class PackView:
                 return FoundMember(member, each.shards[member.shard])
         return None
 
+    def find_nowait(self, key: str) -> FoundMember | None:
+        """The member of a key, as far as that is known without waiting; None: perhaps there is none."""
+        for each in self.indexes:
+            try:
+                member = each.find_nowait(key)
+            except MalformedPack:
+                return None  # `find` says so
+            if member == "unknown":
+                return None
+            if member is not None:
+                return FoundMember(member, each.shards[member.shard])
+        return None
+
     async def tombstones(self, key: str) -> list[tuple[IndexFile, Tombstone]]:
         """The tombstones that hide the members of a key in all indexes that have one. Raises PackUnavailable."""
         found = []

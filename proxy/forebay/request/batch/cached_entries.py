@@ -6,6 +6,9 @@ All others take the way of a GET. What these steps give for an object whose byte
 (PreparedEntry), for the next batch of the same principal under the same policy:
 
     policy > freshness of the head > range > memory
+
+Members of packs whose shard is in the tiers are found likewise: their head is that of the pack's index, their bytes are
+a span of the shard (metadata.packed_objects).
 """
 
 from typing import Final, Literal, TypeAlias
@@ -16,6 +19,7 @@ from forebay.core.events import ObjectRead
 from forebay.core.heads import Head
 from forebay.core.names import BlockId
 from forebay.core.read_stream import ReadStream
+from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolver import Resolver
 from forebay.policy.freshness import freshness_lifetime
 from forebay.protocol.batch.batch_request import BatchEntry
@@ -56,8 +60,8 @@ ten times as long to make."""
 class CachedEntries:
     """The tiers of one worker, as batches look into them."""
 
-    def __init__(self, resolver: Resolver, tiers: Tiers, reads: ReadStream) -> None:
-        self.resolver, self.tiers, self.reads = resolver, tiers, reads
+    def __init__(self, resolver: Resolver, packed: PackedObjects, tiers: Tiers, reads: ReadStream) -> None:
+        self.resolver, self.packed, self.tiers, self.reads = resolver, packed, tiers, reads
         self.prepared = HeadAttachments[PreparedEntry](tiers.memory)
 
 
@@ -69,6 +73,7 @@ class BatchLookup:
         self._cached, self._policy, self._identity = cached, admission.policy, admission.identity
         self._principal = admission.principal.id
         self._resolver, self._tiers, self._memory = cached.resolver, cached.tiers, cached.tiers.memory
+        self._packed = cached.packed
         self.admission = EntryAdmission(admission)
         self._no_cache = no_cache
         self._is_prepared = not no_cache and admission.identity is None
@@ -108,10 +113,12 @@ class BatchLookup:
         if not decision.accelerate or not permit.covers(name):
             return admitted
         head = self._resolver.fresh_head(name, decision, no_cache=self._no_cache, identity=self._identity)
+        if head is None and decision.packed is not None:
+            return self._find_member(entry, admitted)
         if head is None or (entry.start >= head.size and not entry.is_whole):
             return admitted
         prepared = PreparedEntry(self._policy, admitted, head)
-        span = Span(entry.start, head.size if entry.end is None else min(entry.end, head.size))
+        span = _span(entry, head)
         if not span.length:
             return prepared, span, memoryview(b""), "memory"
         number, last = span.start // head.block_size, (span.stop - 1) // head.block_size
@@ -124,11 +131,47 @@ class BatchLookup:
             if self._is_prepared and head.size <= head.block_size:
                 self._cached.prepared.attach(name, head, self._prefix + name.key.encode(), prepared)
             return prepared, span, buffer[within.start : within.stop], "memory"
-        if span.length > _MAX_READ_SIZE:
+        found = self._read_ssd(block, head, within)
+        return (prepared, span, found, "ssd") if found is not None else admitted
+
+    def _find_member(self, entry: BatchEntry, admitted: AdmittedEntry) -> CachedEntry | AdmittedEntry:
+        """An entry that may be a member of a pack. One of two blocks is copied."""
+        found = self._packed.member_nowait(admitted.name, admitted.decision) if self._is_prepared else None
+        if found is None or (entry.start >= found[0].size and not entry.is_whole):
             return admitted
-        length = min(head.block_size, head.size - first)
+        shown, stored = found
+        shard, head, offset = stored.name, stored.head, stored.offset
+        span, pieces = _span(entry, shown), list[Buffer]()
+        source: EntrySource = "memory"
+        start, stop = span.start + offset, span.stop + offset
+        if stop - start > _MAX_READ_SIZE:
+            return admitted
+        while start < stop:
+            number = start // head.block_size
+            first = number * head.block_size
+            block = BlockId(shard, head.generation, number)
+            within = Span(start - first, min(stop - first, head.block_size))
+            buffer = self._get_block(block)
+            if buffer is not None:
+                pieces.append(buffer[within.start : within.stop])
+            else:
+                read = self._read_ssd(block, head, within)
+                if read is None:
+                    return admitted
+                pieces.append(read)
+                source = "ssd"
+            start = first + within.stop
+        self._mark_used(shard)
+        content = pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
+        return PreparedEntry(self._policy, admitted, shown), span, content, source
+
+    def _read_ssd(self, block: BlockId, head: Head, within: Span) -> Buffer | None:
+        """A part of a block on the SSD, if it is in the page cache and small."""
+        if within.length > _MAX_READ_SIZE:
+            return None
+        length = min(head.block_size, head.size - block.number * head.block_size)
         found = self._tiers.read_nowait(block, length, within)
-        return (prepared, span, found, "ssd") if isinstance(found, memoryview) else admitted
+        return found if isinstance(found, memoryview) else None
 
     def report(self, found: CachedEntry) -> None:
         """Adds the read to the worker's stream."""
@@ -140,3 +183,8 @@ class BatchLookup:
         span = span or Span(0, size)
         cache: Literal["hit-memory", "hit-ssd"] = "hit-memory" if source == "memory" else "hit-ssd"
         reads.add(ObjectRead(name, span, size, self._principal, decision.rule, cache, 1.0, decision.track))
+
+
+def _span(entry: BatchEntry, head: Head) -> Span:
+    """The bytes that an entry wants of an object with this head."""
+    return Span(entry.start, head.size if entry.end is None else min(entry.end, head.size))

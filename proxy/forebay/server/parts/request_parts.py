@@ -75,7 +75,7 @@ def compose_requests(
         namespaces.node_listings, origins, listing_permissions, context.fences, context.clock, namespaces.pages
     )
     resources = ResourceRouter({}, ResourceUploads(writes.uploads, storage.spool), spooler)
-    cached_entries = CachedEntries(metadata.resolver, storage.tiers, read_stream)
+    cached_entries = CachedEntries(metadata.resolver, metadata.packed, storage.tiers, read_stream)
     batch_share = SemaphoreShare(storage.budget, BATCH_SHARE)
     members = MemberReads(metadata.packed, ArchiveIndexes())
     services = BatchServices(cached_entries, members, batch_share, tasks, context.observe)
