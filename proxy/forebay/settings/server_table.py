@@ -93,8 +93,8 @@ SERVER: Final[tuple[Setting, ...]] = (
         "server.shutdown_delay",
         DURATION,
         "0s",
-        "How long Forebay goes on accepting requests once it is told to stop and /readyz says that it is not ready. "
-        'New writes go through meanwhile, also under `write = "back"`.',
+        "How long Forebay goes on accepting requests once it is told to stop and /readyz says that it is not ready; "
+        'new writes go through, also under `write = "back"`.',
         0,
         HOUR,
     ),
