@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from benchmarks import cores
 from benchmarks.bench_context import BenchContext
 from benchmarks.checkpoint_writers import CheckpointWay, running_writer
 from benchmarks.cold import BANDWIDTH, ROUND_TRIP
@@ -19,8 +20,9 @@ _TEXT: Final = f"""\
 One client asks for 4 KiB from memory every {PACE * 1000:g} ms, alone and while {{number}} checkpoints of {{size}} MiB,
 acknowledged before, are carried to an origin {ROUND_TRIP * 1000:g} ms away over connections of
 {BANDWIDTH / 1e6:g} MB/s. The origin stands still while they are written, so that the drain then has all of them. In
-{{rounds}} turns; the ratio is of the 99th percentiles of all reads. Forebay, the origin, which hashes in Python, and
-the reader share this machine's cores."""
+{{rounds}} turns; the ratio is of the 99th percentiles of all reads. Forebay has one core; the origin, one process in
+Python, which hashes, and the reader share the other, where the reader comes before the origin (real-time priority, as
+root)."""
 
 
 def run(bench: BenchContext) -> list[Section]:
@@ -28,7 +30,7 @@ def run(bench: BenchContext) -> list[Section]:
     alone: list[float] = []
     beside: list[float] = []
     link = [Link(ROUND_TRIP, BANDWIDTH)]
-    with running_origin(bench.directory, {"first": Objects(4096, 1)}, link, pinned=False) as origin:
+    with running_origin(bench.directory, {"first": Objects(4096, 1)}, link) as origin:
         target = origin.targets("first")[0]
         way = CheckpointWay("put", size)
         with (
@@ -40,9 +42,11 @@ def run(bench: BenchContext) -> list[Section]:
                 with origin.standing_still():
                     for each in range(number):
                         writer.upload(forebay.port, f"{BACK}/{turn}-{each}")
-                beside += _while_draining(forebay, target)
+                with cores.pinned(cores.LOAD), cores.before_others():
+                    beside += _while_draining(forebay, target)
                 forebay.wait_drained()
-                alone += latencies(forebay.port, target, bench.sizes.neighbour_requests)
+                with cores.pinned(cores.LOAD), cores.before_others():
+                    alone += latencies(forebay.port, target, bench.sizes.neighbour_requests)
     rows = [
         (name, f"{len(times):,}", time_text(percentile(sorted(times), 0.5)), time_text(percentile(sorted(times), 0.99)))
         for name, times in (("nobody", alone), ("the drain", beside))
