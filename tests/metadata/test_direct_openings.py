@@ -46,6 +46,15 @@ class Reader:
         self.ended.set_result((etag, bytes(flight.buffer) if flight is not None else None))
 
 
+async def begin_held(rig: FetchRig) -> tuple[Reader, DirectOpening, Gate]:
+    """An opening under way: its first request is held at the origin until the gate opens."""
+    rig.origin.faults.add(actions.HoldHead(gate := Gate()), key=NAME.key, times=1)
+    reader = await Reader(rig).connect()
+    opening = reader.begin()
+    assert opening is not None
+    return reader, opening, gate
+
+
 async def share(rig: FetchRig) -> tuple[Resolution, bool]:
     """What a reader with a task gets."""
     found, joined = await rig.lookups.share(NAME, KEY, lambda sent: rig.versions.open(READ, sent, strict=False))
@@ -91,10 +100,7 @@ async def test_the_next_reader_goes_on_with_what_was_given_up() -> None:
 async def test_readers_start_anew_where_nobody_goes_on() -> None:
     async with fetch_rig() as rig:
         rig.origin.store.put(*NAME, b"all of it")
-        rig.origin.faults.add(actions.HoldHead(gate := Gate()), key=NAME.key, times=1)
-        reader = await Reader(rig).connect()
-        opening = reader.begin()
-        assert opening is not None
+        _, opening, gate = await begin_held(rig)
         async with asyncio.TaskGroup() as group:
             waiting = group.create_task(share(rig))
             await gate.reached()
@@ -107,9 +113,7 @@ async def test_readers_start_anew_where_nobody_goes_on() -> None:
 async def test_what_a_fence_forbids_is_answered_and_not_stored() -> None:
     async with fetch_rig() as rig:
         stored = rig.origin.store.put(*NAME, b"all of it")
-        rig.origin.faults.add(actions.HoldHead(gate := Gate()), key=NAME.key)
-        reader = await Reader(rig).connect()
-        assert reader.begin() is not None
+        reader, _, gate = await begin_held(rig)
         await gate.reached()
         rig.fences.raise_object(NAME)
         gate.open()
@@ -129,10 +133,7 @@ async def test_what_is_in_doubt_or_written_meanwhile_needs_a_task() -> None:
 async def test_another_version_that_came_first_is_not_replaced_here() -> None:
     async with fetch_rig() as rig:
         rig.origin.store.put(*NAME, b"all of it")
-        rig.origin.faults.add(actions.HoldHead(gate := Gate()), key=NAME.key, times=1)
-        reader = await Reader(rig).connect()
-        opening = reader.begin()
-        assert opening is not None
+        reader, opening, gate = await begin_held(rig)
         await gate.reached()
         rig.tiers.put_head(NAME, head_of(ObjectFacts(Version('"other"'), 9, "", ()), BLOCK, rig.now))
         gate.open()
