@@ -1,6 +1,7 @@
 """The plans of the node, from any of its workers: sent to the store, and to the coordinator in worker 0.
 
-A coordinator that is not there loses no plan: it takes up what is in the store when it is back.
+A coordinator that is not there loses no plan: it takes up what is in the store when it is back. Until it has, questions
+about plans wait.
 """
 
 from collections.abc import Sequence
@@ -45,6 +46,7 @@ class NodePlans:
     async def plans(self) -> Sequence[PlanProgress]:
         """All plans. Raises Throttled."""
         if self.coordinates:
+            await self.coordinator.wait_started()
             return self.coordinator.plans()
         try:
             response = await self._call({"kind": LIST})
@@ -55,6 +57,7 @@ class NodePlans:
     async def cancel(self, plan: str) -> None:
         """Ends a plan, if there is one. Raises Throttled."""
         if self.coordinates:
+            await self.coordinator.wait_started()
             await self.coordinator.cancel(plan)
             return
         try:

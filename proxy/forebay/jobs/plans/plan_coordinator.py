@@ -14,6 +14,7 @@ end of an epoch is read while the next one is fetched already, and has the same 
 is none of its reads.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
@@ -80,6 +81,7 @@ class PlanCoordinator:
         self._unsubscribe: Callable[[], None] | None = None
         self._ticks = 0
         self._is_ticking = False
+        self._started = asyncio.Event()
         self.is_closed = False
 
     # What plans there are
@@ -87,9 +89,16 @@ class PlanCoordinator:
     async def start(self) -> None:
         """Takes up the plans of the process before this one."""
         self._ahead.drop_all()
-        for plan in await self._store.plans():
-            if plan not in self._runners:  # else it was sent meanwhile
-                await self._load(plan)
+        try:
+            for plan in await self._store.plans():
+                if plan not in self._runners:  # else it was sent meanwhile
+                    await self._load(plan)
+        finally:
+            self._started.set()
+
+    async def wait_started(self) -> None:
+        """Waits until the plans of the process before this one are known."""
+        await self._started.wait()
 
     async def add(self, plan: str) -> None:
         """Queues a plan that was stored, in place of one with the same id. Raises Throttled."""
