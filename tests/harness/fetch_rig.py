@@ -65,13 +65,14 @@ class FetchRig:
     tasks: TaskRegistry
     timers: ManualTimers
     """The clock by which the origin is late."""
+    peers: Peers
     now: float = 1_800_000_000.0
 
     def __post_init__(self) -> None:
         self.registry = FlightRegistry()
         self.paused = PausedReaders(self.budget, self.timers)
         self.fences, self.in_doubt_writes = Fences(), InDoubtWrites()
-        peers = Peers()
+        peers = self.peers
         floor = ThroughputFloor(MIN_RATE, self.timers)
         self.fetcher = Fetcher(self.reads, self.tiers, self.registry, self.budget, self.tasks, self.heard, peers, floor)
         self.hints, self.lookups = PeerHints(self.tiers), SharedLookups(self.tasks)
@@ -136,14 +137,15 @@ class FetchRig:
 
 @asynccontextmanager
 async def fetch_rig(
-    memory: int = 1 << 24, buffers: int = 1 << 24, ssd: HeldSsd | None = None
+    memory: int = 1 << 24, buffers: int = 1 << 24, ssd: HeldSsd | None = None, peers: Peers | None = None
 ) -> AsyncIterator[FetchRig]:
+    """`peers`: None for the only worker of a node."""
     below: Any = ssd
     heard, timers, tasks = RecordedEvents(), ManualTimers(), TaskRegistry()
     async with FakeOrigin(verify=False) as origin, client_of(origin.endpoint, OriginLimits(), heard) as client:
         tiers = Tiers(MemoryTier(memory, heard), below)
         reads = OriginReads(client, Hedging(client, tasks, HEDGE_AFTER, timers))
-        rig = FetchRig(origin, reads, tiers, FairSemaphore(buffers), heard, tasks, timers)
+        rig = FetchRig(origin, reads, tiers, FairSemaphore(buffers), heard, tasks, timers, peers or Peers())
         yield rig
         await rig.tasks.wait_idle()
         assert len(rig.registry) == 0, rig.registry

@@ -11,7 +11,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.flight import Flight
 from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion, SharedLookup, SharedLookups
 from forebay.origin.read_outcomes import Uncacheable
-from forebay.origin.sent_reads import SentRead
+from forebay.peers.relayed_openings import BegunRead
 
 ANSWER, NAME = Uncacheable("as it happens"), ObjectName("b", "k")
 
@@ -68,7 +68,7 @@ async def test_a_finished_lookup_is_not_joined() -> None:
     tasks, calls = TaskRegistry(), 0
     lookups = SharedLookups(tasks)
 
-    async def work(_: SentRead | None) -> Resolution:
+    async def work(_: BegunRead | None) -> Resolution:
         nonlocal calls
         calls += 1
         return ANSWER
@@ -81,7 +81,7 @@ async def test_a_finished_lookup_is_not_joined() -> None:
 async def test_readers_take_over_from_a_leader_that_was_cancelled() -> None:
     lookups, proceed, begun = SharedLookups(TaskRegistry()), asyncio.Event(), asyncio.Queue[None]()
 
-    async def work(_: SentRead | None) -> Resolution:
+    async def work(_: BegunRead | None) -> Resolution:
         begun.put_nowait(None)
         await proceed.wait()
         return ANSWER
@@ -102,7 +102,7 @@ async def test_readers_take_over_from_a_leader_that_was_cancelled() -> None:
 async def test_waiters_get_the_failure_of_their_leader() -> None:
     lookups, proceed = SharedLookups(TaskRegistry()), asyncio.Event()
 
-    async def work(_: SentRead | None) -> Resolution:
+    async def work(_: BegunRead | None) -> Resolution:
         await proceed.wait()
         raise OriginBroken("on purpose")
 

@@ -74,6 +74,16 @@ async def _cold_objects(origin: FakeOrigin, node: Node) -> None:
     assert origin.log.bytes_sent <= 2 * len(body) * 1.01
 
 
+async def _small_cold_objects(origin: FakeOrigin, node: Node) -> None:
+    """Each is fetched once, and kept in both workers, when it is read through the one that does not own it."""
+    for key in (node.key_owned_by(0, prefix=f"cold/small-{number}") for number in range(5)):
+        origin.store.put("bucket", key, key.encode())
+        for cache, worker in (("miss", 1), ("hit-memory", 1), ("hit-memory", 0)):
+            answer = await node.client(worker).request("GET", path_of("bucket", key))
+            assert (answer.headers["x-forebay-cache"], answer.body) == (cache, key.encode())
+        assert origin.log.count(key=key) == 1
+
+
 @dataclass
 class Register:
     """The versions of a key that a read may return while it is written."""
@@ -92,6 +102,7 @@ async def test_a_write_is_seen_at_once_through_every_worker(tmp_path: Path) -> N
     itself makes anybody ask again, of what was written through Forebay; under `always` of what anybody wrote."""
     async with FakeOrigin() as origin, Node(origin, tmp_path, ssd="256MiB", rest=RULES) as node:
         await _cold_objects(origin, node)
+        await _small_cold_objects(origin, node)
         keys = [f"ever/{number}" for number in range(6)]
         foreign = [f"always/{number}" for number in range(2)]
         registers = {key: Register() for key in (*keys, *foreign)}

@@ -4,8 +4,9 @@
        └──> None: not a plain case          └── anything else ──> given up: the reader's task goes on      (`given up`)
 
 The way of a plain miss, by the parts of the full way and in its order: nobody asks for the object already, no write of
-it is pending or in doubt, this worker owns it, the head is stored unless a fence forbids it, the block is kept, and who
-has come meanwhile gets the same bytes. What is not plain is decided nowhere here: the lookup is given up, with the
+it is pending or in doubt, the head is stored unless a fence forbids it, the block is kept, and who has come meanwhile
+gets the same bytes. The request goes to the origin, or to the worker that owns the object, which does the same
+(peers.relayed_openings). What is not plain is decided nowhere here: the lookup is given up, with the
 request that was sent, to the task of its reader, which finds it as one to share (metadata.shared_lookup).
 """
 
@@ -30,6 +31,7 @@ from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.object_reads import ObjectReads
 from forebay.origin.sent_reads import SentRead
 from forebay.peers.owners import Peers
+from forebay.peers.relayed_openings import BegunRead
 from forebay.policy.rules import Decision
 from forebay.protocol.response_headers import checksums_missing
 from forebay.storage.journal.pending_objects import PendingObjects
@@ -77,7 +79,6 @@ class DirectOpenings:
             (self._pending is not None and name in self._pending)
             or (checksums and self._checksums.is_prefetched)
             or self._staged.is_installing(name)
-            or self._peers.owner(name) is not None
             or self.heads.is_always_checked(name, decision)
         ):
             return None
@@ -85,7 +86,12 @@ class DirectOpenings:
         if lookup is None:
             return None
         opening = DirectOpening(self, name, decision, lookup, on_end, checksums=checksums)
-        sent = self._reads.send_read(name, span, principal, self.heads.now(), opening.answered)
+        owner, noted = self._peers.owner(name), self.heads.now()
+        sent: BegunRead | None
+        if owner is None:
+            sent = self._reads.send_read(name, span, principal, noted, opening.answered)
+        else:
+            sent = owner.peer.openings.send(name, span, noted, opening.answered)
         if sent is None:
             lookup.withdraw()
             return None
@@ -93,7 +99,7 @@ class DirectOpenings:
         return opening
 
     async def open(
-        self, request: LookupRequest, go_on: Callable[[SentRead], Coroutine[Any, Any, Resolution]]
+        self, request: LookupRequest, go_on: Callable[[BegunRead], Coroutine[Any, Any, Resolution]]
     ) -> Resolution | None:
         """Opens an object for a reader that has a task, which leads the lookup (SharedLookup.lead), and waits only once
         where the case is plain. None: it has to be opened in full. `go_on`: does that with a request under way."""
@@ -135,14 +141,14 @@ class DirectOpening:
     ) -> None:
         self._openings, self._name, self._decision, self._lookup = openings, name, decision, lookup
         self._on_end, self._checksums = on_end, checksums
-        self.sent: SentRead
+        self.sent: BegunRead
         self.head: Head | None = None
         """Of the version that was opened; None: a task has to go on: it `lead`s, or shares what is given up."""
         self.flight: Flight | None = None
         """All bytes of the version, landed, for whoever began this to `finish`; None: they have no place."""
 
     def answered(self) -> None:
-        """The origin has answered, or is late, or can't be asked."""
+        """The origin or the owner has answered, or is late, or can't be asked."""
         try:
             self._open()
         except Exception:
@@ -154,7 +160,7 @@ class DirectOpening:
         """The version that was opened; None: the opening was given up."""
         return None if self.head is None else _resolved(self.head, self.flight)
 
-    async def lead(self, go_on: Callable[[SentRead], Coroutine[Any, Any, Resolution]]) -> Resolution:
+    async def lead(self, go_on: Callable[[BegunRead], Coroutine[Any, Any, Resolution]]) -> Resolution:
         """Leads the lookup on in the task of the caller, with the request that was sent."""
         try:
             return await self._lookup.lead(go_on(self.sent))
@@ -178,23 +184,29 @@ class DirectOpening:
         self._lookup.abandon()
 
     def _open(self) -> None:
-        valid = self.sent.whole()
-        if valid is None or valid.facts.size > self._decision.block:
+        openings, name, sent = self._openings, self._name, self.sent
+        if openings.heads.current(name) is not None:
             return
-        openings, name, facts = self._openings, self._name, valid.facts
-        known = openings.heads.current(name)
-        if known is not None or (self._checksums and checksums_missing(facts)):
+        head = self._head_from_origin(sent) if isinstance(sent, SentRead) else sent.head
+        if head is None or head.size > head.block_size or (self._checksums and checksums_missing(head.facts)):
             return
-        since, requested_at = self.sent.noted
-        head = head_of(openings.heads.merged_facts(name, facts, None), self._decision.block, requested_at)
         if not openings.fetcher.lands_unverified(head):
             return
-        if not openings.replacement.try_store_over(None, name, head, since):
+        if not openings.replacement.try_store_over(None, name, head, sent.noted[0]):
             return
         view = ObjectView(name, head, self._decision.rule, None)
-        self.head, self.flight = head, openings.fetcher.land_whole(view, self.sent.take_whole)
-        self.sent.close()  # unless its body was taken
+        is_from_origin = isinstance(sent, SentRead)
+        self.head = head
+        self.flight = openings.fetcher.land_whole(view, sent.take_whole, is_from_origin=is_from_origin)
+        sent.close()  # unless its body was taken
         self._lookup.complete(_resolved(head, self.flight))
+
+    def _head_from_origin(self, sent: SentRead) -> Head | None:
+        valid = sent.whole()
+        if valid is None:
+            return None
+        facts = self._openings.heads.merged_facts(self._name, valid.facts, None)
+        return head_of(facts, self._decision.block, sent.noted[1])
 
 
 def _resolved(head: Head, flight: Flight | None) -> ResolvedVersion:

@@ -42,8 +42,8 @@ from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersio
 from forebay.metadata.staged_objects import StagedObjects
 from forebay.metadata.version_fetch import VersionFetch
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.origin.sent_reads import SentRead
 from forebay.peers.owners import Peers
+from forebay.peers.relayed_openings import BegunRead
 from forebay.policy.rules import Decision
 from forebay.storage.journal.pending_objects import Deleted, PendingObjects
 
@@ -183,7 +183,7 @@ class Resolver:
         return await self._lookups.share(name, LookupKey(method, identity), work, leads=leads)
 
     async def _open_beside(
-        self, other: SharedLookup, request: LookupRequest, _sent: SentRead | None, *, strict: bool
+        self, other: SharedLookup, request: LookupRequest, _sent: BegunRead | None, *, strict: bool
     ) -> Resolution:
         """Opens only the head of the object beside the `other` opening under way."""
         if other.is_done:

@@ -29,8 +29,8 @@ from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.flight import Flight
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
-from forebay.origin.sent_reads import SentRead
 from forebay.peers.owners import LookupStatus
+from forebay.peers.relayed_openings import BegunRead
 
 
 class LookupKey(NamedTuple):
@@ -115,7 +115,7 @@ class SharedLookup:
         self._callbacks: list[Callable[[], None]] = []
         self._waiters: list[asyncio.Future[Resolution]] = []
         self._waiting = 0
-        self._sent: SentRead | None = None
+        self._sent: BegunRead | None = None
         self.is_done = False
         """Whether it has a result, or never will."""
 
@@ -181,11 +181,11 @@ class SharedLookup:
         """Ends what was begun and not sent. Nobody waits for it yet."""
         self._finish()
 
-    def give_up(self, sent: SentRead) -> None:
+    def give_up(self, sent: BegunRead) -> None:
         """Leaves a lookup that was begun without a task, and what it has sent, to the next reader that shares it."""
         self._sent = sent
 
-    def take_over(self) -> SentRead | None:
+    def take_over(self) -> BegunRead | None:
         """What a lookup that was given up has sent, for the caller to lead on; None: it was not given up."""
         sent, self._sent = self._sent, None
         return sent
@@ -240,7 +240,7 @@ class SharedLookups:
         self,
         name: ObjectName,
         key: LookupKey,
-        work: Callable[[SentRead | None], Coroutine[Any, Any, Resolution]],
+        work: Callable[[BegunRead | None], Coroutine[Any, Any, Resolution]],
         *,
         leads: bool = False,
     ) -> tuple[Resolution, bool]:

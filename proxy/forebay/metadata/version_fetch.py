@@ -33,6 +33,7 @@ from forebay.origin.origin_identity import request_credential
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from forebay.origin.sent_reads import SentRead
 from forebay.peers.owners import LookupStatus, Owner, OwnerResponse, Peers
+from forebay.peers.relayed_openings import BegunRead
 from forebay.protocol.response_headers import agrees
 from forebay.storage.slab_allocator import is_preallocated, preallocate_buffer
 
@@ -60,13 +61,13 @@ class VersionFetch:
         self._peers = peers
 
     def open(
-        self, request: LookupRequest, sent: SentRead | None = None, *, strict: bool
+        self, request: LookupRequest, sent: BegunRead | None = None, *, strict: bool
     ) -> Coroutine[Any, Any, Resolution]:
-        """Does what `fetch` does where no head is known. `sent`: a read of the object at the origin under way, if there
-        is one."""
+        """Does what `fetch` does where no head is known. `sent`: a read of the object under way, if there is one: at
+        the origin, or at its owner, which is called anew."""
         if sent is not None:
             request = request._replace(span=sent.span)
-        return self.fetch(request, None, strict=strict, sent=sent)
+        return self.fetch(request, None, strict=strict, sent=sent if isinstance(sent, SentRead) else None)
 
     async def fetch(
         self, request: LookupRequest, known: Head | None, *, strict: bool, sent: SentRead | None = None

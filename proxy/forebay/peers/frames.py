@@ -121,6 +121,12 @@ class Channel:
         self._write_bytes(_HEAD.pack(0, _END))
         await self._drain()
 
+    def hand_over(self, protocol: asyncio.Protocol) -> None:
+        """Gives the connection to another protocol. The other end sends nothing before it knows that. The channel is
+        kept, and closes the connection as ever."""
+        self._writer.transport.set_protocol(protocol)
+        protocol.connection_made(self._writer.transport)
+
     @property
     def is_closed(self) -> bool:
         """Whether either end is known to have closed the connection."""

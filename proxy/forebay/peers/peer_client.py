@@ -4,6 +4,7 @@
     notify              over the link, without a response
     call_until_acked    until it has answered or nobody listens at its socket; a worker that hangs is killed. Afterwards
                         that worker has done it, or knows nothing.
+    openings            over a connection of their own, without a task (peers.relayed_openings)
     stream              on a connection of its own, whose response goes on as a stream; PeerUnavailable also if the
                         worker is silent (peers.liveness). A connection whose response was read to its last byte carries
                         another call later.
@@ -17,12 +18,14 @@ import contextlib
 import itertools
 import logging
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from forebay.core.errors import PeerNotListening, PeerUnavailable
 from forebay.peers.frames import Channel, Document, Spawn
 from forebay.peers.liveness import Heartbeat
+from forebay.peers.relayed_openings import RelayedOpenings
 from forebay.peers.response_stream import IdleChannel, ResponseStream, raise_for_failure
 from forebay.peers.unix_socket import ProcessHandle, connect
 
@@ -54,6 +57,7 @@ class Peer:
         self._link_lock = asyncio.Lock()
         self._idle: list[IdleChannel] = []
         self._heartbeat = Heartbeat(self.ping, spawn, f"worker {worker}")
+        self.openings = RelayedOpenings(partial(connect, path), self._heartbeat, spawn)
 
     def __repr__(self) -> str:
         is_linked = self._link is not None and not self._link.is_closed
@@ -167,7 +171,8 @@ class Peer:
             idle.channel.close()
 
     def close(self) -> None:
-        """Closes the link, and the connections without a call."""
+        """Closes the link, the connections without a call, and that for openings."""
+        self.openings.close()
         if self._link is not None:
             self._link.close()
         while self._idle:

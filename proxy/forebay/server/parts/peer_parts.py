@@ -13,6 +13,7 @@ from forebay.server.parts.write_parts import WriteParts
 from forebay.server.rpc.job_methods import JobMethods
 from forebay.server.rpc.journal_methods import JournalMethods
 from forebay.server.rpc.namespace_methods import NamespaceMethods
+from forebay.server.rpc.opening_answers import OpeningAnswers
 from forebay.server.rpc.peer_service import PeerService
 from forebay.server.rpc.read_methods import ReadMethods
 from forebay.server.rpc.rpc_methods import RpcMethods
@@ -50,4 +51,4 @@ def compose_peer_service(
         context.policy,
         context.clock,
     )
-    return PeerService(of_writes, *methods)
+    return PeerService(of_writes, *methods, answer_openings=lambda: OpeningAnswers(metadata.openings, context.policy))

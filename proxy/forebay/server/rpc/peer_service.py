@@ -1,6 +1,7 @@
 """The peer service: what the workers of a node answer each other, by the tables of rpc.*_methods.
 
     rpc.read_methods        resolve, read                           of objects that this worker owns
+    rpc.opening_answers     openings                                of small objects that it owns
     rpc.namespace_methods   list, listed, members_hidden, ...       of namespaces that it owns
     rpc.write_methods       fence, forget, install, ...             of writes that the calling worker carries
     rpc.journal_methods     pending, settled, backlog, ...          of the journal of the node
@@ -9,8 +10,11 @@
 Who may call at all is the socket's concern (forebay.server.rpc.rpc_server).
 """
 
+from collections.abc import Callable
+
 from forebay.core.errors import PeerUnavailable
 from forebay.peers.frames import Document
+from forebay.peers.opening_frames import OpeningConnection
 from forebay.server.rpc.rpc_methods import OpenWrites, Ordered, ResponseWriter, RpcMethods, Streaming, Unary
 from forebay.server.rpc.write_methods import WriteMethods
 
@@ -18,9 +22,16 @@ from forebay.server.rpc.write_methods import WriteMethods
 class PeerService:
     """The RPC methods of one worker. They raise PeerUnavailable for a document that does not fit, and ForebayError."""
 
-    def __init__(self, writes: WriteMethods, *others: RpcMethods) -> None:
+    def __init__(
+        self,
+        writes: WriteMethods,
+        *others: RpcMethods,
+        answer_openings: Callable[[], OpeningConnection] | None = None,
+    ) -> None:
+        """`answer_openings`: makes the owner's end of a connection for openings; None: there are none."""
         tables = (writes.methods, *others)
         self.writes = writes
+        self.answer_openings = answer_openings
         self.streaming: dict[str, Streaming] = {}
         self.ordered: dict[str, Ordered] = {}
         self.unary: dict[str, Unary] = {}

@@ -4,6 +4,7 @@ The socket is in a directory of mode 0700; the kernel is asked who connects, and
 frame says what the connection is for:
 
     link                    lasting: numbered calls, responses in any order        (forebay.peers.peer_client)
+    openings                lasting: requests and answers as opening frames        (forebay.peers.relayed_openings)
     a streaming method      one call, and a response that goes on as a stream      (rpc_methods); then perhaps
                             another one
 
@@ -24,6 +25,7 @@ from forebay.core.sweep import Sweep
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Channel, Document
 from forebay.peers.peer_codec import encode_failure
+from forebay.peers.relayed_openings import KIND
 from forebay.peers.unix_socket import READ_BUFFER, new_instance_id, temporary_socket_path, verify_same_user
 from forebay.server.rpc.peer_service import PeerService
 from forebay.server.rpc.rpc_methods import OpenWrites
@@ -84,6 +86,9 @@ class RpcServer:
             if request.get("kind") == "link":
                 await self._serve_link(channel, request)
                 return
+            if request.get("kind") == KIND:
+                await self._serve_openings(channel)
+                return
             while True:
                 kind = request.get("kind")
                 if self.service is not None and kind not in self.service.streaming:
@@ -127,6 +132,14 @@ class RpcServer:
             with contextlib.suppress(PeerUnavailable):
                 await channel.send(encode_failure(known or OriginBroken("a defect in another worker")))
         return True
+
+    async def _serve_openings(self, channel: Channel) -> None:
+        if self.service is None or self.service.answer_openings is None:
+            return
+        answers = self.service.answer_openings()
+        await channel.send({})
+        channel.hand_over(answers)
+        await answers.ended
 
     async def _serve_link(self, channel: Channel, first: Document) -> None:
         request, writes = first, OpenWrites()

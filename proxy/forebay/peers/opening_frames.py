@@ -1,0 +1,225 @@
+"""Opening frames: what two workers send each other about openings (peers.relayed_openings), as bytes.
+
+    request   offset  size  field                 big-endian
+                   0     4  length of all that follows
+                   4     4  number, which the answer repeats
+                   8     8  bytes wanted, from the first on
+                  16     2  length n of the bucket
+                  18     n  bucket; then the key, to the end
+
+    answer         0     4  length of all that follows
+                   4     4  number of the request
+                   8     4  length n of the texts; 0: refused, and nothing follows
+                  12     8  validated_at, a double
+                  20     8  size of the object
+                  28     4  block size
+                  32     8  generation
+                  40     1  bits: 1 the version has a version id, 2 its checksums are known
+                  41     n  ETag, version id ("" if none), Last-Modified, name and value of each header, by line
+                41+n        all bytes of the object
+
+Many of them arrive at once, and each is handled in a turn of the loop of its own, so that a hit waits for one of them.
+What is written meanwhile leaves in one system call, behind the turns that are due. Bytes that do not fit end the
+connection: nothing is skipped or guessed.
+"""
+
+import asyncio
+import logging
+import struct
+from typing import Final, NamedTuple, cast
+
+from forebay.core.errors import PeerUnavailable
+from forebay.core.heads import Head, ObjectFacts
+from forebay.core.names import Generation, ObjectName, Version
+
+MAX_FRAME: Final = 1 << 20
+HIGH_WATER: Final = 1 << 20
+"""Bytes that wait for the other end, from which on nothing more is begun."""
+_LENGTH: Final = struct.Struct(">I")
+_REQUEST: Final = struct.Struct(">IIQH")
+_REFUSAL: Final = struct.Struct(">III")
+_ANSWER: Final = struct.Struct(">IIIdQI8sB")
+_HAS_VERSION_ID: Final = 1
+_CHECKSUMS_KNOWN: Final = 2
+_TEXTS_BEFORE_HEADERS: Final = 3
+
+_log = logging.getLogger(__name__)
+
+
+class OpeningRequest(NamedTuple):
+    """A request for an object of which the calling worker knows no head."""
+
+    number: int
+    name: ObjectName
+    wanted: int
+    """Bytes, from the first on."""
+
+
+class OpeningAnswer(NamedTuple):
+    """The head of an object, and all its bytes."""
+
+    head: Head
+    body: memoryview
+
+
+def encode_request(number: int, name: ObjectName, wanted: int) -> bytes:
+    """Returns a request as a frame."""
+    bucket, key = name.bucket.encode("utf-8", "surrogatepass"), name.key.encode("utf-8", "surrogatepass")
+    length = _REQUEST.size - _LENGTH.size + len(bucket) + len(key)
+    return _REQUEST.pack(length, number, wanted, len(bucket)) + bucket + key
+
+
+def decode_request(received: bytes, start: int, stop: int) -> OpeningRequest:
+    """Returns the request of a frame. Raises PeerUnavailable."""
+    if stop - start < _REQUEST.size:
+        raise PeerUnavailable("a request cut short")
+    _, number, wanted, length = _REQUEST.unpack_from(received, start)
+    middle = start + _REQUEST.size + length
+    try:
+        bucket = received[start + _REQUEST.size : middle].decode("utf-8", "surrogatepass")
+        key = received[middle:stop].decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise PeerUnavailable(f"a request that does not fit: {error}") from error
+    if not (wanted and bucket and key):
+        raise PeerUnavailable("a request for nothing")
+    return OpeningRequest(number, ObjectName(bucket, key), wanted)
+
+
+def encode_refusal(number: int) -> bytes:
+    """Returns the answer that an object has to be asked for in another way."""
+    return _REFUSAL.pack(_REFUSAL.size - _LENGTH.size, number, 0)
+
+
+def encode_answer(number: int, head: Head) -> bytes | None:
+    """Returns an answer as a frame but for the object's bytes, which follow it; None: the head has no such form."""
+    facts = head.facts
+    etag, version_id = facts.version
+    texts = [etag, version_id or "", facts.last_modified]
+    for pair in facts.headers:
+        texts += pair
+    joined = "\n".join(texts)
+    if head.by_id or joined.count("\n") >= len(texts):
+        return None
+    raw = joined.encode("utf-8", "surrogatepass")
+    return (
+        _ANSWER.pack(
+            _ANSWER.size - _LENGTH.size + len(raw) + facts.size,
+            number,
+            len(raw),
+            head.validated_at,
+            facts.size,
+            head.block_size,
+            head.generation,
+            _HAS_VERSION_ID * (version_id is not None) | _CHECKSUMS_KNOWN * facts.checksums_known,
+        )
+        + raw
+    )
+
+
+def number_of(received: bytes, start: int, stop: int) -> int:
+    """Returns the number of the request that the frame of an answer is for. Raises PeerUnavailable."""
+    if stop - start < _REFUSAL.size:
+        raise PeerUnavailable("an answer cut short")
+    return int(_LENGTH.unpack_from(received, start + _LENGTH.size)[0])
+
+
+def decode_answer(received: bytes, start: int, stop: int) -> OpeningAnswer | None:
+    """Returns the answer of a frame; None: the request was refused. Raises PeerUnavailable."""
+    if stop - start == _REFUSAL.size:
+        return None
+    if stop - start < _ANSWER.size:
+        raise PeerUnavailable("an answer cut short")
+    _, _, length, validated_at, size, block_size, generation, bits = _ANSWER.unpack_from(received, start)
+    body_at = start + _ANSWER.size + length
+    try:
+        texts = received[start + _ANSWER.size : body_at].decode("utf-8", "surrogatepass").split("\n")
+        etag, version_id, last_modified = texts[:_TEXTS_BEFORE_HEADERS]
+        headers = tuple(zip(texts[_TEXTS_BEFORE_HEADERS::2], texts[_TEXTS_BEFORE_HEADERS + 1 :: 2], strict=True))
+    except ValueError as error:
+        raise PeerUnavailable(f"an answer that does not fit: {error}") from error
+    if stop - body_at != size or not block_size:
+        raise PeerUnavailable("an answer with another body")
+    version = Version(etag, version_id if bits & _HAS_VERSION_ID else None)
+    facts = ObjectFacts(version, size, last_modified, headers, bool(bits & _CHECKSUMS_KNOWN))
+    return OpeningAnswer(
+        Head(facts, block_size, Generation(generation), validated_at), memoryview(received[body_at:stop])
+    )
+
+
+class OpeningConnection(asyncio.Protocol):
+    """One end of a connection that carries frames, each of which is handled in a turn of the loop of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.transport: asyncio.Transport | None = None
+        """None: the connection has ended."""
+        self.is_full = False
+        """Whether the other end takes nothing for now."""
+        self._rest = b""
+        self._unsent: list[bytes | memoryview] = []
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        """Done when the connection has ended."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection carries frames from now on."""
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(HIGH_WATER)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection has ended."""
+        self.transport = None
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    def pause_writing(self) -> None:
+        """The other end takes nothing for now."""
+        self.is_full = True
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self.is_full = False
+
+    def write(self, *pieces: bytes | memoryview) -> None:
+        """Writes a frame, or nothing once the connection has ended."""
+        if not self._unsent:
+            self._loop.call_soon(self._send)
+        self._unsent += pieces
+
+    def _send(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if self.transport is not None:
+            self.transport.writelines(unsent)
+
+    def abort(self) -> None:
+        """Ends the connection at once."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Has each whole frame handled."""
+        received = self._rest + data if self._rest else data
+        start, size = 0, len(received)
+        while size - start >= _LENGTH.size:
+            stop = start + _LENGTH.size + _LENGTH.unpack_from(received, start)[0]
+            if stop - start > MAX_FRAME:
+                _log.error("a frame of %d bytes of another worker", stop - start)
+                self.abort()
+                return
+            if stop > size:
+                break
+            self._loop.call_soon(self._handle, received, start, stop)
+            start = stop
+        self._rest = received[start:] if start else received
+
+    def _handle(self, received: bytes, start: int, stop: int) -> None:
+        if self.transport is None:
+            return
+        try:
+            self.frame_received(received, start, stop)
+        except PeerUnavailable as misfit:
+            _log.error("%s", misfit)
+            self.abort()
+
+    def frame_received(self, received: bytes, start: int, stop: int) -> None:
+        """A frame is here, in these bytes. Raises PeerUnavailable where it does not fit."""
+        raise NotImplementedError

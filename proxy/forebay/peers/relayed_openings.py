@@ -1,0 +1,173 @@
+"""Relayed openings: direct openings of objects that another worker owns. No task waits, at either end.
+
+    send ──frame──> owner (server.rpc.opening_answers) ──> all of the object: taken over in a turn of the loop
+                                                       └──> refused, or the owner went away: the reader's task goes on
+
+One connection to each owner carries them all, in any order (peers.opening_frames). It is made when the first opening is
+wanted; as long as there is none, reads take a task. What is refused is whatever is not plain there: the reader's task
+calls the owner then (peers.owners), and finds what the owner has begun.
+
+An owner that hangs is given up as for any call (peers.liveness).
+"""
+
+import itertools
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+from forebay.core.byte_ranges import Span
+from forebay.core.errors import ForebayError, PeerUnavailable
+from forebay.core.fences import Tick
+from forebay.core.heads import Head
+from forebay.core.names import ObjectName
+from forebay.origin.sent_reads import SentRead
+from forebay.peers.frames import Channel, Spawn
+from forebay.peers.liveness import Heartbeat
+from forebay.peers.opening_frames import (
+    OpeningAnswer,
+    OpeningConnection,
+    decode_answer,
+    encode_request,
+    number_of,
+)
+
+KIND: Final = "openings"
+"""What the first document of the connection says."""
+
+_log = logging.getLogger(__name__)
+
+
+class RelayedRead:
+    """One opening at its owner, until it is answered, refused or closed."""
+
+    __slots__ = ("_connection", "_number", "_on_ready", "answer", "noted", "span")
+
+    def __init__(
+        self,
+        connection: "_OwnerConnection",
+        number: int,
+        span: Span,
+        noted: tuple[Tick, float],
+        on_ready: Callable[[], None],
+    ) -> None:
+        self._connection, self._number = connection, number
+        self._on_ready = on_ready
+        self.span, self.noted = span, noted
+        self.answer: OpeningAnswer | None = None
+        """None: refused, or not answered yet."""
+
+    def end(self, answer: OpeningAnswer | None) -> None:
+        """The owner has answered, or never will."""
+        self.answer = answer
+        self._on_ready()
+
+    @property
+    def head(self) -> Head | None:
+        """Of the answer; None: refused, or not answered."""
+        return self.answer.head if self.answer is not None else None
+
+    def take_whole(self) -> memoryview | None:
+        """Takes the bytes of the answer."""
+        return self.answer.body if self.answer is not None else None
+
+    def close(self) -> None:
+        """Wants no answer any more."""
+        self._connection.forget(self._number)
+
+
+BegunRead: TypeAlias = SentRead | RelayedRead
+"""A read that has left before a task exists that could wait for it: at the origin, or at the object's owner."""
+
+
+class RelayedOpenings:
+    """Openings at one owner. `connect` makes a connection, `heartbeat` is of the same worker."""
+
+    def __init__(self, connect: Callable[[], Awaitable[Channel]], heartbeat: Heartbeat, spawn: Spawn) -> None:
+        self._connect, self._heartbeat, self._spawn = connect, heartbeat, spawn
+        self._connection: _OwnerConnection | None = None
+        self._channel: Channel | None = None
+        self._is_connecting = False
+
+    def send(
+        self, name: ObjectName, span: Span, noted: tuple[Tick, float], on_ready: Callable[[], None]
+    ) -> RelayedRead | None:
+        """Asks the owner for the first `span` of an object; None where that would have to be waited for.
+
+        `noted`: the fence tick and the time, before this. `on_ready`: called once, unless it is closed before.
+        """
+        connection = self._connection
+        if connection is None or connection.transport is None:
+            if not self._is_connecting:
+                self._is_connecting = True
+                self._spawn(self._open(), "connection for openings")
+            return None
+        if connection.is_full or self._heartbeat.is_silent:
+            return None
+        return connection.send(name, span, noted, on_ready)
+
+    def close(self) -> None:
+        """Closes the connection."""
+        if self._connection is not None:
+            self._connection.abort()
+
+    async def _open(self) -> None:
+        try:
+            channel = await self._connect()
+            try:
+                await channel.send({"kind": KIND})
+                await channel.receive_document()
+            except BaseException:
+                channel.abort()
+                raise
+            self._channel, self._connection = channel, _OwnerConnection(self._heartbeat)
+            channel.hand_over(self._connection)
+        except PeerUnavailable as gone:
+            _log.debug("no connection for openings: %s", gone)
+        finally:
+            self._is_connecting = False
+
+
+class _OwnerConnection(OpeningConnection):
+    """The calling end. Watched for an owner that hangs, while something is wanted of it."""
+
+    def __init__(self, heartbeat: Heartbeat) -> None:
+        super().__init__()
+        self._heartbeat = heartbeat
+        self._numbers = itertools.count()
+        self._under_way: dict[int, RelayedRead] = {}
+        self.frames_received = 0
+
+    def send(
+        self, name: ObjectName, span: Span, noted: tuple[Tick, float], on_ready: Callable[[], None]
+    ) -> RelayedRead:
+        number = next(self._numbers) & 0xFFFFFFFF
+        self.write(encode_request(number, name, span.stop))
+        if not self._under_way:
+            self._heartbeat.watch(self)
+        read = self._under_way[number] = RelayedRead(self, number, span, noted, on_ready)
+        return read
+
+    def forget(self, number: int) -> RelayedRead | None:
+        read = self._under_way.pop(number, None)
+        if not self._under_way:
+            self._heartbeat.unwatch(self)
+        return read
+
+    def frame_received(self, received: bytes, start: int, stop: int) -> None:
+        self.frames_received += 1
+        read = self.forget(number_of(received, start, stop))
+        if read is None:
+            return
+        try:
+            answer = decode_answer(received, start, stop)
+        except ForebayError:
+            read.end(None)
+            raise
+        read.end(answer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._heartbeat.unwatch(self)
+        under_way, self._under_way = self._under_way, {}
+        for read in under_way.values():
+            self._loop.call_soon(read.end, None)

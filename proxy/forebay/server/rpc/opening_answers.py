@@ -1,0 +1,80 @@
+"""Opening answers: the owner's end of relayed openings (peers.relayed_openings). The calling worker has authenticated
+and authorised the request.
+
+    request ──plain──> opening (metadata.direct_openings) ──opened──> answer: the head, and all bytes
+         └── else           └── given up
+             refused             refused, and kept for a moment ──> the calling worker's task goes on with it
+                                                             └────> nobody does: abandoned
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from forebay.core.byte_ranges import Span
+from forebay.metadata.direct_openings import DirectOpening, DirectOpenings
+from forebay.peers.opening_frames import OpeningConnection, decode_request, encode_answer, encode_refusal
+from forebay.request.admission import GatewayPolicy
+
+KEPT_SECONDS: Final = 2.0
+"""Seconds within which the calling worker's task goes on with an opening that was given up."""
+_REQUESTER: Final = ""
+"""Whose turns at the origin they take: see forebay.core.requester."""
+
+
+class OpeningAnswers(OpeningConnection):
+    """Answers one other worker. `policy` returns the one in force."""
+
+    def __init__(self, openings: DirectOpenings, policy: Callable[[], GatewayPolicy]) -> None:
+        super().__init__()
+        self._openings, self._policy = openings, policy
+        self._under_way: set[DirectOpening] = set()
+        self._given_up: dict[DirectOpening, asyncio.TimerHandle] = {}
+
+    def frame_received(self, received: bytes, start: int, stop: int) -> None:
+        """Begins an opening."""
+        number, name, wanted = decode_request(received, start, stop)
+        opening = None
+        if not self.is_full and self._openings.heads.current(name) is None:
+            decision = self._policy().rules.decide(name)
+            answer = partial(self._answer, number)
+            opening = self._openings.begin(name, decision, Span(0, wanted), _REQUESTER, answer)
+        if opening is None:
+            self.write(encode_refusal(number))
+        else:
+            self._under_way.add(opening)
+
+    def _answer(self, number: int, opening: DirectOpening) -> None:
+        self._under_way.discard(opening)
+        head, flight = opening.head, opening.flight
+        encoded = None
+        if head is None:
+            self._give_up(opening)
+        elif flight is not None and not self.is_full:
+            encoded = encode_answer(number, head)
+        if encoded is not None and flight is not None:
+            self.write(encoded, flight.buffer)
+        else:
+            self.write(encode_refusal(number))
+        if flight is not None:
+            flight.finish()
+
+    def _give_up(self, opening: DirectOpening) -> None:
+        opening.give_up()
+        self._given_up[opening] = self._loop.call_later(KEPT_SECONDS, self._abandon, opening)
+
+    def _abandon(self, opening: DirectOpening) -> None:
+        del self._given_up[opening]
+        opening.abandon()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The other worker has ended, or is about to connect again: nobody goes on with what it wanted."""
+        super().connection_lost(exc)
+        for opening in self._under_way:
+            opening.close()
+        self._under_way.clear()
+        for opening, timer in self._given_up.items():
+            timer.cancel()
+            opening.abandon()
+        self._given_up.clear()

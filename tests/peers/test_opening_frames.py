@@ -1,0 +1,159 @@
+"""Opening frames: encoded and decoded, cut anywhere on the way, and never believed."""
+
+import asyncio
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from forebay.core.errors import PeerUnavailable
+from forebay.core.heads import Head, ObjectFacts, head_of
+from forebay.core.names import ObjectName, Version
+from forebay.peers.opening_frames import (
+    MAX_FRAME,
+    OpeningConnection,
+    OpeningRequest,
+    decode_answer,
+    decode_request,
+    encode_answer,
+    encode_refusal,
+    encode_request,
+    number_of,
+)
+
+NAME = ObjectName("bucket", "a/\udc80 key\nof ümläuts")
+FACTS = ObjectFacts(Version('"etag"'), 9, "Tue, 24 Nov 2026 12:00:00 GMT", (("Content-Type", "a/b"), ("x-empty", "")))
+HEAD = head_of(FACTS, 64, 1_800_000_000.25)
+BODY = b"all of it"
+
+
+def answer_of(head: Head) -> bytes:
+    encoded = encode_answer(7, head)
+    assert encoded is not None
+    return encoded + BODY
+
+
+class Recorder(OpeningConnection):
+    """Keeps the frames, and decodes them."""
+
+    def __init__(self, decode: Callable[[bytes, int, int], object] = decode_answer) -> None:
+        super().__init__()
+        self.decode = decode
+        self.frames: list[object] = []
+
+    def frame_received(self, received: bytes, start: int, stop: int) -> None:
+        self.frames.append(self.decode(received, start, stop))
+
+
+class Written(asyncio.Transport):
+    """A transport that knows only whether it was aborted."""
+
+    aborted = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def connected(recorder: Recorder) -> Written:
+    transport = Written()
+    recorder.connection_made(transport)
+    return transport
+
+
+def test_a_request_is_what_was_encoded() -> None:
+    raw = encode_request(2**32 - 1, NAME, 5 << 20)
+    assert decode_request(b"xy" + raw + b"z", 2, 2 + len(raw)) == OpeningRequest(2**32 - 1, NAME, 5 << 20)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        FACTS,
+        replace(FACTS, version=Version('"e"', "id")),
+        replace(FACTS, version=Version('"e"', ""), checksums_known=True),
+        replace(FACTS, headers=(), last_modified=""),
+        replace(FACTS, headers=(("x-amz-meta-\udcff", "ä\udc80"),)),
+    ],
+)
+def test_an_answer_is_what_was_encoded(facts: ObjectFacts) -> None:
+    head = head_of(facts, 64, 1_800_000_000.25)
+    raw = answer_of(head)
+    answer = decode_answer(b"xy" + raw + b"z", 2, 2 + len(raw))
+    assert answer is not None
+    assert (answer.head, bytes(answer.body), number_of(raw, 0, len(raw))) == (head, BODY, 7)
+    assert answer.head.facts.checksums_known == facts.checksums_known
+
+
+def test_a_refusal_names_its_request() -> None:
+    raw = encode_refusal(9)
+    assert (decode_answer(raw, 0, len(raw)), number_of(raw, 0, len(raw))) == (None, 9)
+
+
+def test_a_head_of_another_form_is_not_encoded() -> None:
+    assert encode_answer(7, replace(HEAD, by_id=True)) is None
+    assert encode_answer(7, head_of(replace(FACTS, headers=(("a", "b\nc"),)), 64, 0.0)) is None
+
+
+def lengthened(raw: bytes, count: int) -> bytes:
+    """A frame that ends later, or sooner."""
+    (length,) = struct.unpack_from(">I", raw)
+    return struct.pack(">I", length + count) + (raw + bytes(count) if count > 0 else raw)[4 : 4 + length + count]
+
+
+@pytest.mark.parametrize("count", [1, -1, -len(BODY), -len(BODY) - 1, -len(BODY) - 30])
+def test_an_answer_of_another_length_is_refused(count: int) -> None:
+    raw = lengthened(answer_of(HEAD), count)
+    with pytest.raises(PeerUnavailable):
+        decode_answer(raw, 0, len(raw))
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"\0" * 17, encode_request(1, ObjectName("b", ""), 1), encode_request(1, NAME, 0)]
+)
+def test_a_request_for_nothing_is_refused(raw: bytes) -> None:
+    with pytest.raises(PeerUnavailable):
+        decode_request(raw, 0, len(raw))
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 5, 50, 1000])
+async def test_frames_may_be_cut_anywhere(piece: int) -> None:
+    recorder = Recorder()
+    connected(recorder)
+    raw = answer_of(HEAD) + encode_refusal(1) + answer_of(HEAD) + encode_refusal(2)
+    for start in range(0, len(raw), piece):
+        recorder.data_received(raw[start : start + piece])
+    await asyncio.sleep(0)
+    first, second, third, last = recorder.frames
+    assert (first, second, third, last) == ((HEAD, BODY), None, (HEAD, BODY), None)
+
+
+async def test_each_frame_has_a_turn_of_its_own() -> None:
+    recorder = Recorder()
+    connected(recorder)
+    asyncio.get_running_loop().call_soon(lambda: recorder.frames.append("before"))
+    recorder.data_received(encode_refusal(1) * 3)
+    assert recorder.frames == []
+    await asyncio.sleep(0)
+    assert recorder.frames == ["before", None, None, None]
+
+
+@pytest.mark.parametrize("raw", [lengthened(answer_of(HEAD), -1), struct.pack(">I", MAX_FRAME), b"\0" * 4])
+async def test_what_does_not_fit_ends_the_connection(raw: bytes) -> None:
+    recorder = Recorder()
+    transport = connected(recorder)
+    recorder.data_received(raw)
+    await asyncio.sleep(0)
+    assert (transport.aborted, recorder.frames) == (True, [])
+
+
+async def test_nothing_is_handled_behind_the_end() -> None:
+    recorder = Recorder()
+    connected(recorder)
+    recorder.data_received(encode_refusal(1))
+    recorder.connection_lost(None)
+    await recorder.ended
+    assert recorder.frames == []

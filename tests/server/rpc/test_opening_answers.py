@@ -1,0 +1,214 @@
+"""Openings that another worker's owner answers: both ends, over a socket, in one loop."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from forebay.core.byte_ranges import Span
+from forebay.core.names import BlockId, ObjectName
+from forebay.core.task_registry import TaskRegistry
+from forebay.metadata.direct_openings import DirectOpening
+from forebay.metadata.lookup_request import LookupRequest
+from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.peers.owners import Peers
+from forebay.peers.peer_client import Peer
+from forebay.policy.ownership import owner_of
+from forebay.server.rpc.opening_answers import OpeningAnswers
+from forebay.server.rpc.peer_service import PeerService
+from forebay.server.rpc.read_methods import ReadMethods
+from forebay.server.rpc.rpc_server import RpcServer
+from forebay.server.rpc.write_methods import WriteMethods
+from harness.fake import actions
+from harness.fake.gate import Gate
+from harness.fetch_rig import BLOCK, DECISION, FetchRig, fetch_rig
+from harness.inspection import run_loop_until
+
+NAME = next(
+    name for name in (ObjectName("bucket", f"key-{number}") for number in range(100)) if owner_of(name, workers=2) == 1
+)
+CONNECTION = ObjectName("bucket", "connection")
+
+
+@dataclass
+class Relay:
+    """Worker 0, which asks, and worker 1, which owns NAME."""
+
+    asking: FetchRig
+    owning: FetchRig
+    server: RpcServer
+    answers: list[OpeningAnswers] = field(default_factory=list)
+    """Of each connection."""
+
+    async def connect(self) -> "Relay":
+        """Makes the connection that carries openings, and one of the owner to its origin."""
+        assert self.begin() is None  # it only connects
+        await run_loop_until(lambda: bool(self.answers and self.answers[-1].transport))
+        await self.open_at_origin()
+        return self
+
+    async def open_at_origin(self) -> None:
+        self.owning.origin.store.put(*CONNECTION, b"x")
+        found = await self.owning.versions.fetch(
+            LookupRequest(CONNECTION, DECISION, Span(0, BLOCK)), None, strict=False
+        )
+        assert isinstance(found, ResolvedVersion)
+        found.release_flights()
+
+    def begin(self) -> "asyncio.Future[DirectOpening] | None":
+        """An opening; its future has it when it has ended."""
+        ended: asyncio.Future[DirectOpening] = asyncio.get_running_loop().create_future()
+        opening = self.asking.openings.begin(NAME, DECISION, Span(0, BLOCK), "reader", ended.set_result)
+        return None if opening is None else ended
+
+    async def ended(self) -> DirectOpening:
+        opening = self.begin()
+        assert opening is not None
+        async with asyncio.timeout(30):
+            return await opening
+
+    async def resolve(self) -> ResolvedVersion:
+        """What a reader with a task gets at worker 0."""
+        found = await self.asking.resolver.resolve(LookupRequest(NAME, DECISION, Span(0, BLOCK)), leads=True)
+        assert isinstance(found, ResolvedVersion)
+        found.release_flights()
+        return found
+
+
+@asynccontextmanager
+async def relay(directory: Path) -> AsyncIterator[Relay]:
+    tasks, path = TaskRegistry(), directory / "socket"
+    peer = Peer(1, path, 0, tasks.spawn)
+    async with fetch_rig(peers=Peers({1: peer})) as asking, fetch_rig() as owning:
+        policy: Any = Policy()
+        nothing: Any = None
+        node = Relay(asking, owning, RpcServer(path, {}))
+
+        def answer() -> OpeningAnswers:
+            node.answers.append(OpeningAnswers(owning.openings, lambda: policy))
+            return node.answers[-1]
+
+        writes = WriteMethods(nothing, nothing, nothing, nothing, nothing, nothing, nothing)
+        reads = ReadMethods(owning.resolver, owning.block_source(), owning.hints, lambda: policy)
+        node.server.service = PeerService(writes, reads.methods, answer_openings=answer)
+        await node.server.start()
+        try:
+            yield node
+        finally:
+            peer.close()
+            await node.server.close()
+            await tasks.close()
+    assert owning.reads.client.reads.in_use == 0
+
+
+class Policy:
+    """One rule for all objects."""
+
+    def __init__(self) -> None:
+        self.rules = self
+
+    def decide(self, _: ObjectName) -> object:
+        return DECISION
+
+
+async def test_an_object_is_kept_in_both_workers(tmp_path: Path) -> None:
+    async with relay(tmp_path) as node:
+        stored = node.owning.origin.store.put(*NAME, b"all of it")
+        await node.connect()
+        opening = await node.ended()
+        assert opening.head is not None
+        assert opening.flight is not None
+        assert (opening.head.version.etag, bytes(opening.flight.buffer)) == (stored.etag, b"all of it")
+        opening.flight.finish()
+        for rig in (node.asking, node.owning):
+            assert rig.heads.current(NAME) == opening.head
+            assert rig.tiers.memory.has(BlockId(NAME, opening.head.generation, 0))
+        assert (node.owning.origin.log.count(key=NAME.key), node.asking.origin.log.count()) == (1, 0)
+
+
+async def test_the_readers_task_goes_on_with_what_the_owner_sent(tmp_path: Path) -> None:
+    async with relay(tmp_path) as node:
+        node.owning.origin.store.put(*NAME, bytes(4 * BLOCK))
+        await node.connect()
+        opening = await node.ended()
+        assert opening.head is None
+        opening.give_up()
+        assert (await node.resolve()).head.size == 4 * BLOCK
+        assert (node.owning.origin.log.count(key=NAME.key), node.asking.origin.log.count()) == (1, 0)
+
+
+async def test_what_nobody_goes_on_with_ends_with_the_connection(tmp_path: Path) -> None:
+    async with relay(tmp_path) as node:
+        node.owning.origin.store.put(*NAME, bytes(4 * BLOCK))
+        await node.connect()
+        opening = await node.ended()
+        opening.give_up()
+        opening.abandon()
+        assert node.owning.reads.client.reads.in_use == 1
+        node.answers[-1].abort()
+        await node.answers[-1].ended
+        assert node.owning.reads.client.reads.in_use == 0
+
+
+async def test_an_object_that_the_owner_knows_is_refused(tmp_path: Path) -> None:
+    async with relay(tmp_path) as node:
+        node.owning.origin.store.put(*NAME, b"all of it")
+        await node.connect()
+        found = await node.owning.resolver.resolve(LookupRequest(NAME, DECISION, Span(0, BLOCK)))
+        assert isinstance(found, ResolvedVersion)
+        opening = await node.ended()
+        assert opening.head is None
+        opening.give_up()
+        assert (await node.resolve()).head == found.head
+        assert node.owning.origin.log.count(key=NAME.key) == 1
+
+
+async def test_an_owner_that_ends_gives_its_openings_up(tmp_path: Path) -> None:
+    async with relay(tmp_path) as node:
+        node.owning.origin.store.put(*NAME, b"all of it")
+        node.owning.origin.faults.add(actions.HoldHead(gate := Gate()), key=NAME.key, times=1)
+        await node.connect()
+        opening = node.begin()
+        assert opening is not None
+        await gate.reached()
+        node.answers[-1].abort()
+        assert (await opening).head is None
+        assert node.owning.reads.client.reads.in_use == 0
+        (await opening).give_up()
+        assert (await node.resolve()).head.size == len(b"all of it")
+        gate.open()
+        await node.connect()  # another connection carries the next ones
+
+
+async def test_a_fence_meanwhile_keeps_the_head_out(tmp_path: Path) -> None:
+    async with relay(tmp_path) as node:
+        node.owning.origin.store.put(*NAME, b"all of it")
+        node.owning.origin.faults.add(actions.HoldHead(gate := Gate()), key=NAME.key, times=1)
+        await node.connect()
+        opening = node.begin()
+        assert opening is not None
+        await gate.reached()
+        node.asking.fences.raise_object(NAME)
+        gate.open()
+        ended = await opening
+        assert ended.head is not None
+        assert ended.flight is not None
+        ended.flight.finish()
+        assert node.asking.heads.current(NAME) is None
+
+
+async def test_a_reader_that_leaves_wants_no_answer(tmp_path: Path) -> None:
+    async with relay(tmp_path) as node:
+        node.owning.origin.store.put(*NAME, b"all of it")
+        node.owning.origin.faults.add(actions.HoldHead(gate := Gate()), key=NAME.key, times=1)
+        await node.connect()
+        async with asyncio.TaskGroup() as group:
+            reading = group.create_task(node.resolve())
+            await gate.reached()
+            reading.cancel()
+        gate.open()
+        await run_loop_until(lambda: node.owning.heads.current(NAME) is not None)
+        assert (await node.resolve()).head == node.owning.heads.current(NAME)
+        assert node.owning.origin.log.count(key=NAME.key) == 1
