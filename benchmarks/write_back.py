@@ -63,8 +63,7 @@ class WriteBackForebay:
         return Backlog(int(values["forebay_journal_writes"]), int(results["accepted"]), int(results["through"]))
 
     def has_bodies(self) -> bool:
-        """Whether large bodies wait for the origin. The disk is asked, which costs Forebay nothing: a page of metrics
-        keeps its event loop from its readers for milliseconds."""
+        """Whether large bodies wait for the origin. The disk is asked, which costs Forebay nothing."""
         return any(self._bodies.iterdir())
 
     def wait_drained(self) -> None:

@@ -27,6 +27,7 @@ async def test_the_backlog_is_counted_until_it_has_arrived(tmp_path: Path) -> No
         for key, content in (("a/one", b"1" * 1000), ("a/one", b"2" * 1000), ("a/two", b"3" * 500_000)):
             await rig.put(key, content)
         rig.advance_clock(90)
+        await rig.write_back.room.measure()
         found = _samples(rig)
         assert found["forebay_journal_writes"] == 3
         assert found["forebay_journal_objects"] == 2

@@ -31,11 +31,17 @@ from forebay.protocol.xml.s3_documents import (
     read_parts_cooperatively,
     write_completion_cooperatively,
 )
+from forebay.server.telemetry.exposition import LINES
+from forebay.storage.journal.log_writer import RecordId
+from forebay.storage.journal.recovery_scan import JournalScan, PendingRecord
+from forebay.write.back.journal_loader import RECORDS
 from forebay.write.body_digest import BodyDigest, combining_digests
 from forebay.write.incoming_body import decode_piece
 from harness.aws_chunked import Framing
 from harness.clients import RawClient
+from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import UNSIGNED_CHUNKS_TRAILER
+from harness.write_back_rig import WriteBackRig
 from security.test_exhaustion import serving
 
 MANY: Final = 20
@@ -135,6 +141,24 @@ async def test_one_that_is_uploaded_lets_others_have_their_turn(tmp_path: Path) 
     async with serving(tmp_path) as (rig, _):
         request = rig.client().request("POST", "/bucket/key?uploadId=none", (), document)
         assert await _turns_during(request) >= 2 * len(document) >> 12
+
+
+async def test_a_scrape_lets_others_have_their_turn(tmp_path: Path) -> None:
+    """Each access key is a line of its own."""
+    keys = 2000
+    async with serving(tmp_path) as (rig, _):
+        for number in range(keys):
+            rig.parts.metrics.count("forebay_key_requests_total", f"key-{number}")
+        assert await _turns_during(rig.worker.control.metrics()) >= keys // LINES
+
+
+async def test_a_journal_that_is_read_again_lets_others_have_their_turn(tmp_path: Path) -> None:
+    """Each minute, with all that is pending."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        pending = [PendingRecord(RecordId("a" * 32, number), {}, b"") for number in range(2000)]
+        settled = {("ckpt", f"key-{number}", "null"): (number, "") for number in range(2000)}
+        loading = run_cooperatively(rig.write_back.loader.load(JournalScan(pending, settled=settled)))
+        assert await _turns_during(loading) >= (len(pending) + len(settled)) // RECORDS
 
 
 async def _deep_xml(client: RawClient) -> None:

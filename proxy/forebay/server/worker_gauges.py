@@ -14,7 +14,7 @@ from forebay.server.admin.worker_control import WorkerControl
 from forebay.server.composition import Parts
 from forebay.server.http.listener import Listener
 from forebay.server.shared_memory.client_memory import ClientMemory
-from forebay.server.telemetry.metrics import Sample
+from forebay.server.telemetry.exposition import Sample
 
 
 class WorkerGauges:
@@ -92,7 +92,7 @@ class WorkerGauges:
             return
         backlog = write_back.backlog
         yield "forebay_journal_capacity_bytes", (), write_back.room.size
-        yield "forebay_journal_used_bytes", (), write_back.journal.size()
+        yield "forebay_journal_used_bytes", (), write_back.room.used
         yield "forebay_journal_writes", (), backlog.writes
         yield "forebay_journal_objects", (), backlog.objects
         yield "forebay_journal_pending_bytes", (), backlog.size
@@ -123,7 +123,7 @@ class WorkerGauges:
                 yield "forebay_tier_pool_bytes", ("ssd", pool.name), pool.used
             yield "forebay_tier_pinned_bytes", ("ssd",), sum(ssd.pins.used_by().values())
             yield "forebay_tier_pin_quota_bytes", ("ssd",), ssd.pins.quota
-        for share in memory.pooled.pools():
+        for share in list(memory.pooled.pools()):
             yield "forebay_tier_pool_bytes", ("memory", share.pool.name), share.used
         for stats in self._control.tiers():
             yield "forebay_tier_failing", (stats.name,), float(stats.state == "failing")

@@ -72,6 +72,18 @@ async def test_a_barrier_waits_for_what_was_there() -> None:
     assert NAME in pending
 
 
+async def test_a_barrier_of_names_waits_for_these() -> None:
+    pending, other = PendingObjects(_read_body), ObjectName("b", "other")
+    pending.add(NAME, _version(1, None))
+    assert (pending.any((NAME, other)), pending.any((other,)), pending.any(other.__eq__)) == (True, False, False)
+    await pending.wait_settled((other,))
+    waiting = TaskRegistry().spawn(pending.wait_settled((NAME, other)), "wait")
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    pending.remove(NAME, RecordId("log", 1))
+    await waiting
+
+
 def test_names_are_listed_in_their_order() -> None:
     pending = PendingObjects(_read_body)
     for nth, key in enumerate(("p/\U00010000", "p/\uffff", "q", "p/a")):

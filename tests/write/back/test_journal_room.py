@@ -1,24 +1,98 @@
 """Room in the journal: what was accepted since the size was measured counts."""
 
+import asyncio
+import errno
+
+import pytest
+
+from forebay.core.task_registry import TaskRegistry
 from forebay.write.back.journal_room import ROOM_SECONDS, JournalRoom
 
 
-def test_what_was_accepted_counts_until_it_is_measured() -> None:
-    now, used = 0.0, 0
-    room = JournalRoom(1000, lambda: used, lambda: now)
+class _Files:
+    """The files of a journal, which take as long to be measured as a test likes."""
+
+    def __init__(self) -> None:
+        self.used = 0
+        self.now = 0.0
+        self.takes = 0.0
+        self.measured = 0
+        self.is_broken = False
+        self.tasks = TaskRegistry()
+        self.room = JournalRoom(1000, self._measure, self.tasks, lambda: self.now)
+
+    async def _measure(self) -> int:
+        self.measured += 1
+        used = self.used
+        await asyncio.sleep(0)
+        self.now += self.takes
+        if self.is_broken:
+            raise OSError(errno.EIO, "EIO")
+        return used
+
+
+async def test_what_was_accepted_counts_until_it_is_measured() -> None:
+    files = _Files()
+    room = files.room
+    await room.measure()
     assert room.has_room(500)
     assert not room.has_room(401)
     assert room.has_room(400)
     assert not room.has_room(1)
-    now = ROOM_SECONDS + 0.1
-    assert room.has_room(900), "the files are measured anew"
-    used, now = 899, 2 * ROOM_SECONDS + 0.2
-    assert not room.has_room(2)
-    assert room.has_room(1)
+    files.now = ROOM_SECONDS + 0.1
+    assert not room.has_room(900), "the files are measured anew, which takes a moment"
+    await files.tasks.wait_idle()
+    assert room.has_room(900)
+    files.used, files.now = 899, 2 * ROOM_SECONDS + 0.2
+    room.has_room(2)
+    await files.tasks.wait_idle()
+    assert (room.used, room.has_room(2), room.has_room(1)) == (899, False, True)
 
 
-def test_what_was_removed_is_free_at_once() -> None:
-    room = JournalRoom(1000, lambda: 900, lambda: 0.0)
+async def test_what_is_accepted_during_a_measurement_counts() -> None:
+    files = _Files()
+    measuring = files.tasks.spawn(files.room.measure(), "measure")
+    await asyncio.sleep(0)
+    assert files.room.has_room(600)
+    await measuring
+    assert (files.room.used, files.room.has_room(301), files.room.has_room(300)) == (600, False, True)
+
+
+async def test_one_measurement_is_under_way_at_a_time() -> None:
+    """It is begun by whoever asks, and costs none of those who ask meanwhile."""
+    files = _Files()
+    for _ in range(3):
+        assert files.room.has_room(1)
+    await files.tasks.wait_idle()
+    assert files.measured == 1
+
+
+async def test_a_long_measurement_is_made_seldom() -> None:
+    files = _Files()
+    files.takes = 2.0
+    await files.room.measure()
+    files.now += 39
+    assert files.room.used == 0
+    files.now += 2
+    assert files.room.used == 0
+    await files.tasks.wait_idle()
+    assert files.measured == 2
+
+
+async def test_the_known_size_stays_where_it_can_not_be_measured(caplog: pytest.LogCaptureFixture) -> None:
+    files = _Files()
+    files.used = 700
+    await files.room.measure()
+    files.is_broken = True
+    await files.room.measure()
+    assert files.room.used == 700
+    assert "the journal can't be measured" in caplog.text
+
+
+async def test_what_was_removed_is_free_at_once() -> None:
+    files = _Files()
+    files.used, room = 900, files.room
+    await room.measure()
     assert (room.is_full, room.has_room(1)) == (True, False)
     room.release(300)
     assert (room.is_full, room.has_room(300), room.has_room(1)) == (False, True, False)
@@ -26,7 +100,8 @@ def test_what_was_removed_is_free_at_once() -> None:
     assert not room.has_room(901)
 
 
-def test_the_journal_of_an_ending_process_takes_nothing() -> None:
-    room = JournalRoom(1000, lambda: 0, lambda: 0.0)
-    room.is_ending = True
-    assert not room.has_room(0)
+async def test_the_journal_of_an_ending_process_takes_nothing() -> None:
+    files = _Files()
+    files.room.is_ending = True
+    assert not files.room.has_room(0)
+    await files.tasks.wait_idle()

@@ -4,6 +4,7 @@ import hashlib
 from base64 import b64encode
 from pathlib import Path
 
+from forebay.core.cooperative import run_to_completion
 from forebay.core.names import ObjectName
 from forebay.peers.owners import Peers
 from forebay.policy.drain_order import WriteInterval
@@ -56,7 +57,7 @@ async def test_a_completion_heard_while_the_journal_is_read_has_its_parts(tmp_pa
         assert NAME not in write_back.pending
         named = write_back.record_origins.named("ckpt")
         scan = JournalScan([PendingRecord(upload[0], {**upload[1].document(), **named}, b"")])
-        write_back.loader.load(scan, exchange.take_heard())
+        run_to_completion(write_back.loader.load(scan, exchange.take_heard))
         version = write_back.pending.current(NAME)
         assert version is not None
         assert version.parts == (BodyPart(len(CONTENT), CONTENT, None),)

@@ -1,6 +1,7 @@
 """Records are shown once, whatever order they come in, and not again once they are settled."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -245,3 +246,17 @@ def test_a_start_completes_a_moved_upload_that_is_whole_here(*, is_carried: bool
     else:
         assert (list(rig.shown.refused), rig.carried_out) == ([], [_id(2)])
         assert set(rig.shown.with_upload(_id(2))) == {_id(0), _id(1), _id(2), _id(9)}
+
+
+def test_the_backlog_is_summed_as_records_come_and_go() -> None:
+    """Those of another origin too, each once."""
+    rig = _Rig()
+    for _ in range(2):
+        rig.shown.show(replace(_put(1), accepted_at=7.0), _id(1), b"1", is_recovered=False)
+        rig.shown.keep(replace(_put(2), accepted_at=5.0), _id(2), b"2", "another origin")
+    assert (rig.shown.sums.writes, rig.shown.sums.objects, rig.shown.sums.size, rig.shown.oldest(9.0)) == (2, 1, 2, 5.0)
+    for _ in range(2):
+        rig.shown.forget(_id(2))
+    assert (rig.shown.sums.writes, rig.shown.sums.size, rig.shown.oldest(9.0)) == (1, 1, 7.0)
+    rig.shown.forget(_id(1))
+    assert (rig.shown.sums.writes, rig.shown.sums.objects, rig.shown.oldest(9.0)) == (0, 0, 9.0)

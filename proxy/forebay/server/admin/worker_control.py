@@ -6,6 +6,7 @@ It reads the state of the worker's parts, and changes only what may change while
 import asyncio
 from collections.abc import Sequence
 
+from forebay.core.cooperative import run_cooperatively
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
 from forebay.server.admin.admin_schema import MAX_PAGE, CachePage, ConfigChanged, Resized
@@ -73,7 +74,7 @@ class WorkerControl(SharedControl):
 
     async def metrics(self) -> str:
         """This worker's metrics."""
-        return self._parts.metrics.exposition().decode()
+        return (await run_cooperatively(self._parts.metrics.exposition_in_steps())).decode()
 
     async def stats(self) -> Stats:
         """This worker's counters and gauges."""

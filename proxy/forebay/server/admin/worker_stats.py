@@ -68,7 +68,7 @@ class WorkerStats:
         backlog = write_back.backlog
         return JournalStats(
             write_back.room.size,
-            write_back.journal.size(),
+            write_back.room.used,
             write_back.room.is_full,
             backlog.writes,
             backlog.objects,

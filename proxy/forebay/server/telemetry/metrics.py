@@ -1,7 +1,7 @@
 """Metrics: counts events and requests, and reads the state of the parts, for Prometheus.
 
-- Counters and histograms are plain numbers, changed as things happen: for a hit, a few additions. prometheus-client
-  formats them at a scrape. Gauges are read at a scrape.
+- Counters and histograms are plain numbers, changed as things happen: for a hit, a few additions. They are written as
+  text at a scrape (forebay.server.telemetry.exposition), in steps. Gauges are read at a scrape.
 - Requests are counted on the event loop only. The SSD tier emits events from threads of its own, so events take a lock.
 - Which metrics there are, and what they mean, is in forebay.server.telemetry.metric_table.
 """
@@ -12,23 +12,27 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Final
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client import ProcessCollector
 
 from forebay.core import events
+from forebay.core.cooperative import CooperativeWork, run_to_completion
 from forebay.core.errors import S3Error
 from forebay.core.request_record import CacheStatus, RequestRecord
-from forebay.server.telemetry.metric_table import CATALOGUE, LATENCY_BUCKETS
+from forebay.server.telemetry.exposition import (
+    Labels,
+    Sample,
+    counter_lines,
+    family_lines,
+    gauge_lines,
+    histogram_lines,
+    text_of,
+)
+from forebay.server.telemetry.metric_table import CATALOGUE
 from forebay.server.telemetry.request_counts import Histogram, HitCounts, RuleCounts
 from forebay.server.telemetry.tier_failures import TierFailures
 
-Labels = tuple[str, ...]
-Sample = tuple[str, Labels, float]
-"""A gauge's name, its label values, its value."""
-
 _READS: Final = frozenset({"GetObject", "HeadObject"})
-_BOUNDS: Final = (*(f"{bound:g}" for bound in LATENCY_BUCKETS), "+Inf")
+_GAUGES: Final = {metric.name: metric for metric in CATALOGUE if metric.kind == "gauge"}
 
 
 class Metrics:
@@ -57,20 +61,35 @@ class Metrics:
         self._admitted, self._evicted = self._of_blocks("admitted"), self._of_blocks("evicted")
         self._answers = self._counters["forebay_origin_requests_total"]
         self._answer_times = self._histograms["forebay_origin_seconds"]
-        self._registry = CollectorRegistry()
-        self._registry.register(_HistoryCollector(self))
-        ProcessCollector(registry=self._registry)
+        self._process = ProcessCollector(registry=None)
+        self._read_states: list[Callable[[], Iterable[Sample]]] = []
 
     def _of_blocks(self, fate: str) -> tuple[defaultdict[Labels, int], defaultdict[Labels, int]]:
         return self._counters[f"forebay_tier_{fate}_blocks_total"], self._counters[f"forebay_tier_{fate}_bytes_total"]
 
     def add_gauges(self, read_state: Callable[[], Iterable[Sample]]) -> None:
         """Have `read_state` called at each scrape."""
-        self._registry.register(_GaugeCollector(read_state))
+        self._read_states.append(read_state)
 
     def exposition(self) -> bytes:
         """The metrics in Prometheus' text format."""
-        return generate_latest(self._registry)
+        return run_to_completion(self.exposition_in_steps())
+
+    def exposition_in_steps(self) -> CooperativeWork[bytes]:
+        """The same, in steps: between two of them readers are served."""
+        return text_of(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        self._fold_hits()
+        for metric in CATALOGUE:
+            if metric.kind == "counter":
+                yield from counter_lines(metric, self._counters[metric.name])
+            elif metric.kind == "histogram":
+                yield from histogram_lines(metric, self._histograms[metric.name])
+        for family in self._process.collect():
+            yield from family_lines(family)
+        for read_state in self._read_states:
+            yield from gauge_lines(_GAUGES, read_state())
 
     @property
     def counters(self) -> Mapping[str, Mapping[Labels, int]]:
@@ -244,51 +263,3 @@ class Metrics:
         for rule, counts in list(self._rules.items()):
             if delivered := counts.sent["flight"]:
                 yield "forebay_read_amplification_ratio", (rule,), (counts.fetched - counts.warmed) / delivered
-
-
-class _HistoryCollector(Collector):
-    """Formats counters and histograms for Prometheus."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterator[Metric]:
-        for metric in CATALOGUE:
-            if metric.kind == "counter":
-                counter = CounterMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-                for labels, value in list(self._metrics.counters[metric.name].items()):
-                    counter.add_metric(labels, value)
-                yield counter
-            elif metric.kind == "histogram":
-                family = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-                for labels, histogram in list(self._metrics.histograms[metric.name].items()):
-                    family.add_metric(labels, _cumulative(histogram), histogram.total)
-                yield family
-
-
-class _GaugeCollector(Collector):
-    """Reads the gauges for Prometheus."""
-
-    def __init__(self, read: Callable[[], Iterable[Sample]]) -> None:
-        self._read = read
-        self._gauges = {metric.name: metric for metric in CATALOGUE if metric.kind == "gauge"}
-
-    def collect(self) -> Iterator[Metric]:
-        families: dict[str, GaugeMetricFamily] = {}
-        for name, labels, value in self._read():
-            metric = self._gauges[name]
-            family = families.setdefault(name, GaugeMetricFamily(name, metric.meaning, labels=metric.labels))
-            family.add_metric(labels, value)
-        yield from families.values()
-
-    def describe(self) -> Iterator[Metric]:
-        """Empty: else the registry would read the state while it is still being built."""
-        return iter(())
-
-
-def _cumulative(histogram: Histogram) -> list[tuple[str, float]]:
-    counts, below = [], 0
-    for bound, count in zip(_BOUNDS, histogram.buckets, strict=True):
-        below += count
-        counts.append((bound, float(below)))
-    return counts

@@ -126,8 +126,11 @@ class Journal:
         """Removes what is not needed any more; returns what is pending. For the drainer. Raises OSError."""
         return await self.run(reclaim, self._files, self._layout, self._settlement.writing)
 
-    def size(self) -> int:
-        """Returns the bytes of all files."""
+    async def size(self) -> int:
+        """Returns the bytes of all files. Raises OSError."""
+        return await self.run(self._size)
+
+    def _size(self) -> int:
         total = 0
         for folder in (self._layout.logs, self._layout.bodies):
             with os.scandir(folder) as entries:

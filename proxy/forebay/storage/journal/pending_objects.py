@@ -12,7 +12,7 @@ alike before and after.
 
 import asyncio
 import bisect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, NamedTuple, TypeAlias
@@ -26,6 +26,9 @@ from forebay.storage.journal.log_writer import RecordId
 
 ReadBody: TypeAlias = Callable[[BodyRef, Span], Awaitable[Buffer]]
 """Reads verified bytes of a body file. Raises OSError, BodyDamaged."""
+
+Objects: TypeAlias = Iterable[ObjectName] | Callable[[ObjectName], bool]
+"""Some objects: by name, or by what is true of them, for which every pending one is looked at."""
 
 
 class BodyPart(NamedTuple):
@@ -94,13 +97,13 @@ class PendingObjects:
             if not waited and not done.done():
                 done.set_result(None)
 
-    def any(self, covers: Callable[[ObjectName], bool]) -> bool:
-        """Returns whether a write of such an object is pending."""
-        return any(covers(name) for name in self._objects)
+    def any(self, objects: Objects) -> bool:
+        """Returns whether a write of one of these objects is pending."""
+        return any(True for _ in self._pending_of(objects))
 
-    async def wait_settled(self, covers: Callable[[ObjectName], bool]) -> None:
+    async def wait_settled(self, objects: Objects) -> None:
         """Waits until the writes that are pending now of these objects are settled."""
-        records = {each.record for name, versions in self._objects.items() if covers(name) for each in versions}
+        records = {each.record for name in self._pending_of(objects) for each in self._objects[name]}
         if not records:
             return
         waiter = (records, asyncio.get_running_loop().create_future())
@@ -109,6 +112,13 @@ class PendingObjects:
             await waiter[1]
         finally:
             self._waiting.remove(waiter)
+
+    def _pending_of(self, objects: Objects) -> Iterator[ObjectName]:
+        return (
+            (name for name in self._objects if objects(name))
+            if callable(objects)
+            else filter(self.__contains__, objects)
+        )
 
     def head(self, name: ObjectName) -> Head | Deleted | None:
         """Returns the head that readers see; None: no write is pending, so the origin's."""

@@ -1,8 +1,13 @@
-"""The backlog in numbers: how much is acknowledged and not yet at the origin, and how much of it waits for a person."""
+"""The backlog in numbers: how much is acknowledged and not yet at the origin, and how much of it waits for a person.
 
-from collections.abc import Iterable, Sequence
+They are kept as writes come and go: a backlog may be a million writes long, and is asked for at every scrape.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from forebay.core.names import ObjectName
 from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.drainer import DrainEntry
 
@@ -22,11 +27,37 @@ class Backlog(NamedTuple):
     """How many are of objects that somebody else has written meanwhile; likewise."""
 
 
-def backlog_of(writes: Sequence[AcceptedWrite], entries: Iterable[DrainEntry], now: float) -> Backlog:
-    """Returns the backlog of these writes. `entries`: those that this worker carries out; `now`: seconds since the
-    epoch."""
-    oldest = min((write.accepted_at for write in writes), default=now)
-    stopped = [entry.is_conflict for entry in entries if entry.is_stuck]
-    objects, size = len({write.name for write in writes}), sum(write.size for write in writes)
-    conflicts = sum(stopped)
-    return Backlog(len(writes), objects, size, max(0.0, now - oldest), len(stopped) - conflicts, conflicts)
+class BacklogSums:
+    """The sums of the writes that are known and not settled."""
+
+    def __init__(self) -> None:
+        self.writes = 0
+        self.size = 0
+        self._by_object: Counter[ObjectName] = Counter()
+
+    @property
+    def objects(self) -> int:
+        """How many objects they are of."""
+        return len(self._by_object)
+
+    def add(self, write: AcceptedWrite) -> None:
+        """A write is known."""
+        self.writes += 1
+        self.size += write.size
+        self._by_object[write.name] += 1
+
+    def remove(self, write: AcceptedWrite) -> None:
+        """A write is settled."""
+        self.writes -= 1
+        self.size -= write.size
+        self._by_object[write.name] -= 1
+        if not self._by_object[write.name]:
+            del self._by_object[write.name]
+
+
+def backlog_of(sums: BacklogSums, oldest: float, stopped: Iterable[DrainEntry], now: float) -> Backlog:
+    """Returns the backlog. `oldest`: when the oldest write was accepted, `now` for none, in seconds since the epoch.
+    `stopped`: the writes that this worker has left to a person."""
+    conflicts = [entry.is_conflict for entry in stopped]
+    stuck = len(conflicts) - sum(conflicts)
+    return Backlog(sums.writes, sums.objects, sums.size, max(0.0, now - oldest), stuck, sum(conflicts))

@@ -80,6 +80,7 @@ class Drainer:
         self._stopped = stopped
         self._order: DrainOrder[RecordId] = DrainOrder()
         self.entries: dict[RecordId, DrainEntry] = {}
+        self._stopped_records: set[RecordId] = set()
         self._steps = asyncio.Semaphore(CONCURRENCY)
         self._bodies = asyncio.Semaphore(CONCURRENCY)
         """Of large bodies and of uploads that are prepared: what is small does not stand behind them."""
@@ -101,13 +102,20 @@ class Drainer:
             self.entries[version.record] = DrainEntry(
                 write, version, may_be_done=True, reason=reason, is_stuck=True, is_kept=True
             )
+            self._stopped_records.add(version.record)
 
     def retry(self, record: RecordId) -> None:
         """Tries a stuck write once more. One of another origin stays as it is."""
         entry = self.entries[record]
         if entry.is_stuck and not entry.is_kept:
             entry.is_stuck = False
+            self._stopped_records.discard(record)
             self._tasks.spawn(self._carry_out(record), f"persist {entry.write.name.path}")
+
+    @property
+    def stopped(self) -> list[DrainEntry]:
+        """The writes that are left to a person."""
+        return [self.entries[record] for record in self._stopped_records]
 
     def blocked_by(self, record: RecordId) -> RecordId | None:
         """Returns the write that one waits for the longest; None: it waits for no other."""
@@ -136,6 +144,7 @@ class Drainer:
                 break
             if outcome.result == "stuck":
                 entry.is_stuck = True
+                self._stopped_records.add(record)
                 self._stopped(entry.write, outcome)
                 _log.error("a write of %s is stuck: %s", entry.write.name.path, outcome.reason)
                 return
@@ -181,6 +190,7 @@ class Drainer:
         return outcome
 
     def _remove(self, record: RecordId) -> None:
+        self._stopped_records.discard(record)
         if self.entries.pop(record).is_kept:
             return
         self._order.settle(record)

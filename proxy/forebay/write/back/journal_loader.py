@@ -1,10 +1,17 @@
 """The journal loader: the records that a scan has found are shown to readers, in the order in which they depend on each
 other, and what is damaged, or of another origin, is said.
+
+    scan ──those that are not known, RECORDS a step──> decoded ──sorted, at once──> shown
+
+A running Forebay scans its journal each minute, which may have a million records, nearly all of them known: so a load
+is cooperative work (core.cooperative).
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
+from forebay.core.cooperative import CooperativeWork
 from forebay.core.names import ObjectName
 from forebay.storage.journal.record_origins import RecordOrigins
 from forebay.storage.journal.recovery_scan import JournalScan, PendingRecord
@@ -19,6 +26,9 @@ from forebay.write.back.accepted_write import (
 from forebay.write.back.origin_versions import OriginVersions
 from forebay.write.back.shown_records import ShownRecords
 
+RECORDS: Final = 50
+"""Of a step."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -30,28 +40,37 @@ class JournalLoader:
         self._shown = shown
         self._versions = versions
 
-    def load(self, scan: JournalScan, heard: Sequence[PendingRecord] = (), *, is_first: bool = False) -> None:
-        """Shows what is pending and not shown yet. `heard`: of other workers, while the journal was read: a scan that
-        has a completion may have come too early for its parts. `is_first`: what others, earlier runs or the drainer
-        before this one, have made of objects at the origin is learnt too; later this worker knows better."""
+    def load(
+        self, scan: JournalScan, take_heard: Callable[[], Sequence[PendingRecord]] = tuple, *, is_first: bool = False
+    ) -> CooperativeWork[None]:
+        """Shows what is pending and not shown yet. `take_heard()`: what came of other workers while the journal was
+        read, taken when it is shown: a scan that has a completion may have come too early for its parts. `is_first`:
+        what others, earlier runs or the drainer before this one, have made of objects at the origin is learnt too;
+        later this worker knows better."""
         for log, damages in scan.damages.items():
             for damage in damages:
                 _log.error("the journal's log %s is damaged from byte %d to %d", log, damage.start, damage.stop)
-        for (bucket, key, origin), (written, etag) in scan.settled.items():
+        for number, ((bucket, key, origin), (written, etag)) in enumerate(scan.settled.items(), 1):
+            if number % RECORDS == 0:
+                yield
             if self._origins.is_current(bucket, origin):
                 name = ObjectName(bucket, key)
                 self._shown.last_settled.add(name, written)
                 if is_first:
                     self._versions.made(name, etag)
         found: list[tuple[tuple[int, float], JournalEntry, PendingRecord, str | None]] = []
-        for record in scan.pending:
+        for number, record in enumerate(scan.pending, 1):
+            if number % RECORDS == 0:
+                yield
+            if self._shown.is_known(record.id):
+                continue
             try:
                 entry, obstacle = decode_record(record), self._origins.obstacle(record.document)
             except ValueError as error:
                 _log.error("record %d of the log %s is left alone: %s", record.id.number, record.id.log, error)
                 continue
             found.append((_load_order(entry), entry, record, obstacle))
-        for record in heard:
+        for record in take_heard():
             entry = decode_record(record)
             found.append((_load_order(entry), entry, record, None))
         for _, entry, record, obstacle in sorted(found, key=lambda each: each[0]):

@@ -1,26 +1,44 @@
 """The room in the journal: whether it takes so many bytes more.
 
-The size is measured now and then; what was accepted since is added to it, what was removed subtracted. Near its end the
-journal takes nothing: what is accepted already (parts of uploads, records of deletions) must still fit.
+    asked, and the size is old ──> files measured on a thread ──> size = theirs + what was accepted meanwhile
+
+The files of a long backlog are many: to look at all of them would keep the event loop from its readers. What was
+accepted since the last measurement is added to it, what was removed subtracted. Near its end the journal takes nothing:
+what is accepted already (parts of uploads, records of deletions) must still fit.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable
 from typing import Final
 
+from forebay.core.task_registry import TaskRegistry
+
 ROOM_SECONDS: Final = 1.0
-"""How old the measured size may be."""
+"""How old the measured size may be before it is measured again."""
+_SHARE: Final = 20
+"""The times that a measurement took, until the next one at the least."""
 _HIGH_WATER: Final = 0.9
+
+_log = logging.getLogger(__name__)
 
 
 class JournalRoom:
-    """`size`: bytes of the journal at most. `used()`: bytes of its files. `monotonic`: seconds from any origin."""
+    """The room of one worker."""
 
-    def __init__(self, size: int, used: Callable[[], int], monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, size: int, measure: Callable[[], Awaitable[int]], tasks: TaskRegistry, monotonic: Callable[[], float]
+    ) -> None:
+        """`size`: bytes of the journal at most. `measure()`: bytes of its files; raises OSError. `monotonic`: seconds
+        from any origin."""
         self.size = size
-        self._used = used
+        self._measure = measure
+        self._tasks = tasks
         self._monotonic = monotonic
-        self._measured_at = float("-inf")
+        self._next_at = float("-inf")
         self._filled = 0
+        self._accepted = 0
+        """Bytes since the last measurement began."""
+        self._is_measuring = False
         self.is_ending = False
         """Whether the process was told to end: nothing new is accepted."""
         self.is_closed = False
@@ -28,9 +46,11 @@ class JournalRoom:
 
     def has_room(self, size: int) -> bool:
         """Returns whether the journal takes `size` bytes more; if so, they count from now on."""
-        self._measure()
+        self._measure_if_old()
         fits = not self.is_ending and self._filled + size <= self.size * _HIGH_WATER
-        self._filled += size if fits else 0
+        if fits:
+            self._filled += size
+            self._accepted += size
         return fits
 
     def can_hold(self, size: int) -> bool:
@@ -42,12 +62,28 @@ class JournalRoom:
         self._filled = max(0, self._filled - size)
 
     @property
+    def used(self) -> int:
+        """Bytes of the journal's files, as far as is known."""
+        self._measure_if_old()
+        return self._filled
+
+    @property
     def is_full(self) -> bool:
         """Whether the journal is above its high water."""
-        self._measure()
-        return self._filled >= self.size * _HIGH_WATER
+        return self.used >= self.size * _HIGH_WATER
 
-    def _measure(self) -> None:
-        now = self._monotonic()
-        if now - self._measured_at > ROOM_SECONDS:
-            self._measured_at, self._filled = now, self._used()
+    async def measure(self) -> None:
+        """Measures the files. Without success the size is left as it is known."""
+        self._is_measuring, self._accepted, began = True, 0, self._monotonic()
+        try:
+            self._filled = await self._measure() + self._accepted
+        except OSError as error:
+            _log.error("the journal can't be measured: %s", error.strerror)
+        finally:
+            ended = self._monotonic()
+            self._is_measuring, self._next_at = False, max(began + ROOM_SECONDS, ended + _SHARE * (ended - began))
+
+    def _measure_if_old(self) -> None:
+        if not self._is_measuring and self._monotonic() > self._next_at:
+            self._is_measuring = True  # until the task begins, too
+            self._tasks.spawn(self.measure(), "measure the journal")

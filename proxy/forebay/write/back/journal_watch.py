@@ -7,12 +7,13 @@ stop         pending writes have some time; what is left stays in the journal, a
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
+from forebay.core.cooperative import run_cooperatively, run_to_completion
 from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.pending_objects import PendingObjects
-from forebay.storage.journal.recovery_scan import JournalScan, PendingRecord
+from forebay.storage.journal.recovery_scan import JournalScan
 from forebay.write.back.drain_duty import DrainDuty
 from forebay.write.back.journal_loader import JournalLoader
 from forebay.write.back.journal_room import JournalRoom
@@ -53,12 +54,14 @@ class JournalWatch:
     async def start(self) -> None:
         """Shows what is pending to readers, and has it carried out. Before anything is served. Raises OSError."""
         is_drainer = self._journal.try_become_drainer()
+        await self._room.measure()
         scan = await (self._journal.reclaim() if is_drainer else self._journal.scan())
         if is_drainer:
             # Not earlier: what another worker has this one read meanwhile (receive_scan) would be carried out before
             # what the scan says of the origin is known, and then pass for somebody else's.
             self._duty.assume(self._shown, self._pending)
-        self._load(scan, self._exchange.take_heard(), is_first=True)
+        await run_cooperatively(self._loader.load(scan, self._exchange.take_heard, is_first=True))
+        self._duty.keep(self._shown.kept.values())
         if self._shown.writes and is_drainer:
             _log.info("writes in the journal and not yet at the origin: %d", len(self._shown.writes))
         self._exchange.tell_scanned()
@@ -78,7 +81,7 @@ class JournalWatch:
             await self._duty.expire_uploads()
             try:
                 if self._duty.is_taken:
-                    self._load(await self._journal.reclaim())
+                    await self._load(await self._journal.reclaim())
                 else:
                     await self.receive_scan()  # in case that the message of a worker that began was lost
             except OSError as error:
@@ -92,10 +95,12 @@ class JournalWatch:
         _log.info("this worker carries out the journal's writes from now on")
         # Not earlier: a write that comes meanwhile would overtake those that are known.
         self._duty.assume(self._shown, self._pending)
-        self._load(scan, is_first=True)
+        # In one go: what this worker makes from here on is newer than what the scan says of the origin.
+        run_to_completion(self._loader.load(scan, is_first=True))
+        self._duty.keep(self._shown.kept.values())
 
-    def _load(self, scan: JournalScan, heard: Sequence[PendingRecord] = (), *, is_first: bool = False) -> None:
-        self._loader.load(scan, heard, is_first=is_first)
+    async def _load(self, scan: JournalScan) -> None:
+        await run_cooperatively(self._loader.load(scan))
         self._duty.keep(self._shown.kept.values())
 
     async def receive_scan(self) -> None:
@@ -103,7 +108,7 @@ class JournalWatch:
         may have settled some, as the drainer, that others still show. Raises OSError."""
         known, scan = self._shown.known(), await self._journal.scan()
         if self._duty.is_taken:
-            self._load(scan)
+            await self._load(scan)
             return
         pending = {each.id for each in scan.pending}
         self._exchange.forget_here([each for each in known - pending if each.log not in scan.damages])

@@ -70,7 +70,7 @@ class NodeBacklog:
         names = {write.name for write in left()}
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._write_back.pending.wait_settled(names.__contains__)
+                await self._write_back.pending.wait_settled(names)
         return len(left()), str(latest)
 
     async def page(self, bucket: str, prefix: str, state: str, after: str, limit: int = LARGEST_PAGE) -> PendingPage:

@@ -18,6 +18,7 @@ if all of its parts are here; else it was refused.
 import logging
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from forebay.storage.journal.body_file import BodyRef
@@ -33,6 +34,7 @@ from forebay.write.back.accepted_write import (
     MovedUpload,
     body_parts,
 )
+from forebay.write.back.backlog import BacklogSums
 from forebay.write.back.last_settled import LastSettled
 from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads
 from forebay.write.invalidation import Invalidator
@@ -87,6 +89,8 @@ class ShownRecords:
         """The writes that are shown."""
         self.kept: dict[RecordId, KeptWrite] = {}
         """Those that are not."""
+        self.sums = BacklogSums()
+        """Of both."""
         self._kept_uploads = PendingUploads()
         self._known: set[RecordId] = set()
         """All unsettled records."""
@@ -138,6 +142,7 @@ class ShownRecords:
                     self.listener.settle_soon(self.with_upload(record))
                     return
                 self.writes[record] = entry
+                self.sums.add(entry)
                 self._pending.add(entry.name, version)
                 self._invalidator.fence((entry.name,))
                 self._tiers.memory.forget(entry.name)
@@ -160,6 +165,7 @@ class ShownRecords:
             case AcceptedWrite():
                 parts = self._parts_of(self._kept_uploads, entry, record, payload)
                 self.kept[record] = KeptWrite(entry, entry.version(record, parts), reason)
+                self.sums.add(entry)
 
     def _is_refused(self, entry: AcceptedWrite, *, is_recovered: bool) -> bool:
         """Whether a completion comes after the abort of its upload, or after its move."""
@@ -170,8 +176,12 @@ class ShownRecords:
             return not is_recovered or any(part.record not in self._uploads.parts for part in entry.parts)
         return self._ended_uploads.get(entry.upload_id, False)
 
+    def is_known(self, record: RecordId) -> bool:
+        """Returns whether a record is known, or was settled."""
+        return record in self._known or record in self._finished
+
     def _is_new(self, record: RecordId) -> bool:
-        if record in self._finished or record in self._known:
+        if self.is_known(record):
             return False
         self._known.add(record)
         return True
@@ -187,6 +197,12 @@ class ShownRecords:
         self._ended[record] = upload.records if upload is not None else []
         known = [uploads.parts.get(part.record) for part in write.parts]
         return tuple(piece for part in known if part is not None for piece in part.bytes)
+
+    def oldest(self, now: float) -> float:
+        """Returns when the oldest write was accepted, in seconds since the epoch; `now`: there is none. They are in the
+        order in which they became known, which is that of their acceptance but for the way between two workers."""
+        first = [*islice(self.writes.values(), 1), *(kept.write for kept in islice(self.kept.values(), 1))]
+        return min((write.accepted_at for write in first), default=now)
 
     def known(self) -> frozenset[RecordId]:
         """Returns all unsettled records, as far as this worker knows."""
@@ -212,9 +228,11 @@ class ShownRecords:
         _remember(self._finished, record, None)
         self._uploads.settle(record)
         self._kept_uploads.settle(record)
-        self.kept.pop(record, None)
+        if (kept := self.kept.pop(record, None)) is not None:
+            self.sums.remove(kept.write)
         write = self.writes.pop(record, None)
         if write is not None:
+            self.sums.remove(write)
             self._listed.difference_update(part.record for part in write.parts)
             self.last_settled.add(write.name, write.interval.written)
             self._pending.remove(write.name, record)

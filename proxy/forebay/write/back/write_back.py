@@ -90,7 +90,7 @@ class WriteBack:
         tasks, peers = worker.tasks, worker.peers
         self.barriers = WriteBarriers(pending)
         self.proofs = WriteProofs(limits.proof_lease, worker.monotonic, peers)
-        self.room = JournalRoom(limits.size, journal.size, worker.monotonic)
+        self.room = JournalRoom(limits.size, journal.size, tasks, worker.monotonic)
         self.shown = ShownRecords(pending, uploads, cached.invalidator, cached.tiers)
         self.loader = JournalLoader(state.origins, self.shown, versions)
         self.exchange = RecordExchange(peers, self.shown, self.proofs)
@@ -218,8 +218,8 @@ class WriteBack:
     @property
     def backlog(self) -> Backlog:
         """What is acknowledged and not yet at the origin."""
-        writes = [*self.shown.writes.values(), *(kept.write for kept in self.shown.kept.values())]
-        return backlog_of(writes, self.drainer.entries.values(), self._worker.clock())
+        now = self._worker.clock()
+        return backlog_of(self.shown.sums, self.shown.oldest(now), self.drainer.stopped, now)
 
     def _persisted(self, write: AcceptedWrite) -> None:
         self._events.wrote("persisted", write.size)

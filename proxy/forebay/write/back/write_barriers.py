@@ -1,7 +1,6 @@
 """Write barriers: what has to come after acknowledged writes waits until these are at the origin."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Final
 
 from forebay.core.errors import Throttled
@@ -9,7 +8,7 @@ from forebay.core.names import ObjectName
 from forebay.protocol.copy_source import parse_copy_source
 from forebay.protocol.exchange import Request
 from forebay.protocol.target import Target
-from forebay.storage.journal.pending_objects import PendingObjects
+from forebay.storage.journal.pending_objects import Objects, PendingObjects
 from forebay.write.back.patience import Patience
 from forebay.write.forward_request import WriteContext
 from forebay.write.invalidation import AffectedKeys, WholeBucket
@@ -39,7 +38,7 @@ class WriteBarriers:
             return await self._wait_long(lambda name: name.bucket == bucket, request)
         source = parse_copy_source(request.headers)
         names = frozenset(affected) | (frozenset({source.name}) if source is not None else frozenset())
-        return await self._wait_long(names.__contains__, request)
+        return await self._wait_long(names, request)
 
     async def before_read(self, target: Target) -> None:
         """Waits until a read that the origin answers may be sent: until what is pending of its object, or under its
@@ -49,19 +48,19 @@ class WriteBarriers:
             return
         prefix = target.param("prefix") or ""
         if key is not None:
-            await self._wait(ObjectName(bucket, key).__eq__)
+            await self._wait((ObjectName(bucket, key),))
         else:
             await self._wait(lambda name: name.bucket == bucket and name.key.startswith(prefix))
 
-    async def _wait_long(self, covers: Callable[[ObjectName], bool], request: Request) -> bool:
-        if not self._pending.any(covers):
+    async def _wait_long(self, objects: Objects, request: Request) -> bool:
+        if not self._pending.any(objects):
             return False
-        await self.patience.wait(self._pending.wait_settled(covers), request)
+        await self.patience.wait(self._pending.wait_settled(objects), request)
         return True
 
-    async def _wait(self, covers: Callable[[ObjectName], bool]) -> None:
+    async def _wait(self, objects: Objects) -> None:
         try:
             async with asyncio.timeout(self.read_seconds):
-                await self._pending.wait_settled(covers)
+                await self._pending.wait_settled(objects)
         except TimeoutError:
             raise Throttled("writes that it has to come after are not at the origin yet") from None
