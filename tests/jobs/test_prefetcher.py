@@ -178,6 +178,20 @@ async def test_a_failing_origin_leaves_nothing_behind() -> None:
         assert test.rig.tiers.memory.ahead.budget.in_use == 0
 
 
+async def test_a_head_that_no_tier_had_room_for_follows_its_block() -> None:
+    async with ahead_rig(memory=0) as test:
+        test.rig.origin.store.put_synthetic(*NAME, BLOCK)
+        outcome = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
+        memory = test.rig.tiers.memory
+        assert (memory.occupancy().heads, memory.ahead.budget.in_use > BLOCK) == (0, True)
+        memory.resize(1 << 24)
+        await test.read(Span(0, BLOCK))
+        test.prefetcher.finish([outcome.ticket])
+        assert (memory.occupancy().blocks, memory.occupancy().heads, memory.ahead.budget.in_use) == (1, 1, 0)
+        assert len(await test.read(Span(0, BLOCK))) == BLOCK
+        assert test.origin_reads == 1
+
+
 async def test_a_block_that_its_reader_has_yet_to_use_lingers() -> None:
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from forebay.core.read_stream import BATCH_SECONDS
 from harness.clients import path_of
 from harness.fake import actions
 from harness.fake.gate import Gate
@@ -170,6 +171,32 @@ async def test_of_plans_with_one_name_the_latest_is_shown(tmp_path: Path) -> Non
         assert listing.body.count(b"<Key>") == 1
 
 
+async def test_a_read_that_waited_for_the_origin_is_late(tmp_path: Path) -> None:
+    """Also where the entry is here by the time that its read is reported."""
+    late = 5
+    async with FakeOrigin() as origin:
+        gate, timers = Gate(), ManualTimers()
+        for key in KEYS:
+            origin.store.put_synthetic("b", key, SIZE)
+        for key in KEYS[:late]:
+            origin.faults.add(actions.HoldRequest(gate), key=key)
+        async with Rig(origin.endpoint, origin.secret, tmp_path, timers, rest=IMMUTABLE) as rig:
+            await send(rig, KEYS[:10])
+            await gate.reached(late)
+            await run_loop_until(lambda: rig.parts.prefetcher.tickets == 10 - late)
+            async with asyncio.TaskGroup() as group:
+                readings = [group.create_task(read(rig, [key])) for key in KEYS[:late]]
+                await run_loop_until(lambda: rig.worker.listener.requests.in_flight == late)
+                gate.open()
+            assert [reading.result() for reading in readings] == [["miss"]] * late
+            await run_loop_until(lambda: rig.parts.prefetcher.tickets == 10)
+            assert await read(rig, KEYS[late:10]) == ["hit-memory"] * (10 - late)
+            timers.advance(BATCH_SECONDS)
+            plan = await until(rig, lambda plan: plan["state"] == "done")
+            assert (plan["read"], plan["late"]) == (10, late)
+            assert rig.parts.tiers.memory.ahead.budget.in_use == 0, "what came late does not wait for its reader"
+
+
 async def test_the_end_of_an_epoch_is_not_read_of_the_next_plan(tmp_path: Path) -> None:
     """The next epoch has the same keys, and its plan runs while the last of this one are read."""
     again = Random(1).sample(KEYS, len(KEYS))
@@ -216,6 +243,18 @@ async def test_a_full_tier_does_not_evict_what_is_fetched_ahead(tmp_path: Path) 
         await read(rig, KEYS[30:], 5 * SIZE)  # a scan of more than the tier keeps
         assert await read(rig, KEYS[:30], 5 * SIZE) == ["hit-memory"] * 30
         assert all(origin.log.count("GET", key=key) == 1 for key in KEYS[:30])
+
+
+@pytest.mark.parametrize("memory", ["0B", "20KiB"])
+async def test_a_tier_without_room_for_heads_fetches_nothing_twice(tmp_path: Path, memory: str) -> None:
+    """A block is found by its object's head alone."""
+    async with rig_with_data(tmp_path, memory=memory) as (origin, rig):
+        await send(rig, KEYS)
+        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 60)
+        assert await read(rig, KEYS) == ["hit-memory"] * 60
+        assert all(origin.log.count(key=key) == 1 for key in KEYS)
+        await until(rig, lambda plan: plan["state"] == "done")
+        await run_loop_until(lambda: rig.parts.tiers.memory.ahead.budget.in_use == 0)
 
 
 async def test_ranges_are_fetched_and_not_the_rest_of_an_object(tmp_path: Path) -> None:

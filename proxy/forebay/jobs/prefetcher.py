@@ -272,9 +272,12 @@ class Prefetcher:
 
     def _release(self, blocks: Iterable[BlockId]) -> None:
         for block in blocks:
+            head = self._ahead.head(block.object)
             buffer, useless = self._ahead.release(block)
             if buffer is not None:
                 self._on_bytes("used", len(buffer))
                 self._tiers.admit(block, buffer)
+                if head is not None:  # which the tier had no room for: it has now, if it keeps the block
+                    self._tiers.put_head_in_memory(block.object, head)
             elif useless:
                 self._on_bytes("useless", useless)

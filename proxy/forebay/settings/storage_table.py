@@ -19,8 +19,8 @@ STORAGE: Final[tuple[Setting, ...]] = (
         "memory.ahead",
         SIZE,
         "256MiB",
-        "Bytes of blocks that are fetched ahead of their readers, by plans for instance, and not read yet; 0B: nothing "
-        "is fetched ahead.",
+        "Bytes of blocks that are fetched ahead of their readers, by plans for instance, and not read yet, and of "
+        "heads of theirs that `memory.size` has no room for; 0B: nothing is fetched ahead.",
         0,
         live=True,
     ),

@@ -54,16 +54,17 @@ class Tiers:
         if self.ssd is not None:
             head = self.ssd.head(name)
             if head is not None:
-                self._put_in_memory(name, head)
+                self.put_head_in_memory(name, head)
         return head
 
     def put_head(self, name: ObjectName, head: Head) -> None:
         """Keeps a head, under the caller's guarantee of storage.tier_contract."""
-        self._put_in_memory(name, head)
+        self.put_head_in_memory(name, head)
         if self.ssd is not None and self._owns(name):
             self.ssd.put_head(name, head)
 
-    def _put_in_memory(self, name: ObjectName, head: Head) -> None:
+    def put_head_in_memory(self, name: ObjectName, head: Head) -> None:
+        """Keeps a head in memory alone, where it was before, or is on the SSD."""
         pool = self._pool_of(name)
         self.memory.put_head(name, head, passes=pool is not None and pool.eviction == "epoch")
 

@@ -2,11 +2,20 @@
 
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.storage.memory.fetched_ahead import AHEAD_OVERHEAD, FetchedAhead
+from forebay.storage.memory.head_attachments import HeadAttachment, HeadAttachments
+from forebay.storage.memory.kept_heads import head_cost
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.tiers import Tiers
+from harness.ssd_rig import head_for
 
 NAME = ObjectName("bucket", "key")
 SIZE = 100
+
+
+class AnyAttachment:
+    """Something of ten bytes."""
+
+    cost = 10
 
 
 def block(number: int, name: ObjectName = NAME, generation: bytes = b"g") -> BlockId:
@@ -106,3 +115,45 @@ def test_the_ordinary_look_up_finds_it_and_evicts_nothing() -> None:
     assert tier.get(block(99)) == content(99)
     assert tier.has(block(98))
     assert tier.occupancy().blocks == 1
+
+
+def test_a_head_without_room_in_the_tier_is_kept_with_its_blocks() -> None:
+    (name, head), (other, other_head) = head_for("a"), head_for("b")
+    for capacity in (0, head_cost(name, head)):
+        tier = MemoryTier(capacity)
+        tier.ahead.budget.resize(1 << 20)
+        for each in (name, other):
+            tier.ahead.open_object(each)
+        tier.put_head(name, head)
+        tier.put_head(other, other_head)
+        assert (tier.head(name), tier.head(other)) == (head, other_head)
+        tier.put_head(name, renewed := head.with_validation(99.0))
+        assert tier.head(name) is renewed
+        assert tier.ahead.claim(block(0, name), SIZE)
+        for each in (name, other):
+            tier.ahead.close_opening(each)
+        assert (tier.head(name), tier.head(other)) == (renewed, None), "the other object has no block here"
+        tier.ahead.release(block(0, name))
+        assert (tier.ahead.head(name), tier.ahead.budget.in_use, tier.ahead.names()) == (None, 0, ())
+
+
+def test_a_head_beyond_the_budget_is_not_kept() -> None:
+    name, head = head_for("a")
+    tier = MemoryTier(0)
+    tier.ahead.budget.resize(SIZE + AHEAD_OVERHEAD)
+    tier.ahead.claim(block(0, name), SIZE)
+    tier.put_head(name, head)
+    assert (tier.head(name), tier.ahead.budget.in_use) == (None, SIZE + AHEAD_OVERHEAD)
+
+
+def test_a_head_goes_with_what_is_forgotten_and_holds_no_attachment() -> None:
+    name, head = head_for("a")
+    tier = MemoryTier(0)
+    tier.ahead.budget.resize(1 << 20)
+    notes = HeadAttachments[HeadAttachment](tier)
+    tier.ahead.claim(block(0, name), SIZE)
+    tier.put_head(name, head)
+    notes.attach(name, head, b"key", AnyAttachment())
+    assert notes.by_key == {}
+    tier.forget(name)
+    assert (tier.head(name), tier.ahead.budget.in_use) == (None, 0)

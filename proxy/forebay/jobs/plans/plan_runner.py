@@ -139,7 +139,7 @@ class PlanRunner:
 
     def match(self, reads: Sequence[ObjectRead]) -> list[ObjectRead]:
         """Follows reads of the plan's principal in its bucket. Returns those that are none of its next entries."""
-        window, finished, late, strays = self.window, list[WindowEntry](), list[WindowEntry](), list[ObjectRead]()
+        window, ready, late, strays = self.window, list[WindowEntry](), list[WindowEntry](), list[ObjectRead]()
         for read in reads:
             found = window.match(read.name.key, read.span)
             if not found:
@@ -147,18 +147,19 @@ class PlanRunner:
                 strays.append(read)
                 continue
             self._search.entry_read()
+            (late if read.cached < 1.0 else ready).extend(found)
             for entry in found:
-                is_late = entry.state != "here"
-                (late if is_late else finished).append(entry)
                 stop = read.span.stop if entry.stop is None else min(entry.stop, read.span.stop)
                 self._pace.entry_read(stop - (read.span.start if entry.stop is None else entry.start))
-        if finished or late:
+        if ready or late:
             self._pace.last_read = self._timers.time()
-            self.read += len(finished) + len(late)
+            self.read += len(ready) + len(late)
             self.late += len(late)
-            self._count("ready", len(finished))
+            self._count("ready", len(ready))
             self._count("late", len(late))
-            self._ahead.finish(tickets_of(finished))
+            for entries in (ready, late):  # those under way are finished by their fetch
+                arrived = [entry for entry in entries if entry.state == "here"]
+                self._ahead.finish(tickets_of(arrived), late=entries is late)
             if self.state == "idle":
                 self.state = "running"
             self._full_until = 0.0

@@ -161,7 +161,7 @@ class BatchLookup:
                 pieces.append(read)
                 source = "ssd"
             start = first + within.stop
-        self._mark_used(shard)
+        self._memory.head(shard)  # a use
         content = pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
         return PreparedEntry(self._policy, admitted, shown), span, content, source
 

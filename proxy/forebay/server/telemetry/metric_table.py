@@ -256,8 +256,8 @@ CATALOGUE: Final = (
     _counter(
         "forebay_plan_entries_total",
         "result",
-        "Entries of plans, by result: ready (here when it was read), late (not yet), given_up (the reader left it "
-        "out), failed (could not be fetched), dropped (the sender may not read it).",
+        "Entries of plans, by result: ready (here when it was read), late (its read waited for the origin), given_up "
+        "(the reader left it out), failed (could not be fetched), dropped (the sender may not read it).",
         ("ready", "late", "given_up", "failed", "dropped"),
     ),
     # The tiers.

@@ -13,8 +13,11 @@ buffer if it was used, and admits it to the tiers: their policy decides whether 
 An object that is *being opened* has no known blocks yet: what lands of it meanwhile is kept here as well, unclaimed,
 until `close_opening`.
 
-Belongs to one event loop; nothing waits. Invariants: `budget.in_use` is the sum of what each kept and expected block
-counts; a block is here at most once, and never in the LRU order at the same time.
+Without its head a block is not found, and its object is fetched once more. So a head that the tier has no room for is
+kept here, as long as blocks of its object are.
+
+Belongs to one event loop; nothing waits. Invariants: `budget.in_use` is the sum of what each head, kept block and
+expected block counts; a block is here at most once, and never in the LRU order at the same time; nor is a head.
 """
 
 from collections import Counter
@@ -23,7 +26,9 @@ from typing import Final
 
 from forebay.core.buffers import Buffer
 from forebay.core.fair_semaphore import FairSemaphore
+from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
+from forebay.storage.memory.kept_heads import head_cost
 
 AHEAD_OVERHEAD: Final = 700
 """Bytes that a block costs beside its own: names, entries, the claims' bookkeeping."""
@@ -46,6 +51,8 @@ class FetchedAhead:
         self._blocks: dict[BlockId, _AheadBlock] = {}
         self._by_object: dict[ObjectName, set[BlockId]] = {}
         self._openings: Counter[ObjectName] = Counter()
+        self._heads: dict[ObjectName, tuple[Head, int]] = {}
+        """With what each counts."""
 
     def __repr__(self) -> str:
         return f"<FetchedAhead {len(self._blocks)} blocks, {self.budget!r}>"
@@ -77,6 +84,24 @@ class FetchedAhead:
         """Returns whether blocks of an object are here, expected, or may land: its head is what leads to them."""
         return name in self._by_object or name in self._openings
 
+    def head(self, name: ObjectName) -> Head | None:
+        """Returns the head that is kept here of an object, or None."""
+        found = self._heads.get(name)
+        return None if found is None else found[0]
+
+    def keep_head(self, name: ObjectName, head: Head) -> None:
+        """Keeps a head that the tier does not, if blocks of its object are here or may land, and there is room."""
+        self.drop_head(name)
+        cost = head_cost(name, head)
+        if self.has_some(name) and self._acquire(cost):
+            self._heads[name] = head, cost
+
+    def drop_head(self, name: ObjectName) -> None:
+        """Drops the head that is kept here of an object, if there is one."""
+        found = self._heads.pop(name, None)
+        if found is not None:
+            self.budget.release(found[1])
+
     # Fetching
 
     def open_object(self, name: ObjectName) -> None:
@@ -95,6 +120,7 @@ class FetchedAhead:
             if not entry.claims and entry.buffer is not None:
                 found.append((block, entry.buffer))
                 self._remove(block)
+        self._drop_useless_head(name)
         return found
 
     def claim(self, block: BlockId, length: int) -> bool:
@@ -143,19 +169,19 @@ class FetchedAhead:
         return (entry.buffer, 0) if entry.is_used else (None, len(entry.buffer))
 
     def forget(self, name: ObjectName, keep: Generation | None = None) -> None:
-        """Drops every block of an object but those of the generation `keep`. Their claims lapse."""
+        """Drops the head and every block of an object but those of the generation `keep`. Their claims lapse."""
+        self.drop_head(name)
         for block in tuple(self._by_object.get(name, ())):
             if block.generation != keep:
                 self._remove(block)
 
     def names(self) -> tuple[ObjectName, ...]:
-        """Returns the objects with blocks here."""
-        return tuple(self._by_object)
+        """Returns the objects with blocks or a head here."""
+        return tuple(self._by_object.keys() | self._heads.keys())
 
     def _add(self, block: BlockId, length: int) -> _AheadBlock | None:
         cost = length + AHEAD_OVERHEAD
-        # Not `try_acquire`, which lets in what is larger than all there is.
-        if not self.budget.is_free(cost) or not self.budget.try_acquire(cost):
+        if not self._acquire(cost):
             return None
         entry = self._blocks[block] = _AheadBlock(cost, 0)
         self._by_object.setdefault(block.object, set()).add(block)
@@ -167,4 +193,13 @@ class FetchedAhead:
         mates.discard(block)
         if not mates:
             del self._by_object[block.object]
+            self._drop_useless_head(block.object)
         self.budget.release(entry.cost)
+
+    def _drop_useless_head(self, name: ObjectName) -> None:
+        if not self.has_some(name):
+            self.drop_head(name)
+
+    def _acquire(self, cost: int) -> bool:
+        # Not `try_acquire` alone, which lets in what is larger than all there is.
+        return self.budget.is_free(cost) and self.budget.try_acquire(cost)

@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from forebay.core.heads import Head
 from forebay.core.names import ObjectName
+from forebay.storage.memory.kept_heads import KeptHeads
 
 MAX_ATTACHMENTS: Final = 8
 """Attachments of one head in one table. One more drops those before it."""
@@ -30,8 +31,9 @@ class HeadOwner(Protocol):
 
     attachments: "list[HeadAttachments[Any]]"
 
-    def head(self, name: ObjectName) -> Head | None:
-        """Returns the head that is kept of an object."""
+    @property
+    def heads(self) -> KeptHeads:
+        """The heads that count against the tier."""
         ...
 
     def count_attached(self, name: ObjectName, size: int) -> None:
@@ -58,7 +60,7 @@ class HeadAttachments(Generic[A]):
 
         Nothing is kept if `head` is not the one that the tier keeps. Memory for it may evict others, the head included.
         """
-        if self._owner.head(name) is not head:
+        if self._owner.heads.peek(name) is not head:
             return
         costs = self._costs.setdefault(name, {})
         if key not in costs and len(costs) >= MAX_ATTACHMENTS:

@@ -198,7 +198,7 @@ class MemoryTier:
 
     def head(self, name: ObjectName) -> Head | None:
         """Returns the head of an object and marks it as used, or None."""
-        return self.heads.get(name)
+        return self.heads.get(name) or self.ahead.head(name)
 
     def put_head(self, name: ObjectName, head: Head, *, passes: bool = False) -> None:
         """Keeps the head of an object in place of an older one. Blocks of other generations stay until evicted.
@@ -208,7 +208,9 @@ class MemoryTier:
             self._drop_head(name)
         cost = head_cost(name, head)
         if cost > self._capacity:
+            self.ahead.keep_head(name, head)
             return
+        self.ahead.drop_head(name)
         self.heads.put(name, head, cost)
         self._used += cost
         self.objects.set_head(name, head)
@@ -286,6 +288,13 @@ class MemoryTier:
         self._used -= self.heads.drop(name)
         self.objects.set_head(name, None)
 
+    def _evict_head(self, name: ObjectName) -> None:
+        """Drops a head. It is kept beside blocks that were fetched ahead."""
+        head = self.heads.peek(name)
+        self._drop_head(name)
+        if head is not None and self.ahead.has_some(name):
+            self.ahead.keep_head(name, head)
+
     def _drop_transient_head(self) -> None:
         """Drops a passing head, unless blocks fetched ahead of a reader are found by it."""
         name = self.heads.oldest_transient()
@@ -312,7 +321,7 @@ class MemoryTier:
             elif self._blocks and (not self.heads or self.heads.used * 2 <= self._capacity):
                 evicted.append(self._drop_block(self._order.next_to_go(self._capacity, self.used)))
             else:
-                self._drop_head(self.heads.oldest())
+                self._evict_head(self.heads.oldest())
         if evicted:
             cause: Literal["capacity", "resize"] = "resize" if self._is_shrinking else "capacity"
             self._observe(BlocksEvicted("memory", len(evicted), sum(evicted), cause))
