@@ -159,6 +159,25 @@ async def test_a_second_run_on_another_node_is_served_from_the_cache(tmp_path: P
     assert len(hits) >= 400 - BATCH
 
 
+@pytest.mark.parametrize("workers", [2, 4, 6])
+async def test_the_rest_of_each_workers_batch_is_fetched_ahead(tmp_path: Path, workers: int) -> None:
+    """They read a batch each: behind the furthest of them nearly all of these batches is unread."""
+    order = shuffled(KEYS, 1)
+    batches = [order[start : start + 16] for start in range(0, 16 * workers, 16)]
+    begun = [key for keys in zip(*batches, strict=True) for key in keys]
+    async with node(tmp_path, rule(follow=True)) as second:
+        await second.upload("nightly", recording_of(order))
+        await second.read(begun[:BATCH], settle=True)
+        assert await second.metric("forebay_recording_followed_total") == 1
+        assert second.gets == 400
+        await second.read(begun[BATCH:] + order[16 * workers :], settle=True)
+        assert second.gets == 400, "each object came once"
+        second.timers.advance(END_SECONDS + 1)
+        await second.rig.wait_idle()
+        [plan] = second.rig.parts.plans.coordinator.plans()
+        assert (plan.state, plan.read, plan.late, plan.given_up) == ("done", 400 - BATCH, 0, 0)
+
+
 async def test_a_reader_that_parts_costs_no_more(tmp_path: Path) -> None:
     others = [f"open/other/{number}" for number in range(100)]
     async with node(tmp_path, rule(follow=True), KEYS + others) as running:

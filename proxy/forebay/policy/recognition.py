@@ -32,8 +32,9 @@ WINDOW: Final = 64
 """The latest anchors that are judged."""
 EVIDENCE: Final = -log(1e-9)
 """Chance is less likely than this: at twenty judgements a second of eight recordings, it errs once in two months."""
-_CLOSE: Final = ((6, 6), (8, 8), (16, 14), (32, 16), (64, 32))
-"""Of the latest so many reads, how many have to lie close to each other. Half of them: two jobs may alternate."""
+_CLOSE: Final = ((6, 6), (8, 8), (10, 10), (12, 12), (16, 14), (16, 16), (32, 16), (64, 32))
+"""Of the latest so many reads, how many have to lie close to each other. All of them: the more there are, the further
+apart may a loader's workers be. Half of them: two jobs may alternate."""
 _IN_ROW: Final = 8
 
 PARTED_OF: Final = 64
@@ -208,7 +209,9 @@ class FollowedReader:
     def __init__(self, index: AnchorIndex, match: RecordingMatch) -> None:
         self._index = index
         self._slack = max(_MIN_SLACK, 4 * match.spread, _MAX_GAP * index.spacing)
-        self._near: deque[bool] = deque([True] * PARTED_OF, maxlen=PARTED_OF)
+        self._near: deque[int] = deque([max(0, match.position - match.spread)] * PARTED_OF, maxlen=PARTED_OF)
+        """The positions of the latest anchors; -1 for those that were not near. At first where a worker of the loader
+        may be that has hardly read yet."""
         self._away = 0
         """Anchors since the last that was near."""
         self.start = match.position
@@ -228,7 +231,7 @@ class FollowedReader:
         near = [known.get(found, -1) for found in latest]
         low, high = max(0, self.position - slack), self.position + slack
         if len(latest) == PARTED_OF and low <= min(near) and max(near) <= high:
-            self._near.extend([True] * PARTED_OF)
+            self._near.extend(near)
             self._away = 0
             self.position = sorted(near)[PARTED_OF // 2]
             self.furthest = max(self.furthest, *near)
@@ -237,7 +240,7 @@ class FollowedReader:
         for found in self._anchors(hashes):
             position = known.get(found, -1)
             is_near = position >= 0 and abs(position - self.position) <= slack
-            self._near.append(is_near)
+            self._near.append(position if is_near else -1)
             self._away += 1
             if is_near:
                 self._away = 0
@@ -248,7 +251,8 @@ class FollowedReader:
                 break
         else:
             self.looked_at = len(hashes)
-        return self.is_at_end or (self._away < PARTED_AT_ONCE and sum(self._near) >= PARTED_BELOW)
+        is_along = self._away < PARTED_AT_ONCE and sum(position >= 0 for position in self._near) >= PARTED_BELOW
+        return self.is_at_end or is_along
 
     def _anchors(self, hashes: Sequence[int]) -> Sequence[int]:
         threshold = self._index.threshold
@@ -257,7 +261,12 @@ class FollowedReader:
     @property
     def is_certain(self) -> bool:
         """Whether all of its latest reads were near."""
-        return all(self._near)
+        return min(self._near) >= 0
+
+    @property
+    def rearmost(self) -> int:
+        """The first position of its latest reads."""
+        return min((position for position in self._near if position >= 0), default=self.position)
 
     @property
     def is_at_end(self) -> bool:

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.byte_ranges import Span
+from forebay.core.read_log import read_hash
 from forebay.jobs.plans.plan_entries import PlanEntry
-from forebay.jobs.plans.plan_window import SPREAD, PlanWindow, tickets_of
+from forebay.jobs.plans.plan_window import SPREAD, PlanStart, PlanWindow, tickets_of
 
 WHOLE = Span(0, 100)
 
@@ -62,7 +63,20 @@ def test_what_is_loaded_reaches_beyond_reader_and_fetcher() -> None:
     assert window.loaded == SPREAD
     window.match(str(SPREAD - 1), WHOLE)
     assert window.missing().start == SPREAD
-    assert PlanWindow(10, 10).is_read
+    assert PlanWindow(10, PlanStart(10)).is_read
+
+
+def test_what_was_read_before_is_no_entry() -> None:
+    read = frozenset(read_hash(str(number), 0) for number in (3, 5, 6, 8))
+    window = PlanWindow(10, PlanStart(3, 7, read))
+    assert (window.front, window.missing()) == (7, range(3, 10))
+    window.load(keys(10)[3:])
+    assert (window.base, len(window)) == (4, 4)
+    assert window.match("8", WHOLE), "in front of the reader nothing was read, whatever its hash"
+    assert fetch_all(window) == 3
+    for number in (4, 7, 9):
+        window.match(str(number), WHOLE)
+    assert (window.is_read, window.lead, window.front) == (True, 0, 10)
 
 
 def test_stragglers_far_behind_are_given_up() -> None:

@@ -7,6 +7,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.plans.plan_entries import OrderedEntries
 from forebay.jobs.plans.plan_runner import Allowance, PlanRunner
 from forebay.jobs.plans.plan_store import PlanRecord
+from forebay.jobs.plans.plan_window import PlanStart
 from forebay.jobs.prefetcher import AheadOutcome, AheadRequest
 from forebay.jobs.recordings.follower import MAX_FOLLOWED, Follower
 from forebay.jobs.recordings.recording import Recording
@@ -41,13 +42,14 @@ class NotedPlans:
         self.begun: list[tuple[str, str, int, int]] = []
         self.stopped: list[str] = []
 
-    def follow(self, record: PlanRecord, entries: OrderedEntries, position: int) -> PlanRunner | None:
+    def follow(self, record: PlanRecord, entries: OrderedEntries, start: PlanStart) -> PlanRunner | None:
         if len(self.runners) >= self.limit:
             return None
-        self.begun.append((record.name, record.principal, position, len(entries.read(position, 1000))))
+        rest = entries.read(start.position, 1000)
+        self.begun.append((record.name, record.principal, start.position, len(rest)))
         allowance = Allowance(lambda _: True, None, lambda _: 1 << 20, lambda _: "set")
         runner = self.runners[record.id] = PlanRunner(
-            record, entries, position, NothingAhead(), lambda: allowance, ManualTimers(), lambda work, _: work, float
+            record, entries, start, NothingAhead(), lambda: allowance, ManualTimers(), lambda work, _: work, float
         )
         return runner
 
@@ -67,6 +69,8 @@ class FollowRig:
         self.file_read = asyncio.Event()
         self.file_read.set()
         self.is_there = True
+        self.position = 0
+        """Of each reader."""
         self.follower = Follower(
             self._read, lambda _reader, _recording: True, self.plans, self.tasks, lambda: 1.0, self.counts.append
         )
@@ -77,8 +81,12 @@ class FollowRig:
             raise FileNotFoundError
         return FILE
 
+    def start(self) -> PlanStart:
+        return PlanStart(self.position)
+
     async def follow(self, name: str = "name", position: int = 0, reader: ReaderKey = READER) -> None:
-        self.follower.followed(reader, recording(name), position, missed=True)
+        self.position = position
+        self.follower.followed(reader, recording(name), self.start, missed=True)
         await self.tasks.wait_idle()
 
 
@@ -96,8 +104,9 @@ async def test_the_rest_of_a_recording_becomes_a_plan() -> None:
 async def test_a_plan_begins_where_the_reader_is_by_then() -> None:
     rig = FollowRig()
     rig.file_read.clear()
-    rig.follower.followed(READER, recording(), 10, missed=True)
-    rig.follower.advanced(READER, 40, missed=True)
+    rig.follower.followed(READER, recording(), rig.start, missed=True)
+    rig.position = 40
+    rig.follower.advanced(READER, missed=True)
     rig.file_read.set()
     await rig.tasks.wait_idle()
     assert rig.plans.begun == [("recording:name", "user", 40, 260)]
@@ -105,12 +114,12 @@ async def test_a_plan_begins_where_the_reader_is_by_then() -> None:
 
 async def test_a_reader_of_cached_objects_has_no_plan_until_it_misses() -> None:
     rig = FollowRig()
-    rig.follower.followed(READER, recording(), 0, missed=False)
-    rig.follower.advanced(READER, 50, missed=False)
+    rig.follower.followed(READER, recording(), rig.start, missed=False)
+    rig.follower.advanced(READER, missed=False)
     await rig.tasks.wait_idle()
     assert (rig.plans.begun, rig.follower.running) == ([], 0)
-    for position in (60, 80):
-        rig.follower.advanced(READER, position, missed=True)
+    for rig.position in (60, 80):
+        rig.follower.advanced(READER, missed=True)
         await rig.tasks.wait_idle()
         assert rig.plans.begun == [("recording:name", "user", 60, 240)]
 
@@ -120,8 +129,9 @@ async def test_a_plan_that_ended_begins_again_with_the_next_miss() -> None:
     await rig.follow()
     [runner] = rig.plans.runners.values()
     runner.close("done")
-    rig.follower.advanced(READER, 90, missed=False)
-    rig.follower.advanced(READER, 100, missed=True)
+    rig.follower.advanced(READER, missed=False)
+    rig.position = 100
+    rig.follower.advanced(READER, missed=True)
     await rig.tasks.wait_idle()
     assert [position for _, _, position, _ in rig.plans.begun] == [0, 100]
 
@@ -131,7 +141,7 @@ async def test_a_reader_that_parts_ends_its_plan() -> None:
     await rig.follow()
     rig.follower.ended(READER, parted=True)
     assert (len(rig.plans.stopped), rig.follower.running, rig.counts) == (1, 0, ["followed", "parted"])
-    rig.follower.advanced(READER, 40, missed=True)
+    rig.follower.advanced(READER, missed=True)
     await rig.tasks.wait_idle()
     assert len(rig.plans.begun) == 1
 
@@ -153,7 +163,7 @@ async def test_a_reader_that_parts_while_the_file_is_read_has_no_plan() -> None:
     rig = FollowRig()
     for parted in (True, False):
         rig.file_read.clear()
-        rig.follower.followed(READER, recording(), 0, missed=True)
+        rig.follower.followed(READER, recording(), rig.start, missed=True)
         rig.follower.ended(READER, parted=parted)
         rig.file_read.set()
         await rig.tasks.wait_idle()

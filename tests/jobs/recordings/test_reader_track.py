@@ -1,12 +1,14 @@
 """A reader's track: which recordings come of its reads, and which it goes along."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from forebay.core.events import ReaderKey
+from forebay.core.read_log import read_hash
 from forebay.core.task_registry import TaskRegistry
+from forebay.jobs.plans.plan_window import PlanStart
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.reader_track import NEW_RUN_AFTER, ReaderTrack
 from forebay.jobs.recordings.recording import Recording
@@ -23,17 +25,19 @@ class TrackListener:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, object]] = []
-        self.position = 0
+        self.start: Callable[[], PlanStart] = PlanStart
 
     def may_follow(self, reader: ReaderKey, recording: Recording) -> bool:
         return recording.principal != "secretive" or reader.principal == "secretive"
 
-    def followed(self, reader: ReaderKey, recording: Recording, position: int, *, missed: bool) -> None:
+    def followed(
+        self, reader: ReaderKey, recording: Recording, start: Callable[[], PlanStart], *, missed: bool
+    ) -> None:
         self.calls.append(("followed", recording.name))
-        self.position = position
+        self.start = start
 
-    def advanced(self, reader: ReaderKey, position: int, *, missed: bool) -> None:
-        self.position = position
+    def advanced(self, reader: ReaderKey, *, missed: bool) -> None:
+        pass
 
     def ended(self, reader: ReaderKey, *, parted: bool) -> None:
         self.calls.append(("ended", parted))
@@ -149,7 +153,30 @@ async def test_another_principal_with_the_same_order_follows(rig: TrackRig) -> N
     rig.track = rig.reader("other")
     rig.read(ORDERS[0][:200])
     assert rig.listener.calls == [("followed", rig.catalogue.recordings[0].name)]
-    assert rig.listener.position == pytest.approx(200, abs=30)
+    assert rig.listener.start().front == 200
+
+
+async def test_a_plan_begins_with_what_the_rearmost_worker_has_yet_to_read(rig: TrackRig) -> None:
+    rig.read(ORDERS[0])
+    rig.track.end()
+    begun = [key for pair in zip(ORDERS[0][:16], ORDERS[0][16:32], strict=True) for key in pair][:24]
+    rig.read(begun)
+    start = rig.listener.start()
+    assert (start.position, start.front) == (0, 28)
+    assert read_before(start) == set(begun)
+
+
+async def test_reads_of_the_epoch_before_are_none_of_a_plans(rig: TrackRig) -> None:
+    rig.read(ORDERS[0])
+    rig.track.end()
+    rig.read(ORDERS[1] + ORDERS[0][:100], records=False)
+    start = rig.listener.start()
+    assert start.front == 100
+    assert read_before(start) <= set(ORDERS[0][:100])
+
+
+def read_before(start: PlanStart) -> set[str]:
+    return {key for key in KEYS if read_hash(key, 0) in start.read}
 
 
 async def test_a_removed_recording_is_not_recognised(rig: TrackRig) -> None:

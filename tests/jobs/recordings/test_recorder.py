@@ -1,7 +1,7 @@
 """The recorder: reads sorted by reader, within bounds."""
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from forebay.core.events import ObjectRead, ReaderKey, RecordedRead
 from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadBatch
 from forebay.core.task_registry import TaskRegistry
+from forebay.jobs.plans.plan_window import PlanStart
 from forebay.jobs.recordings import recorder as module
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.recorder import IDLE_AFTER, MAX_TRACKS, Recorder
@@ -34,10 +35,12 @@ class SilentListener:
     def may_follow(self, reader: ReaderKey, recording: Recording) -> bool:
         return False
 
-    def followed(self, reader: ReaderKey, recording: Recording, position: int, *, missed: bool) -> None:
+    def followed(
+        self, reader: ReaderKey, recording: Recording, start: Callable[[], PlanStart], *, missed: bool
+    ) -> None:
         raise AssertionError
 
-    def advanced(self, reader: ReaderKey, position: int, *, missed: bool) -> None:
+    def advanced(self, reader: ReaderKey, *, missed: bool) -> None:
         raise AssertionError
 
     def ended(self, reader: ReaderKey, *, parted: bool) -> None:

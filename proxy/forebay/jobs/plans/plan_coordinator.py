@@ -30,6 +30,7 @@ from forebay.jobs.node_prefetcher import NodePrefetcher
 from forebay.jobs.plans.plan_entries import OrderedEntries
 from forebay.jobs.plans.plan_runner import Allowance, PlanRunner
 from forebay.jobs.plans.plan_store import PlanRecord, PlanStore
+from forebay.jobs.plans.plan_window import PlanStart
 from forebay.peers.node_reads import NodeReads
 from forebay.policy.access import permit_read
 from forebay.request.admission import GatewayPolicy
@@ -118,21 +119,22 @@ class PlanCoordinator:
         if self.is_closed or plan in self._runners:
             loaded[1].close()
             return
-        self._queue(*loaded)
+        record, entries, position = loaded
+        self._queue(record, entries, PlanStart(position))
 
-    def follow(self, record: PlanRecord, entries: OrderedEntries, position: int) -> PlanRunner | None:
-        """Runs a plan that nobody has sent: the rest of a recording, from `position` on. None: there are too many."""
+    def follow(self, record: PlanRecord, entries: OrderedEntries, start: PlanStart) -> PlanRunner | None:
+        """Runs a plan that nobody has sent: the rest of a recording, from `start` on. None: there are too many."""
         if self.is_closed or len(self._runners) >= MAX_PLANS:
             return None
         self.stop(record.id)
-        return self._queue(record, entries, position)
+        return self._queue(record, entries, start)
 
-    def _queue(self, record: PlanRecord, entries: OrderedEntries, position: int) -> PlanRunner:
+    def _queue(self, record: PlanRecord, entries: OrderedEntries, start: PlanStart) -> PlanRunner:
         self._node_reads.deliver()
         runner = self._runners[record.id] = PlanRunner(
             record,
             entries,
-            position,
+            start,
             self._ahead,
             self._allowance_of(record.bucket, record.principal),
             self._timers,

@@ -25,7 +25,7 @@ from forebay.jobs.plans.entry_access import EntryAccess
 from forebay.jobs.plans.plan_entries import OrderedEntries
 from forebay.jobs.plans.plan_pace import PlanPace
 from forebay.jobs.plans.plan_store import PlanRecord
-from forebay.jobs.plans.plan_window import PlanWindow, WindowEntry, tickets_of
+from forebay.jobs.plans.plan_window import PlanStart, PlanWindow, WindowEntry, tickets_of
 from forebay.jobs.plans.reader_search import ReaderSearch
 from forebay.jobs.prefetcher import PIECE, AheadFetcher, AheadRequest
 from forebay.origin.origin_identity import OriginIdentity
@@ -66,7 +66,7 @@ class PlanRunner:
         self,
         record: PlanRecord,
         entries: OrderedEntries,
-        position: int,
+        start: PlanStart,
         ahead: AheadFetcher,
         allowance: Callable[[], Allowance | None],
         timers: Timers,
@@ -77,7 +77,7 @@ class PlanRunner:
         """`allowance`: None once the principal is gone. `count(result, by)` is called with entries that were read
         "ready" or "late", or "given_up", or "failed". `clock`: seconds since the epoch."""
         self.record = record
-        self.window = PlanWindow(record.entries, position)
+        self.window = PlanWindow(record.entries, start)
         self.state: PlanState = "queued"
         self.is_closed = asyncio.Event()
         self.is_near_end = False

@@ -12,9 +12,10 @@ Pure: no clock, no input and output. Whoever fetches and whoever reads change it
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from forebay.core.byte_ranges import Span
+from forebay.core.read_log import read_hash
 from forebay.jobs.plans.plan_entries import PlanEntry
 
 SPREAD: Final = 8192
@@ -23,6 +24,17 @@ LOAD_SIZE: Final = 256
 """Entries that are loaded at once."""
 
 EntryState: TypeAlias = Literal["pending", "fetching", "here"]
+
+
+class PlanStart(NamedTuple):
+    """Where the reader of a plan is when the plan begins."""
+
+    position: int = 0
+    """The first entry that may be unread."""
+    front: int = 0
+    """The entry behind the furthest that was read."""
+    read: frozenset[int] = frozenset()
+    """Hashes (core.read_log.read_hash) of what was read between."""
 
 
 class WindowEntry:
@@ -53,11 +65,14 @@ class WindowEntry:
 
 
 class PlanWindow:
-    """The window of a plan of `count` entries, of which those before `position` were read."""
+    """The window of a plan of `count` entries, whose reader is at `start`."""
 
-    def __init__(self, count: int, position: int = 0) -> None:
+    def __init__(self, count: int, start: PlanStart = PlanStart()) -> None:  # noqa: B008 # immutable
         self.count = count
-        self.base = self.front = self.next = self.loaded = min(position, count)
+        self.base = self.next = self.loaded = min(start.position, count)
+        self.front = max(self.base, min(start.front, count))
+        self._read = range(self.base, self.front), start.read
+        """Entries of these numbers and hashes were read before."""
         self.lead = 0
         """Bytes that are here or being fetched, and not read."""
         self._entries: dict[int, WindowEntry] = {}
@@ -92,11 +107,14 @@ class PlanWindow:
         return range(self.loaded, min(until, self.loaded + LOAD_SIZE))
 
     def load(self, entries: Sequence[PlanEntry]) -> None:
-        """Adds the entries from `loaded` on."""
+        """Adds the entries from `loaded` on, without those that were read before."""
+        numbers, read = self._read
         for entry in entries:
-            found = self._entries[self.loaded] = WindowEntry(self.loaded, entry)
-            self._by_key.setdefault(found.key, []).append(found)
+            if self.loaded not in numbers or read_hash(entry.key, entry.start) not in read:
+                found = self._entries[self.loaded] = WindowEntry(self.loaded, entry)
+                self._by_key.setdefault(found.key, []).append(found)
             self.loaded += 1
+        self._advance()
 
     # Reading
 

@@ -19,6 +19,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.plans.plan_entries import OrderedEntries
 from forebay.jobs.plans.plan_runner import PlanRunner
 from forebay.jobs.plans.plan_store import PlanRecord, plan_id
+from forebay.jobs.plans.plan_window import PlanStart
 from forebay.jobs.recordings.recording import Recording
 from forebay.jobs.recordings.recording_entries import RecordingEntries
 
@@ -29,7 +30,7 @@ MAX_FOLLOWED: Final = 8
 class FollowedPlans(Protocol):
     """What the follower needs of forebay.jobs.plans.plan_coordinator."""
 
-    def follow(self, record: PlanRecord, entries: OrderedEntries, position: int) -> PlanRunner | None:
+    def follow(self, record: PlanRecord, entries: OrderedEntries, start: PlanStart) -> PlanRunner | None:
         """Runs the rest of a recording; None: there are too many plans."""
         ...
 
@@ -41,13 +42,13 @@ class FollowedPlans(Protocol):
 class _Followed:
     """A recording that one reader goes along."""
 
-    __slots__ = ("is_beginning", "plan", "position", "recording", "runner")
+    __slots__ = ("is_beginning", "plan", "recording", "runner", "start")
 
-    def __init__(self, plan: str, recording: Recording, position: int) -> None:
+    def __init__(self, plan: str, recording: Recording, start: Callable[[], PlanStart]) -> None:
         self.plan = plan
         self.recording = recording
-        self.position = position
-        """Of its reader."""
+        self.start = start
+        """Returns where its reader is."""
         self.runner: PlanRunner | None = None
         self.is_beginning = False
 
@@ -91,21 +92,22 @@ class Follower:
         """As the policy in force has it."""
         return self._may_follow(reader, recording)
 
-    def followed(self, reader: ReaderKey, recording: Recording, position: int, *, missed: bool) -> None:
+    def followed(
+        self, reader: ReaderKey, recording: Recording, start: Callable[[], PlanStart], *, missed: bool
+    ) -> None:
         """Begins to fetch ahead of the reader, once it misses anything."""
         self._stop(reader)
         self._count("followed")
         plan = plan_id(reader.bucket, reader.principal, _plan_name(recording))
-        self._current[reader] = _Followed(plan, recording, position)
-        self.advanced(reader, position, missed=missed)
+        self._current[reader] = _Followed(plan, recording, start)
+        self.advanced(reader, missed=missed)
 
-    def advanced(self, reader: ReaderKey, position: int, *, missed: bool) -> None:
+    def advanced(self, reader: ReaderKey, *, missed: bool) -> None:
         """Has a plan begin if the reader has missed something and there is none. A plan that runs sees the reads
         itself."""
         current = self._current.get(reader)
         if current is None:
             return
-        current.position = position
         if missed and current.wants_plan and self.running < MAX_FOLLOWED:
             current.is_beginning = True
             self._tasks.spawn(self._begin(reader, current), f"follow {reader.bucket}/{current.recording.name}")
@@ -129,7 +131,7 @@ class Follower:
             0,
             recording=recording.name,
         )
-        current.runner = self._plans.follow(record, entries, current.position)
+        current.runner = self._plans.follow(record, entries, current.start())
         if current.runner is not None:
             self._runners.append(current.runner)
             current.is_beginning = False

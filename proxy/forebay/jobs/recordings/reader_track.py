@@ -17,9 +17,11 @@ from random import getrandbits
 from typing import Final, Protocol
 
 from forebay.core.events import ReaderKey
+from forebay.jobs.plans.plan_window import SPREAD, PlanStart
 from forebay.jobs.recordings.candidates import RecordingCandidates
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.epoch_recorder import EpochEnded, EpochRecorder
+from forebay.jobs.recordings.recent_reads import RecentReads
 from forebay.jobs.recordings.recording import Recording
 from forebay.policy.recognition import AnchorIndex, FollowedReader
 from forebay.protocol.recordings.read_columns import ColumnSource
@@ -49,13 +51,15 @@ class FollowListener(Protocol):
         """Whether the reader may profit from `recording`."""
         ...
 
-    def followed(self, reader: ReaderKey, recording: Recording, position: int, *, missed: bool) -> None:
-        """The reader goes along `recording`, from about `position` on. `missed`: whether something that it has read
-        just now was not cached."""
+    def followed(
+        self, reader: ReaderKey, recording: Recording, start: Callable[[], PlanStart], *, missed: bool
+    ) -> None:
+        """The reader goes along `recording`. `start` returns where it is, as long as it does. `missed`: whether
+        something that it has read just now was not cached."""
         ...
 
-    def advanced(self, reader: ReaderKey, position: int, *, missed: bool) -> None:
-        """The reader is at about `position` of the recording that it goes along."""
+    def advanced(self, reader: ReaderKey, *, missed: bool) -> None:
+        """The reader has read more of the recording that it goes along."""
         ...
 
     def ended(self, reader: ReaderKey, *, parted: bool) -> None:
@@ -97,6 +101,8 @@ class ReaderTrack:
         self._followed: tuple[Recording, FollowedReader] | None = None
         self._whole: Recording | None = None
         """The recording that this epoch went along from its beginning to its end."""
+        self._recent = RecentReads()
+        """Of the epoch."""
 
     @property
     def recording(self) -> Recording | None:
@@ -143,6 +149,8 @@ class ReaderTrack:
 
     def _observe(self, reads: ColumnSource, hashes: Sequence[int]) -> None:
         followed = self._followed
+        if self._follows:
+            self._recent.add(hashes)
         if followed is not None:
             repeated = self._repeats
             if self._go_along(*followed, hashes) and repeated:
@@ -246,6 +254,7 @@ class ReaderTrack:
         recording, whole = self._recording, self._whole
         self._recording = self._whole = self._prefix = None
         self._candidates.begin_epoch()
+        self._recent.keep(self._recorder.count)
         self._epoch += 1
         if whole is not None:
             self._run, self._epoch, self._epoch_reads = whole.run, whole.epoch + 1, whole.reads
@@ -280,7 +289,16 @@ class ReaderTrack:
             if match.position <= first and self._recorder.count <= first:
                 self._begin_to_repeat(recording)
             if self._follows:
-                self._listener.followed(self.key, recording, match.position + match.spread, missed=self._missed)
+                self._listener.followed(self.key, recording, self._start, missed=self._missed)
+
+    def _start(self) -> PlanStart:
+        """Where the reader is in the recording that it goes along. Its loader's workers are at some distance from each
+        other: between the first of their latest reads and the last there are some that it has yet to make."""
+        if self._followed is None:
+            return PlanStart()
+        _, reader = self._followed
+        front = reader.furthest + 1
+        return PlanStart(max(reader.rearmost, front - SPREAD), front, self._recent.hashes)
 
     def _go_along(self, recording: Recording, reader: FollowedReader, hashes: Sequence[int]) -> bool:
         """Moves the reader's position. Returns whether it goes along still."""
@@ -292,7 +310,7 @@ class ReaderTrack:
             self._reach_end(recording, reader)
             return False
         if self._follows:
-            self._listener.advanced(self.key, reader.position, missed=self._missed)
+            self._listener.advanced(self.key, missed=self._missed)
         return True
 
     def _reach_end(self, recording: Recording, reader: FollowedReader) -> None:
