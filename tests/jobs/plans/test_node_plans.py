@@ -42,7 +42,7 @@ async def let_others_run() -> None:
         await asyncio.sleep(0)
 
 
-async def test_questions_wait_until_the_plans_of_the_process_before_are_known(tmp_path: Path) -> None:
+async def test_a_question_waits_for_the_plans_of_the_process_before(tmp_path: Path) -> None:
     async with FakeOrigin(verify=False) as origin:
         origin.store.put("bucket", "key", b"content")
         async with process(origin, tmp_path) as before:
