@@ -61,6 +61,20 @@ def unsigned(length: int = 11, trailer: str | None = CRC32C) -> AwsChunkedDecode
     return AwsChunkedDecoder(ChunkedMode.UNSIGNED_TRAILER, length, trailer, None)
 
 
+@pytest.mark.parametrize(
+    ("mode", "has_chain", "hashes"),
+    [
+        (ChunkedMode.SIGNED, True, True),
+        (ChunkedMode.SIGNED_TRAILER, True, True),
+        (ChunkedMode.UNSIGNED_TRAILER, True, False),  # a signed request whose chunks are not
+        (ChunkedMode.SIGNED, False, False),
+    ],
+)
+def test_payload_is_hashed_for_chunk_signatures_alone(mode: ChunkedMode, has_chain: bool, hashes: bool) -> None:
+    decoder = AwsChunkedDecoder(mode, 11, CRC32C if mode.has_trailer else None, chain() if has_chain else None)
+    assert decoder.hashes is hashes
+
+
 BODIES = {
     "signed": (signed, AMAZONS, b"a" * 66560, {}),
     "signed trailer": (signed_trailer, AMAZONS_TRAILER, b"a" * 66560, {CRC32C: "sOO8/Q=="}),

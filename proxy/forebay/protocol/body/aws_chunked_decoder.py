@@ -72,6 +72,8 @@ class AwsChunkedDecoder:
         self._left_in_chunk = 0
         self._state = _State.HEADER
         self._line = b""
+        self.hashes = mode.is_signed and chain is not None
+        """Whether payload bytes are hashed, as the signature of each chunk is verified."""
         self._hash = sha256()
         self._claimed = ""
         self._chunks = 0
@@ -206,7 +208,7 @@ class AwsChunkedDecoder:
             raise self._broken(wrong_length(self._decoded_length, self._decoded_length - self._left_in_body + size))
 
     def _add_payload(self, piece: memoryview) -> None:
-        if self._chain is not None:
+        if self.hashes:
             self._hash.update(piece)
         self._left_in_chunk -= len(piece)
         if not self._left_in_chunk:

@@ -139,7 +139,7 @@ class PayloadReader:
                 self.length = _decoded_length(headers)
                 chain = _chain(signed)
                 self._decoder = AwsChunkedDecoder(form.mode, self.length, self.trailer, chain)
-                self.hashes_chunks = form.mode.is_signed and chain is not None
+                self.hashes_chunks = self._decoder.hashes
             case _:
                 assert_never(form)
         self.checks = PayloadChecks(checks, form.declared if isinstance(form, HashedPayload) else None)
