@@ -24,6 +24,7 @@ from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.forebay_process import PATHS, ForebayProcess, forebay_process, run_forebay
 from harness.inspection import cache_status
+from harness.process_table import command_of, workers_of
 from harness.reference_sigv4 import Secret
 
 LAPTOP = Secret("laptop", "laptop-secret")
@@ -372,7 +373,7 @@ async def test_two_workers_share_a_port_and_a_pipe(tmp_path: Path) -> None:
             async with asyncio.TaskGroup() as group:
                 for key in keys * 4:
                     group.create_task(read(key))
-            workers = children_of(process.pid)
+            workers = workers_of(process.pid)
             assert len(workers) == 2
             code, output = await run_forebay(*arguments, directory=tmp_path, environ=environ)
             assert code == 1
@@ -388,7 +389,7 @@ async def test_two_workers_share_a_port_and_a_pipe(tmp_path: Path) -> None:
             async with await configured.client.open() as connection:
                 await connection.send(configured.client.sign("GET", path_of("bucket", "held")).wire)
                 await connection.read_head()
-                for pid in (*children_of(process.pid), process.pid):  # as a service manager does it
+                for pid in (*workers_of(process.pid), process.pid):  # as a service manager does it
                     os.kill(pid, signal.SIGTERM)
                 await process.wait_for_output("ending")
                 gate.open()
@@ -413,7 +414,7 @@ async def test_two_workers_share_a_port_and_a_pipe(tmp_path: Path) -> None:
             for _ in range(8):
                 _, writer = await asyncio.open_connection("localhost", secure, ssl=trusting)
                 writer.close()
-            [directory] = {word for pid in children_of(process.pid) for word in command_of(pid) if "/forebay-" in word}
+            [directory] = {word for pid in workers_of(process.pid) for word in command_of(pid) if "/forebay-" in word}
             assert os.stat(directory).st_mode & 0o777 == 0o700  # noqa: PTH116 # not a path's blocking method
             os.kill(process.pid, signal.SIGKILL)
             await process.wait_exit()
@@ -422,30 +423,6 @@ async def test_two_workers_share_a_port_and_a_pipe(tmp_path: Path) -> None:
                     await asyncio.sleep(0.02)
         make_socket_directory(1).remove()  # as the next supervisor does
         assert not os.access(directory, os.F_OK), "what a killed one left is removed"
-
-
-def children_of(parent: int) -> list[int]:
-    return [
-        int(process.name)
-        for process in Path("/proc").glob("[0-9]*")
-        if process.is_dir()
-        and parent_of(process) == parent
-        and "forebay.workers.worker_main" in command_of(process.name)
-    ]
-
-
-def parent_of(process: Path) -> int:
-    try:
-        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
-
-
-def command_of(process: int | str) -> list[str]:
-    try:
-        return Path(f"/proc/{process}/cmdline").read_text().split("\0")
-    except OSError:
-        return []
 
 
 def left_behind(mark: str) -> list[str]:

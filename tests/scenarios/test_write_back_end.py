@@ -1,6 +1,7 @@
 """The end of a process with pending writes: they have some time, new ones go through, and what is left is said."""
 
 import asyncio
+import os
 import re
 import signal
 from collections.abc import AsyncIterator
@@ -8,15 +9,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from boto3.s3.transfer import TransferConfig
 
 from forebay.core.task_registry import TaskRegistry
-from harness.clients import RawClient, path_of
+from harness.clients import RawClient, boto_client, path_of
 from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.forebay_process import ForebayProcess, forebay_process
 from harness.oss_client import OssClient
+from harness.process_table import workers_of
 from harness.rig import TRAINER, configuration_of
+from harness.worker_node import Node, request_admin
 from harness.write_back_rig import JOURNAL, RULE, WriteBackRig, at_origin
 
 PART = 5 << 20
@@ -52,6 +56,26 @@ async def test_what_is_left_at_the_end_stays_and_is_said(tmp_path: Path, caplog:
         await rig.restart()
         await rig.settled()
         assert at_origin(origin, "a/pending") == b"acknowledged"
+
+
+async def test_a_part_that_comes_last_is_there_after_the_restart(tmp_path: Path) -> None:
+    """While requests under way are finished nothing is begun at the origin for an upload: it goes on here."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        target, contents = path_of("ckpt", "a/file"), (b"1" * PART, b"2")
+        upload = await OssClient(rig.endpoint, TRAINER).initiate(target)
+        etags = []
+        for number, content in enumerate(contents, 1):
+            answer = await OssClient(rig.endpoint, TRAINER).part(target, upload, number, content)
+            assert (answer.status, answer.headers["x-forebay-durable"]) == (200, "local")
+            etags.append((number, answer.headers["ETag"]))
+            assert await rig.write_back.watch.stop(0.0) == 0
+        assert origin.store.bucket("ckpt").uploads == {}
+        await rig.restart()
+        completed = await OssClient(rig.endpoint, TRAINER).complete(target, upload, etags)
+        assert (completed.status, completed.headers["x-forebay-durable"]) == (200, "local")
+        await rig.settled()
+        assert at_origin(origin, "a/file") == b"".join(contents)
 
 
 @asynccontextmanager
@@ -106,6 +130,66 @@ async def test_after_sigterm_new_writes_go_through_at_once(tmp_path: Path, worke
             process.signal(signal.SIGTERM)
             assert await process.wait_exit() == 0
         assert "Traceback" not in process.output
+
+
+async def test_a_worker_that_starts_meanwhile_accepts_nothing_either(tmp_path: Path) -> None:
+    """One that has died during server.shutdown_delay is replaced, and the new one is told what the others were."""
+    rest = JOURNAL.format(path=tmp_path / "journal", size="256MiB") + RULE
+    server = 'shutdown_delay = "1h"\n'
+    async with FakeOrigin() as origin, Node(origin, tmp_path, server=server, rest=rest) as node:
+        origin.store.create_bucket("ckpt")
+        durable = []
+
+        async def put(key: str) -> None:
+            answer = await node.client(0).request("PUT", path_of("ckpt", key), (), b"content")
+            durable.append((answer.status, answer.headers["x-forebay-durable"]))
+
+        await put("a/before")
+        await node.supervisor.announce_shutdown()
+        killed = await node.kill_worker(0)
+        await node.wait_restarted(0, killed)
+        async with node.supervisor.control.change_lock:  # a start holds it until the worker knows
+            await put("a/after")
+        assert durable == [(200, "local"), (200, "origin")]
+
+
+@pytest.mark.long
+async def test_boto3_uploads_through_restarts_of_the_workers(tmp_path: Path) -> None:
+    """Each worker is ended in turn, as an operator would, while a client with its defaults uploads in parts."""
+    file, content = tmp_path / "file", os.urandom(PART) * 3 + b"end"
+    file.write_bytes(content)
+    async with FakeOrigin() as origin, _serving(origin, tmp_path, 2, "60s") as process:
+        origin.store.create_bucket("ckpt")
+        await _put(process, "a/before")
+        keys: list[str] = []
+        over = asyncio.Event()
+        client = boto_client(_endpoint(process), TRAINER, retries=None)
+        config = TransferConfig(multipart_threshold=PART, multipart_chunksize=PART)
+
+        async def upload() -> None:
+            while not over.is_set():
+                keys.append(key := f"a/{len(keys)}")
+                await asyncio.to_thread(client.upload_file, str(file), "ckpt", key, Config=config)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(upload())
+            for pid in workers_of(process.pid):
+                os.kill(pid, signal.SIGTERM)
+                await _until_ready(process, gone=pid)
+            over.set()
+        client.close()
+        process.signal(signal.SIGTERM)
+        assert await process.wait_exit() == 0
+        assert [key for key in keys if at_origin(origin, key) != content] == []
+        assert "Traceback" not in process.output
+
+
+async def _until_ready(process: ForebayProcess, gone: int) -> None:
+    """Until a worker has been replaced, and all serve."""
+    [admin] = re.findall(r"metrics and control on (http://127\.0\.0\.1:[0-9]+)", process.output)
+    async with asyncio.timeout(60):
+        while gone in workers_of(process.pid) or (await request_admin(admin, "GET", "/readyz"))[0] != 200:  # noqa: ASYNC110 # a node tells nobody that it is ready again
+            await asyncio.sleep(0.02)
 
 
 async def test_sigterm_gives_pending_writes_their_time(tmp_path: Path) -> None:

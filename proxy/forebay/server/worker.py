@@ -275,7 +275,7 @@ class Worker:
         until = time.monotonic() + self._settings.server.drain_timeout
         if self.parts.write_back is not None:
             room = self.parts.write_back.room
-            room.is_ending = room.is_closed = True  # pending writes have as long: no new ones are added to them
+            room.is_ending = room.is_finishing = True  # pending writes have as long: no new ones are added to them
         drained = await self.listener.drain(self._settings.server.drain_timeout, hurry)
         await self.listener.close()
         self.client_memory.close()

@@ -105,3 +105,15 @@ async def test_the_journal_of_an_ending_process_takes_nothing() -> None:
     files.room.is_ending = True
     assert not files.room.has_room(0)
     await files.tasks.wait_idle()
+
+
+async def test_a_part_has_room_while_requests_under_way_are_finished() -> None:
+    files = _Files()
+    room = files.room
+    room.is_ending = True
+    assert not room.has_room(1, for_part=True), "served on for a while, its upload goes on at the origin"
+    room.is_finishing = True
+    assert not room.has_room(1)
+    assert room.has_room(900, for_part=True)
+    assert not room.has_room(1, for_part=True), "it is full"
+    await files.tasks.wait_idle()

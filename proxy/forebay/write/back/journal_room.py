@@ -41,13 +41,15 @@ class JournalRoom:
         self._is_measuring = False
         self.is_ending = False
         """Whether the process was told to end: nothing new is accepted."""
-        self.is_closed = False
-        """Whether it waits for what was accepted, and can't begin anything at the origin any more."""
+        self.is_finishing = False
+        """Whether only requests under way are answered any more."""
 
-    def has_room(self, size: int) -> bool:
-        """Returns whether the journal takes `size` bytes more; if so, they count from now on."""
+    def has_room(self, size: int, *, for_part: bool = False) -> bool:
+        """Returns whether the journal takes `size` bytes more; if so, they count from now on. `for_part`: of an upload
+        in the journal, which the next start goes on with."""
         self._measure_if_old()
-        fits = not self.is_ending and self._filled + size <= self.size * _HIGH_WATER
+        is_open = not self.is_ending or (for_part and self.is_finishing)
+        fits = is_open and self._filled + size <= self.size * _HIGH_WATER
         if fits:
             self._filled += size
             self._accepted += size

@@ -115,7 +115,7 @@ class JournalWatch:
 
     async def stop(self, seconds: float, hurry: asyncio.Event | None = None) -> int:
         """Gives pending writes so many seconds, or until `hurry` is set. Returns how many are left in the journal."""
-        self._room.is_ending = self._room.is_closed = True
+        self._room.is_ending = self._room.is_finishing = True
         if self._duty.is_taken:
             async with asyncio.TaskGroup() as group:
                 settled = group.create_task(self._pending.wait_settled(lambda _: True))

@@ -1,6 +1,10 @@
-"""Upload room: a part is stored in the journal if there is room for it; else its upload goes on at the origin."""
+"""Upload room: a part is stored in the journal if there is room for it; else its upload goes on at the origin.
 
-from forebay.core.errors import S3Error
+serving, or finishing the requests under way ──> the journal, if it has room: nobody waits for an upload that is
+                                                 unfinished, and the next start goes on with it
+ending, and serving for a while              ──> the origin, where it can be completed at once
+"""
+
 from forebay.write.back.journal_room import JournalRoom
 from forebay.write.back.pending_uploads import PendingUpload
 from forebay.write.back.upload_moves import UploadMoves
@@ -23,10 +27,8 @@ class UploadRoom:
     async def reserve(self, upload: PendingUpload, size: int) -> None:
         """Reserves `size` bytes for a part, or has its upload moved to the origin, unless it has been. Raises S3Error,
         OriginError, Throttled."""
-        if upload.origin_id or self._room.has_room(size):
+        if upload.origin_id or self._room.has_room(size, for_part=True):
             return
-        if self._room.is_closed:
-            raise S3Error("SlowDown", "The journal takes nothing more, as the server ends. Please try again.")
         if not self._room.can_hold(upload.size + size):  # the next one need not be carried
             self._proofs.set_outgrown(upload.upload.name)
         await self._moves.move(upload)
