@@ -4,6 +4,7 @@ import asyncio
 from functools import partial
 
 from forebay.core.byte_ranges import Span
+from forebay.core.events import BlockFetched, FlightStarted
 from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import BlockId, ObjectName, Version
 from forebay.metadata.direct_openings import DirectOpening
@@ -37,13 +38,12 @@ class Reader:
         return self.rig.openings.begin(NAME, DECISION, Span(0, BLOCK), "reader", self._end, checksums=checksums)
 
     def _end(self, opening: DirectOpening) -> None:
-        head, flight = opening.head, opening.flight
-        if flight is not None:
-            flight.finish()
+        head, body = opening.head, opening.body
+        opening.finish()
         if head is None:
             opening.give_up()
         etag = head.version.etag.encode() if head is not None else None
-        self.ended.set_result((etag, bytes(flight.buffer) if flight is not None else None))
+        self.ended.set_result((etag, bytes(body) if body is not None else None))
 
 
 async def begin_held(rig: FetchRig) -> tuple[Reader, DirectOpening, Gate]:
@@ -84,6 +84,17 @@ async def test_an_object_is_stored_and_landed_and_whoever_waits_gets_it() -> Non
         assert (joined, rig.heads.current(NAME)) == (True, found.head)
         assert rig.tiers.memory.has(BlockId(NAME, found.head.generation, 0))
         assert rig.origin.log.count(key=NAME.key) == 1
+
+
+async def test_bytes_of_one_reader_need_no_flight_and_are_counted() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"all of it")
+        reader = await Reader(rig).connect()
+        started = len(rig.heard.of(FlightStarted))
+        assert reader.begin() is not None
+        assert (await reader.ended)[1] == b"all of it"
+        assert rig.heard.of(BlockFetched) == [BlockFetched(len(b"all of it"), DECISION.rule)]
+        assert len(rig.heard.of(FlightStarted)) == started
 
 
 async def test_the_next_reader_goes_on_with_what_was_given_up() -> None:

@@ -144,6 +144,14 @@ class BytesWarmed(NamedTuple):
     rule: str
 
 
+class BlockFetched(NamedTuple):
+    """A block came whole, for one reader alone: as FlightStarted and OriginBytesRead, in one."""
+
+    size: int
+    """Bytes from the origin; none where the worker that owns the object has counted them."""
+    rule: str
+
+
 class FlightStarted(NamedTuple):
     """A fetch started flights for so many blocks."""
 
@@ -264,6 +272,7 @@ Event: TypeAlias = (
     | OriginBytesRead
     | BytesWarmed
     | FlightStarted
+    | BlockFetched
     | FlightJoined
     | OwnerMissed
     | ListingAnswered

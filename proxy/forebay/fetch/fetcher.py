@@ -16,15 +16,16 @@ The caller has acquired the memory budget of each missing block; it is released 
 import logging
 from collections.abc import Callable
 
+from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span, blocks_touching
 from forebay.core.errors import ForebayError, OriginBroken
-from forebay.core.events import FlightStarted, Observe, OriginBytesRead, OriginFailed
+from forebay.core.events import BlockFetched, FlightStarted, Observe, OriginBytesRead, OriginFailed
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.heads import Head
 from forebay.core.names import BlockId
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.fetch_request import FetchRequest, ObjectView
-from forebay.fetch.flight import Flight, FlightRegistry
+from forebay.fetch.flight import Flight, FlightRegistry, in_slot
 from forebay.fetch.object_crc import ObjectCrc
 from forebay.fetch.run_reader import BlockStore, ChecksumMismatch, RunReader, RunSource, ThroughputFloor
 from forebay.origin.object_reads import ObjectReads
@@ -141,14 +142,8 @@ class Fetcher:
     ) -> Flight | None:
         """Lands an object of one block whose whole body `body` returns; None: it did not, or has no place. Such a
         fetch needs no task. The caller follows the flight before anything else runs."""
-        head = view.head
-        size, block = head.facts.size, BlockId(view.name, head.generation, 0)
-        if size > head.block_size:
-            return None
-        # A block that only the SSD has lands all the same: its bytes are here, and its writer knows those that it has.
-        if self.registry.find(block) is not None or self._tiers.has_in_memory(block):
-            return None
-        if not self.lands_unverified(head) or not self.budget.try_reclaim(size):
+        size, block = view.head.facts.size, BlockId(view.name, view.head.generation, 0)
+        if not self._lands(view.head, block) or not self.budget.try_reclaim(size):
             return None
         whole = body()
         if whole is None:
@@ -162,6 +157,27 @@ class Fetcher:
             self._observe(OriginBytesRead(size, view.rule))
         self._tiers.admit(block, flight.buffer)
         return flight
+
+    def keep_whole(
+        self, view: ObjectView, body: Callable[[], memoryview | None], *, is_from_origin: bool = True
+    ) -> Buffer | None:
+        """Does the same for one reader alone, who needs no flight to share; returns the bytes. They are the memory
+        tier's from then on, or of whoever sends them."""
+        size, block = view.head.facts.size, BlockId(view.name, view.head.generation, 0)
+        whole = body() if self._lands(view.head, block) else None
+        if whole is None:
+            return None
+        buffer = in_slot(whole).toreadonly()
+        self._observe(BlockFetched(size if is_from_origin else 0, view.rule))
+        self._tiers.admit(block, buffer)
+        return buffer
+
+    def _lands(self, head: Head, block: BlockId) -> bool:
+        """Whether an object is one block, to be stored without a look at its bytes, and has no other bytes here."""
+        if head.facts.size > head.block_size or not self.lands_unverified(head):
+            return False
+        # A block that only the SSD has lands all the same: its bytes are here, and its writer knows those that it has.
+        return self.registry.find(block) is None and not self._tiers.has_in_memory(block)
 
     def _release(self, flight: Flight) -> None:
         self.registry.remove(flight)

@@ -112,7 +112,7 @@ class Flight:
 
     def land(self, whole: memoryview) -> None:
         """Lands at once, with a buffer that came whole. Nobody has followed it yet."""
-        self._buffer = whole if len(whole) < MIN_SLOT else _in_slot(whole)
+        self._buffer = in_slot(whole)
         self.filled = self.length
 
     def full_buffer(self) -> Buffer:
@@ -155,7 +155,10 @@ class Flight:
             await waiter
 
 
-def _in_slot(whole: memoryview) -> memoryview:
+def in_slot(whole: memoryview) -> memoryview:
+    """Returns a whole block in the memory that blocks of its size have: itself, if it is small."""
+    if len(whole) < MIN_SLOT:
+        return whole
     slot = allocate_buffer(len(whole))
     slot[:] = whole
     return slot

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import Head, head_of
 from forebay.core.names import ObjectName
@@ -69,11 +70,13 @@ class DirectOpenings:
         on_end: "Callable[[DirectOpening], None]",
         *,
         checksums: bool = False,
+        needs_flight: bool = False,
     ) -> "DirectOpening | None":
         """Begins to open an object of which no tier has a head; None: it has to be opened in a task.
 
         `span`: the first bytes. `principal`: whose turn at the origin it takes. `on_end`: called when
-        it has ended, unless it was closed. `checksums`: whether they are wanted as well.
+        it has ended, unless it was closed. `checksums`: whether they are wanted as well. `needs_flight`: whether the
+        bytes are followed, and not only used in `on_end`.
         """
         if (
             (self._pending is not None and name in self._pending)
@@ -85,7 +88,7 @@ class DirectOpenings:
         lookup = self._lookups.begin(name, _OPENING)
         if lookup is None:
             return None
-        opening = DirectOpening(self, name, decision, lookup, on_end, checksums=checksums)
+        opening = DirectOpening(self, name, decision, lookup, on_end, checksums=checksums, needs_flight=needs_flight)
         owner, noted = self._peers.owner(name), self.heads.now()
         sent: BegunRead | None
         if owner is None:
@@ -93,7 +96,7 @@ class DirectOpenings:
         else:
             sent = owner.peer.openings.send(name, span, noted, opening.answered)
         if sent is None:
-            lookup.withdraw()
+            lookup.end()
             return None
         opening.sent = sent
         return opening
@@ -113,6 +116,7 @@ class DirectOpenings:
             requester.get(),
             lambda _: None if ended.done() else ended.set_result(None),
             checksums=request.checksums,
+            needs_flight=True,
         )
         if opening is None:
             return None
@@ -127,7 +131,19 @@ class DirectOpenings:
 class DirectOpening:
     """One opening."""
 
-    __slots__ = ("_checksums", "_decision", "_lookup", "_name", "_on_end", "_openings", "flight", "head", "sent")
+    __slots__ = (
+        "_checksums",
+        "_decision",
+        "_flight",
+        "_lookup",
+        "_name",
+        "_needs_flight",
+        "_on_end",
+        "_openings",
+        "body",
+        "head",
+        "sent",
+    )
 
     def __init__(
         self,
@@ -138,14 +154,18 @@ class DirectOpening:
         on_end: "Callable[[DirectOpening], None]",
         *,
         checksums: bool,
+        needs_flight: bool,
     ) -> None:
         self._openings, self._name, self._decision, self._lookup = openings, name, decision, lookup
-        self._on_end, self._checksums = on_end, checksums
+        self._on_end, self._checksums, self._needs_flight = on_end, checksums, needs_flight
         self.sent: BegunRead
         self.head: Head | None = None
         """Of the version that was opened; None: a task has to go on: it `lead`s, or shares what is given up."""
-        self.flight: Flight | None = None
-        """All bytes of the version, landed, for whoever began this to `finish`; None: they have no place."""
+        self.body: Buffer | None = None
+        """All bytes of the version, for whoever began this to use before it calls `finish`; None: they have no
+        place."""
+        self._flight: Flight | None = None
+        """Of these bytes, where others share them."""
 
     def answered(self) -> None:
         """The origin or the owner has answered, or is late, or can't be asked."""
@@ -158,7 +178,12 @@ class DirectOpening:
     @property
     def resolved(self) -> ResolvedVersion | None:
         """The version that was opened; None: the opening was given up."""
-        return None if self.head is None else _resolved(self.head, self.flight)
+        return None if self.head is None else _resolved(self.head, self._flight)
+
+    def finish(self) -> None:
+        """Ends the use of the bytes."""
+        if self._flight is not None:
+            self._flight.finish()
 
     async def lead(self, go_on: Callable[[BegunRead], Coroutine[Any, Any, Resolution]]) -> Resolution:
         """Leads the lookup on in the task of the caller, with the request that was sent."""
@@ -176,8 +201,8 @@ class DirectOpening:
         if self.head is None:
             self.give_up()
             self.abandon()
-        elif self.flight is not None:
-            self.flight.finish()
+        else:
+            self.finish()
 
     def abandon(self) -> None:
         """Ends a given up opening that nobody has taken over."""
@@ -194,12 +219,18 @@ class DirectOpening:
             return
         if not openings.replacement.try_store_over(None, name, head, sent.noted[0]):
             return
-        view = ObjectView(name, head, self._decision.rule, None)
-        is_from_origin = isinstance(sent, SentRead)
         self.head = head
-        self.flight = openings.fetcher.land_whole(view, sent.take_whole, is_from_origin=is_from_origin)
-        sent.close()  # unless its body was taken
-        self._lookup.complete(_resolved(head, self.flight))
+        fetcher, view = openings.fetcher, ObjectView(name, head, self._decision.rule, None)
+        is_from_origin, lookup = isinstance(sent, SentRead), self._lookup
+        if not self._needs_flight and not lookup.is_awaited:
+            self.body = fetcher.keep_whole(view, sent.take_whole, is_from_origin=is_from_origin)
+            sent.close()  # unless its body was taken
+            lookup.end()
+            return
+        flight = self._flight = fetcher.land_whole(view, sent.take_whole, is_from_origin=is_from_origin)
+        self.body = flight.buffer if flight is not None else None
+        sent.close()
+        lookup.complete(_resolved(head, flight))
 
     def _head_from_origin(self, sent: SentRead) -> Head | None:
         valid = sent.whole()

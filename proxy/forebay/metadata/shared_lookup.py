@@ -18,6 +18,7 @@ loop to follow them. Otherwise they would end as unwanted, or their buffers woul
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from forebay.core.byte_ranges import Span
@@ -108,11 +109,12 @@ class AbandonedLookup(ForebayError):
 class SharedLookup:
     """One lookup under way. See the module."""
 
-    __slots__ = ("_callbacks", "_result", "_sent", "_waiters", "_waiting", "is_done")
+    __slots__ = ("_on_done", "_result", "_sent", "_waiters", "_waiting", "is_done")
 
-    def __init__(self) -> None:
+    def __init__(self, on_done: Callable[[], None] | None = None) -> None:
+        """`on_done`: called when the lookup is done, before any waiter runs."""
         self._result: Resolution | None = None
-        self._callbacks: list[Callable[[], None]] = []
+        self._on_done = on_done
         self._waiters: list[asyncio.Future[Resolution]] = []
         self._waiting = 0
         self._sent: BegunRead | None = None
@@ -133,9 +135,10 @@ class SharedLookup:
             # Not before this waiter reaches its next await: until then it may follow the flights.
             loop.call_soon(self._release_flights)
 
-    def add_done_callback(self, callback: Callable[[], None]) -> None:
-        """Calls `callback` when the lookup is done, before any waiter runs."""
-        self._callbacks.append(callback)
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a reader waits for the result."""
+        return self._waiting > 0
 
     def run(self, tasks: TaskRegistry, work: Coroutine[Any, Any, Resolution], label: str) -> None:
         """Runs `work` in a task. `label` is for the log."""
@@ -177,8 +180,8 @@ class SharedLookup:
         else:
             self._finish()
 
-    def withdraw(self) -> None:
-        """Ends what was begun and not sent. Nobody waits for it yet."""
+    def end(self) -> None:
+        """Ends without a result for others: nobody waits for it."""
         self._finish()
 
     def give_up(self, sent: BegunRead) -> None:
@@ -215,9 +218,9 @@ class SharedLookup:
     def _finish(self) -> list[asyncio.Future[Resolution]]:
         """Marks the lookup done and returns the waiters still to be woken."""
         self.is_done = True
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback()
+        on_done, self._on_done = self._on_done, None
+        if on_done is not None:
+            on_done()
         waiters, self._waiters = self._waiters, []
         return waiters
 
@@ -297,8 +300,7 @@ class SharedLookups:
 
     def _add(self, name: ObjectName, key: LookupKey) -> SharedLookup:
         lookups = self._shared.setdefault(name, {})
-        lookup = lookups[key] = SharedLookup()
-        lookup.add_done_callback(lambda: self._remove(name, lookups, key))
+        lookup = lookups[key] = SharedLookup(partial(self._remove, name, lookups, key))
         return lookup
 
     def fence(self, name: ObjectName) -> None:

@@ -119,9 +119,9 @@ async def test_an_object_is_kept_in_both_workers(tmp_path: Path) -> None:
         await node.connect()
         opening = await node.ended()
         assert opening.head is not None
-        assert opening.flight is not None
-        assert (opening.head.version.etag, bytes(opening.flight.buffer)) == (stored.etag, b"all of it")
-        opening.flight.finish()
+        assert opening.body is not None
+        assert (opening.head.version.etag, bytes(opening.body)) == (stored.etag, b"all of it")
+        opening.finish()
         for rig in (node.asking, node.owning):
             assert rig.heads.current(NAME) == opening.head
             assert rig.tiers.memory.has(BlockId(NAME, opening.head.generation, 0))
@@ -194,8 +194,7 @@ async def test_a_fence_meanwhile_keeps_the_head_out(tmp_path: Path) -> None:
         gate.open()
         ended = await opening
         assert ended.head is not None
-        assert ended.flight is not None
-        ended.flight.finish()
+        ended.finish()
         assert node.asking.heads.current(NAME) is None
 
 

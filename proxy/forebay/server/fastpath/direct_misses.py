@@ -20,7 +20,6 @@ from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.heads import Head, HeaderPairs
 from forebay.core.names import is_reserved
 from forebay.core.request_record import RequestRecord, new_request_id
-from forebay.fetch.flight import Flight
 from forebay.metadata.direct_openings import DirectOpening, DirectOpenings
 from forebay.protocol.response_headers import requests_checksums, whole_headers
 from forebay.request.object_read import ObjectReader
@@ -116,16 +115,15 @@ class DirectMisses:
         self, read: AdmittedRead, connection: MissConnection, service: MissService, opening: DirectOpening
     ) -> None:
         del self._under_way[opening]
-        head, flight = opening.head, opening.flight
+        head, body = opening.head, opening.body
         if head is None:
             opening.give_up()
-        if head is None or flight is None or not self._answer(read, connection, service, head, flight):
+        if head is None or body is None or not self._answer(read, connection, service, head, body):
             service.fall_back(read, connection, opening)
-        if flight is not None:
-            flight.finish()
+        opening.finish()
 
     def _answer(
-        self, read: AdmittedRead, connection: MissConnection, service: MissService, head: Head, flight: Flight
+        self, read: AdmittedRead, connection: MissConnection, service: MissService, head: Head, body: Buffer
     ) -> bool:
         """Writes the response. False: a task has to, and nothing was done."""
         admission, size, facts = read.admission, head.facts.size, head.facts
@@ -144,7 +142,7 @@ class DirectMisses:
         if transport is None or transport.is_closing():
             record.aborted = True
         else:
-            connection.write_response(start, flight.buffer)
+            connection.write_response(start, body)
             record.count_sent("flight", size)
             if self._reads.is_open and admission.decision is not None:
                 name, rule, track = admission.target.name, admission.decision.rule, admission.decision.track

@@ -47,18 +47,17 @@ class OpeningAnswers(OpeningConnection):
 
     def _answer(self, number: int, opening: DirectOpening) -> None:
         self._under_way.discard(opening)
-        head, flight = opening.head, opening.flight
+        head, body = opening.head, opening.body
         encoded = None
         if head is None:
             self._give_up(opening)
-        elif flight is not None and not self.is_full:
+        elif body is not None and not self.is_full:
             encoded = encode_answer(number, head)
-        if encoded is not None and flight is not None:
-            self.write(encoded, flight.buffer)
+        if encoded is not None and body is not None:
+            self.write(encoded, body)
         else:
             self.write(encode_refusal(number))
-        if flight is not None:
-            flight.finish()
+        opening.finish()
 
     def _give_up(self, opening: DirectOpening) -> None:
         opening.give_up()

@@ -189,7 +189,13 @@ class Metrics:
         """Count an event. From any thread."""
         with self._lock:
             # Those of every miss, without patterns, which cost more than the counting.
-            if isinstance(event, events.OriginBytesRead):
+            if isinstance(event, events.BlockFetched):
+                size, rule = event
+                self._flights[()] += 1
+                if size:
+                    self._fetched[(rule,)] += size
+                    self._rules[rule].fetched += size
+            elif isinstance(event, events.OriginBytesRead):
                 size, rule = event
                 self._fetched[(rule,)] += size
                 self._rules[rule].fetched += size
