@@ -34,7 +34,7 @@ def run(bench: BenchContext) -> list[Section]:
         target = origin.targets("first")[0]
         way = CheckpointWay("put", size)
         with (
-            running_write_back(bench.directory / "forebay", origin.far[0], target) as forebay,
+            running_write_back(bench.directory / "forebay", origin.far[0], target, pinned=True) as forebay,
             running_writer(way, bench.directory / "writer.log") as writer,
         ):
             writer.upload(forebay.port, f"{BACK}/first")

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.request import urlopen
@@ -77,14 +77,18 @@ class WriteBackForebay:
 
 
 @contextmanager
-def running_write_back(directory: Path, origin_port: int, target: str) -> Iterator[WriteBackForebay]:
-    """Ready when it has answered for `target`."""
+def running_write_back(
+    directory: Path, origin_port: int, target: str, *, pinned: bool = False
+) -> Iterator[WriteBackForebay]:
+    """Ready when it has answered for `target`. `pinned`: on the servers' core, not wherever it likes."""
     journal = directory / "journal"
     journal.mkdir(parents=True)
     rest = _REST.format(credentials=CREDENTIALS, bucket=BUCKET, back=BACK, journal=journal)
     template = directory / "template.toml"
     template.write_text(TEMPLATE.read_text().replace("[server]\n", f'[server]\ndomains = ["{DOMAIN}"]\n'))
     forebay = Forebay(directory, origin_port, memory="512MiB", rest=rest, template=template)
-    with forebay.start() as child:
+    with cores.pinned(cores.SERVER) if pinned else nullcontext():
+        child = forebay.start()
+    with child:
         forebay.first_answer(child, target)
         yield WriteBackForebay(forebay, child)

@@ -20,6 +20,7 @@ from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
 from forebay.server.http.tls import exposed_key_warning
 from forebay.server.resource_limits import capacity_warnings, raise_file_limit, usable_cores
+from forebay.server.scheduling_slice import shorten_slice
 from forebay.server.service_manager import READY, STOPPING, notify_service_manager
 from forebay.server.startup import freeze_long_lived, import_aiohttp
 from forebay.settings.loader import Loaded
@@ -121,6 +122,7 @@ async def _serve(make: Callable[[], NodeServer], loaded: Loaded, welcome: Callab
     await server.start()
     freeze_long_lived(loop)
     keep_freed_memory()
+    shorten_slice()
     loop.add_signal_handler(signal.SIGHUP, server.schedule_reload)
     notify_service_manager(READY, os.environ)  # not behind the line of the start, which waits for the origin
     settings = _with_ports(loaded.settings, server)

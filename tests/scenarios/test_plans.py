@@ -467,10 +467,10 @@ async def test_a_plan_is_warmed_in_its_order(tmp_path: Path) -> None:
             assert (await request_admin(rig.admin, "POST", "/v1/jobs", bad))[0] == 400
 
 
-async def test_large_bodies_for_a_plan_take_receive_turns_beside_demand(tmp_path: Path) -> None:
+async def test_large_bodies_for_a_plan_take_body_turns_beside_demand(tmp_path: Path) -> None:
     async with rig_with_data(tmp_path, []) as (origin, rig):
         origin.store.put_synthetic("b", KEYS[0], 1 << 20)
-        gate, turns = Gate(), rig.parts.receive_turns
+        gate, turns = Gate(), rig.parts.body_turns
         origin.faults.add(actions.HoldRequest(gate), key=KEYS[0])
 
         def is_fetched_beside_demand() -> bool:

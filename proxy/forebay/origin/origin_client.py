@@ -36,6 +36,7 @@ from forebay.core.events import (
 )
 from forebay.core.requester import requester
 from forebay.core.timers import Timers
+from forebay.origin.body_turns import BodyTurns
 from forebay.origin.breaker import Breaker
 from forebay.origin.bucket_regions import REGION_STATUSES, BucketRegions
 from forebay.origin.credential_check import CredentialCheck
@@ -44,7 +45,7 @@ from forebay.origin.credentials import Credentials
 from forebay.origin.dialects import Dialect
 from forebay.origin.endpoint import parse_endpoint
 from forebay.origin.http.connection_pool import ConnectionPool
-from forebay.origin.http.outgoing_body import OutgoingBody, slices
+from forebay.origin.http.outgoing_body import OutgoingBody, outgoing_body
 from forebay.origin.http.session_transport import SessionTransport
 from forebay.origin.http.transport_errors import ConnectionFault
 from forebay.origin.http.transport_response import TransportResponse
@@ -53,9 +54,8 @@ from forebay.origin.origin_request import OriginRequest, Unsigned
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.oss_origin import OssAdapter
 from forebay.origin.reachability import ReachabilityProbe
-from forebay.origin.receive_turns import ReceiveTurns
 from forebay.origin.request_signer import RequestSigner
-from forebay.origin.request_turns import RequestTurns, Turn
+from forebay.origin.request_turns import RequestTurns
 from forebay.origin.response_framing import has_end, partial_body_length
 from forebay.origin.sent_reads import AdoptedRead, SentReads
 from forebay.origin.upload_turns import UploadTurns
@@ -85,7 +85,7 @@ class OriginClient:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         timers: Timers | None = None,
-        receive_turns: ReceiveTurns | None = None,
+        body_turns: BodyTurns | None = None,
         ca_file: str | None = None,
         user_agent: str = _USER_AGENT,
         name: str = DEFAULT_ORIGIN,
@@ -110,7 +110,8 @@ class OriginClient:
         self._probe_agent = f"{user_agent}-probe"
         self._signer = RequestSigner(credentials, region, clock, user_agent, speaks_oss=dialect.speaks_oss)
         self._probe_signer = RequestSigner(credentials, region, clock, self._probe_agent, speaks_oss=dialect.speaks_oss)
-        self._pool = ConnectionPool(limits, ca_file, receive_turns or ReceiveTurns(timers))
+        self._body_turns = body_turns or BodyTurns(timers)
+        self._pool = ConnectionPool(limits, ca_file, self._body_turns)
         self._session = SessionTransport(limits, self._pool, secure=self.endpoint.scheme == "https")
         self._reachability = ReachabilityProbe(
             self.breaker,
@@ -149,7 +150,7 @@ class OriginClient:
         turn = adopted[1] if adopted is not None else turns.try_acquire(principal, paced=paced)
         if turn is None:
             turn = await turns.acquire(principal, 0.0 if request.is_hedge else self.limits.wait, paced=paced)
-        body = None if request.body is None else self._outgoing(request, turn)
+        body = outgoing_body(request, turn, self.limits, self._body_turns)
         try:
             exchanged = await self._exchange(request, body, adopted)
             if request.paced_by == "body":
@@ -228,18 +229,6 @@ class OriginClient:
     def admits_hedge(self) -> bool:
         """Whether a hedge would be sent now: the breaker is not open, a turn is free, and nobody waits for one."""
         return self.reads.in_use < self.reads.capacity and not self.reads.waiting and self.breaker.admit()
-
-    def _outgoing(self, request: OriginRequest, turn: Turn) -> OutgoingBody | None:
-        body, length = request.body, request.content_length
-        if body is None or body == b"":
-            return None
-        if isinstance(body, bytes):
-            length = len(body)
-            body = slices(body)
-        limits, arriving = self.limits, turn if request.paced_by == "body" else None
-        return OutgoingBody(
-            body, length, limits.stall_timeout, limits.answer_timeout, request.before_completion, arriving
-        )
 
     async def _exchange(
         self, request: OriginRequest, body: OutgoingBody | None, adopted: AdoptedRead | None

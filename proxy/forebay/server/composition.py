@@ -37,8 +37,8 @@ from forebay.metadata.permissions import Permissions
 from forebay.metadata.resolver import Resolver
 from forebay.namespace.listings import Listings
 from forebay.namespace.packs.pack_catalogue import PackCatalogue
+from forebay.origin.body_turns import BodyTurns
 from forebay.origin.origins import Origins
-from forebay.origin.receive_turns import ReceiveTurns
 from forebay.peers.node_reads import NodeReads
 from forebay.peers.owners import Peers
 from forebay.policy.origin_routes import routes_of
@@ -79,7 +79,7 @@ class Parts:
     metrics: Metrics
     tasks: TaskRegistry
     origins: Origins
-    receive_turns: ReceiveTurns
+    body_turns: BodyTurns
     tiers: Tiers
     ssd: SsdAttachment | None
     """None: no SSD tier is configured."""
@@ -164,7 +164,7 @@ def compose(
         rules=lambda: gateway.policy.rules,
         clock=clock,
         timers=timers,
-        receive_turns=ReceiveTurns(timers),
+        body_turns=BodyTurns(timers),
         buffer_wait=buffer_wait,
     )
     routes = routes_of(settings)
@@ -182,7 +182,7 @@ def compose(
         metrics=metrics,
         tasks=context.tasks,
         origins=origins,
-        receive_turns=context.receive_turns,
+        body_turns=context.body_turns,
         tiers=storage.tiers,
         ssd=storage.ssd,
         budget=storage.budget,

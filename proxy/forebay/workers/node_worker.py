@@ -33,6 +33,7 @@ from forebay.server.composition import WorkerGroup
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
 from forebay.server.rpc.rpc_server import RpcMethod, RpcServer
+from forebay.server.scheduling_slice import shorten_slice
 from forebay.server.startup import freeze_long_lived
 from forebay.server.telemetry.log_file import PipeLock
 from forebay.server.worker import Membership, Worker
@@ -126,6 +127,7 @@ class NodeWorker:
         self._worker = worker
         freeze_long_lived(asyncio.get_running_loop())
         keep_freed_memory()
+        shorten_slice()
         return {}
 
 

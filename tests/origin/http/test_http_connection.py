@@ -7,13 +7,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from forebay.origin.body_turns import BodyTurns
 from forebay.origin.endpoint import ServerAddress
 from forebay.origin.http.connection_pool import ConnectionPool
 from forebay.origin.http.http_connection import AT_ONCE, HttpConnection
 from forebay.origin.http.receive_buffer import RECEIVED, ReceiveBuffer
 from forebay.origin.http.transport_errors import ConnectionFault
 from forebay.origin.origin_limits import OriginLimits
-from forebay.origin.receive_turns import ReceiveTurns
 from harness.scripted_origin import Script, ScriptedConnection, ScriptedOrigin, respond_always, scripted_origin
 
 ASK = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -33,7 +33,7 @@ class Net:
 @asynccontextmanager
 async def net(*scripts: Script, keepalive: float = 10.0) -> AsyncIterator[Net]:
     async with scripted_origin(*scripts) as origin:
-        pool = ConnectionPool(OriginLimits(keepalive=keepalive), None, ReceiveTurns(asyncio.get_running_loop()))
+        pool = ConnectionPool(OriginLimits(keepalive=keepalive), None, BodyTurns(asyncio.get_running_loop()))
         parts = urlsplit(origin.url)
         yield Net(pool, ServerAddress(parts.hostname or "", parts.port or 0, False), origin)
         await pool.close()

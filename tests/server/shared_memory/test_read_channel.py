@@ -88,9 +88,9 @@ async def test_a_message_may_come_in_parts(rig: SocketRig, step: int) -> None:
 
 async def test_what_a_channel_sends_is_demand(rig: SocketRig) -> None:
     channel = await HandChannel.open(rig, READER)
-    before = rig.parts.receive_turns.demand
+    before = rig.parts.body_turns.demand
     head, _ = await channel.read("b", "open/small")
-    assert (head.status, rig.parts.receive_turns.demand - before) == (200, 1)
+    assert (head.status, rig.parts.body_turns.demand - before) == (200, 1)
     channel.close()
 
 

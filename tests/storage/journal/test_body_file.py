@@ -1,12 +1,13 @@
 """Body files: ranges are read and verified by themselves."""
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from forebay.core.byte_ranges import Span
-from forebay.storage.journal.body_file import SLICE, BodyDamaged, BodyReader, BodyRef, BodyWriter
+from forebay.storage.journal.body_file import REMOVED, SLICE, BodyDamaged, BodyReader, BodyRef, BodyWriter, remove_body
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import JournalLayout
 
@@ -89,3 +90,47 @@ def test_the_disk_begins_before_the_body_ends(layout: JournalLayout) -> None:
     body.finish()
     body.discard()
     assert files.begun == [(0, 4 * SLICE), (4 * SLICE, 4 * SLICE)]
+
+
+class _Sizes(JournalFiles):
+    """Notes how large a file is after each call that frees some of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+        self.is_named = True
+
+    def truncate(self, fd: int, size: int) -> None:
+        super().truncate(fd, size)
+        self.sizes.append(self.size(fd))
+        self.is_named = self.is_named and os.fstat(fd).st_nlink > 0
+
+    def close(self, fd: int) -> None:
+        self.sizes.append(0)
+        super().close(fd)
+
+
+@pytest.mark.parametrize("size", [0, 1, REMOVED - 1, REMOVED, REMOVED + 1, 4 * REMOVED + 5])
+def test_a_body_is_removed_some_at_a_time(tmp_path: Path, size: int) -> None:
+    """It has no name any more when its bytes go: who looks for it finds all of it or nothing."""
+    file, files = tmp_path / "body", _Sizes()
+    with file.open("wb") as made:
+        made.truncate(size)
+    remove_body(files, str(file))
+    assert not file.exists()
+    freed = [before - after for before, after in pairwise([size, *files.sizes])]
+    assert max(freed) <= REMOVED
+    assert sum(freed) == size
+    assert not files.is_named or size <= REMOVED
+
+
+def test_a_reader_of_a_body_that_is_removed_finds_it_damaged(layout: JournalLayout) -> None:
+    content = bytes(2 * REMOVED)
+    ref = _write(layout, content)
+    reader = BodyReader(FILES, layout, ref)
+    remove_body(FILES, layout.body(ref.id))
+    with pytest.raises(BodyDamaged):
+        reader.read(Span(len(content) - 1, len(content)))
+    reader.close()
+    with pytest.raises(BodyDamaged, match="missing"):
+        BodyReader(FILES, layout, ref)

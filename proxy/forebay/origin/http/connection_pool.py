@@ -14,6 +14,7 @@ from typing import Final
 from aiohappyeyeballs import start_connection
 
 from forebay.core.requester import BACKGROUND, requester
+from forebay.origin.body_turns import BodyTurns
 from forebay.origin.endpoint import RequestUrl, ServerAddress
 from forebay.origin.http.http_connection import HttpConnection
 from forebay.origin.http.loopback_resolver import system_name
@@ -24,7 +25,6 @@ from forebay.origin.http.response_head import ResponseHead
 from forebay.origin.http.transport_errors import connect_failed
 from forebay.origin.http.transport_response import PooledResponse
 from forebay.origin.origin_limits import OriginLimits
-from forebay.origin.receive_turns import ReceiveTurns
 
 _NEXT_ADDRESS_AFTER: Final = 0.25
 """Seconds; what RFC 8305, 8 recommends."""
@@ -33,9 +33,9 @@ _NEXT_ADDRESS_AFTER: Final = 0.25
 class ConnectionPool:
     """Made inside the running loop, and closed."""
 
-    def __init__(self, limits: OriginLimits, ca_file: str | None, receive_turns: ReceiveTurns) -> None:
-        """`receive_turns`: of what arrives for background work."""
-        self._limits, self._receive_turns = limits, receive_turns
+    def __init__(self, limits: OriginLimits, ca_file: str | None, body_turns: BodyTurns) -> None:
+        """`body_turns`: of what arrives for background work."""
+        self._limits, self._body_turns = limits, body_turns
         self._ca_file = ca_file
         self._tls: ssl.SSLContext | None = None
         self._loop = asyncio.get_running_loop()
@@ -88,8 +88,8 @@ class ConnectionPool:
         return self._response(connection, head)
 
     def _response(self, connection: HttpConnection, head: ResponseHead) -> PooledResponse:
-        receive_turns = self._receive_turns if requester.get() == BACKGROUND else None
-        return PooledResponse(connection, head, self._limits.stall_timeout, receive_turns)
+        body_turns = self._body_turns if requester.get() == BACKGROUND else None
+        return PooledResponse(connection, head, self._limits.stall_timeout, body_turns)
 
     async def probe(self, url: RequestUrl, user_agent: str) -> None:
         """Returns if `url` gives any HTTP response: connected and answered, each within the connect timeout. On a new

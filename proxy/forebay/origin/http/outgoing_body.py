@@ -18,6 +18,11 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 
 from forebay.core.errors import S3Error
 from forebay.core.interruption import Interruption
+from forebay.core.requester import BACKGROUND, requester
+from forebay.origin.body_turns import PIECE as SLICE
+from forebay.origin.body_turns import BodyTurns
+from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.origin_request import OriginRequest
 from forebay.origin.request_turns import Turn
 
 PIECE = 256 * 1024
@@ -136,7 +141,31 @@ class OutgoingBody:
             await asyncio.shield(self._reading)
 
 
-async def slices(body: bytes) -> AsyncIterator[bytes]:
+def outgoing_body(
+    request: OriginRequest, turn: Turn, limits: OriginLimits, body_turns: BodyTurns
+) -> OutgoingBody | None:
+    """The body of a request; None: it has none. That of background work takes its body turns, unless it is small."""
+    body, length = request.body, request.content_length
+    if body is None or body == b"":
+        return None
+    if isinstance(body, bytes):
+        length = len(body)
+        body = _slices(body)
+    if requester.get() == BACKGROUND and (length is None or length > SLICE):
+        body = _in_turns(body, body_turns)
+    arriving = turn if request.paced_by == "body" else None
+    return OutgoingBody(body, length, limits.stall_timeout, limits.answer_timeout, request.before_completion, arriving)
+
+
+async def _in_turns(pieces: AsyncIterable[bytes], turns: BodyTurns) -> AsyncIterator[bytes]:
+    async for piece in pieces:
+        view = memoryview(piece)
+        for start in range(0, len(view), SLICE):
+            await turns.wait()
+            yield view[start : start + SLICE]  # type: ignore[misc] # a socket accepts any buffer
+
+
+async def _slices(body: bytes) -> AsyncIterator[bytes]:
     """A body in memory, in pieces."""
     view = memoryview(body)
     for start in range(0, len(view), PIECE):

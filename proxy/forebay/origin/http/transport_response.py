@@ -10,10 +10,10 @@ from typing import Final, Protocol
 import aiohttp
 from multidict import CIMultiDictProxy
 
+from forebay.origin.body_turns import PIECE, BodyTurns
 from forebay.origin.http.http_connection import HttpConnection
 from forebay.origin.http.response_head import ResponseHead
 from forebay.origin.http.transport_errors import TRANSPORT_ERRORS, ConnectionFault, error_within_body
-from forebay.origin.receive_turns import PIECE, ReceiveTurns
 
 _PIECE: Final = 256 * 1024
 
@@ -55,14 +55,14 @@ class PooledResponse:
         connection: HttpConnection,
         head: ResponseHead,
         stall_timeout: float,
-        receive_turns: ReceiveTurns | None = None,
+        body_turns: BodyTurns | None = None,
     ) -> None:
-        """`receive_turns`: the body takes its turns there; None: it takes none."""
+        """`body_turns`: the body takes its turns there; None: it takes none."""
         self.status, self.reason, self.headers = head.status, head.reason, head.headers
         self._buffered = None if connection.ended else connection.buffered_body()
         self._connection: HttpConnection | None = None if connection.ended else connection
         self._piece_size = min(_PIECE, head.body_length) if isinstance(head.body_length, int) else _PIECE
-        self._stall_timeout, self._receive_turns = stall_timeout, receive_turns
+        self._stall_timeout, self._body_turns = stall_timeout, body_turns
 
     @property
     def ended(self) -> bool:
@@ -86,9 +86,9 @@ class PooledResponse:
             return copied
         if connection is None:
             return 0
-        pauses = self._receive_turns is not None and self._receive_turns.is_beside_demand
-        if pauses and self._receive_turns is not None:
-            await self._receive_turns.wait()
+        pauses = self._body_turns is not None and self._body_turns.is_beside_demand
+        if pauses and self._body_turns is not None:
+            await self._body_turns.wait()
             target = target[:PIECE]
         try:
             received = await connection.read_into(target, self._stall_timeout, pauses=pauses)

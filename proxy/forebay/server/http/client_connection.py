@@ -152,7 +152,7 @@ class ClientConnection(AiohttpConnection):
 
     def data_received(self, data: bytes) -> None:
         """Have these bytes answered by the fast lane as far as it can, the rest by aiohttp."""
-        self._requests.receive_turns.demand += 1
+        self._requests.body_turns.demand += 1
         if self._is_reading or (self._sendfile_writer is not None and self._sendfile_writer.is_busy):
             self._pending += data
             if self.transport is not None:

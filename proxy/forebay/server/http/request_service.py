@@ -23,7 +23,7 @@ from forebay.core.request_record import RequestRecord, new_request_id
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
 from forebay.metadata.direct_openings import DirectOpening
-from forebay.origin.receive_turns import ReceiveTurns
+from forebay.origin.body_turns import BodyTurns
 from forebay.protocol.batch.batch_output import BatchOutput
 from forebay.protocol.channel_frames import CHANNEL_PATH, HINT_HEADER
 from forebay.protocol.exchange import EMPTY_BODY, BytesBody, ObjectReply, Request
@@ -94,14 +94,14 @@ class RequestService:
         access_log: AccessLog | None,
         limits: ConnectionLimits,
         timers: Timers,
-        receive_turns: ReceiveTurns,
+        body_turns: BodyTurns,
         fast_lane: FastLane | None = None,
         socket_path: str | None = None,
         misses: DirectMisses | None = None,
     ) -> None:
-        """`receive_turns`: told of each message of a client. `access_log`, `fast_lane`, `misses`: None for none.
+        """`body_turns`: told of each message of a client. `access_log`, `fast_lane`, `misses`: None for none.
         `socket_path`: of the Unix socket, for clients that ask."""
-        self.receive_turns = receive_turns
+        self.body_turns = body_turns
         self.misses = misses
         self._socket_path = socket_path
         self._gateway = gateway

@@ -46,7 +46,7 @@ def connection_services(
         access_log,
         allowed,
         timers,
-        parts.receive_turns,
+        parts.body_turns,
         fast_lane,
         settings.server.socket,
         misses,

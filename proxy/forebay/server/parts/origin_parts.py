@@ -45,7 +45,7 @@ def _origin(context: WorkerContext, settings: OriginSettings, concurrency: int) 
         observe=context.observe,
         ca_file=settings.ca_file,
         timers=context.timers,
-        receive_turns=context.receive_turns,
+        body_turns=context.body_turns,
         name=settings.name,
     )
     after = settings.hedge_after

@@ -7,7 +7,7 @@ from forebay.core.events import Observe
 from forebay.core.fences import Fences, InDoubtWrites
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
-from forebay.origin.receive_turns import ReceiveTurns
+from forebay.origin.body_turns import BodyTurns
 from forebay.peers.owners import Peers
 from forebay.policy.rules import Rules
 from forebay.request.admission import GatewayPolicy
@@ -35,7 +35,7 @@ class WorkerContext:
     clock: Callable[[], float]
     """Seconds since the epoch."""
     timers: Timers
-    receive_turns: ReceiveTurns
+    body_turns: BodyTurns
     buffer_wait: float
     """Seconds that a reader waits for a buffer."""
     tasks: TaskRegistry = field(default_factory=TaskRegistry)

@@ -140,7 +140,7 @@ class ReadChannel(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take back slots at once, and answer the requests in these bytes as far as that is possible now."""
-        self._requests.receive_turns.demand += 1
+        self._requests.body_turns.demand += 1
         if not (self._unread or self._waiting or self._is_reading or self._is_closing or self._writer.is_stalled):
             head = sole_head(data)
             if head:  # as most are: nothing is queued

@@ -24,7 +24,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import StorageError
 from forebay.core.piece_queue import PieceQueue
 from forebay.storage.durable_files import replace_file, sync_directory
-from forebay.storage.journal.body_file import BodyReader, BodyRef, BodyWriter
+from forebay.storage.journal.body_file import BodyReader, BodyRef, BodyWriter, remove_body
 from forebay.storage.journal.group_commit import GroupCommit
 from forebay.storage.journal.group_settlement import GroupSettlement
 from forebay.storage.journal.journal_files import JournalFiles
@@ -154,7 +154,7 @@ class Journal:
 
     def _remove_bodies(self, bodies: Sequence[BodyRef]) -> None:
         for body in bodies:
-            self._files.unlink(self._layout.body(body.id))
+            remove_body(self._files, self._layout.body(body.id))
 
     def _read(self, ref: BodyRef, within: Span) -> memoryview:
         reader = BodyReader(self._files, self._layout, ref)

@@ -1,17 +1,18 @@
-"""Receive turns: how large bodies of background work share the event loop with demand.
+"""Body turns: how large bodies of background work share the event loop with demand.
 
-    more of a body is wanted ──nobody has asked for anything lately──> received at once, as much as there is
-                  └──beside demand──> waits ──one in each turn of the loop──> receives PIECE
+    a body goes on ──nobody has asked for anything lately──> at once, as much as there is
+             └──beside demand──> waits ──one in each turn of the loop──> PIECE of it is received, or sent
 
 Background turns (forebay.origin.background_turns) bound how much is on its way. That arrives in bursts, and the loop
 receives from all sockets that have something before anything else runs: a hit that has arrived meanwhile would wait
-until the kernel has copied a dozen pieces. What is done with them afterwards runs in slices (server.event_loop).
+until the kernel has copied a dozen pieces. What is done with them afterwards runs in slices (server.event_loop). A
+piece that is sent (of the journal, which is drained) is copied by the kernel as well, and on loopback received.
 Invariants:
 
-- beside demand, one body is received further between two looks of the loop at its sockets, where hits are answered;
-- one is, in each turn of the loop, whatever demand does: background work is slow under load, and not starved;
+- beside demand, one body goes on between two looks of the loop at its sockets, where hits are answered;
+- one does, in each turn of the loop, whatever demand does: background work is slow under load, and not starved;
 - without demand nobody waits, and nothing is done;
-- they receive in their order; a wait that is cancelled leaves nothing behind.
+- they go on in their order; a wait that is cancelled leaves nothing behind.
 
 Belongs to one event loop.
 """
@@ -28,8 +29,8 @@ PIECE: Final = 128 * 1024
 """Bytes."""
 
 
-class ReceiveTurns:
-    """The receive turns of one worker."""
+class BodyTurns:
+    """The body turns of one worker."""
 
     def __init__(self, timers: Timers) -> None:
         self.demand = 0
@@ -44,7 +45,7 @@ class ReceiveTurns:
         """Whether this turn of the loop is somebody's."""
 
     def __repr__(self) -> str:
-        return f"<ReceiveTurns {self.waiting} waiting>"
+        return f"<BodyTurns {self.waiting} waiting>"
 
     @property
     def waiting(self) -> int:
@@ -60,7 +61,7 @@ class ReceiveTurns:
         return now < self._quiet_from
 
     async def wait(self) -> None:
-        """Returns when more may be received: at once, if nobody else receives in this turn of the loop."""
+        """Returns when a piece may go on: at once, if none has in this turn of the loop."""
         if self._is_taken:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)

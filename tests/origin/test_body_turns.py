@@ -1,4 +1,4 @@
-"""Receive turns: between two looks of the loop at its sockets one body of background work is received further."""
+"""Body turns: between two looks of the loop at its sockets one body of background work goes on."""
 
 import asyncio
 import socket
@@ -12,11 +12,14 @@ import pytest
 import uvloop
 
 from forebay.core.requester import BACKGROUND, requester
+from forebay.origin.body_turns import DEMAND_SECONDS, PIECE, BodyTurns
 from forebay.origin.endpoint import ServerAddress
 from forebay.origin.http.connection_pool import ConnectionPool
+from forebay.origin.http.outgoing_body import outgoing_body
 from forebay.origin.http.transport_response import PooledResponse
 from forebay.origin.origin_limits import OriginLimits
-from forebay.origin.receive_turns import DEMAND_SECONDS, PIECE, ReceiveTurns
+from forebay.origin.origin_request import OriginRequest
+from forebay.origin.request_turns import Turn
 from forebay.server.event_loop import sliced_loop
 from harness.manual_timers import ManualTimers
 from harness.scripted_origin import ScriptedConnection, scripted_origin
@@ -28,8 +31,8 @@ HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 class Demand:
     """A client that asks again as soon as it is answered: the loop finds it at every look at its sockets."""
 
-    def __init__(self, receive_turns: ReceiveTurns) -> None:
-        self._receive_turns = receive_turns
+    def __init__(self, body_turns: BodyTurns) -> None:
+        self._body_turns = body_turns
         self.answers = 0
         self._ours, self._theirs = socket.socketpair()
 
@@ -39,7 +42,7 @@ class Demand:
         return self
 
     def _answer(self) -> None:
-        self._receive_turns.demand += 1
+        self._body_turns.demand += 1
         self._ours.recv(1)
         self.answers += 1
         self._theirs.send(b"?")
@@ -52,18 +55,18 @@ class Demand:
 
 async def burst_beside_demand() -> Counter[int]:
     """How many of a burst received between two answers."""
-    receive_turns, received = ReceiveTurns(ManualTimers()), Counter[int]()
+    body_turns, received = BodyTurns(ManualTimers()), Counter[int]()
 
     async def receive() -> None:
-        await receive_turns.wait()
+        await body_turns.wait()
         received[demand.answers] += 1
 
-    with Demand(receive_turns) as demand:
-        receive_turns.demand += 1
+    with Demand(body_turns) as demand:
+        body_turns.demand += 1
         async with asyncio.TaskGroup() as tasks:
             for _ in range(BURST):
                 tasks.create_task(receive())
-    assert "0 waiting" in repr(receive_turns)
+    assert "0 waiting" in repr(body_turns)
     return received
 
 
@@ -80,37 +83,84 @@ def test_one_receives_between_two_answers_to_demand(kind: type[asyncio.AbstractE
 
 def test_without_demand_nothing_waits() -> None:
     timers = ManualTimers()
-    receive_turns = ReceiveTurns(timers)
+    body_turns = BodyTurns(timers)
 
     def waits() -> bool:
         try:
-            receive_turns.wait().send(None)
+            body_turns.wait().send(None)
         except StopIteration:
             return False
         return True
 
     assert not waits()
-    receive_turns.demand += 1
-    found = [receive_turns.is_beside_demand]
+    body_turns.demand += 1
+    found = [body_turns.is_beside_demand]
     timers.advance(DEMAND_SECONDS)
-    found.append(receive_turns.is_beside_demand)
+    found.append(body_turns.is_beside_demand)
     assert (found, waits()) == ([True, False], False)
 
 
 async def test_a_cancelled_wait_leaves_nothing_behind() -> None:
-    receive_turns, received = ReceiveTurns(ManualTimers()), list[int]()
+    body_turns, received = BodyTurns(ManualTimers()), list[int]()
 
     async def receive(number: int) -> None:
-        await receive_turns.wait()
+        await body_turns.wait()
         received.append(number)
 
-    receive_turns.demand += 1
+    body_turns.demand += 1
     async with asyncio.TaskGroup() as tasks:
         waiting = [tasks.create_task(receive(number)) for number in range(4)]
         await asyncio.sleep(0)
         for task in waiting[:3]:
             task.cancel()
-    assert (received, receive_turns.waiting) == ([0, 3], 0)
+    assert (received, body_turns.waiting) == ([0, 3], 0)
+
+
+# Requests to an origin
+
+
+async def _large_pieces(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), 1 << 20):
+        yield body[start : start + (1 << 20)]
+
+
+@pytest.mark.parametrize("principal", [BACKGROUND, "trainer"])
+async def test_bodies_that_are_sent_together(principal: str) -> None:
+    """Those of background work, a drain, go out in slices and turns, whatever pieces they are read in."""
+    body_turns, sent, sizes = BodyTurns(ManualTimers()), Counter[int](), Counter[int]()
+    content = bytes(range(256)) * 5000
+
+    async def send() -> None:
+        requester.set(principal)
+        request = OriginRequest("PUT", "bucket", "key", body=_large_pieces(content), content_length=len(content))
+        body, arrived = outgoing_body(request, cast("Turn", None), OriginLimits(), body_turns), b""
+        assert body is not None
+        async for piece in body:
+            arrived += piece
+            sent[demand.answers] += 1
+            sizes[len(piece)] += 1
+        assert arrived == content
+
+    with Demand(body_turns) as demand:
+        body_turns.demand += 1
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(BURST):
+                tasks.create_task(send())
+    if principal == BACKGROUND:
+        assert max(sizes) == PIECE
+        assert body_turns.granted == sent.total()
+        assert max(sent.values()) <= 2  # the last one, that was held back, and the one of this turn
+    else:
+        assert (max(sizes), body_turns.granted) == (1 << 20, 0)
+
+
+async def test_small_bodies_wait_for_nobody() -> None:
+    body_turns = BodyTurns(ManualTimers())
+    body_turns.demand += 1
+    requester.set(BACKGROUND)
+    body = outgoing_body(OriginRequest("PUT", body=bytes(PIECE)), cast("Turn", None), OriginLimits(), body_turns)
+    assert body is not None
+    assert (b"".join([piece async for piece in body]), body_turns.granted) == (bytes(PIECE), 0)
 
 
 # Responses of an origin
@@ -118,7 +168,7 @@ async def test_a_cancelled_wait_leaves_nothing_behind() -> None:
 
 @asynccontextmanager
 async def pooled(
-    receive_turns: ReceiveTurns, body: bytes
+    body_turns: BodyTurns, body: bytes
 ) -> AsyncIterator[Callable[[], Coroutine[Any, Any, PooledResponse]]]:
     """What sends a request over a connection of a pool. All responses leave when all requests have come."""
     came, arrived = 0, asyncio.Event()
@@ -135,7 +185,7 @@ async def pooled(
 
     async with scripted_origin(*[respond] * BURST) as origin:
         parts = urlsplit(origin.url)
-        pool = ConnectionPool(OriginLimits(), None, receive_turns)
+        pool = ConnectionPool(OriginLimits(), None, body_turns)
         address = ServerAddress(parts.hostname or "", parts.port or 0, False)
         yield lambda: pool.send("GET", address, HEAD)
         await pool.close()
@@ -144,9 +194,9 @@ async def pooled(
 @pytest.mark.parametrize("principal", [BACKGROUND, "trainer"])
 async def test_bodies_that_arrive_together(principal: str) -> None:
     """Those of background work are received in turns. A reader's own do not wait for that."""
-    receive_turns, received = ReceiveTurns(ManualTimers()), Counter[int]()
+    body_turns, received = BodyTurns(ManualTimers()), Counter[int]()
     body = bytes(range(256)) * 1600
-    async with pooled(receive_turns, body) as send:
+    async with pooled(body_turns, body) as send:
 
         async def read() -> None:
             requester.set(principal)
@@ -156,16 +206,16 @@ async def test_bodies_that_arrive_together(principal: str) -> None:
                 received[demand.answers] += 1
             assert buffer == body
 
-        with Demand(receive_turns) as demand:
+        with Demand(body_turns) as demand:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(BURST):
                     tasks.create_task(read())
-    assert receive_turns.waiting == 0
+    assert body_turns.waiting == 0
     if principal == BACKGROUND:
-        assert receive_turns.granted == received.total()
+        assert body_turns.granted == received.total()
         assert max(received.values()) <= 2  # what arrived in this turn, and what came along with a head
     else:
-        assert receive_turns.granted == 0
+        assert body_turns.granted == 0
 
 
 async def test_a_body_beside_demand_is_received_piece_by_piece() -> None:
@@ -176,12 +226,12 @@ async def test_a_body_beside_demand_is_received_piece_by_piece() -> None:
         await line.read_request()
         await line.respond(200, "", body)
 
-    receive_turns, buffer = ReceiveTurns(ManualTimers()), memoryview(bytearray(len(body)))
+    body_turns, buffer = BodyTurns(ManualTimers()), memoryview(bytearray(len(body)))
     requester.set(BACKGROUND)
     async with scripted_origin(respond) as origin:
         parts = urlsplit(origin.url)
-        pool = ConnectionPool(OriginLimits(), None, receive_turns)
-        receive_turns.demand += 1
+        pool = ConnectionPool(OriginLimits(), None, body_turns)
+        body_turns.demand += 1
         response = await pool.send("GET", ServerAddress(parts.hostname or "", parts.port or 0, False), HEAD)
         pieces, filled = list[int](), 0
         while not response.ended:
@@ -190,4 +240,4 @@ async def test_a_body_beside_demand_is_received_piece_by_piece() -> None:
         await pool.close()
     assert buffer == body
     assert max(pieces) <= PIECE
-    assert receive_turns.granted == len(pieces)
+    assert body_turns.granted == len(pieces)
