@@ -35,36 +35,34 @@ async def test_what_was_accepted_counts_until_it_is_measured() -> None:
     files = _Files()
     room = files.room
     await room.measure()
-    assert room.has_room(500)
-    assert not room.has_room(401)
-    assert room.has_room(400)
-    assert not room.has_room(1)
+    assert await room.has_room(500)
+    assert not await room.has_room(401)
+    assert await room.has_room(400)
+    assert not await room.has_room(1)
     files.now = ROOM_SECONDS + 0.1
-    assert not room.has_room(900), "the files are measured anew, which takes a moment"
-    await files.tasks.wait_idle()
-    assert room.has_room(900)
+    assert await room.has_room(900), "the files are measured anew"
     files.used, files.now = 899, 2 * ROOM_SECONDS + 0.2
-    room.has_room(2)
-    await files.tasks.wait_idle()
-    assert (room.used, room.has_room(2), room.has_room(1)) == (899, False, True)
+    assert not await room.has_room(2)
+    assert (room.used, await room.has_room(2), await room.has_room(1)) == (899, False, True)
 
 
 async def test_what_is_accepted_during_a_measurement_counts() -> None:
     files = _Files()
+    await files.room.measure()
     measuring = files.tasks.spawn(files.room.measure(), "measure")
     await asyncio.sleep(0)
-    assert files.room.has_room(600)
+    assert await files.room.has_room(600)
+    assert not measuring.done()
     await measuring
-    assert (files.room.used, files.room.has_room(301), files.room.has_room(300)) == (600, False, True)
+    assert (files.room.used, await files.room.has_room(301), await files.room.has_room(300)) == (600, False, True)
 
 
 async def test_one_measurement_is_under_way_at_a_time() -> None:
-    """It is begun by whoever asks, and costs none of those who ask meanwhile."""
+    """Whoever asks begins it, and all who ask meanwhile wait for it."""
     files = _Files()
-    for _ in range(3):
-        assert files.room.has_room(1)
-    await files.tasks.wait_idle()
-    assert files.measured == 1
+    files.used = 899
+    found = await asyncio.gather(*(files.room.has_room(1) for _ in range(3)))
+    assert (found, files.measured) == ([True, False, False], 1)
 
 
 async def test_a_long_measurement_is_made_seldom() -> None:
@@ -93,17 +91,17 @@ async def test_what_was_removed_is_free_at_once() -> None:
     files = _Files()
     files.used, room = 900, files.room
     await room.measure()
-    assert (room.is_full, room.has_room(1)) == (True, False)
+    assert (room.is_full, await room.has_room(1)) == (True, False)
     room.release(300)
-    assert (room.is_full, room.has_room(300), room.has_room(1)) == (False, True, False)
+    assert (room.is_full, await room.has_room(300), await room.has_room(1)) == (False, True, False)
     room.release(5000)
-    assert not room.has_room(901)
+    assert not await room.has_room(901)
 
 
 async def test_the_journal_of_an_ending_process_takes_nothing() -> None:
     files = _Files()
     files.room.is_ending = True
-    assert not files.room.has_room(0)
+    assert not await files.room.has_room(0)
     await files.tasks.wait_idle()
 
 
@@ -111,9 +109,9 @@ async def test_a_part_has_room_while_requests_under_way_are_finished() -> None:
     files = _Files()
     room = files.room
     room.is_ending = True
-    assert not room.has_room(1, for_part=True), "served on for a while, its upload goes on at the origin"
+    assert not await room.has_room(1, for_part=True), "served on for a while, its upload goes on at the origin"
     room.is_finishing = True
-    assert not room.has_room(1)
-    assert room.has_room(900, for_part=True)
-    assert not room.has_room(1, for_part=True), "it is full"
+    assert not await room.has_room(1)
+    assert await room.has_room(900, for_part=True)
+    assert not await room.has_room(1, for_part=True), "it is full"
     await files.tasks.wait_idle()

@@ -9,7 +9,7 @@ an upload that was created here are answered here, to its end, unless it has to 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from forebay.core.names import ObjectName
@@ -41,7 +41,7 @@ class Acceptance:
         uploads: UploadAcceptance,
         proofs: WriteProofs,
         probe: WriteProbe,
-        has_room: Callable[[int], bool],
+        has_room: Callable[[int], Awaitable[bool]],
     ) -> None:
         self._writer = writer
         self._objects = objects
@@ -110,7 +110,7 @@ class Acceptance:
         length = forward.length
         if operation == "PutObject" and length is None:
             return "a body of unknown length"
-        return None if self._has_room(length or 0) else "the journal is full"
+        return None if await self._has_room(length or 0) else "the journal is full"
 
     async def accept(self, context: WriteContext) -> str | None:
         """Accepts a write without an obstacle, and answers it: None. Where one has come up meanwhile, returns it as

@@ -1,12 +1,13 @@
 """The room in the journal: whether it takes so many bytes more.
 
-    asked, and the size is old ──> files measured on a thread ──> size = theirs + what was accepted meanwhile
+    asked, and the size is old ──> measured on a thread ──> size = theirs + what was accepted meanwhile
 
 The files of a long backlog are many: to look at all of them would keep the event loop from its readers. What was
 accepted since the last measurement is added to it, what was removed subtracted. Near its end the journal takes nothing:
 what is accepted already (parts of uploads, records of deletions) must still fit.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -38,16 +39,17 @@ class JournalRoom:
         self._filled = 0
         self._accepted = 0
         """Bytes since the last measurement began."""
-        self._is_measuring = False
+        self._measuring: asyncio.Task[None] | None = None
         self.is_ending = False
         """Whether the process was told to end: nothing new is accepted."""
         self.is_finishing = False
         """Whether only requests under way are answered any more."""
 
-    def has_room(self, size: int, *, for_part: bool = False) -> bool:
+    async def has_room(self, size: int, *, for_part: bool = False) -> bool:
         """Returns whether the journal takes `size` bytes more; if so, they count from now on. `for_part`: of an upload
         in the journal, which the next start goes on with."""
-        self._measure_if_old()
+        if (measuring := self._measure_if_old()) is not None:
+            await asyncio.wait((measuring,))
         is_open = not self.is_ending or (for_part and self.is_finishing)
         fits = is_open and self._filled + size <= self.size * _HIGH_WATER
         if fits:
@@ -76,16 +78,19 @@ class JournalRoom:
 
     async def measure(self) -> None:
         """Measures the files. Without success the size is left as it is known."""
-        self._is_measuring, self._accepted, began = True, 0, self._monotonic()
+        self._accepted, began = 0, self._monotonic()
         try:
             self._filled = await self._measure() + self._accepted
         except OSError as error:
             _log.error("the journal can't be measured: %s", error.strerror)
         finally:
             ended = self._monotonic()
-            self._is_measuring, self._next_at = False, max(began + ROOM_SECONDS, ended + _SHARE * (ended - began))
+            self._next_at = max(began + ROOM_SECONDS, ended + _SHARE * (ended - began))
 
-    def _measure_if_old(self) -> None:
-        if not self._is_measuring and self._monotonic() > self._next_at:
-            self._is_measuring = True  # until the task begins, too
-            self._tasks.spawn(self.measure(), "measure the journal")
+    def _measure_if_old(self) -> asyncio.Task[None] | None:
+        """Returns the measurement under way, one for all who ask; None: the size is known."""
+        if self._monotonic() <= self._next_at:
+            return None
+        if self._measuring is None or self._measuring.done():
+            self._measuring = self._tasks.spawn(self.measure(), "measure the journal")
+        return self._measuring

@@ -27,7 +27,7 @@ class UploadRoom:
     async def reserve(self, upload: PendingUpload, size: int) -> None:
         """Reserves `size` bytes for a part, or has its upload moved to the origin, unless it has been. Raises S3Error,
         OriginError, Throttled."""
-        if upload.origin_id or self._room.has_room(size, for_part=True):
+        if upload.origin_id or await self._room.has_room(size, for_part=True):
             return
         if not self._room.can_hold(upload.size + size):  # the next one need not be carried
             self._proofs.set_outgrown(upload.upload.name)
