@@ -9,6 +9,7 @@ import pytest
 from forebay_client import AccessDenied, BatchKey, Client, InvalidRequest
 from harness.fake import actions
 from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
 
@@ -51,6 +52,24 @@ async def test_forebay_has_them(tmp_path: Path, dialect: str) -> None:
             await asyncio.to_thread(dialogue, client)
         for job in rig.parts.warm_ups.jobs():
             await rig.parts.warm_ups.wait(job.id)
+        rig.parts.plans.coordinator.close()
+
+
+@pytest.mark.parametrize("validation", ["when_required", "when_supported"])
+async def test_only_who_wants_checksums_has_them_looked_up_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, validation: str
+) -> None:
+    """An origin that shows none with a range is sent a HEAD besides: twice the requests of a cold epoch."""
+    monkeypatch.setenv("AWS_RESPONSE_CHECKSUM_VALIDATION", validation)
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        keys = [f"open/{number}" for number in range(20)]
+        for key in keys:
+            origin.store.put("data", key, b"content")
+        with client_of(rig.endpoint, READER) as client:
+            await asyncio.to_thread(client.plan, "data", "epoch-0", keys, order=range(20))
+        await run_loop_until(lambda: len(rig.parts.tiers.memory.ahead) == 20 == origin.log.count("GET"))
+        assert origin.log.count("GET") == 20
+        assert (origin.log.count("HEAD") > 0) is (validation == "when_supported")
         rig.parts.plans.coordinator.close()
 
 

@@ -20,6 +20,9 @@ class PrefetcherDouble:
         self.fetched: list[AheadRequest] = []
         self.ended: list[tuple[str, list[int]]] = []
 
+    def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
+        return AheadOutcome("fetched", 10, 10, 10, 7) if request.start else None
+
     async def fetch(self, request: AheadRequest) -> AheadOutcome:
         self.fetched.append(request)
         self.next += 1
@@ -102,3 +105,13 @@ async def test_the_failure_of_an_owner_is_an_outcome() -> None:
     ahead, here, _ = node(OriginBroken("broken"))
     assert await ahead.fetch(request_owned_by(1)) == AheadOutcome("failed", problem="broken")
     assert here.fetched == []
+
+
+def test_what_is_here_is_found_of_this_workers_objects() -> None:
+    ahead, here, _ = node()
+    found = ahead.find_nowait(request_owned_by(0))
+    assert found is not None
+    ahead.finish([found.ticket])
+    assert here.ended == [("read", [7])]
+    assert ahead.find_nowait(request_owned_by(0)._replace(start=0)) is None
+    assert ahead.find_nowait(request_owned_by(1)) is None

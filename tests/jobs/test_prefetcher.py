@@ -90,6 +90,40 @@ async def test_what_is_cached_already_is_not_claimed() -> None:
         assert test.counted["fetched"] == BLOCK
 
 
+async def test_what_is_all_here_is_found_without_a_turn() -> None:
+    request = AheadRequest(NAME, 0, None, "plan")
+    async with ahead_rig() as test:
+        test.rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
+        assert test.prefetcher.find_nowait(request) is None
+        part = await test.prefetcher.fetch(AheadRequest(NAME, 0, BLOCK, "plan"))
+        assert test.prefetcher.find_nowait(request) is None
+        waiting = test.prefetcher.find_nowait(AheadRequest(NAME, 5, BLOCK, "other"))
+        assert waiting is not None
+        assert waiting[:4] == ("fetched", 3 * BLOCK, BLOCK, BLOCK)
+        await test.read(Span(0, 3 * BLOCK))
+        test.prefetcher.finish([part.ticket])
+        assert len(test.rig.tiers.memory.ahead) == 1, "the other plan's as well"
+        test.prefetcher.finish([waiting.ticket])
+        found = test.prefetcher.find_nowait(request)
+        assert found == await test.prefetcher.fetch(request) == ("fetched", 3 * BLOCK, 3 * BLOCK, 0, 0, "")
+        tail = AheadRequest(NAME, 2 * BLOCK, 9 * BLOCK, "plan")
+        assert test.prefetcher.find_nowait(tail) == ("fetched", 3 * BLOCK, 3 * BLOCK, 0, 0, "")
+        test.rig.tiers.memory.forget(NAME)
+        assert test.prefetcher.find_nowait(request) is None
+
+
+async def test_what_no_rule_accelerates_is_not_found() -> None:
+    async with ahead_rig() as test:
+        test.rig.origin.store.put_synthetic(*NAME, BLOCK)
+        await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
+        plain = Rules([], replace(DECISION, accelerate=False))
+        turns = test.rig.reads.client.reads.background
+        without = Prefetcher(
+            test.rig.resolver, test.rig.block_source(), lambda _: turns, lambda: plain, test.rig.timers
+        )
+        assert without.find_nowait(AheadRequest(NAME, 0, None, "plan")) is None
+
+
 async def test_a_dropped_block_was_useless_and_is_not_cached() -> None:
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, BLOCK)

@@ -91,6 +91,22 @@ async def test_a_plan_is_fetched_ahead_and_its_reads_are_hits(tmp_path: Path) ->
         assert all(origin.log.count("GET", key=key) == 1 for key in KEYS)
 
 
+async def test_what_is_cached_already_is_ahead_without_a_fetch(tmp_path: Path) -> None:
+    keys = [f"open/{number:03}" for number in range(100)]
+    async with rig_with_data(tmp_path, keys) as (origin, rig):
+        await read(rig, keys)
+        origin.store.put_synthetic("b", "open/new", SIZE)
+        gate, before = Gate(), origin.log.count("GET")
+        origin.faults.add(actions.HoldHead(gate), key="open/new", times=1)
+        await send(rig, ["open/new", *keys])
+        found = await until(rig, lambda plan: plan["lead_entries"] == 101)
+        assert (found["lead_bytes"] >= 100 * SIZE, found["failed"], found["data_set"]) == (True, 0, "**")
+        assert origin.log.count("GET") == before + 1
+        gate.open()
+        assert await read(rig, ["open/new", *keys]) == ["hit-memory"] * 101
+        assert origin.log.count("GET") == before + 1
+
+
 async def test_the_horizon_bounds_what_is_ahead(tmp_path: Path) -> None:
     horizon = '[[rules]]\npath = "**"\nfreshness = "immutable"\nblock = "64KiB"\nplan_horizon = "200000B"\n'
     async with rig_with_data(tmp_path, rest=horizon) as (origin, rig):

@@ -3,7 +3,7 @@
     ObjectRequest  ──>  SignedRequest(method, authority, target, headers)      ready for any transport
 
 The target is sent as it is signed. Bodies: over TLS they are not hashed; without TLS, S3's are signed with their
-SHA-256. Both come with a CRC-32 (S3) that the server verifies. OSS sends its CRC-64 back, see body_checks.
+SHA-256. Objects come with a CRC-32 (S3) that the server verifies. OSS sends its CRC-64 back, see body_checks.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 """
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from forebay.core.names import is_reserved
 from forebay.protocol.oss.oss_canonical_request import canonical_query as oss_query
 from forebay.protocol.oss.oss_signing import presigned_oss_query, sign_oss_request
 from forebay.protocol.signatures.sigv4_signing import encode_key, encode_query, presigned_query, sign_request
@@ -131,7 +132,9 @@ class ObjectRequestSigner:
             headers["x-amz-checksum-mode"] = "ENABLED"
         if request.method in _WITH_BODY:
             headers["content-length"] = str(length_of(request.content))
-            if self._dialect == "s3" and request.method == "PUT":
+            # With a plan, a checksum tells Forebay that its reads will ask for theirs.
+            is_checked = self._wants_checksums or not is_reserved(request.key or "")
+            if self._dialect == "s3" and request.method == "PUT" and is_checked:
                 headers["x-amz-checksum-crc32"] = crc32_header(request.content)
         if self._dialect == "oss":
             return {

@@ -28,6 +28,11 @@ class NodePrefetcher:
         self._local = local
         self._peers = peers
 
+    def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
+        """See AheadFinder. What another worker owns is looked for there, by `fetch`."""
+        found = self._local.find_nowait(request) if self._peers.owner(request.name) is None else None
+        return self._with_worker(found, self._peers.number) if found is not None else None
+
     async def fetch(self, request: AheadRequest) -> AheadOutcome:
         """Fetches a piece where it belongs. Never raises ForebayError."""
         owner = self._peers.owner(request.name)

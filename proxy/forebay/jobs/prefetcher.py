@@ -1,5 +1,6 @@
 """The prefetcher: fetches what is about to be read, beside demand, into a budget of its own.
 
+    find_nowait                all of it is here                                            ──> ticket
     fetch ──> background turn ──> head ──> claim its blocks ──> fetch the missing ones ──> ticket
     finish(ticket)     it was read: each block, once it was used, goes to the tiers as any block does
     drop(ticket)       it won't be: the blocks go
@@ -19,7 +20,6 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, assert_never
 
 from forebay.core.byte_ranges import Span, blocks_touching
@@ -50,8 +50,7 @@ AheadStatus: TypeAlias = Literal["fetched", "full", "refused", "failed"]
 """Refused: no rule accelerates the object, or the origin has answered with an error."""
 
 
-@dataclass(frozen=True, slots=True)
-class AheadRequest:
+class AheadRequest(NamedTuple):
     """Bytes of an object that are about to be read."""
 
     name: ObjectName
@@ -96,6 +95,14 @@ class AheadFetcher(Protocol):
         """The bytes of these tickets won't be read."""
 
 
+class AheadFinder(AheadFetcher, Protocol):
+    """Who knows at once what is here already."""
+
+    def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
+        """What `fetch` returns, for bytes that are all here; None: only `fetch` can say."""
+        ...
+
+
 class Prefetcher:
     """Fetches ahead in one worker."""
 
@@ -132,6 +139,29 @@ class Prefetcher:
     def tickets(self) -> int:
         """The number of tickets out."""
         return len(self._tickets)
+
+    def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
+        """See AheadFinder. Without a turn and a task, as all entries of an epoch may be here."""
+        decision = self._rules().decide(request.name)
+        if not decision.accelerate:
+            return None
+        found = self._resolver.resolve_nowait(LookupRequest(request.name, decision, None, identity=request.identity))
+        if found is None:
+            return None
+        size = found.head.size
+        stop = size if request.stop is None else min(request.stop, size)
+        if stop - request.start > PIECE:
+            return None
+        wanted = found.located(Span(request.start, max(request.start, stop)))
+        view = found.view(request.name, decision.rule, request.identity)
+        numbers = blocks_touching(wanted, view.head.block_size)
+        blocks = [view.block(number) for number in numbers]
+        if not all(map(self._tiers.has, blocks)):
+            return None
+        claimed = [block for block in blocks if self._ahead.has(block)]
+        for block in claimed:
+            self._ahead.claim(block, view.block_length(block.number))
+        return self._outcome(view, size, max(request.start, stop), claimed)
 
     async def fetch(self, request: AheadRequest) -> AheadOutcome:
         """Fetches a piece, if there is room for it. Never raises ForebayError."""
@@ -198,11 +228,14 @@ class Prefetcher:
             body.close()
         if not span.length and request.start < min(head.size, request.stop or head.size):
             return AheadOutcome("full", head.size)
+        return self._outcome(view, head.size, span.stop, claimed)
+
+    def _outcome(self, view: ObjectView, size: int, stop: int, claimed: list[BlockId]) -> AheadOutcome:
         ticket = next(self._numbers) if claimed else 0
         if ticket:
             self._tickets[ticket] = claimed
         waiting = sum(view.block_length(each.number) for each in claimed)
-        return AheadOutcome("fetched", head.size, span.stop, waiting, ticket)
+        return AheadOutcome("fetched", size, stop, waiting, ticket)
 
     async def _fetch_blocks(self, body: OrderedBody, rule: str) -> None:
         async with aclosing(body.arrivals()) as arrivals:

@@ -77,6 +77,15 @@ class PackedObjects:
             raise PackUnavailable(reason)
         return resolution
 
+    def resolve_nowait(self, request: LookupRequest) -> ResolvedVersion | None:
+        """As Resolver.resolve_nowait, for members, too."""
+        if request.decision.packed is None:
+            return self._resolver.resolve_nowait(request)
+        if request.version_id is not None or request.no_cache or request.identity is not None:
+            return None
+        found = self.member_nowait(request.name, request.decision)
+        return ResolvedVersion(found[0], "fresh", stored=found[1]) if found is not None else None
+
     def member_nowait(self, name: ObjectName, decision: Decision) -> tuple[Head, StoredIn] | None:
         """The head of a member and where it is, for a plain read without an identity at the origin; None where
         `resolve` has to say what the key is."""

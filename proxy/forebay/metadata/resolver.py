@@ -111,6 +111,14 @@ class Resolver:
         is_pending = self._pending is not None and name in self._pending
         return is_pending or self.heads.in_doubt_writes.covers(name, self.heads.clock())
 
+    def resolve_nowait(self, request: LookupRequest) -> ResolvedVersion | None:
+        """Returns the version, if it is known without a request and without waiting."""
+        name = request.name
+        if request.version_id is not None or self.may_be_written(name) or self._staged.is_installing(name):
+            return None
+        head = self.fresh_head(name, request.decision, no_cache=request.no_cache, identity=request.identity)
+        return ResolvedVersion(head, "fresh") if head is not None else None
+
     async def resolve(self, request: LookupRequest, *, leads: bool = False) -> Resolution:
         """Returns the version, or the origin's response in its place. Raises OriginError when it can't be read.
 

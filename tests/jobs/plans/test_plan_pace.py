@@ -71,3 +71,10 @@ def test_the_expected_size_is_the_mean_of_what_came() -> None:
     assert pace.expected_size(ALLOWED) == pace.mean_size == 5000
     pace.entry_fetched(0.1, None)
     assert pace.mean_size == 5000
+
+
+def test_cached_entries_say_nothing_of_what_a_fetch_takes() -> None:
+    pace, other = reading(100, 1000), reading(100, 1000)
+    for _ in range(50):
+        pace.entry_found(1000)
+    assert (pace.mean_size, pace.most_in_flight(1 << 30)) == (1000, other.most_in_flight(1 << 30))

@@ -23,6 +23,9 @@ FILE = recording_of(KEYS)
 class NothingAhead:
     """Fetches nothing."""
 
+    def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
+        return None
+
     async def fetch(self, request: AheadRequest) -> AheadOutcome:
         return AheadOutcome("fetched", 1000, 1000)
 

@@ -61,7 +61,11 @@ class PlanPace:
         """A fetch took `seconds`, and brought an entry of `size` bytes; None: that is not known."""
         self._fetch_seconds += _SMOOTHING * (seconds - self._fetch_seconds)
         if size is not None:
-            self._mean_size += (size - self._mean_size) * (_SMOOTHING if self._mean_size else 1.0)
+            self.entry_found(size)
+
+    def entry_found(self, size: int) -> None:
+        """An entry of `size` bytes was cached: nothing is known of what a fetch takes."""
+        self._mean_size += (size - self._mean_size) * (_SMOOTHING if self._mean_size else 1.0)
 
     # What follows
 

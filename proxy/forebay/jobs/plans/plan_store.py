@@ -245,27 +245,26 @@ async def _readable_numbers(table: KeyTable, readable: ReadableKeys) -> bytearra
 
 
 class _Files:
-    """The files of a directory that is being written, removed again unless it is kept."""
+    """The files of a directory that is being written, removed again unless it is kept. Made with what is written first:
+    each turn of a thread is half a millisecond of a reader who waits for the plan to be accepted."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._directory = root / f"new-{secrets.token_hex(8)}"
+        self._is_made = False
         self._pending: dict[str, bytearray] = {}
         self._files: dict[str, BinaryIO] = {}
         self._size = 0
 
     async def __aenter__(self) -> "_Files":
-        try:
-            await asyncio.to_thread(self._directory.mkdir, 0o700, parents=True)
-        except OSError as error:
-            raise _no_room(error) from None
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
         for file in self._files.values():
             with suppress(OSError):
                 file.close()
-        await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
+        if self._is_made:
+            await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
 
     def append(self, name: str, content: bytes) -> None:
         """Appends to one of the files."""
@@ -279,20 +278,20 @@ class _Files:
 
     async def keep(self, directory: str) -> None:
         """Gives the directory its name, in place of one that has it."""
-        await self._flush()
-        try:
-            await asyncio.to_thread(self._rename, self._root / directory)
-        except OSError as error:
-            raise _no_room(error) from None
+        await self._flush(self._root / directory)
 
-    async def _flush(self) -> None:
+    async def _flush(self, target: Path | None = None) -> None:
         pending, self._pending, self._size = self._pending, {}, 0
         try:
-            await asyncio.to_thread(self._write, pending)
+            await asyncio.to_thread(self._write, pending, target)
         except OSError as error:
             raise _no_room(error) from None
 
-    def _write(self, pending: dict[str, bytearray]) -> None:
+    def _write(self, pending: dict[str, bytearray], target: Path | None) -> None:
+        """`target`: the directory's name, where nothing more is to be written."""
+        if not self._is_made:
+            self._is_made = True
+            self._directory.mkdir(0o700, parents=True)
         for name, content in pending.items():
             file = self._files.get(name)
             if file is None:
@@ -300,6 +299,9 @@ class _Files:
             view = memoryview(content)
             while view:
                 view = view[file.write(view) :]
+        if target is not None:
+            self._rename(target)
+            self._is_made = False
 
     def _rename(self, target: Path) -> None:
         for file in self._files.values():
