@@ -23,6 +23,7 @@ from forebay.protocol.channel_frames import (
     DROPPED,
     ENTRIES,
     ENTRY,
+    IN_FILES,
     INLINE,
     INSIDE,
     LAST,
@@ -193,6 +194,8 @@ class ClientChannel:
 
     def _receive_entries(self) -> BatchFrame:
         frame = self._receive_frame()
+        if frame.flags & IN_FILES:
+            return self._receive_entry_in_files(frame)
         size = frame.pieces * ENTRY.size
         if frame.kind != ENTRIES or size > frame.head:
             raise ChannelBroken("garbage")
@@ -204,6 +207,17 @@ class ClientChannel:
         else:
             body = self._view_of_ring(frame)
         return BatchFrame(ENTRY.iter_unpack(head[:size]), head[size:], body, bool(frame.flags & LAST))
+
+    def _receive_entry_in_files(self, frame: ChannelFrame) -> BatchFrame:
+        if frame.kind != ENTRIES or frame.head != ENTRY.size:
+            raise ChannelBroken("garbage")
+        size = frame.pieces * PIECE.size
+        raw = self._input.receive(size + ENTRY.size)
+        if frame.pieces == 1 and not frame.flags & WITH_DESCRIPTOR:  # as most are
+            body = self._view_of_known_file(raw, frame.length)
+        else:
+            body = self._view_of_files(read_pieces(raw, frame.pieces), frame.length)
+        return BatchFrame(ENTRY.iter_unpack(raw[size:]), b"", body, bool(frame.flags & LAST))
 
     def _receive(self, target: memoryview | None) -> tuple[ReceivedHead, memoryview]:
         frame = self._receive_frame()

@@ -28,6 +28,7 @@ request is being answered. One with a body is a batch of reads: the head of its 
     DROPPED   nothing                     (no response) the client lets go of the memory file numbered `position`
     ENTRIES   `count` entries and their   `length` bytes at `position` of the ring, until the client releases the slot;
               texts, `head` bytes in all  with the flag INSIDE, behind the texts
+    ENTRIES   `count` pieces, one entry   with the flag IN_FILES: as of MEMORY, `length` bytes in all
 
 A batch is answered by ENTRIES, of which the last one has the flag LAST. An entry says where the bytes of the key number
 `index` are: `length` bytes at `position` of the frame's. One that can't be read has the status that a GET would have,
@@ -45,7 +46,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 CHANNEL_PATH: Final = "/.forebay/channel"
-PROTOCOL_NAME: Final = "forebay-channel/2"
+PROTOCOL_NAME: Final = "forebay-channel/3"
 UPGRADE: Final = (
     f"GET {CHANNEL_PATH} HTTP/1.1\r\nHost: forebay\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL_NAME}\r\n\r\n"
 ).encode()
@@ -63,6 +64,7 @@ ENTRIES: Final = 7
 WITH_DESCRIPTOR: Final = 1
 INSIDE: Final = 2
 LAST: Final = 4
+IN_FILES: Final = 8
 
 SLOT_UNIT: Final = 4096
 """Bytes: slots of the ring begin at multiples of it."""

@@ -257,8 +257,7 @@ class PlanRunner:
         horizon = self._horizon()
         expected, most = self._pace.expected_size(horizon), self._pace.most_in_flight(window.lead)
         while self._in_flight < most and (window.lead + expected <= horizon or (horizon and not window.lead)):
-            entry = window.next_pending()
-            if entry is None:
+            if (entry := window.next_pending()) is None:
                 return False
             if found == MAX_FOUND:
                 return True

@@ -2,6 +2,7 @@
 
     entry ──admit──┬─> denied       a mark                                            in its turn
                    ├─> in a tier    its bytes, found without waiting                  in its turn
+               │                large ones in files, where the output takes them
                    └─> else         read as a GET, in a task: up to its window ahead  held until its turn
 
 In the order listed, the turn goes from entry to entry, and those behind one that is waited for begin meanwhile. In the
@@ -14,6 +15,7 @@ that breaks off in its turn ends the response, as its header has left.
 """
 
 import asyncio
+import sys
 import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3_CODES, S3Error
 from forebay.core.events import BatchEntriesAnswered, Observe
 from forebay.core.fair_semaphore import SemaphoreShare
@@ -34,9 +37,18 @@ from forebay.protocol.batch.tar_entries import EntryMark
 from forebay.protocol.exchange import EMPTY_BODY, Request
 from forebay.protocol.header_map import Headers
 from forebay.request.admission import Admission, AdmittedEntry
-from forebay.request.batch.cached_entries import BatchLookup, CachedEntries, CachedEntry
+from forebay.request.batch.cached_entries import (
+    BatchLookup,
+    CachedEntries,
+    CachedEntry,
+    EntryInFiles,
+    EntrySource,
+    PreparedEntry,
+)
 from forebay.request.batch.entry_reply import HELD_SIZE, EntryReply
+from forebay.request.batch.file_output import FileOutput
 from forebay.request.batch.member_reads import MemberReads, ReadObject
+from forebay.storage.memory.shared_blocks import MIN_SHARED_BYTES
 
 _DENIED: Final = EntryMark(403, "AccessDenied", S3_CODES["AccessDenied"][1])
 _BROKEN: Final = EntryMark(503, "ServiceUnavailable", "The object broke off while it was read. Please try again.")
@@ -91,7 +103,13 @@ class BatchRun:
         self._services, self._admission, self._request = services, admission, request
         self._batch, self._output, self._record, self._read = batch, output, record, read
         self._no_cache = requests_revalidation(admission.headers)
-        self._lookup = BatchLookup(services.cached, admission, no_cache=self._no_cache)
+        by_grants = admission.principal.id not in admission.policy.keyring.origin_identities
+        self._files = output if isinstance(output, FileOutput) and by_grants else None
+        """Takes large entries where they lie, if the principal's grants alone say what it may read, of any bucket."""
+        self._least_in_files = sys.maxsize if self._files is None else MIN_SHARED_BYTES
+        self._lookup = BatchLookup(
+            services.cached, admission, no_cache=self._no_cache, in_files=self._files is not None
+        )
         self._plain_headers = self._entry_headers(None)
         self._window = BatchWindow()
         self._next = 0
@@ -175,7 +193,7 @@ class BatchRun:
             headers["Range"] = f"bytes={entry.start}-{'' if entry.end is None else entry.end - 1}"
         return CIMultiDictProxy(headers)
 
-    def _find(self, entry: BatchEntry) -> CachedEntry | AdmittedEntry | None:
+    def _find(self, entry: BatchEntry) -> CachedEntry | EntryInFiles | AdmittedEntry | None:
         """See BatchLookup.find."""
         if entry.member is None:
             return self._lookup.find(entry)
@@ -198,15 +216,32 @@ class BatchRun:
             return None
         if isinstance(found, AdmittedEntry):
             return found
-        prepared, _, buffer, source = found
-        head, size = prepared.head, len(buffer)
-        self._output.put(index, entry, head.facts.last_modified, buffer)
-        self._lookup.report(found)
+        if isinstance(found, EntryInFiles):
+            return None if self._put_in_files(index, found) else found.prepared.admitted
+        prepared, span, buffer, source = found
+        size = len(buffer)
+        if size >= self._least_in_files:
+            large = self._lookup.find_in_files(found)
+            if large is not None and self._put_in_files(index, large):
+                return None
+        self._output.put(index, entry, prepared.head.facts.last_modified, buffer)
+        self._count_found(prepared, span, size, source)
+        return None
+
+    def _put_in_files(self, index: int, found: EntryInFiles) -> bool:
+        prepared, span, extents = found
+        size = span.length
+        if self._files is None or not self._files.put_in_files(index, self._admission.principal, extents, size):
+            return False
+        self._count_found(prepared, span, size, "memory")
+        return True
+
+    def _count_found(self, prepared: PreparedEntry, span: Span | None, size: int, source: EntrySource) -> None:
+        self._lookup.report(prepared, span, source)
         cache: CacheStatus = "hit-memory" if source == "memory" else "hit-ssd"
-        counts = self._counted(prepared.admitted.decision.rule, cache, 200 if size == head.size else 206)
+        counts = self._counted(prepared.admitted.decision.rule, cache, 200 if size == prepared.head.size else 206)
         counts.sent[source] += size
         self._found[source] += size
-        return None
 
     def _append_mark(self, index: int, mark: EntryMark) -> None:
         """Raises S3Error where a failure ends the batch."""

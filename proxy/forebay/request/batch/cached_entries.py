@@ -2,6 +2,9 @@
 
     admit > fresh head > range > tiers      entries of one block, in memory, or on the SSD and in the page cache
 
+For an output that takes entries where they lie (file_output), large ones, of several blocks too, are found in the files
+of the memory tier; reading one again and again brings its blocks there.
+
 All others take the way of a GET. What these steps give for an object whose bytes are in memory is kept beside its head
 (PreparedEntry), for the next batch of the same principal under the same policy:
 
@@ -11,10 +14,11 @@ Members of packs whose shard is in the tiers are found likewise: their head is t
 a span of the shard (metadata.packed_objects).
 """
 
-from typing import Final, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from forebay.core.buffers import Buffer
-from forebay.core.byte_ranges import Span
+from forebay.core.byte_ranges import Span, blocks_touching
 from forebay.core.events import ObjectRead
 from forebay.core.heads import Head
 from forebay.core.names import BlockId
@@ -25,6 +29,7 @@ from forebay.policy.freshness import freshness_lifetime
 from forebay.protocol.batch.batch_request import BatchEntry
 from forebay.request.admission import Admission, AdmittedEntry, EntryAdmission, GatewayPolicy
 from forebay.storage.memory.head_attachments import HeadAttachments
+from forebay.storage.memory.shared_blocks import MIN_SHARED_BYTES, SharedBlock, SharedExtent
 from forebay.storage.tiers import Tiers
 
 _MAX_READ_SIZE: Final = 1 << 20
@@ -57,6 +62,14 @@ CachedEntry: TypeAlias = tuple[PreparedEntry, Span | None, Buffer, EntrySource]
 ten times as long to make."""
 
 
+class EntryInFiles(NamedTuple):
+    """Where the bytes of a large entry are in files of the memory tier."""
+
+    prepared: PreparedEntry
+    span: Span
+    extents: Sequence[SharedExtent]
+
+
 class CachedEntries:
     """The tiers of one worker, as batches look into them."""
 
@@ -68,21 +81,22 @@ class CachedEntries:
 class BatchLookup:
     """Admits the entries of one batch, and looks for their bytes."""
 
-    def __init__(self, cached: CachedEntries, admission: Admission, *, no_cache: bool) -> None:
-        """`admission`: of the batch. `no_cache`: each object is to be validated at the origin."""
+    def __init__(self, cached: CachedEntries, admission: Admission, *, no_cache: bool, in_files: bool = False) -> None:
+        """`admission`: of the batch. `no_cache`: each object is to be validated at the origin. `in_files`: large
+        entries may be passed in files."""
         self._cached, self._policy, self._identity = cached, admission.policy, admission.identity
         self._principal = admission.principal.id
         self._resolver, self._tiers, self._memory = cached.resolver, cached.tiers, cached.tiers.memory
         self._packed = cached.packed
         self.admission = EntryAdmission(admission)
-        self._no_cache = no_cache
+        self._no_cache, self._in_files = no_cache, in_files
         self._is_prepared = not no_cache and admission.identity is None
         self._prefix = f"{self._principal}\0{admission.target.bucket}\0".encode()
         self._get_prepared = cached.prepared.by_key.get
         self._get_block, self._mark_used = self._memory.get, self._memory.heads.mark_used
         self._in_doubt_writes, self._clock = cached.resolver.heads.in_doubt_writes, cached.resolver.heads.clock
 
-    def find(self, entry: BatchEntry) -> CachedEntry | AdmittedEntry | None:
+    def find(self, entry: BatchEntry) -> CachedEntry | EntryInFiles | AdmittedEntry | None:
         """The bytes of an entry; it is only admitted if they can't be had without waiting, and None if it is denied."""
         key, start, end, _ = entry
         prepared = self._get_prepared(self._prefix + key.encode()) if self._is_prepared else None
@@ -105,7 +119,31 @@ class BatchLookup:
         span = Span(start, size if end is None or end > size else end)
         return prepared, span, buffer[span.start : span.stop], "memory"
 
-    def _find_unprepared(self, entry: BatchEntry) -> CachedEntry | AdmittedEntry | None:
+    def find_in_files(self, found: CachedEntry) -> EntryInFiles | None:
+        """A large entry of one block in memory, if that is in a file."""
+        prepared, span, buffer, _ = found
+        if self._resolver.heads.current(prepared.admitted.name) is not prepared.head:  # a member of a pack
+            return None
+        return self._shared(prepared, span or Span(0, len(buffer)))
+
+    def _shared(self, prepared: PreparedEntry, span: Span) -> EntryInFiles | None:
+        """None: not all of these blocks are in files. Those in memory will be, if they are read again and again."""
+        name, head, extents = prepared.admitted.name, prepared.head, list[SharedExtent]()
+        blocks = [BlockId(name, head.generation, number) for number in blocks_touching(span, head.block_size)]
+        for block in blocks:
+            buffer = self._get_block(block)
+            if buffer is None:
+                return None
+            shared, first = buffer.obj, block.number * head.block_size
+            if isinstance(shared, SharedBlock):
+                start, stop = max(span.start - first, 0), min(span.stop - first, len(buffer))
+                extents.append((shared, shared.offset + start, shared.offset + stop, None))
+        if len(extents) == len(blocks):
+            return EntryInFiles(prepared, span, extents)
+        self._memory.record_large_hit(name, lambda: blocks)
+        return None
+
+    def _find_unprepared(self, entry: BatchEntry) -> CachedEntry | EntryInFiles | AdmittedEntry | None:
         admitted = self.admission.admit(entry.key)
         if admitted is None:
             return None
@@ -123,7 +161,8 @@ class BatchLookup:
             return prepared, span, memoryview(b""), "memory"
         number, last = span.start // head.block_size, (span.stop - 1) // head.block_size
         if number != last:
-            return admitted
+            is_large = self._in_files and span.length >= MIN_SHARED_BYTES
+            return (self._shared(prepared, span) if is_large else None) or admitted
         first = number * head.block_size
         block, within = BlockId(name, head.generation, number), Span(span.start - first, span.stop - first)
         buffer = self._get_block(block)
@@ -173,14 +212,13 @@ class BatchLookup:
         found = self._tiers.read_nowait(block, length, within)
         return found if isinstance(found, memoryview) else None
 
-    def report(self, found: CachedEntry) -> None:
-        """Adds the read to the worker's stream."""
-        reads = self._cached.reads
-        prepared, span, buffer, source = found
-        if not reads.is_open or not len(buffer):
-            return
-        (name, _, decision), size = prepared.admitted, prepared.head.size
+    def report(self, prepared: PreparedEntry, span: Span | None, source: EntrySource) -> None:
+        """Adds a read to the worker's stream; `span` None: of all."""
+        reads, size = self._cached.reads, prepared.head.size
         span = span or Span(0, size)
+        if not reads.is_open or not span.length:
+            return
+        name, _, decision = prepared.admitted
         cache: Literal["hit-memory", "hit-ssd"] = "hit-memory" if source == "memory" else "hit-ssd"
         reads.add(ObjectRead(name, span, size, self._principal, decision.rule, cache, 1.0, decision.track))
 

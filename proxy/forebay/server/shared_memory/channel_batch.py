@@ -2,19 +2,22 @@
 
     put ... put ──> full, or flushed ──> one slot, one copy ──> one frame         no slot: behind the frame
     begin(large) ── append ... end ────> a slot of its own, as the bytes come     likewise
+    put_in_files ──────────────────────> a frame that says where they are         no copy
 
-One frame is some hundred microseconds of copying, one write here and one read there, so that an entry costs neither of
-its own. The client gives the slot back once nothing refers to any entry in it.
+One frame of a run is some hundred microseconds of copying, one write here and one read there, so that an entry costs
+neither of its own. The client gives the slot back once nothing refers to any entry in it.
 
 A batch that is refused before its first frame is declined: the client sends it over HTTP, and gets the error there.
 """
 
 import time
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from forebay.core.buffers import Buffer
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
+from forebay.policy.access import Principal
 from forebay.protocol.batch.batch_request import BatchEntry
 from forebay.protocol.batch.tar_entries import EntryMark
 from forebay.protocol.channel_frames import (
@@ -28,9 +31,12 @@ from forebay.protocol.channel_frames import (
     MAX_ENTRIES,
     MAX_TEXT,
 )
+from forebay.request.batch.file_output import FileOutput
+from forebay.server.shared_memory.channel_files import ChannelFiles
 from forebay.server.shared_memory.channel_reply import RingConnection
 from forebay.server.shared_memory.client_memory import ReadForm
 from forebay.server.shared_memory.client_ring import ClientRing
+from forebay.storage.memory.shared_blocks import SharedExtent
 
 RUN_SIZE: Final = 256 << 10
 """Bytes of a run from which on it is written."""
@@ -38,6 +44,8 @@ _LARGE: Final = 64 << 10
 """Bytes from which on an entry that comes in pieces has a slot of its own."""
 _MAX_TEXTS: Final = 16
 """Texts of one frame, so that its head is within MAX_ENTRIES_HEAD."""
+_MAX_FRAMES: Final = 16
+"""Entries in files that are written at once."""
 _OK: Final = 200
 
 
@@ -57,11 +65,13 @@ class BatchConnection(RingConnection, Protocol):
         """Counts an answer."""
 
 
-class ChannelBatch:
+class ChannelBatch(FileOutput):
     """Writes the answer to one batch: a BatchOutput."""
 
-    def __init__(self, channel: BatchConnection, record: RequestRecord) -> None:
-        self._channel, self._record = channel, record
+    def __init__(self, channel: BatchConnection, files: ChannelFiles, record: RequestRecord) -> None:
+        self._channel, self._files, self._record = channel, files, record
+        self._frames: list[bytes] = []
+        """Of entries in files, behind all that was written. While there are any the run is empty."""
         self._entries: list[bytes] = []
         self._texts: list[bytes] = []
         self._pieces: list[tuple[int, Buffer]] = []
@@ -81,10 +91,12 @@ class ChannelBatch:
     def is_full(self) -> bool:
         """Whether it is to be flushed before more is appended."""
         is_full = self._end >= RUN_SIZE or len(self._entries) >= MAX_ENTRIES or len(self._texts) >= _MAX_TEXTS
-        return is_full or self._channel.writing_paused
+        return is_full or len(self._frames) >= _MAX_FRAMES or self._channel.writing_paused
 
     def put(self, index: int, _entry: BatchEntry, _last_modified: str, content: Buffer) -> None:
         """Appends an entry whose bytes are all there."""
+        if self._frames:
+            self._write_frames()
         at, size = self._end, len(content)
         self._entries.append(ENTRY.pack(index, _OK, 0, size, at))
         self._pieces.append((at, content))
@@ -92,9 +104,24 @@ class ChannelBatch:
 
     def mark(self, index: int, _entry: BatchEntry, mark: EntryMark) -> None:
         """Appends what stands for an entry that can't be read."""
+        self._write_frames()
         text = f"{mark.code}\n{mark.message}".encode()[:MAX_TEXT]
         self._entries.append(ENTRY.pack(index, mark.status, len(text), 0, 0))
         self._texts.append(text)
+
+    def put_in_files(self, index: int, reader: Principal, extents: Sequence[SharedExtent], size: int) -> bool:
+        """See FileOutput. Raises ConnectionError."""
+        entry = ENTRY.pack(index, _OK, 0, size, 0)
+        frame = self._files.known_entry(entry, extents, size)
+        self._write_run(0)
+        if frame is not None:
+            self._frames.append(frame)
+            return True
+        self._write_frames()
+        if not self._files.send_entry(reader, entry, extents, size):
+            return False
+        self._note_start()
+        return True
 
     def begin(self, index: int, _entry: BatchEntry, _last_modified: str, size: int) -> None:
         """Begins an entry. Raises ConnectionError."""
@@ -102,7 +129,7 @@ class ChannelBatch:
         if size < _LARGE:
             self._joined = bytearray()
             return
-        self._write_run(0)
+        self._write_pending()
         self._slot = self._channel.allocate(size)
         if self._slot is None:
             self._note_start()
@@ -131,13 +158,13 @@ class ChannelBatch:
 
     async def flush(self) -> None:
         """Writes the run, and waits for a client that does not read. Raises ConnectionError."""
-        if self._entries:
-            self._write_run(0)
+        self._write_pending()
         if self._channel.writing_paused:
             await self._channel.drain()
 
     async def finish(self) -> None:
         """Ends the answer. Raises ConnectionError."""
+        self._write_frames()
         self._write_run(LAST)
         self._channel.count("batch")
         if self._channel.writing_paused:
@@ -154,6 +181,17 @@ class ChannelBatch:
     def _note_start(self) -> None:
         if not self._record.status:
             self._record.status, self._record.first_byte = _OK, time.monotonic()
+
+    def _write_pending(self) -> None:
+        """Only one of the two has anything."""
+        self._write_frames()
+        self._write_run(0)
+
+    def _write_frames(self) -> None:
+        if self._frames:
+            frames, self._frames = self._frames, []
+            self._note_start()
+            self._channel.write(b"".join(frames))
 
     def _write_run(self, flags: int) -> None:
         """Copies the run and announces it; with LAST also an empty one."""

@@ -1,5 +1,5 @@
-"""Frames of bodies that a client reads from files of the cache: of memory, by the numbers that both sides keep; of the
-SSD, by the segments' descriptors, each time.
+"""Bodies and entries of batches that a client reads from files of the cache: of memory, by the numbers that both sides
+keep; of the SSD, by the segments' descriptors, each time.
 
 Server and client have the same list of a channel's memory files, so a hit in a file that the client has costs no
 descriptor, and no other look at what else is in it. The file that was used least recently is dropped.
@@ -7,14 +7,25 @@ descriptor, and no other look at what else is in it. The file that was used leas
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Final, Literal, Self, cast
 
 from forebay.policy.access import Principal, reads_everything
-from forebay.protocol.channel_frames import DROPPED, FRAME, MAX_PIECES, MEMORY, PIECE, SEGMENT, WITH_DESCRIPTOR
+from forebay.protocol.channel_frames import (
+    DROPPED,
+    ENTRIES,
+    FRAME,
+    IN_FILES,
+    MAX_PIECES,
+    MEMORY,
+    PIECE,
+    SEGMENT,
+    WITH_DESCRIPTOR,
+)
+from forebay.request.admission import GatewayPolicy
 from forebay.server.http.sendfile_writer import FileExtent
-from forebay.server.shared_memory.client_memory import ClientMemory
+from forebay.server.shared_memory.channel_writer import ChannelServices, ChannelWriter
 from forebay.server.shared_memory.passed_files import may_have
 from forebay.storage.memory.shared_blocks import Arena, SharedBlock
 from forebay.storage.ssd.segments import SegmentFile
@@ -44,8 +55,10 @@ class BodyInFiles:
 class ChannelFiles:
     """The files of the cache that one client gets through a channel."""
 
-    def __init__(self, memory: ClientMemory) -> None:
-        self._memory = memory
+    def __init__(self, services: ChannelServices, writer: ChannelWriter) -> None:
+        self._memory, self._policy_now, self._writer = services.memory, services.policy, writer
+        self._policy: GatewayPolicy | None = None
+        """Under which a file was passed first."""
         self._numbers = OrderedDict[Arena, int]()
         """Of the memory files that the client has, the latest used last."""
         self._next_number = 0
@@ -58,7 +71,51 @@ class ChannelFiles:
         """The client has none any more."""
         self._numbers.clear()
 
-    def known_body(self, head: bytes, extents: Sequence[FileExtent], size: int) -> bytes | None:
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the policy has changed since a file was passed: a key may have been revoked."""
+        return self._policy is not None and self._policy is not self._policy_now()
+
+    def send_body(self, reader: Principal, head: bytes, extents: Sequence[FileExtent], size: int) -> bool:
+        """Sends descriptors of a body that `reader` may read in place of its bytes; whether that was possible."""
+        frame = self.known_frame(head, extents, size)
+        if frame is not None:
+            self._writer.write(frame)
+            self._memory.count("memory")
+            return True
+        body = self._new_body(lambda: self._body(reader, head, extents, size))
+        if body is None:
+            return False
+        self._memory.count(body.form)
+        return True
+
+    def send_entry(self, reader: Principal, entry: bytes, extents: Sequence[FileExtent], size: int) -> bool:
+        """Likewise an entry of a batch, which is in memory files that the client has not all."""
+        return self._new_body(lambda: self._memory_body(reader, entry, extents, size, ENTRIES, IN_FILES)) is not None
+
+    def _new_body(self, make: Callable[[], "BodyInFiles | None"]) -> "BodyInFiles | None":
+        """Sends what needs descriptors; None: that was not possible."""
+        if not self._writer.can_send:
+            return None
+        try:
+            body = make()
+        except OSError:
+            return None  # no descriptor is free here
+        if body is None:
+            return None
+        with body:
+            self._writer.send(body.frame, body.descriptors)
+        if self._policy is None and self._numbers:
+            self._policy = self._policy_now()
+        return body
+
+    def known_entry(self, entry: bytes, extents: Sequence[FileExtent], size: int) -> bytes | None:
+        """The frame of an entry of a batch in memory files that the client has; None: it has not all of them."""
+        return self.known_frame(entry, extents, size, ENTRIES, IN_FILES)
+
+    def known_frame(
+        self, head: bytes, extents: Sequence[FileExtent], size: int, kind: int = MEMORY, flags: int = 0
+    ) -> bytes | None:
         """A body in memory files that the client has, as it is written; None: it has not all of them."""
         numbers = self._numbers
         if len(extents) == 1:  # as most bodies are
@@ -69,7 +126,7 @@ class ChannelFiles:
                 return None
             numbers.move_to_end(arena)
             return b"".join(
-                (FRAME.pack(MEMORY, 0, 1, len(head), 0, size), PIECE.pack(number, 0, stop - start, start), head)
+                (FRAME.pack(kind, flags, 1, len(head), 0, size), PIECE.pack(number, 0, stop - start, start), head)
             )
         pieces = []
         for block, start, stop, _ in extents:
@@ -81,22 +138,30 @@ class ChannelFiles:
             return None
         for block, *_ in extents:
             numbers.move_to_end(cast("SharedBlock", block).arena)
-        return b"".join((FRAME.pack(MEMORY, 0, len(pieces), len(head), 0, size), *pieces, head))
+        return b"".join((FRAME.pack(kind, flags, len(pieces), len(head), 0, size), *pieces, head))
 
-    def body(self, reader: Principal, head: bytes, extents: Sequence[FileExtent], size: int) -> BodyInFiles | None:
+    def _body(self, reader: Principal, head: bytes, extents: Sequence[FileExtent], size: int) -> BodyInFiles | None:
         """A body of `size` bytes that `reader` may read, and the head of its response, to be sent now; None if it can't
         be sent in this way. Raises OSError where no descriptor is free."""
-        if len(extents) > MAX_PIECES:
-            return None
         if all(isinstance(extent[0], SharedBlock) for extent in extents):
             return self._memory_body(reader, head, extents, size)
+        if len(extents) > MAX_PIECES:
+            return None
         if all(isinstance(extent[0], SegmentFile) for extent in extents) and reads_everything(reader):
             return _segment_body(head, extents, size)
         return None
 
     def _memory_body(
-        self, reader: Principal, head: bytes, extents: Sequence[FileExtent], size: int
+        self,
+        reader: Principal,
+        head: bytes,
+        extents: Sequence[FileExtent],
+        size: int,
+        kind: int = MEMORY,
+        flags: int = 0,
     ) -> BodyInFiles | None:
+        if len(extents) > MAX_PIECES:
+            return None
         arenas = [cast("SharedBlock", extent[0]).arena for extent in extents]
         if not all(arena.is_full for arena in arenas):
             return None  # blocks will be written there: it is passed to nobody yet
@@ -118,7 +183,8 @@ class ChannelFiles:
             flag = WITH_DESCRIPTOR if number is None else 0
             self._numbers[arena] = number = self._free_number() if number is None else number
             pieces.append(PIECE.pack(number, flag, stop - start, start))
-        frame = FRAME.pack(MEMORY, WITH_DESCRIPTOR if descriptors else 0, len(pieces), len(head), 0, size)
+        flags |= WITH_DESCRIPTOR if descriptors else 0
+        frame = FRAME.pack(kind, flags, len(pieces), len(head), 0, size)
         return BodyInFiles("memory", b"".join((*self._drops(arenas), frame, *pieces, head)), descriptors.values())
 
     def _free_number(self) -> int:

@@ -4,7 +4,7 @@
             ──> head ──> fast lane ──> a hit: inline, a slot of the ring, or a descriptor
                                   ├──> an admitted read: the request service, in a task; the body to a slot
                                   └──> neither: declined, and the client sends it as plain HTTP
-            ──> head and body ──> a batch: the request service, in a task; entries to slots
+            ──> head and body ──> a batch: the request service, in a task; entries to slots, large ones in files
 
 The requests of a channel are answered in order. While a body is being copied, a read is being answered or the client
 does not read, further requests wait (`_waiting`), and beyond MAX_WAITING bytes the socket is not read. Slots are taken
@@ -24,13 +24,12 @@ go of it (forebay.server.shared_memory.client_memory).
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, cast
 
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
 from forebay.core.timers import Timer
-from forebay.policy.access import Principal
 from forebay.protocol.channel_frames import (
     DECLINED,
     FRAME,
@@ -43,9 +42,7 @@ from forebay.protocol.channel_frames import (
     read_message,
     sole_head,
 )
-from forebay.request.admission import GatewayPolicy
 from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, HitResponse
-from forebay.server.http.sendfile_writer import FileExtent
 from forebay.server.shared_memory.body_copy import BodyCopy, read_extent
 from forebay.server.shared_memory.channel_batch import BatchReply, ChannelBatch
 from forebay.server.shared_memory.channel_files import ChannelFiles
@@ -85,9 +82,7 @@ class ReadChannel(asyncio.Protocol):
         self._is_reading = False
         """Whether a read is being answered, or a body copied."""
         self._is_closing = False
-        self._files = ChannelFiles(services.memory)
-        self._policy: GatewayPolicy | None = None
-        """Under which a file was passed first."""
+        self._files = ChannelFiles(services, self._writer)
         self._idle_timer: Timer | None = None
 
     # The connection
@@ -124,7 +119,7 @@ class ReadChannel(asyncio.Protocol):
 
     def check_policy(self) -> None:
         """End the channel if the policy has changed since it passed a file: a key may have been revoked."""
-        if self._policy is not None and self._policy is not self._services.policy():
+        if self._files.is_outdated:
             self.begin_draining()
 
     def pause_writing(self) -> None:
@@ -217,7 +212,7 @@ class ReadChannel(asyncio.Protocol):
 
     def make_batch_reply(self, record: RequestRecord) -> tuple[ChannelBatch, BatchReply]:
         """Where the batch that is being answered goes, and where its refusal does."""
-        batch = ChannelBatch(self._writer, record)
+        batch = ChannelBatch(self._writer, self._files, record)
         return batch, BatchReply(self._writer, record, batch)
 
     def read_answered(self, *, keep_alive: bool) -> None:
@@ -239,7 +234,7 @@ class ReadChannel(asyncio.Protocol):
             self._writer.write(FRAME.pack(INLINE, 0, 0, 0, 0, len(head)) + head)
             return
         reader = self._client.reader
-        if extents and reader is not None and self._pass(reader, head, extents, size):
+        if extents and reader is not None and self._files.send_body(reader, head, extents, size):
             return
         slot = self._writer.allocate(size)
         if slot is None:
@@ -268,28 +263,6 @@ class ReadChannel(asyncio.Protocol):
             self._writer.abort()  # a file that is shorter than it was: the client asks again
         if not is_alone:
             self.read_answered(keep_alive=True)
-
-    def _pass(self, reader: Principal, head: bytes, extents: Sequence[FileExtent], size: int) -> bool:
-        """Send descriptors of a body in place of its bytes; whether that was possible."""
-        frame = self._files.known_body(head, extents, size)
-        if frame is not None:
-            self._writer.write(frame)
-            self._memory.count("memory")
-            return True
-        if not self._writer.can_send:
-            return False
-        try:
-            body = self._files.body(reader, head, extents, size)
-        except OSError:
-            return False  # no descriptor is free here
-        if body is None:
-            return False
-        with body:
-            self._writer.send(body.frame, body.descriptors)
-        if self._policy is None and len(self._files):
-            self._policy = self._services.policy()
-        self._memory.count(body.form)
-        return True
 
     # Ends
 

@@ -26,7 +26,7 @@ import mmap
 import os
 from collections import deque
 from functools import cache
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from forebay.core.buffers import Buffer
 from forebay.core.names import BlockId
@@ -58,6 +58,10 @@ class SharedBlock:
     """The arena's file."""
     offset: int
     """Where in the file the block begins, at a page."""
+
+
+SharedExtent: TypeAlias = tuple[SharedBlock, int, int, None]
+"""Bytes of a block: their start and end in the arena's file. A file extent, as senders have it."""
 
 
 class Arena:
