@@ -14,7 +14,7 @@ from harness.fetch_rig import BLOCK, DECISION, FetchRig, fetch_rig
 def hints_of(rig: FetchRig) -> HeadHints:
     turns = RequestTurns(64, "reads", rig.timers).background
     source, rules = rig.block_source(deadline=5.0), Rules([], DECISION)
-    warmer = ObjectWarmer(rig.resolver, source, lambda _bucket: turns, lambda: rules, Peers())
+    warmer = ObjectWarmer(rig.resolver, rig.openings, source, lambda _bucket: turns, lambda: rules, Peers())
     return HeadHints(warmer, rig.tasks.spawn)
 
 

@@ -19,7 +19,9 @@ from harness.warming_peer import WarmingPeer
 def object_warmer(rig: FetchRig, *, accelerate: bool = True, peers: Peers | None = None) -> ObjectWarmer:
     rules = Rules([], replace(DECISION, accelerate=accelerate))
     turns = RequestTurns(8, "reads", rig.timers).background
-    return ObjectWarmer(rig.resolver, rig.block_source(deadline=5.0), lambda _: turns, lambda: rules, peers or Peers())
+    return ObjectWarmer(
+        rig.resolver, rig.openings, rig.block_source(deadline=5.0), lambda _: turns, lambda: rules, peers or Peers()
+    )
 
 
 async def test_only_blocks_not_yet_stored_count_as_warmed() -> None:

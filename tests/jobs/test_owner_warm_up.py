@@ -1,5 +1,6 @@
 """Warm-up at the owner: many pieces in one call, what becomes of each, and the first failure."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -8,7 +9,6 @@ from forebay.core.errors import OriginUnreachable, PeerUnavailable
 from forebay.core.names import ObjectName
 from forebay.jobs.owner_warm_up import (
     REPORTED_BYTES,
-    Report,
     WarmUpPiece,
     WarmUpProgress,
     answer_owner_call,
@@ -28,15 +28,21 @@ class ScriptedWarmer:
         self.script = script
         self.warmed: list[tuple[str, int, int | None]] = []
 
-    async def warm_here(
-        self, name: ObjectName, _group: str, report: Report, start: int = 0, stop: int | None = None
+    async def warm_pieces(
+        self,
+        pieces: Sequence[tuple[ObjectName, int, int | None]],
+        _group: str,
+        report: Callable[[int, WarmUpProgress], None],
+        count_ended: Callable[[int], None],
     ) -> None:
-        self.warmed.append((name.key, start, stop))
-        progresses = self.script[name.key]
-        if isinstance(progresses, Exception):
-            raise progresses
-        for progress in progresses:
-            report(progress)
+        for number, (name, start, stop) in enumerate(pieces):
+            self.warmed.append((name.key, start, stop))
+            progresses = self.script[name.key]
+            if isinstance(progresses, Exception):
+                raise progresses
+            for progress in progresses:
+                report(number, progress)
+            count_ended(number + 1)
 
 
 async def warmed(peer: WarmingPeer, *pieces: WarmUpPiece) -> tuple[list[tuple[int, WarmUpProgress]], list[int], str]:

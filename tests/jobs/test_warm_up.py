@@ -60,7 +60,12 @@ def warm_ups(
 ) -> WarmUps:
     turns = RequestTurns(slots, "reads", rig.timers).background
     warmer = ObjectWarmer(
-        rig.resolver, rig.block_source(deadline=5.0), lambda _: turns, lambda: Rules([], DECISION), Peers()
+        rig.resolver,
+        rig.openings,
+        rig.block_source(deadline=5.0),
+        lambda _: turns,
+        lambda: Rules([], DECISION),
+        Peers(),
     )
     residency = (LastingResidency if is_lasting else CacheResidency)(rig.tiers, Peers())
     services = WarmUpServices(list_objects, warmer, residency, rig.timers, lambda _: origin_answers, lambda _: None)

@@ -1,5 +1,7 @@
 """The fetch of a job in a node of two workers: each warms what it owns, and what one can't do is tried again."""
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from forebay.core.errors import OriginUnreachable, PeerNotListening, PeerUnavailable
@@ -7,7 +9,7 @@ from forebay.core.names import ObjectName
 from forebay.jobs.inventory import Inventory, InventoryEntry
 from forebay.jobs.job_progress import CompletedEntry
 from forebay.jobs.object_warmer import ObjectWarmer
-from forebay.jobs.owner_warm_up import Report
+from forebay.jobs.owner_warm_up import WarmUpProgress
 from forebay.jobs.warm_up_fetch import BATCH_BYTES, BATCH_ENTRIES, RESTART_PAUSE, WarmUpFetch
 from forebay.jobs.warm_up_job import WarmUpJob
 from forebay.jobs.warm_up_order import WarmUpOrder
@@ -35,15 +37,23 @@ class Job:
 
     def warmer(self, peers: Peers) -> ObjectWarmer:
         source = self.rig.block_source(deadline=5.0)
-        return ObjectWarmer(self.rig.resolver, source, lambda _: self.turns, lambda: Rules([], DECISION), peers)
+        return ObjectWarmer(
+            self.rig.resolver, self.rig.openings, source, lambda _: self.turns, lambda: Rules([], DECISION), peers
+        )
 
-    async def complete(self, number: int, entry: CompletedEntry) -> None:
+    def complete(self, number: int, entry: CompletedEntry) -> bool:
         assert number not in self.completed
         self.completed[number] = entry
+        return False
+
+    async def save(self) -> None:
+        raise AssertionError("saved")
 
     async def run(self) -> None:
         warmer = self.warmer(self.peer.peers)
-        await WarmUpFetch(self.job, self.inventory, warmer, self.rig.timers, lambda _: True, self.complete).run()
+        await WarmUpFetch(
+            self.job, self.inventory, warmer, self.rig.timers, lambda _: True, self.complete, self.save
+        ).run()
 
     @property
     def batches(self) -> list[int]:
@@ -108,13 +118,20 @@ async def test_what_an_owner_can_not_do_is_tried_again() -> None:
             self.warmer = warmer
             self.left = 3
 
-        async def warm_here(
-            self, name: ObjectName, group: str, report: Report, start: int = 0, stop: int | None = None
+        async def warm_pieces(
+            self,
+            pieces: Sequence[tuple[ObjectName, int, int | None]],
+            group: str,
+            report: Callable[[int, WarmUpProgress], None],
+            count_ended: Callable[[int], None],
         ) -> None:
-            self.left -= 1
-            await self.warmer.warm_here(name, group, report, start, BLOCK if self.left == 0 else stop)
-            if self.left == 0:
-                raise OriginUnreachable("away")
+            for number, (name, start, stop) in enumerate(pieces):
+                self.left -= 1
+                end = BLOCK if self.left == 0 else stop
+                await self.warmer.warm_here(name, group, partial(report, number), start, end)
+                if self.left == 0:
+                    raise OriginUnreachable("away")
+                count_ended(number + 1)
 
     async with fetch_rig() as rig:
         job = Job(rig, stored(rig, 64, 3 * BLOCK), concurrency=1)

@@ -7,13 +7,13 @@ have to wait for (origin.background_turns), does not read blocks that are here, 
 after each large object, and now and then between small ones. Whoever wants to know what is stored in the end flushes
 the tiers. An object that another worker owns is warmed by that worker.
 
-A small object that is not here costs three quarters of a client's miss: it has no request, no response and no plan
-(docs/notes/misses.md).
+Small objects that are not here need none of that: jobs.direct_warm_up.
 """
 
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import Final, assert_never
+from functools import partial
+from typing import Final, TypeAlias, assert_never
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import ForebayError, PeerNotListening, PeerUnavailable
@@ -22,12 +22,15 @@ from forebay.core.names import ObjectName
 from forebay.core.requester import BACKGROUND, requester
 from forebay.fetch.block_source import BlockSource
 from forebay.fetch.ordered_body import OrderedBody
+from forebay.jobs.direct_warm_up import DirectRun, DirectWarmer
 from forebay.jobs.owner_warm_up import Report, WarmUpPiece, WarmUpProgress, warm_at_owner
+from forebay.metadata.direct_openings import DirectOpenings
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolver import Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.origin.background_turns import BackgroundTurns
+from forebay.origin.http.http_connection import WHOLE_LIMIT
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.peers.owners import Owner, Peers
 from forebay.policy.rules import Decision, Rules
@@ -35,10 +38,9 @@ from forebay.protocol.xml.s3_documents import embedded_error
 
 FLUSH_BYTES: Final = 32 << 20
 """Bytes of one object that are fetched before the tiers must have stored them."""
-SMALL_FLUSH_BYTES: Final = 16 << 20
-"""Bytes of small objects for which the same holds: hundreds of them are stored in one transaction."""
-UNFLUSHED_OVERHEAD: Final = 4 << 10
-"""Bytes for which the head of an object and the order to write it count."""
+
+
+_NumberedPiece: TypeAlias = tuple[int, tuple[ObjectName, int, int | None]]
 
 
 class ObjectWarmer:
@@ -48,6 +50,7 @@ class ObjectWarmer:
     def __init__(
         self,
         resolver: Resolver | PackedObjects,
+        openings: DirectOpenings,
         source: BlockSource,
         turns_of: Callable[[str], BackgroundTurns],
         rules: Callable[[], Rules],
@@ -58,7 +61,8 @@ class ObjectWarmer:
         self._turns_of = turns_of
         self._rules = rules
         self._peers = peers
-        self._unflushed = 0
+        self.direct = DirectWarmer(openings, turns_of, rules, self._first_span, source.observe)
+        """For objects that need no task."""
 
     def block_size(self, name: ObjectName) -> int:
         """Bytes of a block of an object that is cached now."""
@@ -116,6 +120,32 @@ class ObjectWarmer:
             pass
         return ended, has_left
 
+    async def warm_pieces(
+        self,
+        pieces: Sequence[tuple[ObjectName, int, int | None]],
+        group: str,
+        report: Callable[[int, WarmUpProgress], None],
+        count_ended: Callable[[int], None],
+    ) -> None:
+        """See forebay.jobs.owner_warm_up.PieceWarmer."""
+
+        def kept(item: _NumberedPiece, size: int) -> bool:
+            report(item[0], WarmUpProgress("whole", size, size))
+            count_ended(item[0] + 1)
+            return False
+
+        run = DirectRun(self.direct, group, iter(list(enumerate(pieces))), _plain_name, kept)
+        try:
+            while not run.has_ended:
+                item = await run.next()
+                if item is not None:
+                    number, (name, start, stop) = item
+                    await self.warm_here(name, group, partial(report, number), start, stop)
+                    count_ended(number + 1)
+                await self.keep_up()
+        finally:
+            run.close()
+
     async def warm_here(
         self, name: ObjectName, group: str, report: Report, start: int = 0, stop: int | None = None
     ) -> None:
@@ -136,9 +166,7 @@ class ObjectWarmer:
             turns.release(group)
 
     async def _warm(self, name: ObjectName, decision: Decision, report: Report, start: int, stop: int | None) -> None:
-        block = decision.block
-        border, run = start // block * block, self._source.bounds.edge.max_run
-        first = Span(border, max(border + block, min(border + run // block * block, stop or border + run)))
+        first = self._first_span(decision, start, stop)
         resolution = await self._resolver.resolve(LookupRequest(name, decision, first), leads=True)
         match resolution:
             case ResolvedVersion(head, _, flights, joined, stored):
@@ -161,10 +189,8 @@ class ObjectWarmer:
             if not joined:
                 self._source.observe(BytesWarmed(size, decision.rule))
             report(WarmUpProgress("whole", size, 0 if joined else size))
-            self._unflushed += size + UNFLUSHED_OVERHEAD
-            if self._unflushed >= SMALL_FLUSH_BYTES:
-                self._unflushed = 0
-                await self._source.tiers.flush()
+            self.direct.count_stored(size)
+            await self.keep_up()
             return
         report(WarmUpProgress("size", size))
         wanted = Span(start, size if stop is None else stop).clip(Span(0, size))
@@ -185,3 +211,20 @@ class ObjectWarmer:
             body.close()
             resolution.release_flights()
         await self._source.tiers.flush()
+
+    async def keep_up(self) -> None:
+        """Waits until the tiers have stored small objects, if they are far behind."""
+        if self.direct.take_flush():
+            await self._source.tiers.flush()
+
+    def _first_span(self, decision: Decision, start: int = 0, stop: int | None = None) -> Span:
+        """The bytes that are requested with the head of an object."""
+        block, run = decision.block, self._source.bounds.edge.max_run
+        border = start // block * block
+        return Span(border, max(border + block, min(border + run // block * block, stop or border + run)))
+
+
+def _plain_name(item: _NumberedPiece) -> ObjectName | None:
+    """The name of an object that is wanted as a whole if it is small."""
+    name, start, stop = item[1]
+    return name if not start and (stop is None or stop >= WHOLE_LIMIT) else None

@@ -49,12 +49,18 @@ class WarmUpPiece(NamedTuple):
 
 
 class PieceWarmer(Protocol):
-    """Warms a piece in this worker: forebay.jobs.object_warmer."""
+    """Warms pieces in this worker: forebay.jobs.object_warmer."""
 
-    async def warm_here(
-        self, name: ObjectName, group: str, report: Report, start: int = 0, stop: int | None = None
+    async def warm_pieces(
+        self,
+        pieces: Sequence[tuple[ObjectName, int, int | None]],
+        group: str,
+        report: Callable[[int, WarmUpProgress], None],
+        count_ended: Callable[[int], None],
     ) -> None:
-        """Raises ForebayError."""
+        """Warms bytes of objects, one after the other, in the name of the job `group`. `report`: called with the number
+        of a piece, and its progress; `count_ended`: with how many have ended. Raises ForebayError: what the first one
+        fails with."""
 
 
 class ProgressWriter(Protocol):
@@ -92,10 +98,7 @@ async def answer_owner_call(request: Document, warmer: PieceWarmer, out: Progres
     pieces, group = decode(lambda: ([_decoded_piece(each) for each in request["pieces"]], str(request["group"])))
     rows = _Rows(out)
     try:
-        for number, (name, start, stop) in enumerate(pieces):
-            rows.number = number
-            await warmer.warm_here(name, group, rows.add, start, stop)
-        rows.number = len(pieces)
+        await warmer.warm_pieces(pieces, group, rows.add, rows.count_ended)
     finally:
         await out.send(rows.document())
     await out.send_end()
@@ -105,15 +108,19 @@ class _Rows:
     """The rows of one call that are still to be sent."""
 
     def __init__(self, out: ProgressWriter) -> None:
-        self.number = 0
-        """Of the piece that is being warmed: so many have ended."""
+        self._ended = 0
+        """Pieces that have ended."""
         self._out = out
         self._unsent: list[tuple[Any, ...]] = []
         self._arrived = 0
 
-    def add(self, progress: WarmUpProgress) -> None:
-        """Adds a row. Raises PeerUnavailable."""
-        self._unsent.append((self.number, *progress))
+    def count_ended(self, number: int) -> None:
+        """So many pieces have ended."""
+        self._ended = number
+
+    def add(self, number: int, progress: WarmUpProgress) -> None:
+        """Adds a row of a piece. Raises PeerUnavailable."""
+        self._unsent.append((number, *progress))
         self._arrived += progress.fetched
         if self._arrived >= REPORTED_BYTES:
             self._out.write(self.document())
@@ -121,7 +128,7 @@ class _Rows:
     def document(self) -> Document:
         """Returns the rows, to be sent."""
         rows, self._unsent, self._arrived = self._unsent, [], 0
-        return {"progress": rows, "ended": self.number}
+        return {"progress": rows, "ended": self._ended}
 
 
 def _decoded(document: Document) -> list[tuple[int, WarmUpProgress]]:

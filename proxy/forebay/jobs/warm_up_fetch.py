@@ -16,8 +16,10 @@ from functools import partial
 from typing import Final, TypeAlias, assert_never
 
 from forebay.core.errors import ForebayError, OriginUnreachable, PeerUnavailable, Throttled
+from forebay.core.names import ObjectName
 from forebay.core.timers import Timers
 from forebay.jobs.byte_rate import ByteRate, pause
+from forebay.jobs.direct_warm_up import DirectRun
 from forebay.jobs.inventory import Inventory, InventoryEntry
 from forebay.jobs.job_progress import CompletedEntry, WarmUpFailure
 from forebay.jobs.object_warmer import ObjectWarmer
@@ -45,7 +47,8 @@ its owner warms in the same call: the rest follows by itself."""
 BATCHES_LEFT: Final = 2
 """Batches that are left for each loop: towards the end of the job they get smaller."""
 
-Complete: TypeAlias = Callable[[int, CompletedEntry], Awaitable[None]]
+Complete: TypeAlias = Callable[[int, CompletedEntry], bool]
+"""Takes what has become of an entry. Returns whether the job is to be saved now."""
 
 
 class NothingComes(ForebayError):
@@ -85,8 +88,8 @@ class _Wanted:
 
 
 class WarmUpFetch:
-    """Fetches the entries of a job from its position on. `complete` is awaited for each, with its number;
-    `origin_answers`: whether the origin of a bucket answers requests, as far as is known."""
+    """Fetches the entries of a job from its position on. `complete` is called for each, with its number; `save`: saves
+    the job; `origin_answers`: whether the origin of a bucket answers requests, as far as is known."""
 
     def __init__(
         self,
@@ -96,6 +99,7 @@ class WarmUpFetch:
         timers: Timers,
         origin_answers: Callable[[str], bool],
         complete: Complete,
+        save: Callable[[], Awaitable[None]],
     ) -> None:
         self._job = job
         self._inventory = inventory
@@ -103,6 +107,8 @@ class WarmUpFetch:
         self._timers = timers
         self._origin_answers = origin_answers
         self._complete = complete
+        self._save = save
+        self._is_save_due = False
         self._rate = ByteRate(job.order.rate, timers) if job.order.rate is not None else None
         self._planned = job.bytes_done
         """Bytes of the objects that were begun, as far as their sizes are known."""
@@ -113,12 +119,38 @@ class WarmUpFetch:
     async def run(self) -> None:
         """Fetches until there is no entry left; as often at once as objects may be. Raises NothingComes."""
         if self._warmer.workers == 1 or self._rate is not None:
-            for wanted in self._entries:
-                await self._fetch(wanted)
+            await self._fetch_all(self._entries)
             return
         while batch := self._next_batch():
-            for wanted in await self._fetch_at_owners(batch):
-                await self._fetch(wanted)
+            await self._fetch_all(iter(await self._fetch_at_owners(batch)))
+
+    async def _fetch_all(self, entries: Iterator[_Wanted]) -> None:
+        """Fetches entries, which other loops may share, until there are none left."""
+        run = DirectRun(self._warmer.direct, self._job.id, entries, self._plain_name, self._note_kept)
+        try:
+            while not run.has_ended:
+                wanted = await run.next()
+                if wanted is not None:
+                    await self._fetch(wanted)
+                await self._warmer.keep_up()
+                if self._is_save_due:
+                    self._is_save_due = False
+                    await self._save()
+        finally:
+            run.close()
+
+    def _plain_name(self, wanted: _Wanted) -> ObjectName | None:
+        """The name of an object that may be small, is wanted as a whole, and owned here."""
+        entry, name = wanted.entry, wanted.entry.name
+        is_plain = self._rate is None and not wanted.next and entry.stop is None and self._warmer.owner(name) is None
+        return name if is_plain else None
+
+    def _note_kept(self, wanted: _Wanted, size: int) -> bool:
+        """Counts an object that is stored as a whole. Returns whether the job is to be saved."""
+        self._store(wanted, self._learn_size(wanted, size), size)
+        self._job.waiting_for = None
+        self._end(wanted)
+        return self._is_save_due
 
     def _remaining(self) -> Iterator[_Wanted]:
         """The entries from the position on, until the job has as much of the cache as it may."""
@@ -171,7 +203,7 @@ class WarmUpFetch:
             elif piece.stop is not None:
                 wanted.next = piece.stop
             if wanted.is_complete:
-                await self._end(wanted)
+                self._end(wanted)
             else:
                 rest.append(wanted)
         if has_left:
@@ -211,7 +243,7 @@ class WarmUpFetch:
             self._start_over(wanted)
             await pause(timers, longest)
             longest = min(2 * longest, LONGEST_PAUSE)
-        await self._end(wanted)
+        self._end(wanted)
 
     async def _warm(self, wanted: _Wanted) -> None:
         """Warms the rest of one object, piece by piece. Raises ForebayError."""
@@ -267,8 +299,9 @@ class WarmUpFetch:
         self._job.bytes_done -= wanted.size
         wanted.start_over()
 
-    async def _end(self, wanted: _Wanted) -> None:
+    def _end(self, wanted: _Wanted) -> None:
         entry, failure = wanted.entry, None
         if wanted.problem is not None:
             failure = WarmUpFailure(entry.bucket, entry.key, wanted.problem)
-        await self._complete(wanted.number, CompletedEntry(wanted.size, failure))
+        if self._complete(wanted.number, CompletedEntry(wanted.size, failure)):
+            self._is_save_due = True

@@ -144,13 +144,20 @@ class WarmUpRun:
     async def _fetch(self) -> None:
         job, services = self._job, self._services
         fetch = WarmUpFetch(
-            job, self._inventory, services.warmer, services.timers, services.origin_answers, self._complete
+            job,
+            self._inventory,
+            services.warmer,
+            services.timers,
+            services.origin_answers,
+            self._complete,
+            self._save_progress,
         )
         async with asyncio.TaskGroup() as group:
             for _ in range(job.order.concurrency):
                 group.create_task(fetch.run())
 
-    async def _complete(self, number: int, entry: CompletedEntry) -> None:
+    def _complete(self, number: int, entry: CompletedEntry) -> bool:
+        """Counts an entry. Returns whether the job is to be saved."""
         job, now = self._job, self._services.timers.time()
         if entry.failure is None:
             job.done += 1
@@ -161,9 +168,11 @@ class WarmUpRun:
         if self._record is not None:
             self._unreported += passed
         job.note_speed(now)
-        if now - self._saved_at >= SAVE_INTERVAL:
-            self._saved_at = now
-            await asyncio.to_thread(self.save)
+        return now - self._saved_at >= SAVE_INTERVAL
+
+    async def _save_progress(self) -> None:
+        self._saved_at = self._services.timers.time()
+        await asyncio.to_thread(self.save)
 
     # The end
 

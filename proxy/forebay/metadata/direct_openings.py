@@ -133,15 +133,15 @@ class DirectOpening:
 
     __slots__ = (
         "_checksums",
-        "_decision",
         "_flight",
         "_lookup",
-        "_name",
         "_needs_flight",
         "_on_end",
         "_openings",
         "body",
+        "decision",
         "head",
+        "name",
         "sent",
     )
 
@@ -156,7 +156,7 @@ class DirectOpening:
         checksums: bool,
         needs_flight: bool,
     ) -> None:
-        self._openings, self._name, self._decision, self._lookup = openings, name, decision, lookup
+        self._openings, self.name, self.decision, self._lookup = openings, name, decision, lookup
         self._on_end, self._checksums, self._needs_flight = on_end, checksums, needs_flight
         self.sent: BegunRead
         self.head: Head | None = None
@@ -172,7 +172,7 @@ class DirectOpening:
         try:
             self._open()
         except Exception:
-            _log.exception("the opening of %s failed", self._name.path)
+            _log.exception("the opening of %s failed", self.name.path)
         self._on_end(self)
 
     @property
@@ -209,7 +209,7 @@ class DirectOpening:
         self._lookup.abandon()
 
     def _open(self) -> None:
-        openings, name, sent = self._openings, self._name, self.sent
+        openings, name, sent = self._openings, self.name, self.sent
         if openings.heads.current(name) is not None:
             return
         head = self._head_from_origin(sent) if isinstance(sent, SentRead) else sent.head
@@ -220,7 +220,7 @@ class DirectOpening:
         if not openings.replacement.try_store_over(None, name, head, sent.noted[0]):
             return
         self.head = head
-        fetcher, view = openings.fetcher, ObjectView(name, head, self._decision.rule, None)
+        fetcher, view = openings.fetcher, ObjectView(name, head, self.decision.rule, None)
         is_from_origin, lookup = isinstance(sent, SentRead), self._lookup
         if not self._needs_flight and not lookup.is_awaited:
             self.body = fetcher.keep_whole(view, sent.take_whole, is_from_origin=is_from_origin)
@@ -236,8 +236,8 @@ class DirectOpening:
         valid = sent.whole()
         if valid is None:
             return None
-        facts = self._openings.heads.merged_facts(self._name, valid.facts, None)
-        return head_of(facts, self._decision.block, sent.noted[1])
+        facts = self._openings.heads.merged_facts(self.name, valid.facts, None)
+        return head_of(facts, self.decision.block, sent.noted[1])
 
 
 def _resolved(head: Head, flight: Flight | None) -> ResolvedVersion:

@@ -101,8 +101,7 @@ class BackgroundTurns:
 
     async def acquire(self, group: str) -> None:
         """Waits until work of `group` may begin. Give it back by `release`."""
-        if not self._queues and self.has_room:
-            self._grant(group)
+        if self.try_acquire(group):
             return
         waiter = _Waiter(next(self._numbers), asyncio.get_running_loop().create_future())
         self._queues.setdefault(group, deque()).append(waiter)
@@ -114,6 +113,13 @@ class BackgroundTurns:
             else:
                 self._remove(group, waiter)
             raise
+
+    def try_acquire(self, group: str) -> bool:
+        """Returns whether work of `group` may begin at once; if so, give it back by `release`."""
+        if self._queues or not self.has_room:
+            return False
+        self._grant(group)
+        return True
 
     def release(self, group: str) -> None:
         """Gives one back."""

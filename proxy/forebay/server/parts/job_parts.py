@@ -84,7 +84,9 @@ def compose_jobs(
         tasks.spawn,
         lambda dropped: metrics.count("forebay_reads_dropped_total", by=dropped),
     )
-    warmer = ObjectWarmer(metadata.packed, fetch.block_source, origins.background, context.rules, peers)
+    warmer = ObjectWarmer(
+        metadata.packed, metadata.openings, fetch.block_source, origins.background, context.rules, peers
+    )
     warm_ups = _warm_ups(context, origins, storage, namespaces, metadata, writes, warmer)
     requests.reader.on_head_hint = HeadHints(warmer, tasks.spawn).add
     prefetcher = Prefetcher(
