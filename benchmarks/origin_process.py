@@ -2,9 +2,10 @@
 `python -m benchmarks.origin_process BUCKET [LINK ...] -- PREFIX:SIZE:COUNT ...`.
 
 The fake origin of the tests with its signature check off, because nginx doesn't sign, holding COUNT objects of SIZE
-computed bytes named PREFIX/00000 and so on. Prints the port of S3, the port that tells what the origin has sent (who
-connects there gets one line of JSON), and for each LINK (ROUND_TRIP or ROUND_TRIP:BANDWIDTH) a port from which S3 is so
-far away.
+computed bytes named PREFIX/00000 and so on. Those of no more than SINGLE bytes have the ETag of a single PUT, the MD5
+of their bytes; larger ones that of a multipart upload, as the AWS CLI and boto3 upload them. Prints the port of S3, the
+port that tells what the origin has sent (who connects there gets one line of JSON), and for each LINK (ROUND_TRIP or
+ROUND_TRIP:BANDWIDTH) a port from which S3 is so far away.
 """
 
 import asyncio
@@ -14,11 +15,17 @@ import sys
 from asyncio import StreamReader, StreamWriter
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import Final
 
 import uvloop
 
 from benchmarks.link import FarConnection, Link
+from forebay.core.byte_ranges import Span
+from harness.fake.content import Synthetic
+from harness.fake.store import StoredObject, md5_etag
 from harness.fake_origin import FakeOrigin
+
+SINGLE: Final = 8 << 20
 
 
 async def serve(bucket: str, links: list[Link], specs: list[str]) -> None:
@@ -30,7 +37,7 @@ async def serve(bucket: str, links: list[Link], specs: list[str]) -> None:
         for spec in specs:
             prefix, size, count = spec.split(":")
             for number in range(int(count)):
-                origin.store.put_synthetic(bucket, f"{prefix}/{number:05}", int(size), number)
+                put(origin, bucket, f"{prefix}/{number:05}", Synthetic(int(size), number))
 
         async def tell(_: StreamReader, writer: StreamWriter) -> None:
             log = origin.log
@@ -46,6 +53,13 @@ async def serve(bucket: str, links: list[Link], specs: list[str]) -> None:
             sys.stdout.write(" ".join(map(str, ports)) + "\n")
             sys.stdout.flush()
             await ended.wait()
+
+
+def put(origin: FakeOrigin, bucket: str, key: str, content: Synthetic) -> None:
+    """An object. Checksums of a multipart upload take another request, as ranges of it have none."""
+    is_single, store = content.size <= SINGLE, origin.store
+    etag = md5_etag(content.expected(Span(0, content.size))) if is_single else content.etag
+    store.add(store.create_bucket(bucket), StoredObject(key, content, etag, store.clock()))
 
 
 def link_of(text: str) -> Link:

@@ -1,11 +1,15 @@
 """The pace of a plan: what is ahead and in flight follows the reader and the fetches."""
 
 from forebay.jobs.plans.plan_pace import (
+    FIRST_ENTRIES,
     FIRST_IN_FLIGHT,
+    FIRST_LEAD,
     HORIZON_SECONDS,
     LEAST_HORIZON,
     MAX_IN_FLIGHT,
+    MEAN_IN_FLIGHT,
     SHORT_LEAD,
+    SHORTEST_LEAD,
     PlanPace,
 )
 
@@ -25,7 +29,13 @@ def reading(entries: int, size: int, now: float = 1.0) -> PlanPace:
 
 def test_without_a_pace_all_that_is_allowed_is_ahead() -> None:
     pace = PlanPace(0.0)
-    assert (pace.horizon(ALLOWED), pace.seconds_of(MIB), pace.most_in_flight(0)) == (ALLOWED, None, FIRST_IN_FLIGHT)
+    assert (pace.horizon(ALLOWED), pace.seconds_of(MIB)) == (ALLOWED, None)
+
+
+def test_the_first_entries_come_at_once_the_others_as_they_are_read() -> None:
+    pace = PlanPace(0.0)
+    assert pace.most_in_flight(0, 0) == pace.most_in_flight(FIRST_LEAD - 1, FIRST_ENTRIES - 1) == FIRST_IN_FLIGHT
+    assert pace.most_in_flight(FIRST_LEAD, 1) == pace.most_in_flight(1, FIRST_ENTRIES) == MEAN_IN_FLIGHT
 
 
 def test_the_horizon_is_what_is_read_in_its_time() -> None:
@@ -51,17 +61,17 @@ def test_a_pause_of_the_reader_is_not_its_pace() -> None:
 
 def test_in_flight_is_what_is_read_while_one_is_fetched() -> None:
     pace = reading(100, MIB)
-    enough = int(100 * MIB * SHORT_LEAD)
-    for _ in range(100):
-        pace.entry_fetched(0.4, MIB)
-    assert 60 <= pace.most_in_flight(enough) <= 64
-    for _ in range(100):
-        pace.entry_fetched(0.01, MIB)
-    assert pace.most_in_flight(enough) < FIRST_IN_FLIGHT
-    assert pace.most_in_flight(enough - 1) == FIRST_IN_FLIGHT
-    for _ in range(100):
-        pace.entry_fetched(60.0, None)
-    assert pace.most_in_flight(enough) == MAX_IN_FLIGHT
+    second = 100 * MIB
+    enough, short, shortest = (int(second * share) for share in (SHORT_LEAD, SHORT_LEAD - 0.1, SHORTEST_LEAD - 0.1))
+
+    def in_flight(fetch_seconds: float) -> list[int]:
+        for _ in range(100):
+            pace.entry_fetched(fetch_seconds, MIB)
+        return [pace.most_in_flight(lead, 1000) for lead in (enough, short, shortest)]
+
+    assert in_flight(0.01) == [3, MEAN_IN_FLIGHT, FIRST_IN_FLIGHT]
+    assert in_flight(0.405) == [62, 62, FIRST_IN_FLIGHT]
+    assert in_flight(60.0) == [MAX_IN_FLIGHT] * 3
 
 
 def test_the_expected_size_is_the_mean_of_what_came() -> None:
@@ -77,4 +87,4 @@ def test_cached_entries_say_nothing_of_what_a_fetch_takes() -> None:
     pace, other = reading(100, 1000), reading(100, 1000)
     for _ in range(50):
         pace.entry_found(1000)
-    assert (pace.mean_size, pace.most_in_flight(1 << 30)) == (1000, other.most_in_flight(1 << 30))
+    assert (pace.mean_size, pace.most_in_flight(1 << 30, 50)) == (1000, other.most_in_flight(1 << 30, 50))

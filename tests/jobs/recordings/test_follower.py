@@ -4,8 +4,9 @@ import asyncio
 
 from forebay.core.events import ReaderKey
 from forebay.core.task_registry import TaskRegistry
+from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_entries import OrderedEntries
-from forebay.jobs.plans.plan_runner import Allowance, PlanRunner
+from forebay.jobs.plans.plan_runner import PlanRunner
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import PlanStart
 from forebay.jobs.prefetcher import AheadOutcome, AheadRequest

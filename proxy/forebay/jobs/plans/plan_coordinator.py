@@ -27,8 +27,9 @@ from forebay.core.read_stream import ReadBatch
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
 from forebay.jobs.node_prefetcher import NodePrefetcher
+from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_entries import OrderedEntries
-from forebay.jobs.plans.plan_runner import Allowance, PlanRunner
+from forebay.jobs.plans.plan_runner import PlanRunner
 from forebay.jobs.plans.plan_store import PlanRecord, PlanStore
 from forebay.jobs.plans.plan_window import PlanStart
 from forebay.peers.node_reads import NodeReads

@@ -1,7 +1,8 @@
 """The pace of a plan: how fast its reader reads, and what its fetches take; from both, how much is to be ahead.
 
     horizon     bytes ahead of the reader: what it reads in HORIZON_SECONDS, at least LEAST_HORIZON
-    in flight   entries that it reads while one is fetched, and somewhat more; many while the lead is short
+    in flight   entries that it reads while one is fetched, and somewhat more; many while the lead is short, as it is at
+                first: what the workers of a loader read first lies in as many batches
 
 Pure: time is an argument, in seconds.
 """
@@ -12,11 +13,19 @@ HORIZON_SECONDS: Final = 30.0
 """How far ahead of its reader a plan fetches at most, at the reader's pace."""
 LEAST_HORIZON: Final = 16 << 20
 """Bytes that a slow reader has ahead of it all the same."""
-FIRST_IN_FLIGHT: Final = 16
+FIRST_IN_FLIGHT: Final = 64
+"""While the reader is about to overtake, and for the first FIRST_ENTRIES, of FIRST_LEAD bytes at most."""
+MEAN_IN_FLIGHT: Final = 16
+"""While the lead is short, or nobody reads the plan: there is no hurry then."""
+FIRST_ENTRIES: Final = 128
+"""The first batches of eight workers."""
+FIRST_LEAD: Final = 128 << 20
 AHEAD_OF_PACE: Final = 1.5
 """How much faster than its reader a plan fetches, once its lead is not short."""
 SHORT_LEAD: Final = 1.0
 """Seconds."""
+SHORTEST_LEAD: Final = 0.25
+"""Seconds. A reader with less than that overtakes."""
 MAX_IN_FLIGHT: Final = 128
 INTERVAL: Final = 0.5
 """Seconds between two measurements of the reader's pace."""
@@ -84,12 +93,16 @@ class PlanPace:
             return allowed
         return min(allowed, max(LEAST_HORIZON, int(self._byte_rate * HORIZON_SECONDS)))
 
-    def most_in_flight(self, lead: int) -> int:
-        """Returns how many entries may be fetched at once with a lead of `lead` bytes. With a long lead, more would
-        only take the processor and the link from the reader."""
+    def most_in_flight(self, lead: int, entries: int) -> int:
+        """Returns how many entries may be fetched at once with a lead of `lead` bytes, of `entries`. With a long lead,
+        more would only take the processor and the link from the reader."""
         needed = int(AHEAD_OF_PACE * self._entry_rate * self._fetch_seconds) + 2
-        if not self._entry_rate or lead < self._byte_rate * SHORT_LEAD:
+        if not self._entry_rate:
+            return FIRST_IN_FLIGHT if entries < FIRST_ENTRIES and lead < FIRST_LEAD else MEAN_IN_FLIGHT
+        if lead < self._byte_rate * SHORTEST_LEAD:
             needed = max(needed, FIRST_IN_FLIGHT)
+        elif lead < self._byte_rate * SHORT_LEAD:
+            needed = max(needed, MEAN_IN_FLIGHT)
         return min(MAX_IN_FLIGHT, needed)
 
     def seconds_of(self, lead: int) -> float | None:

@@ -14,7 +14,6 @@ and is found elsewhere in it is followed there.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from forebay.core.events import ObjectRead
@@ -22,10 +21,11 @@ from forebay.core.names import ObjectName
 from forebay.core.plan_progress import PlanProgress, PlanState
 from forebay.core.timers import Timers
 from forebay.jobs.plans.entry_access import EntryAccess
+from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_entries import OrderedEntries
 from forebay.jobs.plans.plan_pace import PlanPace
 from forebay.jobs.plans.plan_store import PlanRecord
-from forebay.jobs.plans.plan_window import PlanStart, PlanWindow, WindowEntry, tickets_of
+from forebay.jobs.plans.plan_window import SPREAD, PlanStart, PlanWindow, WindowEntry, tickets_of
 from forebay.jobs.plans.reader_search import ReaderSearch
 from forebay.jobs.prefetcher import PIECE, AheadFinder, AheadOutcome, AheadRequest
 from forebay.origin.origin_identity import OriginIdentity
@@ -45,20 +45,6 @@ MAX_UNNEEDED: Final = 512
 _log = logging.getLogger(__name__)
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], object]
-
-
-@dataclass(frozen=True, slots=True)
-class Allowance:
-    """What a plan may do at this moment, by the policy in force."""
-
-    permits: Callable[[ObjectName], bool]
-    """Whether its principal may read an object."""
-    identity: OriginIdentity | None
-    """Whose credential its requests to the origin carry."""
-    horizon: Callable[[ObjectName], int]
-    """Bytes that may be ahead, by the rule of an object and what other plans have."""
-    data_set: Callable[[ObjectName], str]
-    """The data set of an object."""
 
 
 class PlanRunner:
@@ -98,10 +84,11 @@ class PlanRunner:
         self._search = ReaderSearch(self._entries)
         self._pace = PlanPace(timers.time())
         self._in_flight = 0
+        self._early: list[ObjectRead] | None = []
+        """Reads that came before the entries around the reader were loaded; None: these are."""
         self._unneeded = 0
         """Entries in a row that were cached already."""
-        self._full_until = 0.0
-        self._data_set = ""
+        self._full_until, self._data_set = 0.0, ""
         self.read = self.late = self.given_up = self.failed = 0
 
     def __repr__(self) -> str:
@@ -141,6 +128,9 @@ class PlanRunner:
 
     def match(self, reads: Sequence[ObjectRead]) -> list[ObjectRead]:
         """Follows reads of the plan's principal in its bucket. Returns those that are none of its next entries."""
+        if self._early is not None:
+            self._early += reads[: max(0, SPREAD - len(self._early))]
+            return []
         window, ready, late, strays = self.window, list[WindowEntry](), list[WindowEntry](), list[ObjectRead]()
         for read in reads:
             found = window.match(read.name.key, read.span)
@@ -179,9 +169,11 @@ class PlanRunner:
         try:
             while not (self.is_closed.is_set() or self._is_ended()):
                 self._wake.clear()
-                await self._load()
+                is_loaded = await self._load()
                 if self._fetch_some():
                     await asyncio.sleep(0)
+                    continue
+                if not is_loaded:
                     continue
                 pause = FULL_PAUSE if self._full_until else TICK_SECONDS
                 timer = self._timers.call_later(pause, self._wake.set)
@@ -229,17 +221,24 @@ class PlanRunner:
             self._spawn(self._find_reader(), f"find the reader of {self.record.name}")
         return False
 
-    async def _load(self) -> None:
-        while missing := self.window.missing():
+    async def _load(self) -> bool:
+        """Loads some entries. Returns whether enough are: what is loaded is fetched meanwhile."""
+        missing = self.window.missing()
+        if missing:
             try:
                 found = await asyncio.to_thread(self._entries.read, missing.start, missing.stop)
             except (OSError, ValueError) as error:
-                if self.is_closed.is_set():
-                    return
-                _log.error("plan %s can't be read any more: %s", self.record.name, error)
-                self._end("cancelled")
-                return
+                if not self.is_closed.is_set():
+                    _log.error("plan %s can't be read any more: %s", self.record.name, error)
+                    self._end("cancelled")
+                return True
             self.window.load(found)
+        if self.window.missing():
+            return False
+        early, self._early = self._early, None
+        if early:
+            self.match(early)
+        return True
 
     def _horizon(self) -> int:
         allowance = self._allowance()
@@ -255,7 +254,8 @@ class PlanRunner:
             return False
         self._full_until = 0.0
         horizon = self._horizon()
-        expected, most = self._pace.expected_size(horizon), self._pace.most_in_flight(window.lead)
+        expected = self._pace.expected_size(horizon)
+        most = self._pace.most_in_flight(window.lead, window.next - window.base)
         while self._in_flight < most and (window.lead + expected <= horizon or (horizon and not window.lead)):
             if (entry := window.next_pending()) is None:
                 return False
