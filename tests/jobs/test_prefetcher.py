@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from forebay.core.byte_ranges import Span
-from forebay.jobs.prefetcher import LINGER, PIECE, SWEEP_SECONDS, AheadRequest, Prefetcher
+from forebay.jobs.prefetcher import DROPPED, LINGER, PIECE, SWEEP_SECONDS, AheadRequest, Prefetcher
 from forebay.policy.rules import Rules
 from harness.fake import actions
 from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
@@ -131,6 +131,33 @@ async def test_a_dropped_block_was_useless_and_is_not_cached() -> None:
         test.prefetcher.drop([outcome.ticket, outcome.ticket, 99])
         assert test.counted == {"fetched": BLOCK, "useless": BLOCK}
         assert (len(test.rig.tiers.memory.ahead), test.rig.tiers.memory.occupancy().blocks) == (0, 0)
+
+
+async def test_many_dropped_blocks_are_given_up_some_at_a_time() -> None:
+    """Between two looks of the loop at its sockets, as their memory is returned to the kernel."""
+    blocks = 10 * DROPPED
+    async with ahead_rig() as test:
+        test.rig.origin.store.put_synthetic(*NAME, blocks * BLOCK)
+        outcome = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
+        ahead, left = test.rig.tiers.memory.ahead, list[int]()
+        test.prefetcher.drop([outcome.ticket])
+        while len(ahead):
+            left.append(len(ahead))
+            await asyncio.sleep(0)
+        assert left == list(range(blocks - DROPPED, 0, -DROPPED))
+        assert (ahead.budget.in_use, test.counted["useless"]) == (0, blocks * BLOCK)
+
+
+async def test_blocks_that_linger_are_given_up_some_at_a_time() -> None:
+    blocks = 3 * DROPPED
+    async with ahead_rig() as test:
+        test.rig.origin.store.put_synthetic(*NAME, blocks * BLOCK)
+        outcome = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
+        test.prefetcher.finish([outcome.ticket])
+        test.rig.timers.advance(LINGER + SWEEP_SECONDS)
+        assert len(test.rig.tiers.memory.ahead) == blocks - DROPPED
+        await test.prefetcher.close()
+        assert len(test.rig.tiers.memory.ahead) == 0
 
 
 async def test_two_readers_of_one_block_share_one_fetch() -> None:

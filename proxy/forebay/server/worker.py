@@ -292,7 +292,7 @@ class Worker:
         if self.parts.write_back is not None:
             await self.parts.write_back.watch.stop(max(0.0, until - time.monotonic()), hurry)
         await self.parts.tasks.close()
-        self.parts.prefetcher.drop_all()
+        await self.parts.prefetcher.close()
         self.parts.warm_ups.close()
         if self.parts.write_back is not None:
             await self.parts.write_back.journal.close()
