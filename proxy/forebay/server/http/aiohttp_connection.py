@@ -8,6 +8,7 @@ All that depends on private attributes of aiohttp's `RequestHandler`, beside the
   framing error nothing on it can be trusted to begin where a request begins.
 - A chunked body may have few bytes of framing for each byte of content: chunk extensions have no bound of their own
   (CVE-2024-22019, CVE-2023-39326).
+- The rest of a large counted body does not pass aiohttp's parser (forebay.server.http.body_receiver).
 - One connection too many is answered SlowDown.
 - Defects that are none do not reach the log, one error for each client: see `start` and `log_exception`.
 
@@ -19,15 +20,19 @@ from typing import Any, Final, cast
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooLong
+from aiohttp.http_parser import HttpRequestParser
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
 from forebay.core.errors import S3Error
+from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.timers import Timer, Timers
 from forebay.protocol.xml.s3_documents import error_document
 from forebay.server.fastpath.prepared_response import REQUEST_ID
 from forebay.server.http.aiohttp_exchange import HOST_ID, ExcessiveFraming
+from forebay.server.http.body_receiver import BUFFER, FAST, LEAST, BodyReceiver
 from forebay.server.http.connection_limits import ConnectionLimits
+from forebay.server.http.request_framing import RequestBoundary
 
 MAX_FRAMING: Final = 16 << 10
 """Bytes of chunk sizes, chunk extensions and trailers that a body may have beyond its allowance."""
@@ -39,19 +44,28 @@ class AiohttpConnection(RequestHandler):
     """A connection whose requests aiohttp parses. A subclass says where refusals are recorded."""
 
     __slots__ = (
+        "_boundary",
         "_framing_left",
         "_head_timer",
         "_idle_until",
         "_incoming_body",
         "_limits",
+        "_receiver",
+        "_receiving",
         "_timers",
         "peer",
         "secure",
     )
 
     def __init__(
-        self, server: web.Server, loop: asyncio.AbstractEventLoop, limits: ConnectionLimits, timers: Timers
+        self,
+        server: web.Server,
+        loop: asyncio.AbstractEventLoop,
+        limits: ConnectionLimits,
+        timers: Timers,
+        receiving: SemaphoreShare,
     ) -> None:
+        """`receiving`: bytes of the buffers that bodies are received into, of all connections."""
         super().__init__(
             server,
             loop=loop,
@@ -72,6 +86,10 @@ class AiohttpConnection(RequestHandler):
         """The body of which more is to come."""
         self._framing_left = 0
         """Bytes of framing that it may still have."""
+        self._boundary = RequestBoundary()
+        self._receiving = receiving
+        self._receiver: BodyReceiver | None = None
+        """Receives the rest of a body; None: aiohttp's parser does."""
         self.peer = ""
         """The client's address, "unix" if it has none."""
         self.secure = False
@@ -116,11 +134,23 @@ class AiohttpConnection(RequestHandler):
             self.force_close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Let go of the timers."""
+        """Let go of the timers, and of what receives a body."""
         self._cancel_head_timer()
+        self._end_receiver()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        """Have aiohttp parse these bytes, and what follows of a large body received past it."""
+        own = self._boundary.follow(data)
+        self._parse(data[:own])
+        if own < len(data):
+            # Apart, so that a request is answered whatever follows it: aiohttp drops the requests that it has parsed
+            # together with something malformed.
+            self._parse(data[own:])
+        elif own >= FAST and self._boundary.body_left >= LEAST and self._receiver is None:
+            self._receive_body()
+
+    def _parse(self, data: bytes) -> None:
         """Have aiohttp parse these bytes, bound a body's framing, and time a head that they leave incomplete."""
         body = self._incoming_body
         content = body.total_bytes if body is not None else 0
@@ -141,6 +171,45 @@ class AiohttpConnection(RequestHandler):
         self._framing_left = min(MAX_FRAMING, self._framing_left + (_FRAMING_ALLOWANCE + 1) * content - received)
         if self._framing_left < 0 and not self._reading_paused:  # while it is, aiohttp has bytes that it has not parsed
             body.set_exception(ExcessiveFraming("too many bytes of chunked framing"))
+
+    def _receive_body(self) -> None:
+        """Have the rest of the body received past aiohttp's parser, if there is memory for that."""
+        content, transport = self._incoming_body, self.transport
+        if content is None or transport is None or content.total_bytes != self._boundary.body_followed:
+            return  # it has ended, or the parser holds some of it
+        if not self._receiving.try_acquire(BUFFER):
+            return
+        self._receiver = BodyReceiver(self, content, self._boundary.body_left)
+        transport.set_protocol(self._receiver)
+
+    def body_received(self, count: int) -> None:
+        """So many bytes of the body were received past aiohttp's parser."""
+        self._boundary.skip(count)
+
+    def body_ended(self) -> None:
+        """All of it was. The parser still waits for these bytes, so another one reads the next request."""
+        content, self._incoming_body = self._incoming_body, None
+        self._end_receiver()
+        self._parser = HttpRequestParser(
+            self,
+            self._loop,
+            self._read_bufsize,
+            max_line_size=self.max_line_size,
+            max_field_size=self.max_field_size,
+            max_headers=self.max_headers,
+            payload_exception=RequestPayloadError,
+            auto_decompress=False,
+            max_msg_queue_size=self._max_msg_queue_size,
+        )
+        if self.transport is not None:
+            self.transport.set_protocol(self)
+        if content is not None:
+            content.feed_eof()
+
+    def _end_receiver(self) -> None:
+        if self._receiver is not None:
+            self._receiver = None
+            self._receiving.release(BUFFER)
 
     def _watch_idle(self, seconds: float) -> None:
         # aiohttp makes no timer of its own while there is one here, and cancels it when the connection ends.

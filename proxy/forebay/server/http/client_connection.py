@@ -29,7 +29,6 @@ from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLan
 from forebay.server.http.accepted_bytes import unacknowledged, write_now
 from forebay.server.http.aiohttp_connection import AiohttpConnection
 from forebay.server.http.connection_limits import ConnectionLimits, StallTimer, Timeout
-from forebay.server.http.request_framing import RequestBoundary
 from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendfileWriter, SendQueue
 
@@ -48,6 +47,8 @@ class ConnectionServices:
     timers: Timers
     unsent: SemaphoreShare
     """Bytes that may wait for slow clients."""
+    receiving: SemaphoreShare
+    """Bytes of the buffers that large bodies are received into."""
     send_queue: SendQueue
 
 
@@ -56,7 +57,6 @@ class ClientConnection(AiohttpConnection):
 
     __slots__ = (
         "_awaits_request",
-        "_boundary",
         "_client",
         "_fd",
         "_is_closing",
@@ -72,7 +72,7 @@ class ClientConnection(AiohttpConnection):
     )
 
     def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop, services: ConnectionServices) -> None:
-        super().__init__(server, loop, services.limits, services.timers)
+        super().__init__(server, loop, services.limits, services.timers, services.receiving)
         self._services = services
         self.unsent = services.unsent
         self._fd = -1
@@ -80,7 +80,6 @@ class ClientConnection(AiohttpConnection):
         self._pauses_early = False
         """Whether the transport's buffer is full with the first byte in it."""
         self._requests = services.requests
-        self._boundary = RequestBoundary()
         self._client = ClientState("")
         self._sendfile_writer: SendfileWriter | None = None
         self._pending = b""
@@ -165,12 +164,12 @@ class ClientConnection(AiohttpConnection):
             if not data:
                 return
         self._is_only_request, self._awaits_request = is_idle and data.find(_END) == len(data) - len(_END), False
-        own = self._boundary.follow(data)
-        super().data_received(data[:own])
-        if own < len(data):
-            # Apart, so that a request is answered whatever follows it: aiohttp drops the requests that it has parsed
-            # together with something malformed.
-            super().data_received(data[own:])
+        super().data_received(data)
+
+    def body_received(self, count: int) -> None:
+        """So many bytes of a body were received past aiohttp's parser."""
+        self._requests.body_turns.demand += 1
+        super().body_received(count)
 
     def _answer_fast(self, lane: FastLane, data: bytes) -> bytes:
         """Have the fast lane answer these requests, in order, as far as it can. Returns the bytes left for aiohttp."""

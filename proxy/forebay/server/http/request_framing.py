@@ -32,9 +32,10 @@ class RequestBoundary:
     chunked framing, bytes of a next request behind a body) makes the connection one that only aiohttp reads.
     """
 
-    __slots__ = ("_body_left", "_is_lost", "is_clean")
+    __slots__ = ("_body_left", "_body_size", "_is_lost", "is_clean")
 
     def __init__(self) -> None:
+        self._body_size = 0
         self._body_left = 0
         self._is_lost = False
         self.is_clean = True
@@ -57,6 +58,21 @@ class RequestBoundary:
         self.is_clean = not self._is_lost and self._body_left == 0
         return own
 
+    @property
+    def body_left(self) -> int:
+        """Bytes to come of a body whose length is declared; 0 where that is not certain."""
+        return 0 if self._is_lost else self._body_left
+
+    @property
+    def body_followed(self) -> int:
+        """Bytes of that body that have come."""
+        return self._body_size - self._body_left
+
+    def skip(self, count: int) -> None:
+        """Note that so many bytes of the body, at most `body_left`, have come past aiohttp."""
+        self._body_left -= count
+        self.is_clean = not self._body_left
+
     def _follow_head(self, data: bytes) -> None:
         end = data.find(b"\r\n\r\n")
         head = data[: end + 2].lower()
@@ -71,7 +87,8 @@ class RequestBoundary:
         if not length.isdigit() or len(length) > 18:
             self._is_lost = True
             return
-        self._body_left = int(length) - (len(data) - end - 4)
+        self._body_size = int(length)
+        self._body_left = self._body_size - (len(data) - end - 4)
 
 
 def framing_error(request: BaseRequest) -> str | None:

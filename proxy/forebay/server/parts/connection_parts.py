@@ -22,6 +22,9 @@ from forebay.settings.model import Settings
 UNSENT_SHARE: Final = 2
 """One in so many bytes of the buffers may wait for slow clients that can't be made to give it back."""
 
+RECEIVING_SHARE: Final = 4
+"""One in so many bytes of the buffers may be what large bodies of slow clients are received into."""
+
 
 def connection_services(
     settings: Settings, parts: Parts, access_log: AccessLog | None, timers: Timers
@@ -37,6 +40,7 @@ def connection_services(
         stall=limits.body_timeout,
     )
     unsent = SemaphoreShare(parts.budget, UNSENT_SHARE)
+    receiving = SemaphoreShare(parts.budget, RECEIVING_SHARE)
     sources = HitSources(parts.resolver, parts.tiers, unsent)
     fast_lane = FastLane(parts.gateway, sources, HitTelemetry(parts.metrics, access_log))
     misses = DirectMisses(parts.openings, parts.gateway.reader, unsent)
@@ -52,7 +56,7 @@ def connection_services(
         misses,
     )
     send_queue = SendQueue(asyncio.get_running_loop())
-    return ConnectionServices(requests, allowed, timers, unsent, send_queue)
+    return ConnectionServices(requests, allowed, timers, unsent, receiving, send_queue)
 
 
 def socket_services(settings: Settings, parts: Parts, services: ConnectionServices, timers: Timers) -> ChannelServices:
