@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from benchmarks import ROOT, cores
 from benchmarks.bench_context import BenchContext, digests
 from benchmarks.cold import BANDWIDTH, ROUND_TRIP
-from benchmarks.forebay import TEMPLATE, Forebay
+from benchmarks.forebay import Forebay, socket_template
 from benchmarks.http_client import UnexpectedResponse
 from benchmarks.link import Link
 from benchmarks.origin import BUCKET, Objects, Origin, running_origin
@@ -263,8 +263,7 @@ def run_loose(bench: BenchContext, python: Path = Path(sys.executable), count: i
 
 
 def _with_socket(bench: BenchContext, origin_port: int) -> Forebay:
-    template = bench.directory / "with-socket.toml"
-    template.write_text(TEMPLATE.read_text().replace("[server]", f'[server]\nsocket = "{_socket(bench)}"', 1))
+    template = socket_template(bench.directory)
     return Forebay(bench.directory / "forebay", origin_port, memory="2GiB", template=template)
 
 

@@ -23,6 +23,15 @@ _START_SECONDS: Final = 60.0
 HIT_HEADER: Final = "x-forebay-cache"
 
 
+def socket_template(directory: Path) -> Path:
+    """The template with a Unix socket, `directory / forebay.sock`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    template = directory / "with-socket.toml"
+    socket = directory / "forebay.sock"
+    template.write_text(TEMPLATE.read_text().replace("[server]", f'[server]\nsocket = "{socket}"', 1))
+    return template
+
+
 class Forebay:
     """One configuration and its directory, which outlives the process: start it again for a restart."""
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from benchmarks import ROOT
 from benchmarks.bench_context import BenchContext
 from benchmarks.cold import BANDWIDTH, ROUND_TRIP
-from benchmarks.forebay import Forebay
+from benchmarks.forebay import TEMPLATE, Forebay, socket_template
 from benchmarks.http_client import UnexpectedResponse
 from benchmarks.link import Link
 from benchmarks.origin import BUCKET, Objects, running_origin
@@ -37,9 +37,17 @@ _TEXT: Final = f"""\
 ([benchmarks/peers/mounted_epochs.py](../benchmarks/peers/mounted_epochs.py)), from an origin {ROUND_TRIP * 1000:g} ms
 away over connections of {BANDWIDTH / 1e6:g} MB/s. The mounts go to the origin, with their caches on the local disk
 (rclone: `--vfs-cache-mode full`; s3fs: `use_cache` and its stat cache); boto3 and forebay_client go through a Forebay
-with memory for all of it, forebay_client with `planned(loader)`. Cold: nothing of it was read before. Warm: the median
-of two further epochs. Everything shares this machine's cores, and each way runs alone. What is not installed is left
-out."""
+each with memory for all of it, forebay_client with `planned(loader)`; shared memory: that Forebay has a
+`server.socket`, which the client finds by itself. Cold: nothing of it was read before. Warm: the median of {{warm}}
+further epochs. Everything shares this machine's cores, and each way runs alone. What is not installed is left out."""
+_WAYS: Final = {
+    "client, socket": "forebay_client through Forebay, shared memory",
+    "client": "forebay_client through Forebay, HTTP",
+    "boto3": "boto3 through Forebay",
+}
+"""The first is what the others are compared with."""
+_WARM: Final = 6
+"""Epochs."""
 
 
 class _Way(NamedTuple):
@@ -78,12 +86,14 @@ def _section(bench: BenchContext, objects: Objects, batch: int) -> Section:
         (files / prefix / f"{number:05}").write_bytes(os.urandom(objects.size))
     ways = [_epochs("local files", {**asked, "way": "files", "directory": str(files)})]
     with running_origin(bench.directory, {prefix: objects}, [Link(ROUND_TRIP, BANDWIDTH)], pinned=False) as origin:
-        for name in ("client", "boto3"):
-            forebay = Forebay(bench.directory / f"forebay-{name}", origin.far[0], memory="2GiB")
+        for number, (name, title) in enumerate(_WAYS.items()):
+            way, _, socket = name.partition(", ")
+            directory = bench.directory / f"forebay-{number}"
+            template = socket_template(directory) if socket else TEMPLATE
+            forebay = Forebay(directory, origin.far[0], memory="2GiB", template=template)
             with forebay.start() as child:
                 forebay.first_answer(child, f"/{BUCKET}/{prefix}/00000")
-                title = {"client": "forebay_client through Forebay", "boto3": "boto3 through Forebay"}[name]
-                ways.append(_epochs(title, {**asked, "way": name, "endpoint": f"http://127.0.0.1:{forebay.port}"}))
+                ways.append(_epochs(title, {**asked, "way": way, "endpoint": f"http://127.0.0.1:{forebay.port}"}))
         if missing() is None:
             for title, mount in (("rclone mount", _rclone), ("s3fs-fuse", _s3fs)):
                 scratch = bench.directory / title.split()[0]
@@ -95,7 +105,7 @@ def _section(bench: BenchContext, objects: Objects, batch: int) -> Section:
 
 def _epochs(name: str, asked: dict[str, Any]) -> _Way:
     paths = [str(ROOT / "client"), str(ROOT / "proxy")]
-    more = {"workers": WORKERS, "epochs": 3, "paths": paths}
+    more = {"workers": WORKERS, "epochs": 1 + _WARM, "paths": paths}
     print(f"{name} ...", file=sys.stderr, flush=True)
     cold, *warm = script_output(_EPOCHS, {**asked, **more}, _PATIENCE, python=PYTHON)
     return _Way(name, cold, median(warm))
@@ -161,7 +171,7 @@ def _mounted(command: list[str], folder: Path) -> Iterator[Path]:
 
 
 def _written(ways: list[_Way], objects: Objects) -> Section:
-    ours = next(way for way in ways if way.name.startswith("forebay_client"))
+    ours = next(way for way in ways if way.name == next(iter(_WAYS.values())))
     rows = [
         (
             way.name,
@@ -173,7 +183,7 @@ def _written(ways: list[_Way], objects: Objects) -> Section:
         for way in ways
     ]
     headings = ("way", "cold", "warm", "cold, by forebay_client's", "warm, by forebay_client's")
-    text = _TEXT.format(count=count_text(objects.number), size=size_text(objects.size))
+    text = _TEXT.format(count=count_text(objects.number), size=size_text(objects.size), warm=_WARM)
     reason = missing()
     remark = f"Mounts were not measured: {reason}." if reason is not None else ""
     return Section(f"Epochs of {size_text(objects.size)}", text, Table(headings, rows), remark)
