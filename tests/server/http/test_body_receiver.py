@@ -3,18 +3,21 @@
 import asyncio
 import os
 import random
+import ssl
 from pathlib import Path
 
 from aiohttp.streams import StreamReader
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.server.event_loop import loop_factory
 from forebay.server.http.body_receiver import BUFFER, FAST, LEAST, BodyReceiver
-from harness.clients import path_of
+from harness.certificates import TestAuthority, install, tls_settings
+from harness.clients import RawClient, path_of
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
 from harness.raw_connection import RawConnection
-from harness.rig import Rig
+from harness.rig import TRAINER, Rig
 
 
 class Connection(asyncio.Protocol):
@@ -146,6 +149,32 @@ async def test_requests_follow_on_the_connection_of_a_large_body(tmp_path: Path)
                 await connection.send(client.sign("GET", path_of("bucket", f"{number}")).wire)
                 assert (await connection.answer()).body == body
         assert rig.parts.budget.in_use == 0
+
+
+def test_uvloop_receives_large_bodies_so_with_tls_and_without(tmp_path: Path) -> None:
+    authority, body = TestAuthority(tmp_path), os.urandom(LEAST * 3 + 7)
+    install(tmp_path, authority.issue("first"))
+
+    async def dialogue() -> None:
+        async with (
+            FakeOrigin() as origin,
+            Rig(origin.endpoint, origin.secret, tmp_path, server=tls_settings(tmp_path)) as rig,
+        ):
+            origin.store.create_bucket("bucket")
+            secure = f"https://127.0.0.1:{rig.worker.tls_address[1]}"
+            trust = ssl.create_default_context(cafile=authority.file)
+            for client in (rig.client(), RawClient(secure, TRAINER, tls=trust)):
+                async with await client.open() as connection:
+                    put = client.sign("PUT", path_of("bucket", "key"), (), body)
+                    await _send(connection, put.wire[: -len(body)], body[:-1])
+                    await run_loop_until(lambda: _is_receiving(rig))
+                    await connection.send(body[-1:])
+                    assert (await connection.answer()).status == 200
+                    await connection.send(client.sign("GET", path_of("bucket", "key")).wire)
+                    assert (await connection.answer()).body == body
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(dialogue())
 
 
 async def test_a_client_that_leaves_in_a_large_body_leaves_no_memory_behind(tmp_path: Path) -> None:
