@@ -130,7 +130,7 @@ class RecordingCatalogue:
             self._on_dropped(len(page))
             return
         recording.reads += len(page)
-        recording.size += page.columns.size
+        recording.size += page.source.size
         self._write(recording, lambda files: files.append(recording.id, page))
 
     def save_tail(self, recording: Recording, pages: Sequence[RecordingPage]) -> None:

@@ -13,7 +13,8 @@ from typing import Final
 
 from forebay.policy.epoch_boundary import EpochBoundary, is_old
 from forebay.policy.recognition import AnchorIndex
-from forebay.protocol.recordings.read_columns import ColumnSource, ReadColumns, no_reads
+from forebay.protocol.recordings.read_columns import ColumnSource
+from forebay.protocol.recordings.read_tail import ReadTail
 from forebay.protocol.recordings.recording_page import PAGE_READS, RecordingPage
 
 MAX_READS: Final = 1 << 23
@@ -37,7 +38,7 @@ class EpochRecorder:
     def __init__(self, began: float, known: AnchorIndex | None = None) -> None:
         self._began = began
         self._boundary = EpochBoundary(known)
-        self._tail = no_reads()
+        self._tail = ReadTail()
         self._tail_hashes: list[int] = []
         self._again: dict[int, int] = {}
         """While every read is an anchor: the latest positions of reads that the tail has, and the epoch had before."""
@@ -60,7 +61,7 @@ class EpochRecorder:
         start = 0
         while start < len(reads):
             stop = start + (_STEP if self.count < _SMALL else len(reads))
-            made += self._add(reads.part(start, stop).columns, hashes[start:stop], now)
+            made += self._add(reads.part(start, stop), hashes[start:stop], now)
             start = stop
         return made
 
@@ -74,7 +75,7 @@ class EpochRecorder:
                 return False
         if not self._boundary.add_new(hashes):
             return False
-        self._tail.extend(reads.columns)
+        self._tail.append(reads)
         self._tail_hashes += hashes
         if found is not None:
             self._remember(found)
@@ -82,7 +83,7 @@ class EpochRecorder:
             self._leave_out()
         return True
 
-    def _add(self, reads: ReadColumns, hashes: Sequence[int], now: float) -> list[RecordingPage | EpochEnded]:
+    def _add(self, reads: ColumnSource, hashes: Sequence[int], now: float) -> list[RecordingPage | EpochEnded]:
         if not len(self._tail):
             self._tail_began = now
         new = self._new_of(reads, hashes)
@@ -102,7 +103,7 @@ class EpochRecorder:
         self._restart(behind, behind_hashes, now)
         return made
 
-    def _new_of(self, reads: ReadColumns, hashes: Sequence[int]) -> list[int]:
+    def _new_of(self, reads: ColumnSource, hashes: Sequence[int]) -> list[int]:
         """Appends to the tail the reads that were not made shortly before. Returns their hashes."""
         index, position, new = self._boundary.index, self.count, list[int]()
         chosen = list[int]()
@@ -123,7 +124,7 @@ class EpochRecorder:
                     chosen.append(number)
                     new.append(found)
             self._remember(())
-        self._tail.extend(reads.chosen(chosen))
+        self._tail.append(reads if len(chosen) == len(reads) else reads.columns.chosen(chosen))
         return new
 
     def _leave_out(self) -> None:
@@ -160,7 +161,7 @@ class EpochRecorder:
             made.append(self._cut_page(self._tail_began))
         if self.count:
             made.append(EpochEnded(self._boundary.index))
-        self._restart(no_reads(), [], self._tail_began)
+        self._restart(ReadTail(), [], self._tail_began)
         return made
 
     def _cut_page(self, now: float) -> RecordingPage:
@@ -170,7 +171,7 @@ class EpochRecorder:
         self._tail_began = now
         return page
 
-    def _restart(self, reads: ReadColumns, hashes: list[int], now: float) -> None:
+    def _restart(self, reads: ReadTail, hashes: list[int], now: float) -> None:
         self._boundary = EpochBoundary()
         self._boundary.add(hashes)
         self._tail, self._tail_hashes = reads, hashes

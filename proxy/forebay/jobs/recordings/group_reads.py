@@ -22,6 +22,14 @@ class GroupReads:
         return GroupReads(self._group.part(start, stop))
 
     @property
+    def size(self) -> int:
+        """Bytes of all reads."""
+        group = self._group
+        if group.transient:
+            return self.columns.size
+        return (sum(map(group.known.extents.__getitem__, group.numbers)) - len(group)) // 2  # of whole objects
+
+    @property
     def columns(self) -> ReadColumns:
         """The reads, key by key."""
         group = self._group

@@ -78,12 +78,6 @@ class ReadColumns:
         self.starts += more.starts
         self.extents += more.extents
 
-    def cut(self, count: int) -> "ReadColumns":
-        """Takes the first `count` reads away, and returns them."""
-        first = self.part(0, count)
-        del self.keys[:count], self.starts[:count], self.extents[:count]
-        return first
-
 
 class ColumnSource(Protocol):
     """Reads that are put into columns once somebody needs them."""
@@ -93,6 +87,11 @@ class ColumnSource(Protocol):
     @property
     def columns(self) -> ReadColumns:
         """All of them."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes of all reads."""
         ...
 
     def part(self, start: int, stop: int) -> "ColumnSource":

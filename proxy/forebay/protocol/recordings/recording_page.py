@@ -22,7 +22,7 @@ from typing import Final
 from forebay.core.errors import MalformedRecording
 from forebay.core.events import RecordedRead
 from forebay.core.names import MAX_KEY_BYTES
-from forebay.protocol.recordings.read_columns import ReadColumns
+from forebay.protocol.recordings.read_columns import ColumnSource, ReadColumns
 
 PAGE_READS: Final = 2048
 """The most reads of a page."""
@@ -40,7 +40,7 @@ MAX_PAGE_BYTES: Final = _HEAD.size + PAGE_READS * (2 + MAX_KEY_BYTES + 2 + 8 + 8
 class RecordingPage:
     """Reads in order. `seconds`: from the beginning of the recording to the first of them."""
 
-    columns: ReadColumns
+    source: ColumnSource
     seconds: int = 0
 
     @classmethod
@@ -49,7 +49,12 @@ class RecordingPage:
         return cls(ReadColumns.of(reads), seconds)
 
     def __len__(self) -> int:
-        return len(self.columns)
+        return len(self.source)
+
+    @property
+    def columns(self) -> ReadColumns:
+        """The reads in columns, made of their source."""
+        return self.source.columns
 
     @property
     def reads(self) -> tuple[RecordedRead, ...]:
@@ -59,7 +64,8 @@ class RecordingPage:
 
 def encode_page(page: RecordingPage) -> bytes:
     """Returns the bytes of a page of 1 to PAGE_READS reads."""
-    of_read, starts, extents = page.columns.keys, page.columns.starts, page.columns.extents
+    reads = page.columns
+    of_read, starts, extents = reads.keys, reads.starts, reads.extents
     keys = list(dict.fromkeys(of_read))
     columns = 0
     joined = "".join(keys)

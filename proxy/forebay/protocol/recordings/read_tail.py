@@ -1,0 +1,59 @@
+"""The tail of what was read: the batches as they came, in order, cut into pages without looking at a single read.
+
+batch  batch  batch ...      a column is made of them once a page is encoded, in the thread that writes it
+"""
+
+from collections.abc import Iterable
+
+from forebay.protocol.recordings.read_columns import ColumnSource, ReadColumns, no_reads
+
+
+class ReadTail:
+    """Reads, in order. Implements ColumnSource."""
+
+    __slots__ = ("_batches", "_count")
+
+    def __init__(self, batches: Iterable[ColumnSource] = ()) -> None:
+        self._batches = [batch for batch in batches if len(batch)]
+        self._count = sum(map(len, self._batches))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, reads: ColumnSource) -> None:
+        """Appends reads, which change no more."""
+        if len(reads):
+            self._batches.append(reads)
+            self._count += len(reads)
+
+    def part(self, start: int, stop: int) -> "ReadTail":
+        """The reads from `start` to `stop`."""
+        return ReadTail(self._between(start, stop))
+
+    def _between(self, start: int, stop: int) -> list[ColumnSource]:
+        found, first = list[ColumnSource](), 0
+        for batch in self._batches:
+            begin, end = max(0, start - first), min(len(batch), stop - first)
+            if begin < end:
+                found.append(batch if end - begin == len(batch) else batch.part(begin, end))
+            first += len(batch)
+        return found
+
+    def cut(self, count: int) -> "ReadTail":
+        """Takes the first `count` reads away, and returns them."""
+        first, rest = self._between(0, count), self._between(count, self._count)
+        self._batches, self._count = rest, sum(map(len, rest))
+        return ReadTail(first)
+
+    @property
+    def columns(self) -> ReadColumns:
+        """All of them."""
+        found = no_reads()
+        for batch in self._batches:
+            found.extend(batch.columns)
+        return found
+
+    @property
+    def size(self) -> int:
+        """Bytes of all reads."""
+        return sum(batch.size for batch in self._batches)
