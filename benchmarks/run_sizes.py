@@ -65,6 +65,7 @@ class RunSizes:
     plan_steps: tuple[float, ...]
     """The same of readers that are faster and faster."""
     plan_rounds: int
+    half_rounds: int
     prefetched: tuple[int, int]
     """Tensors, and samples of 20,000 bytes, that are fetched ahead beside reads."""
     reads_beside: tuple[int, int]
@@ -121,10 +122,11 @@ FULL: Final = RunSizes(
     plan_compute=0.01,
     plan_steps=(0.005, 0.0025, 0.0),
     plan_rounds=3,
+    half_rounds=3,
     prefetched=(1500, 6000),
     reads_beside=(5, 30),
     listing=(1_000_000, 60.0),
-    recorded_hits=((3_000, 60, 1), (20_000, 12, 1), (5_000, 30, 2)),
+    recorded_hits=((3_000, 60, 1), (20_000, 20, 1), (5_000, 30, 2)),
     checkpoints=(
         ("put", 64 * MIB, 1),
         ("put", 256 * MIB, 1),
@@ -145,6 +147,7 @@ REDUCED: Final = replace(
     epoch_workers=(1,),
     plan_samples=(300, 600),
     plan_rounds=1,
+    half_rounds=1,
     checkpoints=(
         ("put", 64 * MIB, 1),
         ("put", 256 * MIB, 1),
@@ -190,6 +193,7 @@ QUICK: Final = RunSizes(
     plan_compute=0.01,
     plan_steps=(0.0,),
     plan_rounds=1,
+    half_rounds=1,
     prefetched=(100, 300),
     reads_beside=(1, 4),
     listing=(20_000, 5.0),

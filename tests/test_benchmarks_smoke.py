@@ -79,6 +79,7 @@ TINY = RunSizes(
     plan_compute=0.0,
     plan_steps=(0.0,),
     plan_rounds=1,
+    half_rounds=1,
     prefetched=(30, 30),
     reads_beside=(1, 1),
     listing=(1_100, 1.0),
