@@ -136,3 +136,11 @@ def test_what_arrives_for_an_entry_that_was_read_counts_nothing() -> None:
     window.arrive(entry, 80)
     window.put_back(entry)
     assert (window.lead, entry.is_read, window.next_pending()) == (0, True, None)
+
+
+def test_a_window_of_any_length_is_given_up_at_once() -> None:
+    """Without a step for each entry between its reader and its end."""
+    window = PlanWindow(10**15)
+    window.load([PlanEntry(f"k{number}", 0, None) for number in range(3)])
+    assert [entry.number for entry in window.give_up_before(window.count)] == [0, 1, 2]
+    assert (window.is_read, window.base, len(window)) == (True, 10**15, 0)

@@ -9,7 +9,7 @@ from forebay.core.names import BlockId, ObjectName, Version
 from forebay.core.task_registry import TaskRegistry
 from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.log_writer import RecordId
-from forebay.storage.journal.pending_objects import BodyPart, Deleted, PendingObjects, PendingVersion
+from forebay.storage.journal.pending_objects import NAMES, BodyPart, Deleted, PendingObjects, PendingVersion
 
 NAME = ObjectName("b", "k")
 FILES = {"f": b"0123456789"}
@@ -82,6 +82,25 @@ async def test_a_barrier_of_names_waits_for_these() -> None:
     assert not waiting.done()
     pending.remove(NAME, RecordId("log", 1))
     await waiting
+
+
+async def test_others_have_their_turn_while_names_are_looked_at() -> None:
+    """Some names are looked at in one go. What is settled meanwhile is not waited for."""
+    pending, names = PendingObjects(_read_body), [ObjectName("b", f"k{number}") for number in range(5 * NAMES)]
+    for number, name in enumerate(names):
+        pending.add(name, _version(number, None))
+    waiting = TaskRegistry().spawn(pending.wait_settled(lambda name: name in names[:2] or name in names[-2:]), "wait")
+    for number in (0, 5 * NAMES - 1):
+        await asyncio.sleep(0)
+        pending.remove(names[number], RecordId("log", number))
+    turns = 0
+    while not waiting.done():
+        await asyncio.sleep(0)
+        turns += 1
+        if turns == 2 * 5:
+            for number in (1, 5 * NAMES - 2):
+                pending.remove(names[number], RecordId("log", number))
+    assert 2 * 5 <= turns <= 3 * 5
 
 
 def test_names_are_listed_in_their_order() -> None:

@@ -224,6 +224,8 @@ class PlanWindow:
         self._advance()
 
     def _advance(self) -> None:
+        if not self._entries:  # a plan that is given up, or whose reader is far ahead, may have millions before it
+            self.base = self.loaded
         while self.base < self.loaded and self.base not in self._entries:
             self.base += 1
 

@@ -31,6 +31,12 @@ Objects: TypeAlias = Iterable[ObjectName] | Callable[[ObjectName], bool]
 """Some objects: by name, or by what is true of them, for which every pending one is looked at."""
 
 
+NAMES: Final = 200
+"""Names that are looked at in one go."""
+_LOOKING: Final = RecordId("", -1)
+"""Stands for the records that were not looked at yet."""
+
+
 class BodyPart(NamedTuple):
     """A run of an object's bytes: in a body file, or here."""
 
@@ -103,13 +109,21 @@ class PendingObjects:
 
     async def wait_settled(self, objects: Objects) -> None:
         """Waits until the writes that are pending now of these objects are settled."""
-        records = {each.record for name in self._pending_of(objects) for each in self._objects[name]}
-        if not records:
+        if not self._objects:
             return
+        records = {_LOOKING}
         waiter = (records, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiter)
+        self._waiting.append(waiter)  # now: a write may be settled while others are looked at
         try:
-            await waiter[1]
+            names = list(self._objects) if callable(objects) else objects
+            for number, name in enumerate(names, 1):
+                if number % NAMES == 0:
+                    await asyncio.sleep(0)
+                if not callable(objects) or objects(name):
+                    records.update(each.record for each in self._objects.get(name, ()))
+            records.discard(_LOOKING)
+            if records:
+                await waiter[1]
         finally:
             self._waiting.remove(waiter)
 
