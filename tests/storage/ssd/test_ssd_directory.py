@@ -40,7 +40,7 @@ def test_a_family_shares_and_keeps_others_out(tmp_path: Path) -> None:
     second.release()
 
 
-def test_one_of_a_family_reclaims(tmp_path: Path) -> None:
+def test_one_of_a_family_does_the_housekeeping(tmp_path: Path) -> None:
     first = SsdDirectory.claim(tmp_path / "ssd", "family")
     first.share()
     second = SsdDirectory.claim(tmp_path / "ssd", "family")
@@ -49,6 +49,20 @@ def test_one_of_a_family_reclaims(tmp_path: Path) -> None:
     first.release()
     assert second.elect()
     second.release()
+
+
+def test_the_processes_of_a_family_reclaim_in_turns(tmp_path: Path) -> None:
+    first = SsdDirectory.claim(tmp_path / "ssd", "family")
+    first.share()
+    second = SsdDirectory.claim(tmp_path / "ssd", "family")
+    assert first.lock_reclaim()
+    assert first.lock_reclaim()
+    assert not second.lock_reclaim()
+    first.unlock_reclaim()
+    assert second.lock_reclaim()
+    second.release()
+    assert first.lock_reclaim()
+    first.release()
 
 
 def test_files_of_other_users_are_left_alone(tmp_path: Path) -> None:

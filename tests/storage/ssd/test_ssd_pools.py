@@ -1,14 +1,15 @@
 """Pools on the SSD: the stable share, what it appends, who gives way, and what a restart finds."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import fcntl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from forebay.core.byte_ranges import Span
-from forebay.core.events import BlockAdmitted, Event
+from forebay.core.events import AdmissionThrottled, BlockAdmitted, Event
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.policy.pools import IDLE_SECONDS, Pool
 from forebay.storage.memory.memory_tier import MemoryTier
@@ -40,6 +41,14 @@ MANY = [block(number) for number in range(2 * N)]
 
 def appended(events: list[Event]) -> int:
     return sum(event.size for event in events if isinstance(event, BlockAdmitted) and event.tier == "ssd")
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Holds a lock of the directory, as another process does."""
+    with file.open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 class Reads:
@@ -121,6 +130,42 @@ async def test_the_hit_share_is_what_fits_and_then_nothing_is_written(tmp_path: 
     assert written[0] < 1
     assert sum(written[1:3]) < 0.15  # a band that gave way, and was not needed for all of it
     assert written[3:] == [0, 0]
+
+
+async def test_a_process_makes_room_while_another_keeps_house(tmp_path: Path) -> None:
+    """The other one is idle, and need not know that there is no room."""
+    events, random, order = RecordedEvents(), Random(4), list(MANY)
+    tier = open_tier(tmp_path / "ssd", events, capacity=TOTAL, family="node", options=FINE)
+    await tier.close()
+    with locked(tmp_path / "ssd" / "keeper.lock"):
+        tier = open_tier(tmp_path / "ssd", events, capacity=TOTAL, family="node", options=FINE)
+        reads = Reads(tier)
+        for _ in range(3):
+            random.shuffle(order)
+            misses = sum(await reads.epoch(order))
+        assert tier.occupancy().used <= TOTAL
+        await tier.close()
+    assert 1 - misses / len(order) == pytest.approx(0.5, abs=0.03)
+    assert events.of(AdmissionThrottled) == []
+
+
+async def test_a_batch_is_given_up_where_another_process_reclaims_for_long(tmp_path: Path) -> None:
+    """It may have been stopped."""
+    events, capacity = RecordedEvents(), TOTAL // 2
+    tier = open_tier(tmp_path / "ssd", events, capacity=capacity, family="node", options=FINE)
+    reads = Reads(tier)
+    with locked(tmp_path / "ssd" / "reclaim.lock"):
+        for wanted in BLOCKS:
+            reads.tiers.admit(wanted, memoryview(bytes(SIZE)))
+            if events.of(AdmissionThrottled):
+                break
+            await tier.flush()
+        assert events.of(AdmissionThrottled)
+    events.clear()
+    await reads.epoch(BLOCKS)
+    assert tier.occupancy().used <= capacity
+    assert events.of(AdmissionThrottled) == []
+    await tier.close()
 
 
 async def test_a_fixed_order_is_hit_as_a_random_one_is(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """The directory of the SSD tier: its owner, its layout, and how its content is discarded.
 
     forebay.lock     flock'ed by the one Forebay that owns the directory; holds the family of its processes
-    reclaim.lock     flock'ed by the one process of them that reclaims
+    keeper.lock      flock'ed by the one process of them that does the housekeeping
+    reclaim.lock     flock'ed while a process reclaims a segment
     FORMAT           JSON: version of the layout, names of the origins, salt of the addresses (directory_format.py)
     STATE            JSON: how the directory was left (recovery.py)
     index/           LMDB (index.py)
@@ -53,6 +54,7 @@ class SsdDirectory:
         """Whether no other process can have the directory open, so that content may be discarded."""
         self._format = path / "FORMAT"
         self._lock = lock
+        self._keeper_lock: int | None = None
         self._reclaim_lock: int | None = None
 
     @classmethod
@@ -92,25 +94,41 @@ class SsdDirectory:
         return False
 
     def elect(self) -> bool:
-        """Returns whether this process is the one that reclaims. Once it is, it remains so."""
-        if self._reclaim_lock is None:
-            try:
-                lock = os.open(self.path / "reclaim.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            except OSError:
-                return False
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                os.close(lock)
-                return False
-            self._reclaim_lock = lock
-        return True
+        """Returns whether this process is the one that does the housekeeping. Once it is, it remains so."""
+        if self._keeper_lock is None:
+            self._keeper_lock = self._try_lock("keeper.lock")
+        return self._keeper_lock is not None
 
-    def release(self) -> None:
-        """Unlocks the directory."""
+    def lock_reclaim(self) -> bool:
+        """Returns whether this process may reclaim a segment. If so, no other process may until `unlock_reclaim`."""
+        if self._reclaim_lock is None:
+            self._reclaim_lock = self._try_lock("reclaim.lock")
+        return self._reclaim_lock is not None
+
+    def unlock_reclaim(self) -> None:
+        """Lets another process reclaim."""
         if self._reclaim_lock is not None:
             os.close(self._reclaim_lock)
             self._reclaim_lock = None
+
+    def _try_lock(self, name: str) -> int | None:
+        try:
+            lock = os.open(self.path / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            return None
+        return lock
+
+    def release(self) -> None:
+        """Unlocks the directory."""
+        self.unlock_reclaim()
+        if self._keeper_lock is not None:
+            os.close(self._keeper_lock)
+            self._keeper_lock = None
         os.close(self._lock)
 
     def read_format(self) -> DirectoryFormat | None:

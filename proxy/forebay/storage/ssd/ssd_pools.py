@@ -8,9 +8,9 @@
 A segment holds blocks of one pool and one band (segment_label.py). So nothing is copied when a share shrinks, and the
 bytes of a pool are those of its segments. Pinned segments (ssd_pins.py) belong to no pool, and go last.
 
-Several processes share the directory. Thresholds are rows of the index, read with the sizes of segments; only the
-process that reclaims changes them. Each process judges by what it has measured last, so the marginal band of a pool
-stops a little below the size at which reclaim would take it again.
+Several processes share the directory. Thresholds are rows of the index, read with the sizes of segments; only a process
+that holds the reclaim lock changes them. Each process judges by what it has measured last, so the marginal band of a
+pool stops a little below the size at which reclaim would take it again.
 
 Called from the event loop: `label_of`, `admits`, `stats`. All else belongs to the writer's thread. What both use are
 single attributes and dictionary entries.
@@ -196,6 +196,10 @@ class SsdPools:
         for pool in self._all():
             if not pool.is_recorded:
                 self._record(pool)
+
+    def may_rise(self) -> bool:
+        """Returns whether a threshold rises if there is room."""
+        return any(pool.band > 0 and pool.refusals >= REFUSALS for pool in self._all())
 
     def raise_thresholds(self) -> bool:
         """Raises the threshold of each pool that has room for more. Returns whether there was one.

@@ -21,6 +21,7 @@ from forebay.storage.ssd.index_check import check_shared_index
 from forebay.storage.ssd.index_updates import OrderCommit
 from forebay.storage.ssd.pin_gatherer import PinGatherer
 from forebay.storage.ssd.reclaim import Reclaim
+from forebay.storage.ssd.reclaim_turns import ReclaimTurns
 from forebay.storage.ssd.record import record_size
 from forebay.storage.ssd.recovery import OpenDirectory
 from forebay.storage.ssd.segment_appender import SegmentAppenders, encode_record
@@ -64,6 +65,7 @@ class SsdWriter:
         self._orders = OrderCommit(opened.index, opened.addressing, opened.state.trusted_from, opened.space.add_dead)
         self._appenders = SegmentAppenders(opened.index, opened.segments, opened.space)
         self._reclaim = Reclaim(opened, self._appenders, pools, pins, queue, observe)
+        self._turns = ReclaimTurns(opened.directory, self._reclaim, pools, queue, self._measure_all)
         self._gatherer = PinGatherer(opened, self._appenders, pins, observe)
         self._rescan = SegmentRescan(opened.index, opened.segments)
         self._pause = FIRST_PAUSE
@@ -160,9 +162,7 @@ class SsdWriter:
                 selected = selected[:nth]
                 break
             size += record_size(len(order.buffer))
-        while not self._space.has_space_for(size) and not self._queue.is_urgent and self._directory.elect():
-            if not self._reclaim.step():
-                break
+        self._turns.reclaim_until(lambda: self._space.has_space_for(size), is_full=True)
         if self._space.has_space_for(size):
             return selected
         self._throttle(selected)
@@ -177,10 +177,7 @@ class SsdWriter:
         if (has_pinned and self._pins.is_near_quota) or any(map(self._pools.is_marginal, labels)):
             self._measure_again()
         self._pools.measure()
-        while self._pools.is_over_quota() and not self._queue.is_urgent and self._directory.elect():
-            if not self._reclaim.step(is_full=False):
-                break
-            self._pools.measure()
+        self._turns.reclaim_until(lambda: not self._pools.is_over_quota(), is_full=False)
         planned: dict[bytes, int] = {}
         pinned = 0
         belonging: list[AdmitBlock] = []
@@ -251,8 +248,10 @@ class SsdWriter:
                 is_busy = self._attempt("sweep", self._sweep)
                 is_busy = self._attempt("reclaim", self._reclaim_some) or is_busy
                 is_busy = self._attempt("reclaim", self._gatherer.step) or is_busy
-                is_busy = self._attempt("reclaim", self._pools.raise_thresholds) or is_busy
+                is_busy = self._attempt("reclaim", self._turns.raise_thresholds) or is_busy
                 is_busy = self._attempt("rescan", self._rescan.step) or is_busy
+            elif self._reclaim.is_running:  # the others wait for the segment that this process has begun with
+                is_busy = self._attempt("reclaim", self._reclaim_some)
         return is_busy
 
     def _measure(self) -> bool:
@@ -270,6 +269,10 @@ class SsdWriter:
         for label in filter(is_gone, self._appenders.labels()):
             self._appenders.finish(label)
             self._appenders.release_filled()
+
+    def _measure_all(self) -> None:
+        self._measure_again()
+        self._pools.measure()
 
     def _measure_again(self) -> None:
         """Rereads the sizes of segments: other writers add segments as well. Their unfinished ones are as long as their
@@ -297,11 +300,14 @@ class SsdWriter:
 
     def _reclaim_some(self) -> bool:
         is_busy = self._reclaim.sweep_heads() and self._space.is_reclaim_due
-        is_full = self._space.is_reclaim_due or self._reclaim_one
-        if is_full or self._reclaim.is_running or self._pools.has_excess():
-            self._reclaim_one = False
-            is_busy = self._reclaim.step(is_full=is_full) or is_busy
-        return is_busy
+        is_reclaimed = self._turns.reclaim_some(
+            lambda: self._is_full() or self._reclaim.is_running or self._pools.has_excess(), self._is_full
+        )
+        self._reclaim_one = False
+        return is_busy or is_reclaimed
+
+    def _is_full(self) -> bool:
+        return self._space.is_reclaim_due or self._reclaim_one
 
     def _finish(self) -> bool:
         self._appenders.finish_all()
