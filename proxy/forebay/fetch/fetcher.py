@@ -126,7 +126,7 @@ class Fetcher:
         return flights
 
     def _land_at_once(self, view: ObjectView, opened: ObjectOpened) -> Flight | None:
-        if opened.span != (0, view.head.facts.size):
+        if opened.span != (0, view.head.facts.size) or not self.lands_unverified(view.head):
             return None
         flight = self.land_whole(view, opened.body.take_whole, is_from_origin=opened.source == "origin")
         if flight is not None and opened.source != "origin":
@@ -134,14 +134,14 @@ class Fetcher:
         return flight
 
     def lands_unverified(self, head: Head) -> bool:
-        """Whether no CRC-64 is known that the bytes of a version must have: else `land_whole` does not land them."""
+        """Whether no CRC-64 is known that the bytes of a version must have: else they are not landed or kept whole."""
         return not self._object_crc.has_crc(head)
 
     def land_whole(
         self, view: ObjectView, body: Callable[[], memoryview | None], *, is_from_origin: bool = True
     ) -> Flight | None:
-        """Lands an object of one block whose whole body `body` returns; None: it did not, or has no place. Such a
-        fetch needs no task. The caller follows the flight before anything else runs."""
+        """Lands an object of one block whose whole body `body` returns, and which `lands_unverified`; None: it did not,
+        or has no place. Such a fetch needs no task. The caller follows the flight before anything else runs."""
         size, block = view.head.facts.size, BlockId(view.name, view.head.generation, 0)
         if not self._lands(view.head, block) or not self.budget.try_reclaim(size):
             return None
@@ -173,8 +173,8 @@ class Fetcher:
         return buffer
 
     def _lands(self, head: Head, block: BlockId) -> bool:
-        """Whether an object is one block, to be stored without a look at its bytes, and has no other bytes here."""
-        if head.facts.size > head.block_size or not self.lands_unverified(head):
+        """Whether an object is one block, of which there are no other bytes here."""
+        if head.facts.size > head.block_size:
             return False
         # A block that only the SSD has lands all the same: its bytes are here, and its writer knows those that it has.
         return self.registry.find(block) is None and not self._tiers.has_in_memory(block)

@@ -95,7 +95,7 @@ class CacheResidency:
         views = [view for view in found if view is not None]
         if not views:
             return None
-        head = max((view.head for view in views), key=lambda each: each.validated_at)
+        head = views[0].head if len(views) == 1 else max((each.head for each in views), key=_validated_at)
         if head.size <= head.block_size:
             return self._small(name, head, views, wanted)
         ssd, memory = await _resident_blocks(name, head, self._tiers.ssd), 0
@@ -114,7 +114,10 @@ class CacheResidency:
         """Of an object of one block, as most objects of a large job are."""
         start, stop = wanted
         size = head.size if start < min(head.size, head.size if stop is None else stop) else 0
-        memory = size if any(view.memory and view.head.generation == head.generation for view in views) else 0
+        is_in_memory = False
+        for view in views:
+            is_in_memory = is_in_memory or (view.memory > 0 and view.head.generation == head.generation)
+        memory = size if is_in_memory else 0
         tier = self._tiers.ssd
         ssd = size if tier is not None and tier.has(BlockId(name, head.generation, 0)) else 0
         return ResidentObject(head.size, size, memory, ssd, max(memory, ssd))
@@ -127,7 +130,12 @@ async def local_residency(tiers: Tiers, names: Sequence[ObjectName]) -> list[Loc
         head = tiers.memory.heads.peek(name)
         if head is None and tiers.ssd is not None:
             head = tiers.ssd.head(name)
-        found.append(LocalObject(head, await _resident_blocks(name, head, tiers.memory)) if head is not None else None)
+        if head is None:
+            found.append(None)
+        elif 0 < head.size <= head.block_size:  # most objects of a large job
+            found.append(LocalObject(head, int(tiers.memory.has(BlockId(name, head.generation, 0)))))
+        else:
+            found.append(LocalObject(head, await _resident_blocks(name, head, tiers.memory)))
     return found
 
 
@@ -147,6 +155,10 @@ def decode_residency(response: Document) -> list[LocalObject | None]:
     )
 
 
+def _validated_at(head: Head) -> float:
+    return head.validated_at
+
+
 class _BlockIndex(Protocol):
     def has(self, block: BlockId) -> bool: ...
 
@@ -155,8 +167,6 @@ async def _resident_blocks(name: ObjectName, head: Head, tier: _BlockIndex | Non
     blocks = 0
     if tier is None:
         return blocks
-    if 0 < head.size <= head.block_size:
-        return int(tier.has(BlockId(name, head.generation, 0)))
     for number in range(block_count(head.size, head.block_size)):
         blocks |= tier.has(BlockId(name, head.generation, number)) << number
         if number % BLOCKS_AT_ONCE == BLOCKS_AT_ONCE - 1:

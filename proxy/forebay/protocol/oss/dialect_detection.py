@@ -8,6 +8,7 @@ authentication: a request with credentials of both dialects gets one of the two 
 forebay.protocol.signatures.sigv4_claim.
 """
 
+from functools import lru_cache
 from typing import Final
 
 from forebay.protocol.header_map import Headers
@@ -33,10 +34,17 @@ def speaks_oss(target: Target, headers: Headers) -> bool:
             return True
         if authorization.startswith(_AWS_SCHEMES):
             return False
-    names = [name for name, _ in target.query]
-    if not _OSS_QUERY.isdisjoint(names):
-        return True
-    if not _S3_QUERY.isdisjoint(names):
-        return False
-    prefixes = {name[:6].lower() for name in (*names, *headers)}
+    names: tuple[str, ...] = ()
+    if target.query:
+        names = tuple([name for name, _ in target.query])
+        if not _OSS_QUERY.isdisjoint(names):
+            return True
+        if not _S3_QUERY.isdisjoint(names):
+            return False
+    return _has_oss_prefixes((*names, *headers))
+
+
+@lru_cache(maxsize=256)  # the requests of a client have the same names each time
+def _has_oss_prefixes(names: tuple[str, ...]) -> bool:
+    prefixes = {name[:6].lower() for name in names}
     return "x-oss-" in prefixes and "x-amz-" not in prefixes

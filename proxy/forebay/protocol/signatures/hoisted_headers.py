@@ -34,6 +34,8 @@ def hoist_query_headers(target: Target, headers: Headers) -> tuple[Target, Heade
 
     Raises S3Error InvalidArgument for an invalid header, and for a header that is repeated with another value.
     """
+    if not target.query:
+        return target, headers
     names = {name for name, _ in target.query}
     if _VERSION_4 not in names and _VERSION_2 not in names:
         return target, headers

@@ -140,11 +140,11 @@ class RequestService:
 
     def count_in_flight(self, change: int) -> None:
         """Note that a request or a body is in flight (1), or no longer (-1)."""
-        self.in_flight += change
-        if self.in_flight:
-            self._idle.clear()
-        else:
+        before, self.in_flight = self.in_flight, self.in_flight + change
+        if not self.in_flight:
             self._idle.set()
+        elif not before:
+            self._idle.clear()
 
     async def handle(self, request: web.BaseRequest, connection: RequestConnection) -> web.StreamResponse:
         """Answer a request that aiohttp has parsed. Raises BadHttpMessage if its framing is not plain."""

@@ -195,6 +195,8 @@ class Metrics:
                 if size:
                     self._fetched[(rule,)] += size
                     self._rules[rule].fetched += size
+            elif isinstance(event, events.BytesWarmed):
+                self._rules[event.rule].warmed += event.size
             elif isinstance(event, events.OriginBytesRead):
                 size, rule = event
                 self._fetched[(rule,)] += size
@@ -218,8 +220,6 @@ class Metrics:
 
     def _observe_other(self, event: events.Event) -> None:
         match event:
-            case events.BytesWarmed(size, rule):
-                self._rules[rule].warmed += size
             case events.FlightJoined():
                 self.count("forebay_flights_joined_total")
             case events.OwnerMissed():

@@ -65,11 +65,13 @@ class Arenas:
         self._arena_of: dict[BlockId, Arena] = {}
         self.sparse: dict[Arena, None] = {}
         """Arenas that a block was removed from, in the order of the first removal. Read-only for others."""
-        self._in_use = self._retiring = self._files = 0
+        self._in_use = self._retiring = 0
+        self.files = 0
+        """Memory files, until `charged` has found that they are closed. None: nothing is charged."""
         self._closed: deque[tuple[int, bool]] = deque()
 
     def __repr__(self) -> str:
-        return f"<Arenas {len(self._arena_of)} blocks, {self.charged()} bytes, {self._files} files>"
+        return f"<Arenas {len(self._arena_of)} blocks, {self.charged()} bytes, {self.files} files>"
 
     def __len__(self) -> int:
         """Returns the number of blocks in arenas."""
@@ -84,7 +86,7 @@ class Arenas:
         """Returns the bytes that common arenas and the reserve count for."""
         while self._closed:
             counted, was_retiring = self._closed.popleft()
-            self._files -= 1
+            self.files -= 1
             if was_retiring:
                 self._retiring -= counted
             else:
@@ -98,7 +100,7 @@ class Arenas:
         arena = self._open.get(group)
         if arena is None or length >= HUGE:
             limit = min(_MAX_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _FILES_DIVISOR)
-            if self._files >= limit:
+            if self.files >= limit:
                 return None
             arena = self._new_arena(length, free, group)
         offset = arena.end
@@ -110,7 +112,7 @@ class Arenas:
         return ArenaExtent(arena, offset)
 
     def _new_arena(self, length: int, free: int, group: str) -> Arena:
-        self._files += 1
+        self.files += 1
         reserve = 0 if self.charged() else self._reserve
         if length >= HUGE or free < HUGE + reserve or self._reserve < HUGE:
             return Arena(length, length // HUGE * HUGE, self._closed)

@@ -263,7 +263,7 @@ class MemoryTier:
     @property
     def used(self) -> int:
         """Bytes that count against the capacity."""
-        return self._used + self.arenas.charged()
+        return self._used + self.arenas.charged() if self.arenas.files else self._used
 
     def occupancy(self) -> Occupancy:
         """Returns how full the tier is."""

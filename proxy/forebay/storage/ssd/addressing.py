@@ -22,6 +22,7 @@ BLOCK_ADDRESS: Final = 28
 SALT: Final = 16
 
 _MEMOIZED_NAMES: Final = 4096
+_MEMOIZED_BUCKETS: Final = 256
 _LENGTH = struct.Struct(">I")
 
 
@@ -39,20 +40,18 @@ class Addressing:
         """Returns the address of an ObjectName. The latest ones are memoized."""
         self._origin_id = origin_id
         self._salt = salt
-        self._begun: dict[str, blake2b] = {}
-        """The hashes of the origins' ids."""
+        self._hash_of_bucket = lru_cache(_MEMOIZED_BUCKETS)(self._begin_hash)
 
     def _object_address(self, name: ObjectName) -> bytes:
-        origin_id = self._origin_id(name.bucket)
-        begun = self._begun.get(origin_id)
-        if begun is None:
-            origin = text_bytes(origin_id)
-            begun = blake2b(_LENGTH.pack(len(origin)) + origin, digest_size=OBJECT_ADDRESS, key=self._salt)
-            self._begun[origin_id] = begun
-        digest = begun.copy()
-        bucket = text_bytes(name.bucket)
-        digest.update(_LENGTH.pack(len(bucket)) + bucket + text_bytes(name.key))
+        digest = self._hash_of_bucket(name.bucket).copy()
+        digest.update(text_bytes(name.key))
         return digest.digest()
+
+    def _begin_hash(self, bucket: str) -> blake2b:
+        """Returns the hash of all objects of a bucket, but for their keys."""
+        origin, name = text_bytes(self._origin_id(bucket)), text_bytes(bucket)
+        content = _LENGTH.pack(len(origin)) + origin + _LENGTH.pack(len(name)) + name
+        return blake2b(content, digest_size=OBJECT_ADDRESS, key=self._salt)
 
     def block_address(self, block: BlockId) -> bytes:
         """Returns the address of a block."""

@@ -142,7 +142,8 @@ class Index:
     def head(self, address: bytes) -> bytes | None:
         """Returns the encoded head of an object."""
         with self.env.begin(self.tables.heads) as txn:
-            return cast("bytes | None", txn.get(address))
+            found: bytes | None = txn.get(address)
+            return found
 
     def location(self, block_address: bytes) -> BlockLocation | None:
         """Returns where a block is."""

@@ -62,7 +62,8 @@ def header_size(length: int) -> int:
 
 def record_size(length: int) -> int:
     """Returns the bytes of the whole record, with its padding."""
-    return -(-(header_size(length) + length) // ALIGNMENT) * ALIGNMENT
+    # Without header_size and slice_count, as each block that is kept asks several times.
+    return -(-(MIN_HEADER + _CHECKSUM.size * -(-length // SLICE) + length) // ALIGNMENT) * ALIGNMENT
 
 
 def expected_identity(address: bytes, length: int) -> bytes:
@@ -73,7 +74,10 @@ def expected_identity(address: bytes, length: int) -> bytes:
 def encode_header(address: bytes, payload: Buffer) -> bytes:
     """Returns the header of a block's record."""
     length = len(payload)
-    sums = [checksum(payload[start : start + SLICE]) for start in range(0, length, SLICE)]
+    if 0 < length <= SLICE:
+        sums = [checksum(payload)]
+    else:
+        sums = [checksum(payload[start : start + SLICE]) for start in range(0, length, SLICE)]
     content = expected_identity(address, length) + struct.pack(f">{len(sums)}Q", *sums)
     return content + _CHECKSUM.pack(checksum(content))
 

@@ -104,6 +104,9 @@ class SsdPools:
 
     def admits(self, label: SegmentLabel, size: int) -> bool:
         """Returns whether a block of `size` bytes is admitted, as far as is known. Somebody has read it."""
+        if label is PLAIN:  # nearly all are, and all of these are admitted
+            self._plain.last_read = self._clock()
+            return True
         if label.is_pinned:
             return True
         pool = self._pools[label.pool]
