@@ -9,9 +9,15 @@ from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import BlockId, ObjectName, Version
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.flight import Flight
-from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion, SharedLookup, SharedLookups
+from forebay.metadata.shared_lookup import (
+    BegunRead,
+    LookupKey,
+    Resolution,
+    ResolvedVersion,
+    SharedLookup,
+    SharedLookups,
+)
 from forebay.origin.read_outcomes import Uncacheable
-from forebay.peers.relayed_openings import BegunRead
 
 ANSWER, NAME = Uncacheable("as it happens"), ObjectName("b", "k")
 

@@ -27,12 +27,18 @@ from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
-from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion, SharedLookup, SharedLookups
+from forebay.metadata.shared_lookup import (
+    BegunRead,
+    LookupKey,
+    Resolution,
+    ResolvedVersion,
+    SharedLookup,
+    SharedLookups,
+)
 from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.object_reads import ObjectReads
 from forebay.origin.sent_reads import SentRead
 from forebay.peers.owners import Peers
-from forebay.peers.relayed_openings import BegunRead
 from forebay.policy.rules import Decision
 from forebay.protocol.response_headers import checksums_missing
 from forebay.storage.journal.pending_objects import PendingObjects

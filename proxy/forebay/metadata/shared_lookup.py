@@ -30,8 +30,12 @@ from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.flight import Flight
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
+from forebay.origin.sent_reads import SentRead
 from forebay.peers.owners import LookupStatus
-from forebay.peers.relayed_openings import BegunRead
+from forebay.peers.relayed_openings import RelayedRead
+
+BegunRead: TypeAlias = SentRead | RelayedRead
+"""A read that has left before a task exists that could wait for it: at the origin, or at the object's owner."""
 
 
 class LookupKey(NamedTuple):

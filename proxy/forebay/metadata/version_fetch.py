@@ -27,13 +27,12 @@ from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.permissions import Permissions
-from forebay.metadata.shared_lookup import Resolution, ResolvedVersion
+from forebay.metadata.shared_lookup import BegunRead, Resolution, ResolvedVersion
 from forebay.origin.object_reads import ObjectReads
 from forebay.origin.origin_identity import request_credential
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from forebay.origin.sent_reads import SentRead
 from forebay.peers.owners import LookupStatus, Owner, OwnerResponse, Peers
-from forebay.peers.relayed_openings import BegunRead
 from forebay.protocol.response_headers import agrees
 from forebay.storage.slab_allocator import is_preallocated, preallocate_buffer
 

@@ -13,14 +13,13 @@ An owner that hangs is given up as for any call (peers.liveness).
 import itertools
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from typing import Final
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import ForebayError, PeerUnavailable
 from forebay.core.fences import Tick
 from forebay.core.heads import Head
 from forebay.core.names import ObjectName
-from forebay.origin.sent_reads import SentRead
 from forebay.peers.frames import Channel, Spawn
 from forebay.peers.liveness import Heartbeat
 from forebay.peers.opening_frames import (
@@ -73,10 +72,6 @@ class RelayedRead:
     def close(self) -> None:
         """Wants no answer any more."""
         self._connection.forget(self._number)
-
-
-BegunRead: TypeAlias = SentRead | RelayedRead
-"""A read that has left before a task exists that could wait for it: at the origin, or at the object's owner."""
 
 
 class RelayedOpenings:

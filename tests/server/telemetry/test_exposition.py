@@ -28,12 +28,12 @@ def _steps(metrics: Metrics) -> int:
     return sum(1 for _ in metrics.exposition_in_steps())
 
 
-def test_labels_and_meanings_are_escaped() -> None:
+def test_labels_are_escaped_and_in_order() -> None:
     labels = ('a "rule", \\ and\nmore', "miss")
     text = run_to_completion(text_of(counter_lines(COUNTER, {labels: 5, ("other", "miss"): 10**12 + 1})))
     assert _parsed(text) == {
-        ("forebay_reads_total", (("rule", labels[0]), ("cache", "miss"))): 5,
-        ("forebay_reads_total", (("rule", "other"), ("cache", "miss"))): 10**12 + 1,
+        ("forebay_reads_total", (("cache", "miss"), ("rule", labels[0]))): 5,
+        ("forebay_reads_total", (("cache", "miss"), ("rule", "other"))): 10**12 + 1,
     }
     [family] = text_string_to_metric_families(text.decode())
     assert family.documentation == COUNTER.meaning

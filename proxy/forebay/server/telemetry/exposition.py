@@ -4,7 +4,8 @@
 
 A worker has many hundred lines, and more with each principal and rule: all at once they would keep the event loop from
 its readers for milliseconds. So the text is cooperative work (core.cooperative) of LINES lines a step, some fifty
-microseconds. The lines of one label set of a histogram are of one moment, different label sets need not be.
+microseconds. The lines of one label set of a histogram are of one moment, different label sets need not be. Labels are
+in the order of their names, as prometheus-client has them.
 
 https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
 """
@@ -85,7 +86,7 @@ def _heading(name: str, kind: str, meaning: str) -> str:
 
 
 def _line(name: str, labels: Iterable[tuple[str, str]], value: float) -> str:
-    pairs = ",".join([f'{label}="{_escaped(text)}"' for label, text in labels])
+    pairs = ",".join([f'{label}="{_escaped(text)}"' for label, text in sorted(labels)])
     return f"{name}{{{pairs}}} {float(value)}\n" if pairs else f"{name} {float(value)}\n"
 
 
