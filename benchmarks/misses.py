@@ -34,7 +34,8 @@ in by a warm-up job of as many tasks. No signature is asked. All take turns, one
 The figures are CPU of the server for an object, its threads and the kernel included, medians of {ROUNDS} turns, the
 least in brackets; the ratio is nginx's median to that: as many times nginx's rate would a core of its own give. "Bare"
 is an event loop of a few lines that fetches and stores, without files
-([benchmarks/baseline.py](../benchmarks/baseline.py)): it looks at nothing, shares nothing and counts nothing. Forebay
+([benchmarks/baseline.py](../benchmarks/baseline.py)): it looks at nothing, shares nothing and counts nothing; two of
+them pass each other what the other one owns ([benchmarks/bare_pair.py](../benchmarks/bare_pair.py)). Forebay
 counts each request, writes an access line for it, signs its own request to the origin, and fetches a block once for all
 who wait for it. nginx writes a file for each object, Forebay appends to segments: where the cache lies decides how the
 two compare. Two workers cost more for an object than one: half of the reads come to a worker that does not own the
@@ -95,6 +96,10 @@ def _ways(stack: ExitStack, nginx: str, wrk: str, origin: Origin, directory: Pat
         bare = module("benchmarks.baseline", "store", str(origin.port), log=directory / "bare.log")
     stack.enter_context(bare)
     yield _Way("bare loop, no files", bare.pid, reads(int(ready_line(bare))))
+    with cores.pinned(cores.SERVER):
+        pair = module("benchmarks.bare_pair", str(origin.port), log=directory / "pair.log")
+    stack.enter_context(pair)
+    yield _Way("bare loop, two processes", pair.pid, reads(int(ready_line(pair))))
     for name, ssd, workers in (("memory", None, 1), ("memory and SSD", "2GiB", 1), ("memory, two workers", None, 2)):
         forebay = Forebay(
             directory / f"forebay-{name.replace(' ', '-')}",
