@@ -3,6 +3,7 @@
 from typing import Final
 
 from benchmarks import cores
+from benchmarks.bare_transfer import running_bare_transfer
 from benchmarks.bench_context import BenchContext
 from benchmarks.checkpoint_writers import CheckpointWay, running_writer
 from benchmarks.cold import BANDWIDTH, ROUND_TRIP
@@ -22,7 +23,8 @@ acknowledged before, are carried to an origin {ROUND_TRIP * 1000:g} ms away over
 {BANDWIDTH / 1e6:g} MB/s. The origin stands still while they are written, so that the drain then has all of them. In
 {{rounds}} turns; the ratio is of the 99th percentiles of all reads. Forebay has one core; the origin, one process in
 Python, which hashes, and the reader share the other, where the reader comes before the origin (real-time priority, as
-root)."""
+root). "Bare" is a loop in Python that does nothing but to answer the reader and to send as many bytes
+([benchmarks/bare_transfer.py](../benchmarks/bare_transfer.py)), in Forebay's place."""
 
 
 def run(bench: BenchContext) -> list[Section]:
@@ -47,14 +49,21 @@ def run(bench: BenchContext) -> list[Section]:
                 forebay.wait_drained()
                 with cores.pinned(cores.LOAD), cores.before_others():
                     alone += latencies(forebay.port, target, bench.sizes.neighbour_requests)
-    rows = [
-        (name, f"{len(times):,}", time_text(percentile(sorted(times), 0.5)), time_text(percentile(sorted(times), 0.99)))
-        for name, times in (("nobody", alone), ("the drain", beside))
-    ]
-    ratio = percentile(sorted(beside), 0.99) / percentile(sorted(alone), 0.99)
-    table = Table(("beside", "reads", "p50", "p99", "ratio"), [(*rows[0], "1"), (*rows[1], f"**{ratio:.2f}**")])
+        with running_bare_transfer(
+            "put", bench.directory, origin.far[0], size, number * bench.sizes.checkpoint_rounds, "written/bare"
+        ) as bare:
+            bare_alone, bare_beside = bare.read_beside(target, len(alone))
+    rows = _rows("the drain", alone, beside) + _rows("the same, bare", bare_alone, bare_beside)
+    table = Table(("beside", "reads", "p50", "p99", "ratio"), rows)
     text = _TEXT.format(size=size // MIB, number=number, rounds=bench.sizes.checkpoint_rounds)
     return [Section("Reads beside a drain", text, table)]
+
+
+def _rows(beside: str, alone: list[float], times: list[float]) -> list[tuple[str, ...]]:
+    both = [sorted(alone), sorted(times)]
+    cells = [(f"{len(each):,}", *(time_text(percentile(each, share)) for share in (0.5, 0.99))) for each in both]
+    ratio = percentile(both[1], 0.99) / percentile(both[0], 0.99)
+    return [("nobody", *cells[0], "1"), (beside, *cells[1], f"**{ratio:.2f}**")]
 
 
 def _while_draining(forebay: WriteBackForebay, target: str) -> list[float]:

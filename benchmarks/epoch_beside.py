@@ -8,6 +8,7 @@ from typing import Final
 from urllib.request import urlopen
 
 from benchmarks import cores
+from benchmarks.bare_transfer import running_bare_transfer
 from benchmarks.bench_context import BenchContext
 from benchmarks.boto_readers import PREFIXES, SMALL
 from benchmarks.cold import BANDWIDTH, ROUND_TRIP
@@ -34,8 +35,10 @@ but the turns at the origin bounds it. It asks for 4 KiB from memory every {PACE
 objects of {SMALL:,} B that Forebay has never seen ("miss"), and with the same straight from the origin ("direct"),
 {ROUND_TRIP * 1000:g} ms away over connections of {BANDWIDTH / 1e6:g} MB/s. Forebay has one core; the origin, one
 process in Python, and the client share the other, where the client comes before the origin (real-time priority, as
-root). What the origin has to do for the prefetch delays a miss as well: "direct" is how much. {{turns}} turns; the
-ratio is of the 99th percentiles of all reads, the goal 1.3 or that of "direct"."""
+root). What the origin has to do for the prefetch delays a miss as well: "direct" is how much. "Bare" are hits of a loop
+in Python that does nothing but to answer them and to receive the same objects
+([benchmarks/bare_transfer.py](../benchmarks/bare_transfer.py)), in Forebay's place. {{turns}} turns; the ratio is of
+the 99th percentiles of all reads, the goal 1.3 or that of "direct"."""
 
 _Reads = dict[str, list[float]]
 
@@ -69,6 +72,8 @@ def _rows(bench: BenchContext, origin: Origin, size: int, count: int) -> Iterato
                 while is_under_way():
                     reader.read_round(beside)
                 lasted.append(time.perf_counter() - began)
+    with running_bare_transfer("get", bench.directory, origin.far[0], size, count, PREFIXES[size]) as bare:
+        alone["bare"], beside["bare"] = bare.read_beside(origin.targets("hit")[0], turns * rounds * _HITS)
     rate = size * count * turns / sum(lasted) / 1e6
     for kind in alone:
         times = [sorted(each[kind]) for each in (alone, beside)]
