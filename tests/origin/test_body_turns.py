@@ -16,6 +16,7 @@ from forebay.origin.body_turns import DEMAND_SECONDS, PIECE, BodyTurns
 from forebay.origin.endpoint import ServerAddress
 from forebay.origin.http.connection_pool import ConnectionPool
 from forebay.origin.http.outgoing_body import outgoing_body
+from forebay.origin.http.receive_buffer import RECEIVED_BESIDE_DEMAND
 from forebay.origin.http.transport_response import PooledResponse
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import OriginRequest
@@ -240,4 +241,33 @@ async def test_a_body_beside_demand_is_received_piece_by_piece() -> None:
         await pool.close()
     assert buffer == body
     assert max(pieces) <= PIECE
+    assert pieces[0] < RECEIVED_BESIDE_DEMAND, "what comes along with the head waits for no turn"
     assert body_turns.granted == len(pieces)
+
+
+async def test_a_small_body_beside_demand_comes_whole() -> None:
+    """Whoever waits for all of it is called once it is here, though it is larger than what is received at once."""
+    body = bytes(range(256)) * 400
+
+    async def respond(line: ScriptedConnection) -> None:
+        for content in (b"first", body):
+            await line.read_request()
+            await line.respond(200, "", content)
+
+    requester.set(BACKGROUND)
+    async with scripted_origin(respond) as origin:
+        parts = urlsplit(origin.url)
+        body_turns, address = BodyTurns(ManualTimers()), ServerAddress(parts.hostname or "", parts.port or 0, False)
+        pool = ConnectionPool(OriginLimits(), None, body_turns)
+        first = await pool.send("GET", address, HEAD)
+        assert bytes(first.take_whole(5) or b"") == b"first"
+        body_turns.demand += 1
+        connection, ready = pool.take_idle(address), asyncio.Event()
+        assert connection is not None
+        assert len(connection.shared.received) == RECEIVED_BESIDE_DEMAND < len(body)
+        connection.write_request(HEAD, "GET")
+        connection.call_when_ready(ready.set, 30.0)
+        await ready.wait()
+        assert connection.whole_head is not None
+        assert bytes((await pool.receive(connection, 30.0)).take_whole(len(body)) or b"") == body
+        await pool.close()

@@ -20,7 +20,7 @@ from forebay.origin.http.http_connection import HttpConnection
 from forebay.origin.http.loopback_resolver import system_name
 from forebay.origin.http.origin_tls import tls_context
 from forebay.origin.http.outgoing_head import outgoing_head
-from forebay.origin.http.receive_buffer import ReceiveBuffer
+from forebay.origin.http.receive_buffer import RECEIVED_BESIDE_DEMAND, ReceiveBuffer
 from forebay.origin.http.response_head import ResponseHead
 from forebay.origin.http.transport_errors import connect_failed
 from forebay.origin.http.transport_response import PooledResponse
@@ -41,7 +41,7 @@ class ConnectionPool:
         self._loop = asyncio.get_running_loop()
         self._idle: dict[ServerAddress, list[HttpConnection]] = {}
         self._all: set[HttpConnection] = set()
-        self._received = ReceiveBuffer()
+        self._received, self._received_beside_demand = ReceiveBuffer(), ReceiveBuffer(RECEIVED_BESIDE_DEMAND)
         self._sweep: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
@@ -66,6 +66,7 @@ class ConnectionPool:
         try:
             if before is not None:
                 await before()
+            self._choose_buffer(connection)
             head = await connection.send_request(request, method, self._limits.answer_timeout)
         except BaseException:
             connection.close()
@@ -75,7 +76,10 @@ class ConnectionPool:
     def take_idle(self, server: ServerAddress) -> HttpConnection | None:
         """An idle connection, for one request; None: there is none."""
         idle = self._idle.get(server)
-        return idle.pop() if idle else None
+        if not idle:
+            return None
+        self._choose_buffer(idle[-1])
+        return idle.pop()
 
     async def receive(self, connection: HttpConnection, seconds: float) -> PooledResponse:
         """Returns with the head of the response on a connection that carries a request already. Raises
@@ -86,6 +90,10 @@ class ConnectionPool:
             connection.close()
             raise
         return self._response(connection, head)
+
+    def _choose_buffer(self, connection: HttpConnection) -> None:
+        is_beside_demand = requester.get() == BACKGROUND and self._body_turns.is_beside_demand
+        connection.shared = self._received_beside_demand if is_beside_demand else self._received
 
     def _response(self, connection: HttpConnection, head: ResponseHead) -> PooledResponse:
         body_turns = self._body_turns if requester.get() == BACKGROUND else None

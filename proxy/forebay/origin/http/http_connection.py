@@ -29,7 +29,7 @@ from typing import Final, cast
 
 from forebay.core.errors import MalformedHttp
 from forebay.origin.http.chunked_decoder import ChunkedDecoder
-from forebay.origin.http.receive_buffer import RECEIVED, ReceiveBuffer
+from forebay.origin.http.receive_buffer import ReceiveBuffer
 from forebay.origin.http.receive_wait import ReceiveWait
 from forebay.origin.http.response_head import MAX_HEAD, ResponseHead, first_head, head_size
 from forebay.origin.http.transport_errors import (
@@ -58,9 +58,9 @@ class HttpConnection(ReceiveWait):
         shared: ReceiveBuffer,
     ) -> None:
         """`on_idle(self)`: a response has ended, and another request may follow. `on_closed(self)`: none may.
-        `shared`: of the loop."""
+        `shared`: of the loop; another one may be put in its place before a request."""
         super().__init__()
-        self._on_idle, self._on_closed, self._shared = on_idle, on_closed, shared
+        self._on_idle, self._on_closed, self.shared = on_idle, on_closed, shared
         self._transport: asyncio.Transport | None = None
         self._buffer = _EMPTY
         """What was received and is not read yet, from `_start` to `_stop`."""
@@ -227,7 +227,7 @@ class HttpConnection(ReceiveWait):
         empty."""
         if self._target is not None:
             return self._target
-        return memoryview(self._buffer)[self._stop :] if self._stop < len(self._buffer) else self._shared.view
+        return memoryview(self._buffer)[self._stop :] if self._stop < len(self._buffer) else self.shared.view
 
     def buffer_updated(self, nbytes: int) -> None:
         """`nbytes` were received into the buffer."""
@@ -246,12 +246,12 @@ class HttpConnection(ReceiveWait):
             self._receive_head(nbytes)
             return
         if self._buffer and self._stop == len(self._buffer):  # behind all of the body
-            self._buffer = self._buffer + self._shared.received[:nbytes]
+            self._buffer = self._buffer + self.shared.received[:nbytes]
             self._stop += nbytes
         elif self._buffer:
             self._stop += nbytes
         else:
-            self._keep(self._shared.received, 0, nbytes)
+            self._keep(self.shared.received, 0, nbytes)
         self._wake_reader()
         if self._buffer and self._stop == len(self._buffer) and not self._is_here:
             self._pause()
@@ -268,11 +268,11 @@ class HttpConnection(ReceiveWait):
     def _receive_head(self, nbytes: int) -> None:
         """Keeps `nbytes` of a head and what follows it, and wakes the reader once the head is whole."""
         if self._buffer and self._stop == len(self._buffer):  # behind a whole head
-            self._buffer, self._stop = self._buffer + self._shared.received[:nbytes], self._stop + nbytes
+            self._buffer, self._stop = self._buffer + self.shared.received[:nbytes], self._stop + nbytes
         elif self._buffer:
             self._stop += nbytes
         else:
-            self._buffer, self._stop = self._shared.received[:nbytes], nbytes
+            self._buffer, self._stop = self.shared.received[:nbytes], nbytes
         try:
             self._has_raw_head = self._has_raw_head or head_size(self._buffer, 0, self._stop) > 0
         except MalformedHttp:
@@ -287,9 +287,10 @@ class HttpConnection(ReceiveWait):
             self._parse_head()
             if self._head is None:  # that was informational, or malformed
                 return
-        self._wake_reader()
-        if self._stop >= RECEIVED:
-            self._pause()
+        if self._on_ready is None or not self._stop < self._left <= WHOLE_LIMIT:
+            self._wake(0)
+            if self._stop >= len(self.shared.received):
+                self._pause()
 
     def _parse_head(self) -> None:
         """Parses the head at the front of the buffer, and keeps what follows it."""
