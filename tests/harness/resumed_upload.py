@@ -48,7 +48,7 @@ class ResumedUpload:
                 answer = await self._step(RawClient(endpoint(), TRAINER))
             except (OSError, EOFError):
                 answer = None
-            if answer is None or not answer.status:
+            if answer is None or answer.aborted:
                 self.lost += 1
                 self._is_completion_lost |= len(self._etags) == len(self._parts)
             elif answer.status == 200:
