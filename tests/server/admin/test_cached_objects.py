@@ -56,3 +56,15 @@ async def test_long_common_prefixes_are_listed_in_order(
         assert found == sorted(keys)
     assert await ssd.purge("bucket", start[:405]) == 25
     await ssd.close()
+
+
+async def test_pages_of_many_objects_in_memory_are_whole() -> None:
+    """However many steps of names it takes, in whatever order: each page has the first keys beyond the one before."""
+    memory, keys = MemoryTier(64 << 20), [f"k{number * 7919 % 3000:04}" for number in range(3000)]
+    for key in keys:
+        memory.put_head(*head_for(key))
+    view, found = LocalCacheView(Tiers(memory, None)), list[str]()
+    while page := await view.memory_heads("bucket", "k", found[-1] if found else "", 400):
+        assert len(page) <= 400
+        found += page
+    assert found == sorted(keys)

@@ -10,7 +10,7 @@ import base64
 import json
 from collections.abc import Iterator, Sequence
 from heapq import nsmallest
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from forebay.core.byte_ranges import block_count, block_span
 from forebay.core.heads import Head
@@ -36,6 +36,15 @@ class ResidentBlocks(NamedTuple):
     memory: str
     ssd: str
     ssd_bytes: int
+
+
+_KEPT: Final = 4
+"""Pages of keys that are kept while the first page is looked for."""
+
+
+def _first(heads: dict[str, Head], limit: int) -> dict[str, Head]:
+    """The heads of the first `limit` keys."""
+    return {key: heads[key] for key in nsmallest(limit, heads)}
 
 
 class CacheView(Protocol):
@@ -65,8 +74,10 @@ class LocalCacheView:
         found: dict[str, Head] = {}
         for step in self._tiers.memory.objects.listing(bucket, prefix):
             found |= {each.name.key: each.head for each in step if each.head is not None and each.name.key > after}
+            if len(found) > _KEPT * limit:  # else the last step would be among all of them
+                found = _first(found, limit)
             await asyncio.sleep(0)
-        return {key: found[key] for key in nsmallest(limit, found)}
+        return _first(found, limit)
 
     async def ssd_entries(self, bucket: str, prefix: str, cursor: bytes, limit: int) -> list[SsdEntry]:
         """The objects of the SSD tier; none without one."""

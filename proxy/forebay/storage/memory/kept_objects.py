@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, ObjectName
 
-NAMES_AT_ONCE: Final = 1024
+NAMES_AT_ONCE: Final = 256
 
 
 class CachedObject(NamedTuple):
