@@ -25,7 +25,7 @@ from forebay_client.object_downloads import read_entry, read_head, read_into, re
 from forebay_client.object_file import ObjectFile
 from forebay_client.object_uploads import put_content, put_in_parts, upload_headers
 from forebay_client.object_writer import WRITER_PART_SIZE, WritableObject
-from forebay_client.objects import BatchItem, BatchKey, CommonPrefix, ObjectInfo
+from forebay_client.objects import BatchItem, BatchKey, CommonPrefix, ObjectInfo, checked_key, checked_keys
 from forebay_client.resource_calls import ResourceCalls
 from forebay_client.transport.fork_safety import renew_after_fork
 from forebay_client.transport.http_transport import HttpTransport
@@ -118,7 +118,7 @@ class Client(ResourceCalls):
         Raises:
             ObjectNotFound, AccessDenied, ServiceUnavailable: And the other ClientErrors.
         """
-        return read_object(self._send, bucket, key, version_id)
+        return read_object(self._send, bucket, checked_key(key), version_id)
 
     def get_range(self, bucket: str, key: str, start: int, end: int | None) -> memoryview:
         """The bytes from `start` up to `end`, exclusive; None: to the end of the object.
@@ -128,7 +128,7 @@ class Client(ResourceCalls):
         Raises:
             RangeNotSatisfiable: The object has no byte at `start`.
         """
-        return read_range(self._send, bucket, key, start, end)
+        return read_range(self._send, bucket, checked_key(key), start, end)
 
     def get_into(self, bucket: str, key: str, buffer: "WriteableBuffer", start: int = 0) -> int:
         """Reads into a writable buffer, from byte `start` of the object on, until the buffer or the object ends.
@@ -137,7 +137,7 @@ class Client(ResourceCalls):
             Bytes written: fewer than the buffer has only at the end of the object. After an error the buffer's content
             is undefined.
         """
-        return read_into(self._send, bucket, key, buffer, start)
+        return read_into(self._send, bucket, checked_key(key), buffer, start)
 
     def get_many(self, bucket: str, keys: Iterable[str | BatchKey], *, ordered: bool = True) -> Iterator[BatchItem]:
         """Reads many objects, or parts of them: from Forebay by one request for hundreds (docs/batches.md), else by
@@ -156,11 +156,11 @@ class Client(ResourceCalls):
             return read_entry(self._send, bucket, key)
 
         ways = BatchWays(self._send, read, lambda: self.executor, self._settings.connections, self._local)
-        return self._batches.items(ways, bucket, keys, ordered=ordered)
+        return self._batches.items(ways, bucket, checked_keys(keys), ordered=ordered)
 
     def head(self, bucket: str, key: str) -> ObjectInfo:
         """Size, ETag, type and metadata of an object. Raises ObjectNotFound and the other ClientErrors."""
-        return read_head(self._send, bucket, key)
+        return read_head(self._send, bucket, checked_key(key))
 
     def list(
         self, bucket: str, prefix: str = "", *, delimiter: str = "", start_after: str = ""
@@ -192,7 +192,9 @@ class Client(ResourceCalls):
             A file for one thread at a time. It reads the version that it found when it was opened; if that is replaced
             meanwhile, reading raises ConditionNotMet.
         """
-        return ObjectFile(self._send, lambda: self.head(bucket, key), lambda: self.executor, bucket, key, read_ahead)
+        return ObjectFile(
+            self._send, lambda: self.head(bucket, key), lambda: self.executor, bucket, checked_key(key), read_ahead
+        )
 
     # Writing
 
@@ -207,7 +209,9 @@ class Client(ResourceCalls):
     ) -> ObjectInfo:
         """Writes an object with one request. Its checksum travels along, and the server verifies it."""
         view = memoryview(data).cast("B")
-        return put_content(self._send, bucket, key, view, len(view), upload_headers(content_type, metadata))
+        return put_content(
+            self._send, bucket, checked_key(key), view, len(view), upload_headers(content_type, metadata)
+        )
 
     def put_file(
         self,
@@ -221,7 +225,7 @@ class Client(ResourceCalls):
     ) -> ObjectInfo:
         """Writes a file, which must not change meanwhile. One of more than `part_size` bytes travels in parts of that
         size, in parallel; an upload that fails is aborted. Raises OSError where the file can't be read."""
-        file = Path(path)
+        file, key = Path(path), checked_key(key)
         size = file.stat().st_size
         headers = upload_headers(content_type, metadata)
         if size <= part_size:
@@ -245,18 +249,18 @@ class Client(ResourceCalls):
                 A file of fewer bytes is one request.
         """
         headers = upload_headers(content_type, metadata)
-        return WritableObject(self._send, lambda: self.executor, bucket, key, part_size, headers)
+        return WritableObject(self._send, lambda: self.executor, bucket, checked_key(key), part_size, headers)
 
     def delete(self, bucket: str, key: str) -> None:
         """Deletes an object. One that does not exist is no error, as in S3."""
-        self._send(ObjectRequest("DELETE", bucket, key))
+        self._send(ObjectRequest("DELETE", bucket, checked_key(key)))
 
     def presign(self, bucket: str, key: str, *, method: str = "GET", expires: int = 3600) -> str:
         """A URL by which anybody may read an object (or write it: `method="PUT"`) for `expires` seconds, with this
         client's rights. Temporary credentials may end it before. Nothing is sent."""
         if not 1 <= expires <= LONGEST_PRESIGNED:
             raise ValueError(f"expires is 1 to {LONGEST_PRESIGNED} seconds")
-        return self._signer.presign(method, bucket, key, expires)
+        return self._signer.presign(method, bucket, checked_key(key), expires)
 
     # The client itself
 

@@ -7,7 +7,9 @@ ab        the same, after the bytes that the object has: copied at the server as
           is smaller than a part may be, read. A larger one that is overwritten meanwhile is not appended to: ESTALE
 """
 
+import errno
 import io
+import os
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +35,7 @@ class ForebayFile(AbstractBufferedFile):  # type: ignore[misc] # fsspec has no t
     closed: bool
 
     def __init__(self, fs: "ObjectFileSystem", path: str, mode: str = "rb", **options: Any) -> None:
-        """`options`: of AbstractBufferedFile. Raises FileNotFoundError, PermissionError."""
+        """`options`: of AbstractBufferedFile. Raises FileNotFoundError, PermissionError, IsADirectoryError."""
         self._bucket, self._key = fs.split(path)
         self._upload: PartUpload | None = None
         self._parts: list[Future[str]] = []
@@ -42,6 +44,9 @@ class ForebayFile(AbstractBufferedFile):  # type: ignore[misc] # fsspec has no t
         self._is_complete = False
         self._headers: dict[str, str] = {}
         super().__init__(fs, path, mode, **options)
+        if not self._key or (mode == "rb" and self.details["type"] == "directory"):
+            self.closed = True
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if mode == "ab":
             self._append()
 

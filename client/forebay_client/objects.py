@@ -1,11 +1,13 @@
 """Objects, as calls of the client library take and return them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from forebay_client.client_errors import ClientError
+
+_Key = TypeVar("_Key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +70,17 @@ class BatchItem:
         if self.data is None:
             raise ValueError("an item has data or an error")
         return self.data
+
+
+def checked_key(key: str) -> str:
+    """`key`, as it is. Raises TypeError for what is no text: without a key, a request would be one about the bucket."""
+    if not isinstance(key, str):
+        raise TypeError(f"a key is a str, not {type(key).__name__}")
+    return key
+
+
+def checked_keys(keys: Iterable[_Key]) -> Iterable[_Key]:
+    """`keys`, as they are. Raises TypeError for one text, whose characters would be taken for keys."""
+    if isinstance(keys, str | bytes):
+        raise TypeError("keys are a list, or whatever else yields keys; not one key")
+    return keys

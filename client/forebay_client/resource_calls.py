@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from forebay_client.forebay_resources import ForebayResources, PlanHandle, WarmHandle
-from forebay_client.objects import BatchKey, CommonPrefix, ObjectInfo
+from forebay_client.objects import BatchKey, CommonPrefix, ObjectInfo, checked_keys
 
 if TYPE_CHECKING:
     import builtins
@@ -36,7 +36,7 @@ class ResourceCalls:
             order: Numbers of `keys`, from 0, in the order of reading: then `keys` are all keys of the data set, which
                 are sent once, and each plan is four bytes an entry. Pass the same sequence of keys each time.
         """
-        return self._resources.plan(bucket, name, keys, order)
+        return self._resources.plan(bucket, name, checked_keys(keys), order)
 
     def warm(self, bucket: str, objects: str | Sequence[str]) -> WarmHandle:
         """Has Forebay bring objects into its cache, in the background.

@@ -13,6 +13,7 @@ from forebay_client import (
     BatchKey,
     Client,
     CommonPrefix,
+    InvalidRequest,
     ObjectInfo,
     ObjectNotFound,
     RangeNotSatisfiable,
@@ -163,3 +164,42 @@ async def test_refused_credentials_are_an_error_without_the_secret(client: Clien
         assert "not-the-secret" not in f"{caught.value!r}{caught.value}{stranger!r}"
         copy = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 # our own
         assert (type(copy), str(copy), copy.status) == (AccessDenied, str(caught.value), 403)
+
+
+CALLS: dict[str, Callable[[Client, Any], object]] = {
+    "get": lambda client, key: client.get("data", key),
+    "get_range": lambda client, key: client.get_range("data", key, 0, 5),
+    "get_into": lambda client, key: client.get_into("data", key, bytearray(5)),
+    "head": lambda client, key: client.head("data", key),
+    "open": lambda client, key: client.open("data", key),
+    "put": lambda client, key: client.put("data", key, b"x"),
+    "put_file": lambda client, key: client.put_file("data", key, __file__),
+    "create": lambda client, key: client.create("data", key).close(),
+    "delete": lambda client, key: client.delete("data", key),
+    "presign": lambda client, key: client.presign("data", key),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_without_a_key_nothing_is_asked_of_the_bucket(call: str) -> None:
+    """In S3's terms it would be: a DELETE without a key deletes the bucket, a PUT makes one."""
+    async with FakeOrigin() as origin:
+        with client_of(origin.endpoint, origin.secret) as client:
+            with pytest.raises(InvalidRequest, match="the key of an object is not empty"):
+                await run(CALLS[call], client, "")
+            for key in (None, b"k", 7):
+                with pytest.raises(TypeError, match="a key is a str"):
+                    await run(CALLS[call], client, key)
+        assert len(origin.log.requests) == 0
+
+
+async def test_one_key_is_not_taken_for_many() -> None:
+    async with FakeOrigin() as origin:
+        with client_of(origin.endpoint, origin.secret) as client:
+            with pytest.raises(TypeError, match="keys are a list"):
+                client.get_many("data", "key")
+            with pytest.raises(TypeError, match="keys are a list"):
+                client.plan("data", "name", "key")
+            with pytest.raises(TypeError, match="a key is a str or a BatchKey"):
+                list(client.get_many("data", [b"key"]))  # type: ignore[list-item] # what is not typed does this
+        assert len(origin.log.requests) == 0

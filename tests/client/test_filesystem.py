@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import fsspec
 import pytest
 from fsspec.tests import abstract
 
-from forebay_client import Client
+from forebay_client import Client, InvalidRequest
 from forebay_client.filesystem import ObjectFileSystem
 from harness.rig import TRAINER
 from harness.served_thread import Served, served_thread
@@ -329,3 +330,21 @@ def test_signed_urls_are_read_by_anybody(served: Served, base: str) -> None:
             urlopen(fs.sign(f"{base}/new").replace("new", "other"))  # noqa: S310 # likewise
         with pytest.raises(ValueError, match="expires"):
             fs.sign(base, expiration=8 * 24 * 3600)
+
+
+def test_a_bucket_or_a_prefix_is_no_file(fs: ObjectFileSystem, base: str) -> None:
+    """Nor is one made, or deleted, in the stead of an object."""
+    fs.pipe_file(f"{base}/a", b"content")
+    for path in ("data", "data/", base):
+        with pytest.raises(IsADirectoryError):
+            fs.open(path)
+    for path in ("data", "another", "another/"):
+        with pytest.raises(IsADirectoryError):
+            fs.open(path, "wb")
+        for call in (fs.cat_file, fs.rm_file, fs.touch, fs.sign, partial(fs.pipe_file, value=b"x")):
+            with pytest.raises((OSError, InvalidRequest), match="key of an object"):
+                call(path)
+        with pytest.raises(OSError, match="key of an object"):
+            fs.cp_file(f"{base}/a", path)
+    assert not fs.exists("another")
+    assert fs.cat_file(f"{base}/a") == b"content"

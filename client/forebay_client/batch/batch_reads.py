@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from forebay.core.names import BATCH_KEY
-from forebay.protocol.batch.batch_request import BatchEntry, BatchRequest, batch_document
+from forebay.protocol.batch.batch_request import BatchEntry, BatchRequest, batch_document, is_name, is_plain_name
 from forebay.protocol.batch.tar_entries import CODE, INDEX, KEY, MESSAGE, STATUS
 from forebay_client.batch.local_batches import LocalBatches, LocalTransport, NumberedKey
 from forebay_client.batch.parallel_gets import ReadKey, parallel_gets
@@ -40,10 +40,22 @@ _UNKNOWN: Final = frozenset({400, 404, 405, 501})
 
 _GROUP_TEXT: Final = 48 << 10
 """Characters of the keys of one request, so that a read channel carries it."""
+_LEAST: Final = 2
+"""Keys of a batch: one alone is a GET."""
 _EXTRA_TEXT: Final = 8
 """Characters in a document beside each key."""
 
 _Keys = Sequence[NumberedKey]
+
+
+class _Group(NamedTuple):
+    """Keys of one request."""
+
+    keys: _Keys
+    apart: dict[int, BatchKey]
+    """Keys between them that no batch has, by number: no byte of them is wanted, or they are no names."""
+
+
 _Sent = Future["ObjectResponse | None"]
 
 
@@ -71,19 +83,20 @@ class BatchReads:
         self, ways: BatchWays, bucket: str, keys: Iterable[str | BatchKey], *, ordered: bool
     ) -> Iterator[BatchItem]:
         """The outcomes of the reads, in the order of the keys or as they come. Drops what was begun when it is closed.
-        Raises ValueError for a key that can't be read by anybody."""
+        Raises ValueError and TypeError for a key that can't be read by anybody."""
         groups = _groups(keys)
         frames = ways.local.batches() if ways.local is not None else None
         local = None
         if ways.local is not None and frames is not None:
             local = LocalBatches(ways.local, frames, bucket, self._stats)
         following = next(groups, None)
-        sent = self._sent(ways, bucket, following, local, ordered=ordered)
+        sent = self._sent(ways, bucket, following.keys, local, ordered=ordered) if following is not None else None
         try:
             while following is not None:
                 group, answer = following, sent
                 following, sent = next(groups, None), None
-                sent = self._sent(ways, bucket, following, local, ordered=ordered)
+                if following is not None:
+                    sent = self._sent(ways, bucket, following.keys, local, ordered=ordered)
                 yield from self._items_of(ways, bucket, group, answer, ordered=ordered)
         finally:
             if local is not None:
@@ -92,14 +105,12 @@ class BatchReads:
                 _discard(sent)
 
     def _sent(
-        self, ways: BatchWays, bucket: str, group: "_Keys | None", local: LocalBatches | None, *, ordered: bool
+        self, ways: BatchWays, bucket: str, keys: _Keys, local: LocalBatches | None, *, ordered: bool
     ) -> "LocalBatches | _Sent | None":
-        """The request of a group under way; None: it is read by GETs."""
-        if group is None or len(group) == 1:
+        """The request of a group's keys under way; None: they are read by GETs."""
+        if len(keys) < _LEAST:
             return None
-        document, count = _document_of(group, ordered=ordered)
-        if not count:
-            return None
+        document, count = _document_of(keys, ordered=ordered), len(keys)
         if local is not None and local.send(document):
             return local
         if self.is_known_unsupported:
@@ -129,27 +140,26 @@ class BatchReads:
         return None
 
     def _items_of(
-        self, ways: BatchWays, bucket: str, group: "_Keys", sent: "LocalBatches | _Sent | None", *, ordered: bool
+        self, ways: BatchWays, bucket: str, group: _Group, sent: "LocalBatches | _Sent | None", *, ordered: bool
     ) -> Iterator[BatchItem]:
-        left = dict(enumerate([each for each in group if not _is_empty(each[1])]))
-        empty = {index: key for index, key in group if _is_empty(key)} if len(left) < len(group) else {}
+        left, apart = dict(enumerate(group.keys)), group.apart
         if isinstance(sent, LocalBatches):
-            items = _read_again(ways.read, sent.items(left, ordered=ordered), group)
-            yield from items if not empty else _with_empty(items, empty)
+            items = _read_again(ways.read, sent.items(left, ordered=ordered), group.keys)
+            yield from items if not apart else _with_apart(ways.read, items, apart)
             rest = list(left.values())
             sent = self._sent(ways, bucket, rest, None, ordered=ordered) if rest else None
             left = dict(enumerate(rest))
         answer = sent.result() if isinstance(sent, Future) else None
         if answer is not None and answer.stream is not None:
             items = self._items_in(ways, bucket, left, TarStream(answer.stream), ordered=ordered)
-            yield from items if not empty else _with_empty(items, empty)
+            yield from items if not apart else _with_apart(ways.read, items, apart)
         if left:  # the batch was not to be had, or broke off
-            numbers, keys = zip(*sorted([*left.values(), *empty.items()]), strict=True)
-            for item in parallel_gets(ways.read, keys, ways.executor(), ways.width, ordered=ordered):
-                yield BatchItem(numbers[item.index], item.key, item.data, item.error)
-        elif empty:
-            for index, key in empty.items():
-                yield _empty_item(index, key)
+            numbers, keys = zip(*left.values(), strict=True)
+            gets = parallel_gets(ways.read, keys, ways.executor(), ways.width, ordered=ordered)
+            items = (BatchItem(numbers[item.index], item.key, item.data, item.error) for item in gets)
+            yield from items if not apart else _with_apart(ways.read, items, apart)
+        for index, key in apart.items():
+            yield _item_apart(ways.read, index, key)
 
     def _items_in(
         self, ways: BatchWays, bucket: str, left: dict[int, NumberedKey], tar: TarStream, *, ordered: bool
@@ -177,47 +187,55 @@ class BatchReads:
             tar.close()
 
 
-def _groups(keys: Iterable[str | BatchKey]) -> Iterator[list[NumberedKey]]:
-    """The keys in groups of one request each. Raises ValueError for a key that can't be read by anybody."""
-    group: list[NumberedKey] = []
+def _groups(keys: Iterable[str | BatchKey]) -> Iterator[_Group]:
+    """The keys in groups of one request each. Raises ValueError, TypeError for a key that can't be read by anybody."""
+    group, apart = list[NumberedKey](), dict[int, BatchKey]()
     size = 0
     for index, listed in enumerate(keys):
-        key = BatchKey(listed) if isinstance(listed, str) else _checked(listed)
-        group.append((index, key))
+        if is_plain_name(listed):  # as most are
+            group.append((index, key := BatchKey(listed)))
+        else:
+            key = BatchKey(listed) if isinstance(listed, str) else _checked(listed)
+            if _is_apart(key):
+                apart[index] = key
+            else:
+                group.append((index, key))
         size += len(key.key) + _EXTRA_TEXT
-        if len(group) == GROUP or size >= _GROUP_TEXT:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
+        if len(group) + len(apart) == GROUP or size >= _GROUP_TEXT:
+            yield _Group(group, apart)
+            group, apart, size = [], {}, 0
+    if group or apart:
+        yield _Group(group, apart)
 
 
-def _document_of(group: _Keys, *, ordered: bool) -> tuple[bytes, int]:
-    """The request of a group, and how many entries it has."""
-    entries = tuple([BatchEntry(*key) for _, key in group if not _is_empty(key)])
-    return batch_document(BatchRequest(entries, as_they_come=not ordered)), len(entries)
+def _document_of(keys: _Keys, *, ordered: bool) -> bytes:
+    """The request of these keys."""
+    entries = tuple([BatchEntry(*key) for _, key in keys])
+    return batch_document(BatchRequest(entries, as_they_come=not ordered))
 
 
-def _checked(checked: BatchKey) -> BatchKey:
+def _checked(checked: object) -> BatchKey:
+    if not isinstance(checked, BatchKey) or not isinstance(checked.key, str):
+        raise TypeError(f"a key is a str or a BatchKey, not {checked!r}")
     if checked.start < 0 or (checked.end is not None and checked.end < checked.start):
         raise ValueError(f"no range: {checked.start}-{checked.end}")
     return checked
 
 
-def _is_empty(key: BatchKey) -> bool:
-    """Whether no byte is wanted: nothing is requested."""
-    return key.start == key.end
+def _is_apart(key: BatchKey) -> bool:
+    """Whether no batch has the key: no byte of it is wanted, or it is no name, for which all would be refused."""
+    return key.start == key.end or not (is_name(key.key) and (key.member is None or is_name(key.member)))
 
 
-def _empty_item(index: int, key: BatchKey) -> BatchItem:
-    return BatchItem(index, key.key, memoryview(b""))
+def _item_apart(read: ReadKey, index: int, key: BatchKey) -> BatchItem:
+    return BatchItem(index, key.key, memoryview(b"")) if key.start == key.end else _read_alone(read, index, key)
 
 
-def _with_empty(items: Iterator[BatchItem], empty: dict[int, BatchKey]) -> Iterator[BatchItem]:
-    """The items, and in front of each the empty ones whose turn it is. Takes those out of `empty`."""
+def _with_apart(read: ReadKey, items: Iterator[BatchItem], apart: dict[int, BatchKey]) -> Iterator[BatchItem]:
+    """The items, and in front of each those of `apart` whose turn it is. Takes those out of it."""
     for item in items:
-        while empty and (index := next(iter(empty))) < item.index:
-            yield _empty_item(index, empty.pop(index))
+        while apart and (index := next(iter(apart))) < item.index:
+            yield _item_apart(read, index, apart.pop(index))
         yield item
 
 
@@ -240,12 +258,11 @@ def _may_be_had(error: ClientError) -> bool:
     return error.status == 501 or is_worth_retrying(error.status or 0, error.code or "")
 
 
-def _read_again(read: ReadKey, items: Iterator[BatchItem], group: _Keys) -> Iterator[BatchItem]:
+def _read_again(read: ReadKey, items: Iterator[BatchItem], keys: _Keys) -> Iterator[BatchItem]:
     """The items, with those that a GET may read read by one."""
-    first = group[0][0]
     for item in items:
         if item.error is not None and _may_be_had(item.error):
-            yield _read_alone(read, item.index, group[item.index - first][1])
+            yield _read_alone(read, item.index, dict(keys)[item.index])
         else:
             yield item
 
@@ -255,6 +272,8 @@ def _read_alone(read: ReadKey, index: int, key: BatchKey) -> BatchItem:
         return BatchItem(index, key.key, read(key))
     except ClientError as error:
         return BatchItem(index, key.key, error=error)
+    except UnicodeEncodeError:
+        return BatchItem(index, key.key, error=InvalidRequest("the key has half of a surrogate pair"))
 
 
 def _discard(sent: _Sent) -> None:

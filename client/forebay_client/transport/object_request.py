@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from forebay_client.client_errors import InvalidRequest
+
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
@@ -47,6 +49,11 @@ class ObjectRequest:
     """Where the body of a success belongs if it fits; otherwise the transport allocates."""
     is_streamed: bool = False
     """Whether the body of a success is wanted as a BodyStream."""
+
+    def __post_init__(self) -> None:
+        # In S3's terms it would be a request about the bucket: a DELETE of it, for instance.
+        if self.key == "":
+            raise InvalidRequest("the key of an object is not empty", bucket=self.bucket)
 
 
 class BodyStream(Protocol):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from forebay.protocol.channel_frames import DECLINED, ENTRIES, ENTRY, FRAME, INSIDE, LAST, RING, SWITCHED, UPGRADE
-from forebay_client import AccessDenied, BatchItem, BatchKey, Client, ObjectNotFound
+from forebay_client import AccessDenied, BatchItem, BatchKey, Client, ClientError, ObjectNotFound
 from forebay_client.batch.batch_reads import GROUP
 from harness.fake.actions import Respond
 from harness.fake_origin import FakeOrigin
@@ -78,6 +78,23 @@ async def test_ranges_empty_ranges_and_errors_keep_their_order(stage: Stage) -> 
         assert isinstance(error, ObjectNotFound)
         assert (error.bucket, error.key, error.code, error.status) == ("data", "open/gone", "NoSuchKey", 404)
     assert stage.client.stats.requests == {"socket": 2}
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("way", ["socket", "http"])
+async def test_keys_that_are_no_names_are_errors_of_their_own(stage: Stage, way: str, ordered: bool) -> None:
+    """The server would refuse a batch that has one, and the client took it for a server without batches."""
+    client = stage.rig.library(socket=stage.rig.socket if way == "socket" else "")
+    odd = ["", "a\0b", "x" * 1025, "é" * 513, "\ud800", BatchKey("open/a.tar", member="")]
+    keys = [odd[0], KEYS[0], *odd[1:4], KEYS[1], BatchKey(KEYS[2], 3, 3), *odd[4:]]
+    for _ in range(2):
+        items = {item.index: item for item in await many(client, keys, ordered=ordered)}
+        assert sorted(items) == list(range(len(keys)))
+        for at, key in enumerate(keys):
+            if key in odd:
+                assert isinstance(items[at].error, ClientError), key
+        assert [bytes(items[at].content()) for at in (1, 5, 6)] == [BODY[KEYS[0]], BODY[KEYS[1]], b""]
+    assert {name for name in client.stats.fallbacks if name.startswith("batch")} == set()
 
 
 async def test_groups_of_long_keys_are_what_the_channel_carries(stage: Stage) -> None:

@@ -83,7 +83,7 @@ def parse_batch(body: bytes | bytearray) -> BatchRequest:
         raise _invalid("order", 'must be "listed" or "arrival".')
     if not isinstance(continues, bool):
         raise _invalid("continue_on_error", "must be true or false.")
-    entries = [BatchEntry(each) if _is_plain_key(each) else _entry(each, at) for at, each in enumerate(keys)]
+    entries = [BatchEntry(each) if is_plain_name(each) else _entry(each, at) for at, each in enumerate(keys)]
     return BatchRequest(tuple(entries), _ORDERS[order], continues)
 
 
@@ -110,9 +110,17 @@ def batch_document(batch: BatchRequest) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _is_plain_key(value: object) -> TypeGuard[str]:
+def is_plain_name(value: object) -> TypeGuard[str]:
     """Whether it is a key with nothing to be looked at closely, as most are."""
     return isinstance(value, str) and value.isascii() and 0 < len(value) <= MAX_KEY_BYTES and "\0" not in value
+
+
+def is_name(text: str) -> bool:
+    """Whether a batch may name a key, or a member, so: else it is refused as a whole."""
+    try:
+        return 0 < len(text.encode()) <= MAX_KEY_BYTES and "\0" not in text
+    except UnicodeEncodeError:
+        return False
 
 
 def _entry(value: object, position: int) -> BatchEntry:
