@@ -162,7 +162,7 @@ class HttpConnection(ReceiveWait):
         transport, self._transport = self._transport, None
         if transport is not None:
             self._buffer, self._start, self._stop = _EMPTY, 0, 0
-            self._deadline.close()
+            self._deadline.end()
             transport.abort()
             self._on_closed(self)
 
@@ -346,5 +346,5 @@ class HttpConnection(ReceiveWait):
             else:
                 self._fail(lambda: connection_lost(exc, within=head is not None))
         if transport is not None:
-            self._deadline.close()
+            self._deadline.end()  # else the two would be a cycle
             self._on_closed(self)

@@ -32,9 +32,18 @@ class ResponseDeadline:
         if timer is not None:
             timer.cancel()
 
+    def end(self) -> None:
+        """Cancels the timer for good, and forgets whom it would have called."""
+        self.close()
+        self._on_due = _nothing
+
     def _look(self) -> None:
         self._timer = None
         if self._loop.time() < self._at:
             self._timer = self._loop.call_at(self._at, self._look)
         else:
             self._on_due()
+
+
+def _nothing() -> None:
+    """Nobody is called any more."""
