@@ -4,8 +4,9 @@
 
 Each loop reads every file once, whole, in one random order, one after the other, as a loop of cv2.imread does. Decoding
 is left out, as it is the same in all loops, but for a byte of each page, which is looked at. The origin is 20 ms away.
-Warm loops are measured in turns, and compared by the ratio of neighbours, of time and of CPU (the client's, and the
-server's); cold ones begin with an empty Forebay each. On a machine that is shared only the CPU means anything.
+Warm loops are measured in turns, each in an order that is drawn, and compared with the first by the ratios of each
+turn: the median, and between which a half of them lies, of time and of CPU (the client's, and the server's). Cold ones
+begin with an empty Forebay each. On a machine that is shared only the CPU means anything.
 """
 
 import json
@@ -19,7 +20,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any, Final, NamedTuple
 
 from benchmarks.cores import cpu_seconds_of
@@ -31,7 +32,7 @@ from forebay_client.packs import PackReader
 
 SIZE: Final = 20_000
 ROUND_TRIP: Final = 0.02
-TURNS: Final = 5
+TURNS: Final = 21
 COLD: Final = 200
 """Files of the cold loops: loose ones take a round trip each."""
 INDEX: Final = "packed/small/index.fbpack"
@@ -96,17 +97,22 @@ def in_turns(loops: dict[str, Callable[[], int]], files: int, server: int) -> No
     """Measures the loops in turns, and prints the ratios of each to the first. `server`: the process."""
     first, found = next(iter(loops)), {name: list[Turn]() for name in loops}
     for _ in range(TURNS):
-        for name, loop in loops.items():
+        for name, loop in random.sample(list(loops.items()), len(loops)):
             own, theirs = _own_cpu(), cpu_seconds_of(server)
             taken = seconds(loop, files)
             found[name].append(Turn(taken, _own_cpu() - own, cpu_seconds_of(server) - theirs))
-    print(f"{'us a file':52}     time  client  server   time, CPU x the first")
+    print(f"{'us a file':52}     time  client  server   time x the first    CPU x the first")
     for name, turns in found.items():
         micro = [median(column) / files * 1e6 for column in zip(*turns, strict=True)]
         pairs = list(zip(turns, found[first], strict=True))
-        time_ratio = median(mine.time / base.time for mine, base in pairs)
-        cpu_ratio = median((mine.client + mine.server) / base.client for mine, base in pairs)
-        print(f"{name:52} {micro[0]:8.1f}{micro[1]:8.1f}{micro[2]:8.1f}   {time_ratio:.2f} {cpu_ratio:.2f}")
+        ratios = [mine.time / base.time for mine, base in pairs]
+        cpu = [(mine.client + mine.server) / base.client for mine, base in pairs]
+        print(f"{name:52} {micro[0]:8.1f}{micro[1]:8.1f}{micro[2]:8.1f}   {_spread(ratios)}   {_spread(cpu)}")
+
+
+def _spread(ratios: Sequence[float]) -> str:
+    low, middle, high = quantiles(ratios, n=4)
+    return f"{middle:.2f} ({low:.2f}-{high:.2f})"
 
 
 def _own_cpu() -> float:
