@@ -252,7 +252,7 @@ def test_small_writes(bench: BenchContext) -> None:
 
 def test_reads_beside_a_drain(bench: BenchContext) -> None:
     [section] = drain_reads.run(bench)
-    assert [row[0] for row in figures(section)] == ["nobody", "the drain"]
+    assert [row[0] for row in figures(section)] == ["nobody", "the drain", "nobody", "the same, bare"]
 
 
 @pytest.mark.long
