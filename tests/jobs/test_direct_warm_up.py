@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from forebay.core.byte_ranges import Span
+from forebay.core.errors import S3Error
 from forebay.core.events import BytesWarmed
 from forebay.core.names import ObjectName
 from forebay.jobs.direct_warm_up import SMALL_FLUSH_BYTES, DirectRun, DirectWarmer
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.origin.background_turns import BackgroundTurns
 from forebay.origin.request_turns import RequestTurns
 from forebay.policy.rules import Rules
 from harness.fake import actions
@@ -82,6 +84,51 @@ async def test_a_task_goes_on_with_a_large_object() -> None:
         await job.connect()
         assert (await run.next(), run.has_ended) == (None, True)
         assert (job.kept, rig.origin.log.count(key=NAMES[0].key)) == ([(NAMES[1], 10)], 1)
+
+
+async def test_nothing_is_left_to_a_task_that_waits_for_a_turn() -> None:
+    """The request has a turn at the origin, which demand may want meanwhile."""
+    async with fetch_rig() as rig:
+        rig.origin.store.put_synthetic(*NAMES[0], 3 * BLOCK)
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), key=NAMES[0].key, times=1)
+        job = await Job(rig, slots=1).connect()
+        run = job.run(iter(NAMES[:1]), never)
+        async with asyncio.TaskGroup() as group:
+            warming = group.create_task(run.next())
+            await gate.reached()
+            other = group.create_task(job.turns.acquire("other"))
+            await asyncio.sleep(0)
+            assert (job.turns.waiting, rig.reads.client.reads.in_use) == (1, 1)
+            gate.open()
+            assert await warming == NAMES[0]
+        assert rig.reads.client.reads.in_use == 0
+        await other
+        job.turns.release("other")
+
+
+async def test_a_failure_at_the_end_of_an_object_ends_the_run() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put_synthetic(*NAMES[0], 10)
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), key=NAMES[0].key, times=1)
+        job, origins = await Job(rig).connect(), [True]
+
+        def turns_of(_: str) -> BackgroundTurns:
+            if not origins:
+                raise S3Error("NoSuchBucket")
+            return job.turns
+
+        job.warmer = DirectWarmer(
+            rig.openings, turns_of, lambda: Rules([], replace(DECISION, accelerate=True)), lambda _: FIRST, rig.heard
+        )
+        run = job.run(iter(NAMES[:1]), never)
+
+        async def lose_the_origin() -> None:
+            await gate.reached()
+            origins.clear()
+            gate.open()
+
+        failure, _ = await asyncio.gather(run.next(), lose_the_origin(), return_exceptions=True)
+        assert isinstance(failure, S3Error)
 
 
 async def test_what_no_task_goes_on_with_is_dropped() -> None:

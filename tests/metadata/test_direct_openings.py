@@ -108,6 +108,21 @@ async def test_the_next_reader_goes_on_with_what_was_given_up() -> None:
         assert (found.head.size, rig.origin.log.count(key=NAME.key)) == (2 * BLOCK, 1)
 
 
+async def test_what_is_given_up_behind_a_fence_is_ended() -> None:
+    """Nobody finds it any more."""
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, bytes(2 * BLOCK))
+        reader, _, gate = await begin_held(rig)
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(share(rig))
+            await gate.reached()
+            rig.lookups.fence(NAME)
+            gate.open()
+        assert await reader.ended == (None, None)
+        assert isinstance(waiting.result()[0], ResolvedVersion)
+        assert (rig.origin.log.count(key=NAME.key), rig.reads.client.reads.in_use) == (2, 0)
+
+
 async def test_readers_start_anew_where_nobody_goes_on() -> None:
     async with fetch_rig() as rig:
         rig.origin.store.put(*NAME, b"all of it")
@@ -144,12 +159,13 @@ async def test_what_is_in_doubt_or_written_meanwhile_needs_a_task() -> None:
 async def test_another_version_that_came_first_is_not_replaced_here() -> None:
     async with fetch_rig() as rig:
         rig.origin.store.put(*NAME, b"all of it")
-        reader, opening, gate = await begin_held(rig)
-        await gate.reached()
-        rig.tiers.put_head(NAME, head_of(ObjectFacts(Version('"other"'), 9, "", ()), BLOCK, rig.now))
-        gate.open()
-        assert await reader.ended == (None, None)
-        opening.abandon()
+        reader, _, gate = await begin_held(rig)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(share(rig))  # starts anew: the reader that began finds the head, and need not come
+            await gate.reached()
+            rig.tiers.put_head(NAME, head_of(ObjectFacts(Version('"other"'), 9, "", ()), BLOCK, rig.now))
+            gate.open()
+            assert await reader.ended == (None, None)
         assert rig.reads.client.reads.in_use == 0
 
 

@@ -67,6 +67,11 @@ class DirectWarmer:
         """Gives the turn of an object back that was begun."""
         self._turns_of(name.bucket).release(group)
 
+    def has_room(self, name: ObjectName) -> bool:
+        """Whether an object may begin to be warmed now."""
+        turns = self._turns_of(name.bucket)
+        return turns.has_room and not turns.waiting
+
     def end(self, group: str, opening: DirectOpening) -> int | None:
         """Counts an object that was begun, and returns its size; None: it was given up, or its bytes are not kept."""
         self.release(opening.name, group)
@@ -143,31 +148,39 @@ class DirectRun(Generic[_Item]):
         item = next(self._items, None)
         if item is None:
             self.has_ended = True
-            self._stopped.set_result(None)
+            self._stop(None)
             return
         name = self._name_of(item)
         opening = None if name is None else self._warmer.begin(name, self._group, partial(self._end, item))
         if name is None or opening is None:
-            self._stopped.set_result(item)
+            self._stop(item)
         else:
             self._under_way = name, opening
 
     def _end(self, item: _Item, opening: DirectOpening) -> None:
         self._under_way = None
-        size = self._warmer.end(self._group, opening)
-        if size is None:
-            if opening.head is None:
-                opening.give_up()
-                self._given_up = opening
-            self._stop(item)
-            return
         try:
-            if self._kept(item, size) or self._warmer.is_flush_due:
+            size = self._warmer.end(self._group, opening)
+            if size is None:
+                if opening.head is None:
+                    self._give_up(opening)
+                self._stop(item)
+            elif self._kept(item, size) or self._warmer.is_flush_due:
                 self._stop(None)
             else:
                 self._advance()
         except Exception as failure:
-            self._stopped.set_exception(failure)
+            if not self._stopped.done():
+                self._stopped.set_exception(failure)
+
+    def _give_up(self, opening: DirectOpening) -> None:
+        """Leaves an opening to the task of the caller; not while that has to wait for a turn, as the request of the
+        opening has one at the origin, which demand may want."""
+        opening.give_up()
+        if self._warmer.has_room(opening.name):
+            self._given_up = opening
+        else:
+            opening.abandon()
 
     def _stop(self, item: _Item | None) -> None:
         if not self._stopped.done():  # else the caller was cancelled, and closes this

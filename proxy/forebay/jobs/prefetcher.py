@@ -304,10 +304,12 @@ class Prefetcher:
             await asyncio.sleep(0)
 
     def _release_dropped(self) -> None:
-        self._release([self._dropped.popleft() for _ in range(min(DROPPED, len(self._dropped)))])
-        self._is_dropping = bool(self._dropped)
-        if self._is_dropping:
-            asyncio.get_running_loop().call_soon(self._release_dropped)
+        try:
+            self._release([self._dropped.popleft() for _ in range(min(DROPPED, len(self._dropped)))])
+        finally:
+            self._is_dropping = bool(self._dropped)
+            if self._is_dropping:
+                asyncio.get_running_loop().call_soon(self._release_dropped)
 
     def _schedule(self) -> None:
         if self._lingering and not self._is_sweeping:

@@ -179,6 +179,9 @@ class DirectOpening:
             self._open()
         except Exception:
             _log.exception("the opening of %s failed", self.name.path)
+            if not self._lookup.is_done:  # a task does it in full
+                self.finish()
+                self._flight = self.head = self.body = None
         self._on_end(self)
 
     @property
@@ -199,8 +202,11 @@ class DirectOpening:
             self.sent.close()
 
     def give_up(self) -> None:
-        """Leaves the lookup to the next reader with a task that shares it."""
+        """Leaves the lookup to the next reader with a task that shares it; to nobody where its own reader will find
+        the head known."""
         self._lookup.give_up(self.sent)
+        if self._openings.heads.current(self.name) is not None:
+            self.abandon()
 
     def close(self) -> None:
         """Ends an opening whose reader is no longer there to go on with it."""

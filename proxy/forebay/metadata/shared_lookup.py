@@ -113,7 +113,7 @@ class AbandonedLookup(ForebayError):
 class SharedLookup:
     """One lookup under way. See the module."""
 
-    __slots__ = ("_on_done", "_result", "_sent", "_waiters", "_waiting", "is_done")
+    __slots__ = ("_is_fenced", "_on_done", "_result", "_sent", "_waiters", "_waiting", "is_done")
 
     def __init__(self, on_done: Callable[[], None] | None = None) -> None:
         """`on_done`: called when the lookup is done, before any waiter runs."""
@@ -122,6 +122,7 @@ class SharedLookup:
         self._waiters: list[asyncio.Future[Resolution]] = []
         self._waiting = 0
         self._sent: BegunRead | None = None
+        self._is_fenced = False
         self.is_done = False
         """Whether it has a result, or never will."""
 
@@ -191,6 +192,13 @@ class SharedLookup:
     def give_up(self, sent: BegunRead) -> None:
         """Leaves a lookup that was begun without a task, and what it has sent, to the next reader that shares it."""
         self._sent = sent
+        if self._is_fenced:
+            self.abandon()
+
+    def fence(self) -> None:
+        """Nobody finds this lookup any more: what is given up of it is taken over by nobody."""
+        self._is_fenced = True
+        self.abandon()
 
     def take_over(self) -> BegunRead | None:
         """What a lookup that was given up has sent, for the caller to lead on; None: it was not given up."""
@@ -309,12 +317,13 @@ class SharedLookups:
 
     def fence(self, name: ObjectName) -> None:
         """Keeps later readers from joining the lookups of `name` under way."""
-        self._shared.pop(name, None)
+        for lookup in tuple(self._shared.pop(name, {}).values()):
+            lookup.fence()
 
     def fence_bucket(self, bucket: str) -> None:
         """Does what `fence` does, for every object of a bucket."""
         for name in [name for name in self._shared if name.bucket == bucket]:
-            del self._shared[name]
+            self.fence(name)
 
     def _remove(self, name: ObjectName, lookups: dict[LookupKey, SharedLookup], key: LookupKey) -> None:
         del lookups[key]

@@ -123,9 +123,13 @@ class Channel:
 
     def hand_over(self, protocol: asyncio.Protocol) -> None:
         """Gives the connection to another protocol. The other end sends nothing before it knows that. The channel is
-        kept, and closes the connection as ever."""
-        self._writer.transport.set_protocol(protocol)
-        protocol.connection_made(self._writer.transport)
+        kept, and closes the connection as ever. Raises PeerUnavailable if it has ended: nobody would tell the protocol.
+        """
+        transport = self._writer.transport
+        if transport.is_closing():
+            raise PeerUnavailable("the connection has ended")
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
 
     @property
     def is_closed(self) -> bool:

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 class RelayedRead:
     """One opening at its owner, until it is answered, refused or closed."""
 
-    __slots__ = ("_connection", "_number", "_on_ready", "answer", "noted", "span")
+    __slots__ = ("_connection", "_is_closed", "_number", "_on_ready", "answer", "noted", "span")
 
     def __init__(
         self,
@@ -51,14 +51,16 @@ class RelayedRead:
     ) -> None:
         self._connection, self._number = connection, number
         self._on_ready = on_ready
+        self._is_closed = False
         self.span, self.noted = span, noted
         self.answer: OpeningAnswer | None = None
         """None: refused, or not answered yet."""
 
     def end(self, answer: OpeningAnswer | None) -> None:
         """The owner has answered, or never will."""
-        self.answer = answer
-        self._on_ready()
+        if not self._is_closed:
+            self.answer = answer
+            self._on_ready()
 
     @property
     def head(self) -> Head | None:
@@ -71,6 +73,7 @@ class RelayedRead:
 
     def close(self) -> None:
         """Wants no answer any more."""
+        self._is_closed = True
         self._connection.forget(self._number)
 
 
@@ -111,11 +114,12 @@ class RelayedOpenings:
             try:
                 await channel.send({"kind": KIND})
                 await channel.receive_document()
+                connection = _OwnerConnection(self._heartbeat)
+                channel.hand_over(connection)
             except BaseException:
                 channel.abort()
                 raise
-            self._channel, self._connection = channel, _OwnerConnection(self._heartbeat)
-            channel.hand_over(self._connection)
+            self._channel, self._connection = channel, connection
         except PeerUnavailable as gone:
             _log.debug("no connection for openings: %s", gone)
         finally:

@@ -77,6 +77,7 @@ class Reclaim:
         observe: Observe,
     ) -> None:
         self._index = opened.index
+        self._directory = opened.directory
         self._segments = opened.segments
         self._space = opened.space
         self._references = opened.references
@@ -138,7 +139,7 @@ class Reclaim:
                 if self._space.size_of(number) == 0:
                     continue
                 self._appenders.finish(label)  # all that is left is too much: the current segment goes as well
-            elif self._segments.has_writer(number):
+            elif self._segments.has_writer(number) or self._may_have_begun(number):
                 continue
             try:
                 file = self._segments.open_reader(number)
@@ -151,6 +152,10 @@ class Reclaim:
             self._allowance = min(self._allowance, BYTES_AT_ONCE) + size // 2
             return _Victim(number, file, scan_segment(file, number, size), label, is_compacted)
         return None
+
+    def _may_have_begun(self, number: int) -> bool:
+        """Returns whether another process may be about to write to a segment: its row comes before its file."""
+        return self._space.size_of(number) == 0 and not self._directory.is_exclusive
 
     def _reclaim_records(self, victim: _Victim, found: list[ScannedRecord]) -> None:
         victim.objects.update(record.address[:OBJECT_ADDRESS] for record in found)
