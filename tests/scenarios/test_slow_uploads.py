@@ -222,16 +222,19 @@ async def test_slow_uploads_end_only_where_others_wait(tmp_path: Path) -> None:
         await clients.paced(2)
         timers.advance(30)
         assert (writes.paced, writes.waiting) == (2, 0)  # both are slow, and nobody waits
-        third = rig.client().send(put_of(rig.client(), 2, 2 * MIB))
+        third = await clients.drip(put_of(rig.client(), 2, 2 * MIB), MIB + 300 * KIB)
+        rest = bytes(2 * MIB - MIB - 300 * KIB)
         async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
             answers = [group.create_task(connection.answer()) for connection in slow]
+            await run_loop_until(lambda: writes.waiting > 0)  # not for the rest of its body, which would be whole
             with timers.flowing(0.5, lambda: writes.waiting):
-                assert (await third).status == 200
-            done, _ = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+                done, _ = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
             (ended,) = done
             assert (ended.result().status, error_code(ended.result())) == (400, "RequestTimeout")
+            await third.send(rest)
+            assert (await third.answer()).status == 200
             kept = answers.index(next(each for each in answers if not each.done()))
-            await slow[kept].send(bytes(2 * MIB - MIB - 300 * KIB))
+            await slow[kept].send(rest)
             assert (await answers[kept]).status == 200
         assert stored(origin) == sorted([f"drip-{kept}", "drip-2"])
         assert origin.store.get("bucket", f"drip-{kept}").size == 2 * MIB
