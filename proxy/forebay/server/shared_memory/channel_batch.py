@@ -70,6 +70,7 @@ class ChannelBatch(FileOutput):
 
     def __init__(self, channel: BatchConnection, files: ChannelFiles, record: RequestRecord) -> None:
         self._channel, self._files, self._record = channel, files, record
+        self._policy = files.policy
         self._frames: list[bytes] = []
         """Of entries in files, behind all that was written. While there are any the run is empty."""
         self._entries: list[bytes] = []
@@ -111,6 +112,8 @@ class ChannelBatch(FileOutput):
 
     def put_in_files(self, index: int, reader: Principal, extents: Sequence[SharedExtent], size: int) -> bool:
         """See FileOutput. Raises ConnectionError."""
+        if self._files.policy is not self._policy:
+            return False  # the reader was admitted under another one
         entry = ENTRY.pack(index, _OK, 0, size, 0)
         frame = self._files.known_entry(entry, extents, size)
         self._write_run(0)

@@ -72,6 +72,11 @@ class ChannelFiles:
         self._numbers.clear()
 
     @property
+    def policy(self) -> GatewayPolicy:
+        """The one in force."""
+        return self._policy_now()
+
+    @property
     def is_outdated(self) -> bool:
         """Whether the policy has changed since a file was passed: a key may have been revoked."""
         return self._policy is not None and self._policy is not self._policy_now()
