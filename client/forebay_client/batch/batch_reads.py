@@ -260,9 +260,10 @@ def _may_be_had(error: ClientError) -> bool:
 
 def _read_again(read: ReadKey, items: Iterator[BatchItem], keys: _Keys) -> Iterator[BatchItem]:
     """The items, with those that a GET may read read by one."""
+    numbered = dict(keys)
     for item in items:
         if item.error is not None and _may_be_had(item.error):
-            yield _read_alone(read, item.index, dict(keys)[item.index])
+            yield _read_alone(read, item.index, numbered[item.index])
         else:
             yield item
 
