@@ -35,7 +35,6 @@ server/http/test_client_connection.py    server/http/accepted_bytes
 server/shared_memory/test_read_channel.py        server/shared_memory/channel_reply
 server/shared_memory/test_read_channel.py        server/shared_memory/channel_files
 server/shared_memory/test_read_channel.py        server/shared_memory/client_memory
-server/shared_memory/test_read_channel.py        server/shared_memory/channel_writer
 client/batch/test_local_batches.py               client/shared_memory/channel_batches
 request/batch/test_tar_output.py                 protocol/batch/batch_output
 server/shared_memory/test_read_channel.py        server/shared_memory/socket_connection

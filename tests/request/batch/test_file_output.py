@@ -4,6 +4,7 @@ all that is in the file."""
 import asyncio
 import gc
 import random
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +14,15 @@ import pytest
 
 from forebay.core.names import ObjectName
 from forebay.server.shared_memory.client_ring import STEP
+from forebay.server.shared_memory.read_channel import ReadChannel
 from forebay.storage.memory.shared_blocks import MIN_SHARED_BYTES
 from forebay_client import BatchItem, BatchKey, Client
+from harness.batches import batch_body
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
+from harness.raw_connection import head_bytes
 from harness.rig import READER, TRAINER
-from harness.socket_rig import SocketRig
+from harness.socket_rig import HandChannel, SocketClient, SocketRig
 
 MIB = 1 << 20
 RULE = '[[rules]]\npath = "**"\nfreshness = "immutable"\n'
@@ -84,6 +88,34 @@ async def test_what_batches_read_again_moves_to_files(rig: SocketRig) -> None:
     items = await many(client, ["open/a", "open/c"])
     assert [bytes(item.content()) for item in items] == [content("open/a"), content("open/c")]
     assert is_in_file(items[0])
+
+
+async def test_more_files_than_the_socket_takes_at_once_are_no_error(tmp_path: Path) -> None:
+    """Each block has a file of its own, and the client reads only once all of the answer is there."""
+    keys = [f"open/{number}" for number in range(24)]
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path, memory="48MiB", rest=RULE) as rig:
+        for key in keys:
+            origin.store.put("b", key, random.Random(key).randbytes(MIN_SHARED_BYTES))
+        await rig.promote(rig.library(), "b", *keys)
+        channel, signer = await HandChannel.open(rig), SocketClient(rig)
+        await run_loop_until(lambda: len(rig.worker.client_memory.channels) == 2)
+        writers = [each._writer for each in rig.worker.client_memory.channels if isinstance(each, ReadChannel)]  # noqa: SLF001 # whether one is stalled shows nowhere else
+        for writer in writers:
+            assert writer.transport is not None
+            writer.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4608)
+        document = batch_body(keys)
+        request = signer.sign("POST", "/b/.forebay/batch", (), document)
+        pairs = [pair for pair in request.pairs if pair[0] != "Content-Length"]
+        await asyncio.to_thread(channel.channel.send_batch, head_bytes("POST", request.target, pairs), document)
+        await run_loop_until(lambda: any(writer.is_stalled or writer.transport is None for writer in writers))
+        found = dict[int, memoryview]()
+        while len(found) < len(keys):
+            frame = await asyncio.to_thread(channel.channel.receive_batch)
+            found.update({index: frame.body[start : start + length] for index, _, _, length, start in frame.entries})
+        assert all(found[at] == random.Random(key).randbytes(MIN_SHARED_BYTES) for at, key in enumerate(keys))
+        assert any(type(body.obj).__name__ == "Mapping" for body in found.values())
+        channel.close()
+        signer.close()
 
 
 async def test_views_outlive_eviction_writes_and_the_channel(rig: SocketRig) -> None:

@@ -10,6 +10,7 @@ one.
 import array
 import asyncio
 import os
+import select
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -55,6 +56,8 @@ class ChannelWriter:
         self._fd = -1
         self._socket: socket.socket | None = None
         """The socket once more, to send descriptors; made on first use."""
+        self._writable = select.poll()
+        """Polls the socket: the kernel says yes until a quarter of its buffer is used, which some 70 messages are."""
         self.is_stalled = False
         """Whether the client does not read."""
         self._resumed: asyncio.Future[None] | None = None
@@ -70,6 +73,7 @@ class ChannelWriter:
         """Begins to write."""
         self.transport = transport
         self._fd = transport.get_extra_info("socket").fileno()
+        self._writable.register(self._fd, select.POLLOUT)
         transport.set_write_buffer_limits(0)
         self.keep_alive()
 
@@ -131,8 +135,9 @@ class ChannelWriter:
 
     @property
     def can_send(self) -> bool:
-        """Whether descriptors can be sent now: nothing is queued that they would overtake."""
-        return self.transport is not None and self.transport.get_write_buffer_size() == 0
+        """Whether descriptors can be sent now: nothing is queued that they would overtake, and the kernel has room."""
+        transport = self.transport
+        return transport is not None and not transport.get_write_buffer_size() and bool(self._writable.poll(0))
 
     def write(self, *pieces: Buffer | bytes) -> None:
         """Writes to the transport, if the client is still there."""
@@ -149,19 +154,19 @@ class ChannelWriter:
             self._stall_timer.start(transport.get_write_buffer_size(), self.unsent)
 
     def send(self, data: bytes, descriptors: Sequence[int]) -> None:
-        """Writes bytes, with descriptors at their start. Raises OSError."""
+        """Writes bytes, with descriptors at their start. Raises ConnectionError."""
         if not descriptors:
             self.write(data)
             return
-        if self._socket is None:
-            self._socket = socket.socket(fileno=os.dup(self._fd))
-            self._socket.setblocking(False)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         try:
+            if self._socket is None:
+                self._socket = socket.socket(fileno=os.dup(self._fd))
+                self._socket.setblocking(False)
             sent = self._socket.sendmsg([data], rights)
-        except OSError:
-            self.abort()
-            raise
+        except OSError as error:
+            self.abort()  # other frames may count on these descriptors
+            raise ConnectionAbortedError("the kernel takes no descriptors") from error
         if sent < len(data):
             self.write(data[sent:])
 

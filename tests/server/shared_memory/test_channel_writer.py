@@ -1,0 +1,69 @@
+"""Descriptors are sent as long as the kernel accepts them, and where it does not the connection is aborted."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from forebay.server.shared_memory.channel_writer import ChannelWriter
+from forebay.server.shared_memory.read_channel import ReadChannel
+from harness.fake_origin import FakeOrigin
+from harness.socket_rig import HandChannel, SocketRig
+
+
+class Ends(NamedTuple):
+    """A writer, and the client's end of its connection."""
+
+    writer: ChannelWriter
+    client: socket.socket
+
+
+@pytest.fixture
+async def ends(tmp_path: Path) -> AsyncIterator[Ends]:
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path) as rig:
+        channel = await HandChannel.open(rig)
+        await rig.channels_are(1)
+        (served,) = rig.worker.client_memory.channels
+        assert isinstance(served, ReadChannel)
+        yield Ends(served._writer, channel.channel._socket)  # noqa: SLF001 # both ends of a real connection
+        channel.close()
+
+
+def send_all(writer: ChannelWriter) -> int:
+    """Sends descriptors while the writer says that it can; how many."""
+    count = 0
+    while writer.can_send:
+        writer.send(b"x" * 100, [0])
+        count += 1
+    return count
+
+
+async def test_a_full_socket_takes_no_descriptor(ends: Ends) -> None:
+    count = send_all(ends.writer)
+    assert count
+    received = 0
+    while received < 100 * count:
+        data, descriptors, _, _ = socket.recv_fds(ends.client, 100, 8)
+        received += len(data)
+        for descriptor in descriptors:
+            os.close(descriptor)
+    assert send_all(ends.writer) == count, "and takes them again once it was read"
+
+
+async def test_a_descriptor_that_is_not_sent_aborts_the_connection(ends: Ends) -> None:
+    writer, transport = ends.writer, ends.writer.transport
+    assert transport is not None
+    served = transport.get_extra_info("socket").fileno()
+    with suppress(BlockingIOError):
+        while os.write(served, b"x" * 4096):
+            pass
+    with pytest.raises(ConnectionAbortedError):
+        writer.send(b"x" * 100, [0])
+    assert transport.is_closing()
+    await asyncio.to_thread(lambda: [None for _ in iter(lambda: ends.client.recv(1 << 20), b"")])
+    assert not writer.can_send
