@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from forebay.core.names import BATCH_KEY
 from forebay.protocol.batch.batch_request import BatchEntry, BatchRequest, batch_document, is_name, is_plain_name
 from forebay.protocol.batch.tar_entries import CODE, INDEX, KEY, MESSAGE, STATUS
-from forebay_client.batch.local_batches import LocalBatches, LocalTransport, NumberedKey
+from forebay_client.batch.local_batches import LocalBatch, LocalBatches, LocalTransport, NumberedKey
 from forebay_client.batch.parallel_gets import ReadKey, parallel_gets
 from forebay_client.batch.tar_stream import TarBroken, TarEntry, TarStream
 from forebay_client.client_errors import ClientError, InvalidRequest, error_of_response
@@ -106,13 +106,13 @@ class BatchReads:
 
     def _sent(
         self, ways: BatchWays, bucket: str, keys: _Keys, local: LocalBatches | None, *, ordered: bool
-    ) -> "LocalBatches | _Sent | None":
+    ) -> "LocalBatch | _Sent | None":
         """The request of a group's keys under way; None: they are read by GETs."""
         if len(keys) < _LEAST:
             return None
         document, count = _document_of(keys, ordered=ordered), len(keys)
-        if local is not None and local.send(document):
-            return local
+        if local is not None and (batch := local.send(document)) is not None:
+            return batch
         if self.is_known_unsupported:
             return None
         headers = {"content-type": "application/json"}
@@ -140,10 +140,10 @@ class BatchReads:
         return None
 
     def _items_of(
-        self, ways: BatchWays, bucket: str, group: _Group, sent: "LocalBatches | _Sent | None", *, ordered: bool
+        self, ways: BatchWays, bucket: str, group: _Group, sent: "LocalBatch | _Sent | None", *, ordered: bool
     ) -> Iterator[BatchItem]:
         left, apart = dict(enumerate(group.keys)), group.apart
-        if isinstance(sent, LocalBatches):
+        if isinstance(sent, LocalBatch):
             items = _read_again(ways.read, sent.items(left, ordered=ordered), group.keys)
             yield from items if not apart else _with_apart(ways.read, items, apart)
             rest = list(left.values())

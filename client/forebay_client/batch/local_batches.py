@@ -1,7 +1,8 @@
 """Batches beside Forebay: over a read channel, whose entries are slices of a few views of shared memory.
 
-    send ──> the document of a group         the next group may be sent before the items of one are read
-    items ──> its items; what is left of the group after a failure is read by other ways, and the failure is counted
+    LocalBatches.send ──> LocalBatch         the next group may be sent before the items of one are read
+    LocalBatch.items ──> its items; what is left of the group after a failure, or has no answer, is read by other ways,
+                         and the failure is counted
 
 A view of an entry keeps alive the run that it came in, some 256 KiB, until the last view of that run is gone.
 """
@@ -18,11 +19,12 @@ from forebay_client.transport.object_request import TransportFallback
 class LocalFrames(Protocol):
     """Sends batches over one channel, and reads their answers (forebay_client.shared_memory.channel_batches)."""
 
-    def send(self, head: bytes, document: bytes) -> None:
-        """Raises TransportFallback."""
+    def send(self, head: bytes, document: bytes) -> int:
+        """Sends a batch, and returns its number. Raises TransportFallback."""
+        ...
 
-    def frames(self) -> Iterator[Any]:
-        """The answer to the oldest batch. Raises TransportFallback."""
+    def frames(self, number: int) -> Iterator[Any]:
+        """The answer to the batch of that number, the oldest. Raises TransportFallback."""
         ...
 
     def close(self) -> None:
@@ -53,20 +55,31 @@ class LocalBatches:
     def __init__(self, transport: LocalTransport, frames: LocalFrames, bucket: str, stats: ClientStats) -> None:
         self._transport, self._frames, self._bucket, self._stats = transport, frames, bucket, stats
 
-    def send(self, document: bytes) -> bool:
-        """Sends a group. False: it can't be sent this way."""
+    def send(self, document: bytes) -> "LocalBatch | None":
+        """Sends a group. None: it can't be sent this way."""
         try:
-            self._frames.send(self._transport.batch_head(self._bucket, document), document)
+            number = self._frames.send(self._transport.batch_head(self._bucket, document), document)
         except TransportFallback as fallback:
             self._stats.count_fallback(self._transport.name, str(fallback))
-            return False
-        return True
+            return None
+        return LocalBatch(self._transport.name, self._frames, number, self._bucket, self._stats)
+
+    def close(self) -> None:
+        """Ends the use of the channel."""
+        self._frames.close()
+
+
+class LocalBatch:
+    """A group that was sent. Its items are read after those of the groups before."""
+
+    def __init__(self, way: str, frames: LocalFrames, number: int, bucket: str, stats: ClientStats) -> None:
+        self._way, self._frames, self._number, self._bucket, self._stats = way, frames, number, bucket, stats
 
     def items(self, left: dict[int, NumberedKey], *, ordered: bool) -> Iterator[BatchItem]:
-        """The items of the group that was sent first. Takes each out of `left`, by its position in the document."""
+        """The items of the group. Takes each out of `left`, by its position in the document."""
         expected = 0
         try:
-            for frame in self._frames.frames():
+            for frame in self._frames.frames(self._number):
                 body, texts, text_at = frame.body, frame.texts, 0
                 for position, status, text, length, start in frame.entries:
                     index, key = left[position]
@@ -87,16 +100,12 @@ class LocalBatches:
             if left:
                 raise ValueError("entries are missing")
         except TransportFallback as fallback:
-            self._stats.count_fallback(self._transport.name, str(fallback))
+            self._stats.count_fallback(self._way, str(fallback))
         except (KeyError, ValueError):
             self._frames.close()
-            self._stats.count_fallback(self._transport.name, "garbage")
+            self._stats.count_fallback(self._way, "garbage")
         else:
-            self._stats.count_request(self._transport.name)
-
-    def close(self) -> None:
-        """Ends the use of the channel."""
-        self._frames.close()
+            self._stats.count_request(self._way)
 
     def _error(self, status: int, text: bytes, key: str) -> Any:
         code, _, message = text.decode("utf-8", "replace").partition("\n")

@@ -1,12 +1,13 @@
 """Batches on a read channel: one channel, leased for as long as one caller sends batches.
 
 send ──> message    another may be sent before the answer to the first is read: the server goes on without a pause
-frames ──> the frames of the oldest answer
+frames ──> the frames of the answer to the oldest batch; a batch whose channel has broken has none
 close ──> the channel goes back to its pool, or ends where an answer was not read to its end
 """
 
 from collections import deque
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from forebay_client.shared_memory.channel import BatchFrame, ClientChannel, ReadDeclined
 from forebay_client.shared_memory.channel_input import ChannelBroken
@@ -17,34 +18,49 @@ _RECONNECTS = "ended"
 """The reason of a channel that Forebay closed while it was idle, or by a restart."""
 
 
+class _Batch(NamedTuple):
+    """A batch that was sent."""
+
+    number: int
+    """Among those of one caller: what a later channel answers is not for the batches of the one before."""
+    head: bytes
+    document: bytes
+
+
 class ChannelBatches:
     """See the module. Used by one thread at a time."""
 
     def __init__(self, pool: ChannelPool) -> None:
         self._pool = pool
         self._channel: ClientChannel | None = None
-        self._unanswered: deque[tuple[bytes, bytes]] = deque()
-        """Head and document of each batch."""
+        self._unanswered: deque[_Batch] = deque()
+        self._sent = 0
 
-    def send(self, head: bytes, document: bytes) -> None:
-        """Sends a batch. Raises TransportFallback."""
+    def send(self, head: bytes, document: bytes) -> int:
+        """Sends a batch, and returns its number. Raises TransportFallback."""
+        self._sent += 1
+        self._send(_Batch(self._sent, head, document))
+        return self._sent
+
+    def _send(self, batch: _Batch) -> None:
         while True:
             channel = self._leased()
             try:
-                channel.send_batch(head, document)
+                channel.send_batch(batch.head, batch.document)
             except ChannelBroken as error:
                 if not self._may_repeat(channel, error) or self._unanswered:
                     raise self._failed(str(error)) from error
             else:
-                self._unanswered.append((head, document))
+                self._unanswered.append(batch)
                 return
 
-    def frames(self) -> Iterator[BatchFrame]:
-        """The answer to the oldest batch. Raises TransportFallback where there is none, or it breaks off."""
+    def frames(self, number: int) -> Iterator[BatchFrame]:
+        """The answer to the batch of that number, the oldest. Raises TransportFallback where there is none, or where it
+        breaks off."""
         has_begun = False
         while True:
             channel = self._channel
-            if channel is None or not self._unanswered:
+            if channel is None or not self._unanswered or self._unanswered[0].number != number:
                 raise TransportFallback("ended")
             try:
                 frame = channel.receive_batch()
@@ -58,8 +74,8 @@ class ChannelBatches:
                     raise self._failed(str(error)) from error
                 unanswered = list(self._unanswered)
                 self._unanswered.clear()
-                for head, document in unanswered:
-                    self.send(head, document)
+                for batch in unanswered:
+                    self._send(batch)
                 continue
             except BaseException:
                 self.close()

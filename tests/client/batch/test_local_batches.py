@@ -172,14 +172,16 @@ async def test_reads_between_items_have_channels_of_their_own(stage: Stage) -> N
 
 
 @asynccontextmanager
-async def impostor(path: Path, frames: bytes) -> AsyncIterator[str]:
-    """A socket that answers each batch with these bytes, and then ends."""
+async def impostor(path: Path, *frames: bytes) -> AsyncIterator[str]:
+    """A socket that answers a batch on each connection with the bytes of its turn, the last ones for all further
+    connections, and then ends."""
+    answers = list(frames)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if await reader.readexactly(len(UPGRADE)) == UPGRADE:
             writer.write(SWITCHED)
             await reader.read(1)
-            writer.write(frames)
+            writer.write(answers.pop(0) if len(answers) > 1 else answers[0])
             await writer.drain()
         writer.close()
 
@@ -229,6 +231,19 @@ async def test_what_is_no_answer_is_read_by_http(stage: Stage, tmp_path: Path, w
     assert [bytes(item.content()) for item in items[received.get(what, 0) :]] == rest
     assert client.stats.fallbacks[f"socket: {reason}"] >= 1, client.stats
     assert set(client.stats.requests) == {"http"}
+
+
+async def test_a_later_channel_does_not_answer_for_an_earlier_one(stage: Stage, tmp_path: Path) -> None:
+    """Two groups are under way when Forebay ends; the third finds it restarted. The second has no answer."""
+    third = b"".join(BODY[key] for key in LISTED[2 * GROUP :])
+    size = len(third) // len(LISTED[2 * GROUP :])
+    entries = [(index, 200, 0, size, index * size) for index in range(len(LISTED[2 * GROUP :]))]
+    async with impostor(tmp_path / "impostor", b"", answer(*entries, body=third)) as path:
+        client = stage.rig.library(socket=path)
+        items = await many(client, LISTED)
+    assert [bytes(item.content()) for item in items] == [BODY[key] for key in LISTED]
+    assert client.stats.requests == {"http": 2, "socket": 1}
+    assert client.stats.fallbacks == {"socket: ended": 2}
 
 
 # Processes
