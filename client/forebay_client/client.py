@@ -63,7 +63,8 @@ class Client(ResourceCalls):
         socket: Path of Forebay's Unix socket. None: FOREBAY_SOCKET, else what the endpoint hints at. Empty: never.
         connections: At once, of all threads together; also the width of `get_many`.
         timeout: Seconds without any progress after which an attempt has failed.
-        retries: Attempts after the first.
+        retries: Attempts after the first. None: AWS_MAX_ATTEMPTS, the profile's `max_attempts`, less one; else 4. They
+            say as well how long a server that can't be connected to is waited for (docs/client-library.md).
 
     Raises:
         ClientConfigurationError: An argument, an environment variable or a profile is unusable, or there are no
@@ -84,7 +85,7 @@ class Client(ResourceCalls):
         socket: str | None = None,
         connections: int = 32,
         timeout: float = 60.0,
-        retries: int = 4,
+        retries: int | None = None,
     ) -> None:
         self._arguments: dict[str, Any] = {
             "endpoint": endpoint,

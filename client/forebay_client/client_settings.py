@@ -7,8 +7,10 @@
     proxy        HTTP_PROXY, HTTPS_PROXY, NO_PROXY (forebay_client.transport.http_proxy)
     TLS          AWS_CA_BUNDLE > the profile's ca_bundle > the system's certificates
     checksums    AWS_RESPONSE_CHECKSUM_VALIDATION > the profile's > when_required
+    retries      argument > AWS_MAX_ATTEMPTS - 1 > the profile's max_attempts - 1 > 4
 
 https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
+https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
 """
 
 from collections.abc import Mapping
@@ -23,6 +25,8 @@ from forebay_client.transport.http_proxy import HttpProxy, find_proxy
 
 ClientDialect: TypeAlias = Literal["s3", "oss"]
 AddressingStyle: TypeAlias = Literal["path", "virtual"]
+
+DEFAULT_RETRIES: Final = 4
 
 _TRUE: Final = frozenset({"true", "1", "yes"})
 _VALIDATION: Final = "aws_response_checksum_validation"
@@ -82,7 +86,7 @@ def resolve_settings(
     socket: str | None,
     connections: int,
     timeout: float,
-    retries: int,
+    retries: int | None,
     environ: Mapping[str, str],
 ) -> ClientSettings:
     """The settings of a client with these arguments. Raises ClientConfigurationError."""
@@ -90,7 +94,7 @@ def resolve_settings(
         raise ClientConfigurationError(f"dialect is 's3' or 'oss', not {dialect!r}")
     if addressing not in get_args(AddressingStyle):
         raise ClientConfigurationError(f"addressing is 'path' or 'virtual', not {addressing!r}")
-    if connections < 1 or retries < 0 or not timeout > 0:
+    if connections < 1 or (retries or 0) < 0 or not timeout > 0:
         raise ClientConfigurationError("connections is at least 1, retries at least 0, timeout more than 0 seconds")
     shared = read_profile(profile, environ)
     chosen_region = region or _region(dialect, shared, environ)
@@ -105,7 +109,7 @@ def resolve_settings(
         socket if socket is not None else environ.get("FOREBAY_SOCKET"),
         connections,
         timeout,
-        retries,
+        retries if retries is not None else _retries(shared, environ),
         environ.get("AWS_CA_BUNDLE") or shared.config.get("ca_bundle"),
         find_proxy(server.scheme, server.host, server.port, environ),
         (environ.get(_VALIDATION.upper()) or shared.config.get(_VALIDATION[4:], "")).lower() == "when_supported",
@@ -126,6 +130,13 @@ def parse_server_url(text: str) -> ServerUrl:
         raise ClientConfigurationError("an endpoint has no user, no path and no query")
     scheme: Literal["http", "https"] = "https" if parts.scheme == "https" else "http"
     return ServerUrl(scheme, parts.hostname, port or _PORTS[scheme])
+
+
+def _retries(shared: SharedProfile, environ: Mapping[str, str]) -> int:
+    attempts = environ.get("AWS_MAX_ATTEMPTS") or shared.config.get("max_attempts") or str(1 + DEFAULT_RETRIES)
+    if not (attempts.isascii() and attempts.isdecimal()) or int(attempts) < 1:
+        raise ClientConfigurationError(f"AWS_MAX_ATTEMPTS, or max_attempts of the profile, is no number: {attempts!r}")
+    return int(attempts) - 1
 
 
 def _region(dialect: str, shared: SharedProfile, environ: Mapping[str, str]) -> str:

@@ -21,7 +21,7 @@ ARGUMENTS: dict[str, Any] = {
     "socket": None,
     "connections": 32,
     "timeout": 60.0,
-    "retries": 4,
+    "retries": None,
 }
 CONFIG = """\
 [default]
@@ -113,6 +113,17 @@ def test_tls_checksums_and_socket(tmp_path: Path) -> None:
     found = settings_of(tmp_path, environ)
     assert (found.ca_bundle, found.wants_checksums, found.socket) == ("/e.pem", False, "/run/f.sock")
     assert settings_of(tmp_path, environ, socket="").socket == ""
+
+
+def test_the_retries_come_from_the_nearest_source(tmp_path: Path) -> None:
+    assert settings_of(tmp_path).retries == 4
+    (tmp_path / "config").write_text("[default]\nmax_attempts = 3\n")
+    assert settings_of(tmp_path).retries == 2
+    assert settings_of(tmp_path, {"AWS_MAX_ATTEMPTS": "8"}).retries == 7
+    assert settings_of(tmp_path, {"AWS_MAX_ATTEMPTS": "8"}, retries=0).retries == 0
+    for wrong in ("0", "-1", "many", "²"):
+        with pytest.raises(ClientConfigurationError, match="AWS_MAX_ATTEMPTS"):
+            settings_of(tmp_path, {"AWS_MAX_ATTEMPTS": wrong})
 
 
 @pytest.mark.parametrize(

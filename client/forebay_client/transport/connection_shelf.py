@@ -11,6 +11,7 @@ nothing but an end can come).
 import select
 import ssl
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from typing import Final
 from forebay_client.client_settings import ServerUrl
 from forebay_client.transport.http_proxy import HttpProxy
 from forebay_client.transport.object_request import TransportFailed
+from forebay_client.transport.server_outage import ServerOutage
 
 CONNECT_TIMEOUT: Final = 10.0
 _BLOCK: Final = 1 << 20
@@ -47,15 +49,16 @@ class ConnectionLease:
 class ConnectionShelf:
     """The connections to one host."""
 
-    def __init__(self, make: Callable[[], HTTPConnection], limit: int, timeout: float) -> None:
+    def __init__(self, make: Callable[[], HTTPConnection], limit: int, timeout: float, outage: ServerOutage) -> None:
         """`limit`: connections at once; `timeout`: seconds to wait for one of them, and for progress on it."""
-        self._make, self._timeout = make, timeout
+        self._make, self._timeout, self._outage = make, timeout, outage
         self._free = threading.BoundedSemaphore(limit)
         self._idle: deque[HTTPConnection] = deque()
 
     @contextmanager
     def connection(self) -> Iterator[ConnectionLease]:
-        """A connection for one exchange. Raises TransportFailed if none can be had."""
+        """A connection for one exchange. Raises TransportFailed if none can be had, Unreachable if none can
+        be made."""
         lease = self.lease()
         try:
             yield lease
@@ -83,6 +86,7 @@ class ConnectionShelf:
     def release(self, lease: ConnectionLease) -> None:
         """Ends a lease."""
         if lease.is_kept and lease.connection.sock is not None:
+            self._outage.ended()
             self._idle.append(lease.connection)
         else:
             lease.connection.close()
@@ -98,12 +102,16 @@ class ConnectionShelf:
             connection.close()
 
     def _opened(self) -> HTTPConnection:
+        if (known := self._outage.known()) is not None:
+            raise known
         connection = self._make()
+        began = time.monotonic()
         try:
             connection.connect()
         except (OSError, ValueError) as error:  # ValueError: a host name that can't be encoded
             connection.close()
-            raise TransportFailed(f"no connection: {_reason(error)}") from error
+            raise self._outage.failed(_reason(error), time.monotonic() - began) from error
+        self._outage.ended()
         connection.sock.settimeout(self._timeout)
         return connection
 

@@ -5,6 +5,8 @@ where they belong. It says how long a body is and whether it came whole; everyth
 in request_sender.
 """
 
+import time
+from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Final
 
@@ -23,6 +25,8 @@ from forebay_client.transport.object_request import (
     ObjectResponse,
     TransportFailed,
 )
+from forebay_client.transport.retry_policy import patience
+from forebay_client.transport.server_outage import ServerOutage
 from forebay_client.transport.signed_request import ObjectRequestSigner, SignedRequest
 from forebay_client.transport.upload_content import pieces_of
 
@@ -40,8 +44,10 @@ class HttpTransport:
 
     name: str = "http"
 
-    def __init__(self, settings: ClientSettings, signer: ObjectRequestSigner) -> None:
-        self._settings, self._signer = settings, signer
+    def __init__(
+        self, settings: ClientSettings, signer: ObjectRequestSigner, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._settings, self._signer, self._clock = settings, signer, clock
         self._is_proxied = settings.proxy is not None and settings.server.scheme == "http"
         """Whether a proxy reads the requests; one that tunnels does not."""
         self._proxy_headers = (
@@ -126,8 +132,13 @@ class HttpTransport:
                     raise ClientConfigurationError(f"AWS_CA_BUNDLE: {settings.ca_bundle} can't be used") from error
             return self._maker(host)
 
+        server, proxy = settings.server, settings.proxy
+        name = str(server) if host == server.host else f"{server.scheme}://{host}:{server.port}"
+        if proxy is not None:
+            name += f" through the proxy {proxy.host}:{proxy.port}"
+        outage = ServerOutage(name, patience(settings.retries), self._clock)
         # Of two threads that come at once, both get the same.
-        return self._shelves.setdefault(host, ConnectionShelf(make, settings.connections, settings.timeout))
+        return self._shelves.setdefault(host, ConnectionShelf(make, settings.connections, settings.timeout, outage))
 
     def _renew(self) -> None:
         self._maker = None

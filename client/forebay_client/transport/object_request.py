@@ -3,6 +3,7 @@
     RequestSender ──> Transport.send(ObjectRequest) ──> ObjectResponse      any status, its body whole or as a stream
                                                     ├── TransportFallback   not by this way: the next one is tried
                                                     ├── TransportFailed     no response: may be repeated
+                                                    ├── Unreachable         no connection: may be waited for
                                                     └── BodyInterrupted     a response that broke off: may be resumed
 
 A transport knows nothing of retries, of errors of S3, or of other transports. Nobody changes a request or a response
@@ -99,6 +100,15 @@ class TransportFallback(Exception):
 
 class TransportFailed(Exception):
     """No response arrived; the argument says why. Whether the request had an effect is not known."""
+
+
+class Unreachable(TransportFailed):
+    """No connection to the server could be made."""
+
+    def __init__(self, reason: str, *, may_wait: bool) -> None:
+        """`may_wait`: whether it has not been unreachable for too long to be waited for."""
+        self.may_wait = may_wait
+        super().__init__(reason)
 
 
 class BodyInterrupted(Exception):

@@ -3,6 +3,7 @@
     send ──> transports in order ──TransportFallback──> the next, counted
          ──> 2xx                    the response
          ──> 429, 5xx, no response  again, after a delay
+         ──> no connection          again, as long as the server is waited for (server_outage)
          ──> the body broke off     the rest of it, under If-Match: never bytes of two versions; else all of it again
          ──> any other status       an error
 
@@ -29,6 +30,7 @@ from forebay_client.transport.object_request import (
     Transport,
     TransportFailed,
     TransportFallback,
+    Unreachable,
 )
 from forebay_client.transport.retry_policy import RetryPolicy, is_worth_retrying
 
@@ -65,12 +67,19 @@ class RequestSender:
     def send(self, request: ObjectRequest, tolerated: frozenset[int] = frozenset()) -> ObjectResponse:
         """The successful response, or one with a status that is `tolerated`. Raises ClientError."""
         partial: _PartialBody | None = None
-        attempt = 0
+        attempt = refused = 0
         while True:
             headers: Mapping[str, str] = _NO_HEADERS
             failure: Callable[[], ClientError]
             try:
                 response = self._send_once(request) if partial is None else self._send_rest(request, partial)
+            except Unreachable as error:
+                if not error.may_wait:
+                    raise ServiceUnavailable(str(error), bucket=request.bucket, key=request.key) from None
+                self._stats.count_retry(is_resumed=partial is not None)
+                self._pause(self._policy.outage_delay(refused))
+                refused += 1
+                continue
             except TransportFailed as error:
                 failure = _unavailable(request, str(error))
             except BodyInterrupted as interrupted:

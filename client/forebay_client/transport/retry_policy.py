@@ -1,5 +1,7 @@
 """When a request is repeated, and after how long: full jitter on an exponential backoff, as SDKs have it.
 
+A server that can't be connected to is waited for by time, not by attempts: `patience`, and outage_delay between two.
+
 https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
 """
 
@@ -9,6 +11,10 @@ from typing import Final
 
 FIRST_DELAY: Final = 0.1
 LONGEST_DELAY: Final = 20.0
+PATIENCE: Final = 1.25
+"""Seconds for each retry in which a server is waited for, at least."""
+_LONGEST_OUTAGE_DELAY: Final = 1.0
+"""An attempt to connect costs nobody much, and the server may be there again."""
 
 _STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 _CODES: Final = frozenset({"RequestTimeout", "RequestTimeoutException"})
@@ -30,6 +36,15 @@ class RetryPolicy:
         backoff: float = self.random() * min(LONGEST_DELAY, FIRST_DELAY * 2.0**attempt)
         wanted = headers.get("retry-after", "")
         return max(backoff, min(float(wanted), LONGEST_DELAY)) if wanted.isascii() and wanted.isdecimal() else backoff
+
+    def outage_delay(self, attempt: int) -> float:
+        """Seconds before the attempt to connect that follows `attempt` (from 0)."""
+        return self.random() * min(_LONGEST_OUTAGE_DELAY, FIRST_DELAY * 2.0**attempt)
+
+
+def patience(retries: int) -> float:
+    """Seconds for which a server is waited for that can't be connected to."""
+    return max(PATIENCE * retries, sum(min(LONGEST_DELAY, FIRST_DELAY * 2.0**attempt) for attempt in range(retries)))
 
 
 def is_worth_retrying(status: int, code: str) -> bool:

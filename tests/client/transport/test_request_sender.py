@@ -64,7 +64,7 @@ class Sending:
             retries=3,
             environ={"AWS_CONFIG_FILE": "/none", "AWS_SHARED_CREDENTIALS_FILE": "/none"},
         )
-        self.http = HttpTransport(self.settings, ObjectRequestSigner(self.settings))
+        self.http = HttpTransport(self.settings, ObjectRequestSigner(self.settings), lambda: sum(self.delays))
 
     async def send(self, request: ObjectRequest = GET, *faster: Transport) -> ObjectResponse:
         sender = RequestSender(
@@ -179,11 +179,52 @@ async def test_a_refusal_is_not_repeated(sending: Sending, status: int, kind: ty
     assert (caught.value.code, sending.delays) == ("Refused", [])
 
 
-async def test_nobody_listens(sending: Sending) -> None:
+async def test_a_server_that_is_gone_is_waited_for_once(sending: Sending) -> None:
     await sending.origin.refuse()
-    with pytest.raises(ServiceUnavailable, match="no connection"):
+    with pytest.raises(ServiceUnavailable) as caught:
         await sending.send()
-    assert len(sending.delays) == 3
+    server = str(sending.settings.server)
+    assert str(caught.value) == (
+        f"s3://b/k: no connection to {server}: Connection refused, tried for 4 s. "
+        "Is the server running, and the endpoint right?"
+    )
+    assert caught.value.status is None
+    waited = list(sending.delays)
+    assert waited == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
+    with pytest.raises(ServiceUnavailable, match="tried for"):
+        await sending.send()
+    assert sending.delays == waited
+
+
+async def test_a_server_that_is_restarted_is_waited_for(sending: Sending) -> None:
+    origin, loop = sending.origin, asyncio.get_running_loop()
+    assert (await sending.send()).body == CONTENT
+    await origin.refuse()
+    origin.disconnect()
+
+    def pause(seconds: float) -> None:
+        sending.delays.append(seconds)
+        if len(sending.delays) == 6:
+            asyncio.run_coroutine_threadsafe(origin.listen(), loop).result()
+
+    sender = RequestSender((sending.http,), sending.stats, 3, pause=pause, jitter=lambda: 0.5)
+    assert (await asyncio.to_thread(sender.send, GET)).body == CONTENT
+    assert (len(sending.delays), sending.stats.counts().retries) == (6, 6)
+    # The next outage is another one.
+    await origin.refuse()
+    origin.disconnect()
+    del sending.delays[:]
+    with pytest.raises(ServiceUnavailable, match="tried for 4 s"):
+        await sending.send()
+
+
+async def test_without_retries_nothing_is_waited_for(sending: Sending) -> None:
+    sending.settings = replace(sending.settings, retries=0)
+    sending.http = HttpTransport(sending.settings, ObjectRequestSigner(sending.settings))
+    await sending.origin.refuse()
+    with pytest.raises(ServiceUnavailable, match=r"Connection refused\. Is"):
+        await sending.send()
+    assert sending.delays == []
 
 
 async def test_an_idle_connection_that_was_closed_is_no_attempt(sending: Sending) -> None:
