@@ -23,7 +23,7 @@ from forebay.server.admin.admin_server import serve_admin
 from forebay.server.admin.worker_control import WorkerControl
 from forebay.server.composition import WorkerGroup, compose
 from forebay.server.config_source import ConfigSource
-from forebay.server.http.client_connection import ConnectionServices
+from forebay.server.http.connection_services import ConnectionServices
 from forebay.server.http.listener import Listener
 from forebay.server.http.listening_sockets import BACKLOG, bind
 from forebay.server.http.tls import Certificate, CertificateRefused, CertificateRenewed, CertificateUnchanged, pem_files

@@ -72,7 +72,9 @@ class Forwarder:
         if body is None:
             return None
         try:
-            if not _is_local(forward):
+            if isinstance(forward.request.body, BytesBody):
+                await body.start()  # all of it: it is verified before the request takes a turn at the origin
+            elif forward.spooled is None:
                 await body.read_ahead(self._spool)
         except BaseException:
             body.release()

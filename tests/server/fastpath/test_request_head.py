@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.server.fastpath.request_head import MAX_HEAD_SIZE, parse_request_head
+from forebay.server.fastpath.request_head import MAX_HEAD_SIZE, parse_request_head, parse_upload_head
 
 HEAD = b"GET /b/a%2Fb?x-id=GetObject HTTP/1.1\r\nHost: h:9000\r\nx-amz-date: 20261120T000000Z\r\n\r\n"
 
@@ -100,3 +100,43 @@ def test_bytes_inserted_anywhere_are_plain_or_left(extra: bytes, position: int) 
         assert all(character.isprintable() for character in head.raw_target)
         assert not any("\r" in value or "\n" in value for value in head.headers.values())
         assert data.count(b"\r\n\r\n") == 1
+
+
+PUT = HEAD.replace(b"GET ", b"PUT ").replace(b"Host", b"content-LENGTH: \t010 \r\nHost")
+
+
+def test_the_head_of_a_put_is_parsed() -> None:
+    head = parse_upload_head(PUT)
+    assert head is not None
+    assert (head.method, head.raw_target) == ("PUT", "/b/a%2Fb?x-id=GetObject")
+    assert dict(head.headers) == {"Content-Length": "010", "Host": "h:9000", "x-amz-date": "20261120T000000Z"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        HEAD,
+        PUT.replace(b"PUT ", b"POST "),
+        PUT.replace(b"010", b""),
+        PUT.replace(b"010", b"1 0"),
+        PUT.replace(b"010", b"+10"),
+        PUT.replace(b"010", b"-1"),
+        PUT.replace(b"010", b"1_0"),
+        PUT.replace(b"010", b"10, 10"),
+        PUT.replace(b"010", b"1" * 19),
+        PUT.replace(b"010", "\u0661".encode()),
+        PUT.replace(b"010", b"10\r\n 0"),
+        PUT.replace(b"content-LENGTH", b"content-LENGTH "),
+        PUT.replace(b"Host", b"Content-Length: 10\r\nHost"),
+        PUT.replace(b"Host", b"Content-Length : 10\r\nHost"),
+        PUT.replace(b"Host", b"Transfer-Encoding: chunked\r\nHost"),
+        PUT.replace(b"Host", b"Expect: 100-continue\r\nHost"),
+        PUT.replace(b"Host", b"Connection: close\r\nHost"),
+        PUT.replace(b"Host", b"X-Latin: \xe9\r\nHost"),
+        PUT.replace(b"h:9000", b"h, i"),
+        PUT + b"x",
+        PUT[:-1],
+    ],
+)
+def test_any_other_head_of_a_put_is_left(data: bytes) -> None:
+    assert parse_upload_head(data) is None

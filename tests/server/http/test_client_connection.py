@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from forebay.server.http.client_connection import ClientConnection
+from forebay.server.http.request_service import LARGEST_UPLOAD
 from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
 from harness.rig import Rig
+from harness.write_back_rig import at_origin
 
 STALL = 60.0
 
@@ -19,8 +22,10 @@ class Transport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1)})
         self.closed = asyncio.Event()
+        self.written = bytearray()
 
-    def write(self, _data: bytes | bytearray | memoryview) -> None: ...
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
 
     def get_write_buffer_size(self) -> int:
         return 0
@@ -71,4 +76,66 @@ async def test_writing_to_a_slow_client_is_not_idleness(tmp_path: Path) -> None:
         assert not transport.closed.is_set()
         timers.advance(1.0)
         assert transport.closed.is_set()
+        connection.connection_lost(None)
+
+
+PUT = "/bucket/open/key"
+
+
+def upload(rig: Rig, size: int) -> bytes:
+    """A PUT of that many bytes."""
+    return rig.client().sign("PUT", PUT, (), bytes(size)).wire
+
+
+@pytest.mark.parametrize("size", [0, 10_000, LARGEST_UPLOAD])
+async def test_a_small_upload_that_came_whole_passes_aiohttp_by(tmp_path: Path, size: int) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.create_bucket("bucket")
+        connection, transport = connect(rig)
+        for _ in range(2):
+            transport.written.clear()
+            connection.data_received(upload(rig, size))
+            await run_loop_until(lambda: not connection.is_busy)
+            assert transport.written.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert rig.worker.listener.server.requests_count == 0
+        assert at_origin(origin, "open/key", "bucket") == bytes(size)
+        connection.connection_lost(None)
+
+
+@pytest.mark.parametrize("cut", [3, 100, -10_001, -10_000, -1])
+async def test_an_upload_in_two_pieces_is_left_to_aiohttp(tmp_path: Path, cut: int) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.create_bucket("bucket")
+        connection, transport = connect(rig)
+        wire = upload(rig, 10_000)
+        connection.data_received(wire[:cut])
+        connection.data_received(wire[cut:])
+        await run_loop_until(lambda: bool(transport.written) and not connection.is_busy)
+        assert transport.written.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert rig.worker.listener.server.requests_count == 1
+        connection.connection_lost(None)
+
+
+@pytest.mark.parametrize("size", [10_000, LARGEST_UPLOAD + 1])
+async def test_so_is_one_that_is_larger_or_has_a_byte_behind_it(tmp_path: Path, size: int) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.create_bucket("bucket")
+        connection, transport = connect(rig)
+        connection.data_received(upload(rig, size) + (b"G" if size == 10_000 else b""))
+        await run_loop_until(lambda: b"200 OK" in transport.written)
+        assert rig.worker.listener.server.requests_count == 1
+        connection.connection_lost(None)
+
+
+async def test_so_is_one_for_which_there_is_no_memory(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.create_bucket("bucket")
+        connection, transport = connect(rig)
+        budget = rig.parts.budget
+        held = budget.capacity - 5_000
+        assert budget.try_acquire(held)
+        connection.data_received(upload(rig, 10_000))
+        budget.release(held)
+        await run_loop_until(lambda: bool(transport.written))
+        assert rig.worker.listener.server.requests_count == 1
         connection.connection_lost(None)

@@ -3,7 +3,7 @@
 A subset of RFC 9112, chosen so that every HTTP parser agrees on it: one GET or HEAD of HTTP/1.1; visible ASCII and
 blanks alone; each line ended by CR LF and none folded; one plain Host; no body and no field that could announce one;
 nothing behind the head. A head outside the subset is not malformed: the full lane judges it. A POST in the same subset
-is the head of a batch on a read channel, whose frames bound its body.
+is the head of a batch on a read channel, whose frames bound its body. A PUT in it has one Content-Length besides.
 """
 
 import re
@@ -21,6 +21,9 @@ MAX_CACHED_LINE: Final = 200
 
 _READ_LINE: Final = re.compile(r"(GET|HEAD) (/[!-~]*) HTTP/1\.1", re.ASCII)
 _POST_LINE: Final = re.compile(r"(POST) (/[!-~]*) HTTP/1\.1", re.ASCII)
+_PUT_LINE: Final = re.compile(r"(PUT) (/[!-~]*) HTTP/1\.1", re.ASCII)
+_LENGTH_NAME: Final = "content-length:"
+_LENGTH: Final = re.compile(r"[ \t]*([0-9]{1,18})[ \t]*", re.ASCII)
 _FIELD: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([!-~](?:[ \t!-~]*[!-~])?)?[ \t]*", re.ASCII)
 # Fields that bear on framing or the connection, or ask for another response than the plain one.
 _NOT_PLAIN: Final = frozenset(
@@ -49,10 +52,35 @@ class RequestHead(NamedTuple):
 
 def parse_request_head(data: bytes, *, is_post: bool = False) -> RequestHead | None:
     """The head that `data` is, exactly; None if `data` is anything else. `is_post`: of a POST, in place of a read."""
-    if len(data) > MAX_HEAD_SIZE or not data.endswith(b"\r\n\r\n") or not data.isascii():
+    if not _is_head(data):
         return None
     first, *lines = data[:-4].decode("ascii").split("\r\n")
-    line = (_POST_LINE if is_post else _READ_LINE).fullmatch(first)
+    return _parse_lines(_POST_LINE if is_post else _READ_LINE, first, lines)
+
+
+def parse_upload_head(data: bytes) -> RequestHead | None:
+    """The head of a PUT that `data` is, exactly, with one Content-Length, a number; None if `data` is anything else."""
+    if not _is_head(data):
+        return None
+    first, *lines = data[:-4].decode("ascii").split("\r\n")
+    named = [line for line in lines if line[: len(_LENGTH_NAME)].lower() == _LENGTH_NAME]
+    length = _LENGTH.fullmatch(named[0], len(_LENGTH_NAME)) if len(named) == 1 else None
+    if length is None:
+        return None
+    lines.remove(named[0])
+    request = _parse_lines(_PUT_LINE, first, lines)
+    if request is not None:
+        request.headers["Content-Length"] = length[1]
+    return request
+
+
+def _is_head(data: bytes) -> bool:
+    return len(data) <= MAX_HEAD_SIZE and data.endswith(b"\r\n\r\n") and data.isascii()
+
+
+def _parse_lines(form: re.Pattern[str], first: str, lines: list[str]) -> RequestHead | None:
+    """The head of a request line of this form, and fields none of which bears on the body."""
+    line = form.fullmatch(first)
     if line is None:
         return None
     try:

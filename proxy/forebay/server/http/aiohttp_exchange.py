@@ -32,6 +32,7 @@ HOST_ID: Final = secrets.token_hex(8)
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 """SO_LINGER with a timeout of zero: closing the socket, also when the process dies, resets the connection."""
 _FIN_ON_CLOSE: Final = struct.pack("ii", 0, 0)
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 COPIED_SIZE: Final = 65 << 10
 """Bytes of an object that are handed to aiohttp at once: just more than it writes before it waits for the client."""
 
@@ -99,13 +100,13 @@ class RequestBody:
 def send_continue(request: web.BaseRequest) -> None:
     """Sends the interim response 100 (Continue), which a client of HTTP/1.0 must not get."""
     if request.transport is not None and request.version >= HttpVersion11:
-        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.transport.write(CONTINUE)
 
 
-def has_left(request: web.BaseRequest) -> bool:
-    """Whether the client has closed the connection, be it behind bytes of the body that nobody has read yet."""
-    connection = request.transport.get_extra_info("socket") if request.transport is not None else None
-    if request.transport is None or request.transport.is_closing() or connection is None:
+def has_left(transport: asyncio.BaseTransport | None) -> bool:
+    """Whether the client has closed the connection, be it behind bytes that nobody has read yet."""
+    connection = transport.get_extra_info("socket") if transport is not None else None
+    if transport is None or transport.is_closing() or connection is None:
         return True
     poller = select.poll()
     poller.register(connection.fileno(), select.POLLRDHUP)

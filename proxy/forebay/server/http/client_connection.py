@@ -1,7 +1,7 @@
 """One client connection: which lane each of its requests takes, and in which order responses leave.
 
     bytes ──> idle, at a clean boundary? ──yes──> fast lane ──> a hit: written, or sent from files
-                      │ no                            ├──> an admitted read: the request service, in a task
+                      │ no                            ├──> an admitted read, a small PUT: the request service, in a task
                       │                               └──> neither
                       └──────────────────> aiohttp <──────────┘
 
@@ -13,43 +13,27 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, cast
 
 from aiohttp import web
 
 from forebay.core.buffers import Buffer
 from forebay.core.errors import S3Error
-from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
-from forebay.core.timers import Timers
 from forebay.server.fastpath.direct_reply import MAX_JOINED_SIZE, DirectReply
 from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLane, HitResponse
 from forebay.server.http.accepted_bytes import unacknowledged, write_now
 from forebay.server.http.aiohttp_connection import AiohttpConnection
-from forebay.server.http.connection_limits import ConnectionLimits, StallTimer, Timeout
-from forebay.server.http.request_service import RequestService
-from forebay.server.http.sendfile_writer import SendfileWriter, SendQueue
+from forebay.server.http.aiohttp_exchange import CONTINUE, has_left
+from forebay.server.http.connection_limits import StallTimer, Timeout
+from forebay.server.http.connection_services import ConnectionServices
+from forebay.server.http.sendfile_writer import SendfileWriter
 
 _END: Final = b"\r\n\r\n"
 _MAX_JOINED: Final = 16
 """Small responses to requests that arrived together which leave in one write: 256 KiB at most, before it is seen
 whether the client accepts them."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionServices:
-    """What every connection of one listener works with."""
-
-    requests: RequestService
-    limits: ConnectionLimits
-    timers: Timers
-    unsent: SemaphoreShare
-    """Bytes that may wait for slow clients."""
-    receiving: SemaphoreShare
-    """Bytes of the buffers that large bodies are received into."""
-    send_queue: SendQueue
 
 
 class ClientConnection(AiohttpConnection):
@@ -85,7 +69,7 @@ class ClientConnection(AiohttpConnection):
         self._pending = b""
         """Bytes that wait until the current requests have been answered."""
         self._is_reading = False
-        """Whether a read that the fast lane has admitted is being answered."""
+        """Whether a read that the fast lane has admitted, or a small PUT, is being answered."""
         self._is_closing = False
         """Whether the connection ends with the current answer."""
         self._is_only_request = False
@@ -160,8 +144,11 @@ class ClientConnection(AiohttpConnection):
         lane = self._requests.fast_lane
         is_idle = self.is_idle
         if is_idle and lane is not None and data:
-            data = self._answer_fast(lane, data)
-            if not data:
+            if data.startswith(b"PUT "):
+                if self._requests.upload(data, self):
+                    self._is_reading = True
+                    return
+            elif not (data := self._answer_fast(lane, data)):
                 return
         self._is_only_request, self._awaits_request = is_idle and data.find(_END) == len(data) - len(_END), False
         super().data_received(data)
@@ -214,6 +201,16 @@ class ClientConnection(AiohttpConnection):
     ) -> DirectReply:
         """The reply to an admitted read."""
         return DirectReply(self, record, is_last, isolation, is_head=is_head)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the client has closed the connection."""
+        return has_left(self.transport)
+
+    def send_interim(self) -> None:
+        """Send the interim response 100 (Continue)."""
+        if self.transport is not None:
+            self.transport.write(CONTINUE)
 
     def read_answered(self, *, keep_alive: bool) -> None:
         """The admitted read has been answered; `keep_alive`: another request may follow."""

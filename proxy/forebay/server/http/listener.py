@@ -14,8 +14,9 @@ from typing import cast
 
 from aiohttp import web
 
-from forebay.server.http.client_connection import ClientConnection, ConnectionServices
+from forebay.server.http.client_connection import ClientConnection
 from forebay.server.http.connection_limits import Timeout
+from forebay.server.http.connection_services import ConnectionServices
 
 
 class ConnectionFactory(web.Server):

@@ -2,86 +2,51 @@
 
     aiohttp parsed it     ──> handle ─────┐
     fast lane admitted it ──> read ───────┼─> gateway ──> reply ──> record: metrics, access log
-    batch of a channel    ──> read_batch ─┘
+    batch of a channel    ──> read_batch ─┤
+    whole, small PUT      ──> upload ─────┘
     it became no request  ──> refuse ───────────────────────────────> record
 
-It bounds the requests in flight, and wakes a drain when none is left. It knows connections by `RequestConnection` only.
+It bounds the requests in flight, and wakes a drain when none is left. It knows connections by
+forebay.server.http.request_connections only.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Protocol
+from typing import Final
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
 from forebay.core.errors import S3Error
-from forebay.core.heads import HeaderPairs
+from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.names import BATCH_KEY
 from forebay.core.request_record import RequestRecord, new_request_id
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
 from forebay.metadata.direct_openings import DirectOpening
 from forebay.origin.body_turns import BodyTurns
-from forebay.protocol.batch.batch_output import BatchOutput
 from forebay.protocol.channel_frames import CHANNEL_PATH, HINT_HEADER
 from forebay.protocol.exchange import EMPTY_BODY, BytesBody, ObjectReply, Request
 from forebay.protocol.target import parse_target
 from forebay.request.gateway import Gateway
 from forebay.server.fastpath.direct_misses import DirectMisses, MissConnection
-from forebay.server.fastpath.direct_reply import DirectReply, ReplyConnection
 from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane
-from forebay.server.fastpath.request_head import parse_request_head
+from forebay.server.fastpath.request_head import parse_request_head, parse_upload_head
 from forebay.server.http.aiohttp_exchange import RequestBody, StreamedReply, has_left, send_continue
 from forebay.server.http.connection_limits import ConnectionLimits, linger
+from forebay.server.http.request_connections import (
+    AbortableReply,
+    BatchChannel,
+    ReadConnection,
+    RequestConnection,
+    UploadConnection,
+)
 from forebay.server.http.request_framing import framing_error, origin_form
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
 
-
-class ReadConnection(Protocol):
-    """What the connection of a read is to the service that answers it."""
-
-    peer: str
-    secure: bool
-
-    def make_reply(
-        self, record: RequestRecord, is_last: Callable[[], bool], isolation: HeaderPairs, *, is_head: bool
-    ) -> DirectReply:
-        """The reply to a `read` that this connection began."""
-        ...
-
-    def read_answered(self, *, keep_alive: bool) -> None:
-        """The `read` that this connection began has been answered; `keep_alive`: another request may follow."""
-
-
-class RequestConnection(ReadConnection, ReplyConnection, Protocol):
-    """What the connection of any request is to the service that answers it."""
-
-    @property
-    def is_pipelined(self) -> bool:
-        """Whether more requests have been parsed than are being answered."""
-        ...
-
-
-class AbortableReply(ObjectReply, Protocol):
-    """A reply that knows whether it was aborted."""
-
-    aborted: bool
-
-
-class BatchChannel(Protocol):
-    """What the channel of a batch is to the service that answers it."""
-
-    peer: str
-
-    def make_batch_reply(self, record: RequestRecord) -> tuple[BatchOutput, AbortableReply]:
-        """Where the batch goes, and where its refusal does."""
-        ...
-
-    def read_answered(self, *, keep_alive: bool) -> None:
-        """The batch has been answered; `keep_alive`: another request may follow."""
+LARGEST_UPLOAD: Final = 64 << 10
+"""Bytes of the body of a PUT that is answered past aiohttp."""
 
 
 class RequestService:
@@ -95,11 +60,13 @@ class RequestService:
         limits: ConnectionLimits,
         timers: Timers,
         body_turns: BodyTurns,
+        receiving: SemaphoreShare,
         fast_lane: FastLane | None = None,
         socket_path: str | None = None,
         misses: DirectMisses | None = None,
     ) -> None:
-        """`body_turns`: told of each message of a client. `access_log`, `fast_lane`, `misses`: None for none.
+        """`body_turns`: told of each message of a client. `receiving`: the bytes of bodies that
+        are received past aiohttp, of all connections. `access_log`, `fast_lane`, `misses`: None for none.
         `socket_path`: of the Unix socket, for clients that ask."""
         self.body_turns = body_turns
         self.misses = misses
@@ -108,6 +75,7 @@ class RequestService:
         self._metrics = metrics
         self._access_log = access_log
         self._limits = limits
+        self._receiving = receiving
         self._timers = timers
         self._reads = TaskRegistry()
         self._idle = asyncio.Event()
@@ -179,7 +147,7 @@ class RequestService:
             received_at=time.time(),
             peer=record.peer,
             secure=connection.secure,
-            has_left=lambda: has_left(request),
+            has_left=lambda: has_left(request.transport),
             send_interim=lambda: send_continue(request),
         )
         self.count_in_flight(1)
@@ -284,6 +252,52 @@ class RequestService:
         finally:
             self.finish(record)
             connection.read_answered(keep_alive=not reply.aborted)
+
+    def upload(self, data: bytes, connection: UploadConnection) -> bool:
+        """Answer a small PUT whose head and body these bytes are, exactly, in a task; `connection.read_answered`
+        follows. False: they are anything else, or there is no memory, and nothing was done."""
+        size = data.find(b"\r\n\r\n") + 4
+        if self.is_draining or len(data) - size > LARGEST_UPLOAD:
+            return False
+        head = parse_upload_head(data[:size])
+        if head is None or head.headers["Content-Length"] != str(len(data) - size):
+            return False
+        if not self._receiving.try_acquire(len(data)):
+            return False
+        record = RequestRecord("PUT", "full", time.monotonic(), new_request_id(), peer=connection.peer)
+        record.received = len(data) - size
+        request = Request(
+            "PUT",
+            head.raw_target,
+            head.headers["Host"],
+            head.headers,
+            BytesBody(data[size:]),
+            has_body=record.received > 0,
+            received_at=time.time(),
+            peer=connection.peer,
+            secure=connection.secure,
+            has_left=lambda: connection.has_left,
+            send_interim=connection.send_interim,
+        )
+        self.count_in_flight(1)
+        self._reads.spawn(self._upload(request, record, connection, len(data)), "upload")
+        return True
+
+    async def _upload(
+        self, request: Request, record: RequestRecord, connection: UploadConnection, charged: int
+    ) -> None:
+        isolation = self._gateway.policy.isolation_headers
+        reply = connection.make_reply(record, lambda: self.is_draining, isolation, is_head=False)
+        try:
+            if not await self._is_refused(request, reply, record):
+                await self._gateway.handle(request, reply, record)
+        except BaseException:
+            reply.abort()
+            raise
+        finally:
+            self._receiving.release(charged)
+            self.finish(record)
+            connection.read_answered(keep_alive=reply.keep_alive and not reply.aborted)
 
     def refuse(self, error: S3Error, peer: str) -> str:
         """Record a refusal of what never became a request. Returns the request id for its response."""

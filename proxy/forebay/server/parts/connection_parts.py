@@ -9,8 +9,8 @@ from forebay.protocol.channel_frames import SLOT_UNIT
 from forebay.server.composition import Parts
 from forebay.server.fastpath.direct_misses import DirectMisses
 from forebay.server.fastpath.fast_lane import FastLane, HitSources, HitTelemetry
-from forebay.server.http.client_connection import ConnectionServices
 from forebay.server.http.connection_limits import ConnectionLimits
+from forebay.server.http.connection_services import ConnectionServices
 from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendQueue
 from forebay.server.resource_limits import usable_connections
@@ -51,6 +51,7 @@ def connection_services(
         allowed,
         timers,
         parts.body_turns,
+        receiving,
         fast_lane,
         settings.server.socket,
         misses,

@@ -11,7 +11,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from forebay.protocol.channel_frames import SWITCHED, UPGRADE
-from forebay.server.http.client_connection import ClientConnection, ConnectionServices
+from forebay.server.http.client_connection import ClientConnection
+from forebay.server.http.connection_services import ConnectionServices
 from forebay.server.resource_limits import SOCKET_SHARE
 from forebay.server.shared_memory.channel_writer import ChannelServices
 from forebay.server.shared_memory.read_channel import ReadChannel

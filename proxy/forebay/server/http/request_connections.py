@@ -1,0 +1,72 @@
+"""What connections are to the service that answers their requests (forebay.server.http.request_service).
+
+RequestConnection    its request was parsed by aiohttp
+ReadConnection       its read was admitted by the fast lane
+UploadConnection     its small PUT has arrived whole
+BatchChannel         its batch came in a frame of a read channel
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from forebay.core.heads import HeaderPairs
+from forebay.core.request_record import RequestRecord
+from forebay.protocol.batch.batch_output import BatchOutput
+from forebay.protocol.exchange import ObjectReply
+from forebay.server.fastpath.direct_reply import DirectReply, ReplyConnection
+
+
+class ReadConnection(Protocol):
+    """What the connection of a read is to the service that answers it."""
+
+    peer: str
+    secure: bool
+
+    def make_reply(
+        self, record: RequestRecord, is_last: Callable[[], bool], isolation: HeaderPairs, *, is_head: bool
+    ) -> DirectReply:
+        """The reply to a `read` that this connection began."""
+        ...
+
+    def read_answered(self, *, keep_alive: bool) -> None:
+        """The request that this connection began has been answered; `keep_alive`: another request may follow."""
+
+
+class RequestConnection(ReadConnection, ReplyConnection, Protocol):
+    """What the connection of any request is to the service that answers it."""
+
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether more requests have been parsed than are being answered."""
+        ...
+
+
+class UploadConnection(ReadConnection, Protocol):
+    """What the connection of a small PUT is to the service that answers it."""
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the client has closed the connection."""
+        ...
+
+    def send_interim(self) -> None:
+        """Send an interim response."""
+
+
+class AbortableReply(ObjectReply, Protocol):
+    """A reply that knows whether it was aborted."""
+
+    aborted: bool
+
+
+class BatchChannel(Protocol):
+    """What the channel of a batch is to the service that answers it."""
+
+    peer: str
+
+    def make_batch_reply(self, record: RequestRecord) -> tuple[BatchOutput, AbortableReply]:
+        """Where the batch goes, and where its refusal does."""
+        ...
+
+    def read_answered(self, *, keep_alive: bool) -> None:
+        """The batch has been answered; `keep_alive`: another request may follow."""
