@@ -4,18 +4,28 @@ import asyncio
 import os
 import random
 import ssl
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
+from aiohttp import web
 from aiohttp.streams import StreamReader
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.core.errors import S3Error
+from forebay.core.fair_semaphore import FairSemaphore, SemaphoreShare
+from forebay.core.request_record import RequestRecord
 from forebay.server.event_loop import loop_factory
-from forebay.server.http.body_receiver import BUFFER, FAST, LEAST, BodyReceiver
+from forebay.server.http.aiohttp_connection import AiohttpConnection
+from forebay.server.http.aiohttp_exchange import RequestBody
+from forebay.server.http.body_receiver import BUFFER, COPIED, FAST, LEAST, BodyReceiver
+from forebay.server.http.connection_limits import ConnectionLimits
 from harness.certificates import TestAuthority, install, tls_settings
 from harness.clients import RawClient, path_of
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
+from harness.manual_timers import ManualTimers
 from harness.raw_connection import RawConnection
 from harness.rig import TRAINER, Rig
 
@@ -81,7 +91,15 @@ def test_a_body_in_any_reads_is_the_same_and_ends_with_its_last_byte(size: int, 
         taken += receiving.receive(content[taken : taken + chance.choice((1 << 12, 1 << 18, BUFFER))])
     assert (receiving.connection.calls, receiving.connection.received) == (["ended"], size)
     assert b"".join(receiving.pieces) == content, "of buffers that are not written to again"
-    assert all(isinstance(piece, memoryview) and piece.readonly for piece in receiving.pieces)
+    assert all(type(piece) is bytes or (isinstance(piece, memoryview) and piece.readonly) for piece in receiving.pieces)
+
+
+@pytest.mark.parametrize(("size", "kind"), [(1, bytes), (COPIED - 1, bytes), (COPIED, memoryview)])
+def test_a_tiny_piece_keeps_no_buffer(size: int, kind: type) -> None:
+    """Who keeps it for long would keep all of the buffer that it is a view of."""
+    receiving = Receiving(BUFFER)
+    receiving.receive(b"x" * size)
+    assert [(type(piece), bytes(piece)) for piece in receiving.pieces] == [(kind, b"x" * size)]
 
 
 def test_nothing_behind_the_body_is_received() -> None:
@@ -107,14 +125,135 @@ async def test_the_stream_keeps_a_piece_as_it_is() -> None:
     """What the receiver relies on: no copy, and flow control by the bytes of a view."""
     connection = Connection()
     content = StreamReader(connection, 100, loop=asyncio.get_running_loop())  # type: ignore[arg-type] # see Connection
-    receiver, body = BodyReceiver(connection, content, 300), os.urandom(300)
-    receiver.get_buffer(-1)[:300] = body
-    receiver.buffer_updated(300)
+    receiver, body = BodyReceiver(connection, content, COPIED), os.urandom(COPIED)
+    receiver.get_buffer(-1)[:COPIED] = body
+    receiver.buffer_updated(COPIED)
     assert connection.calls == ["pause reading", "ended"]
     piece: object = await content.readany()
     assert isinstance(piece, memoryview)
     assert piece == body
     assert connection.calls[-1] == "resume reading"
+
+
+# The memory that a buffer is charged to
+
+
+class Transport(asyncio.Transport):
+    """Has the protocol that it is given, and accepts everything."""
+
+    def write(self, _data: bytes | bytearray | memoryview) -> None: ...
+
+    def writelines(self, _pieces: object) -> None: ...
+
+    def close(self) -> None: ...
+
+    def is_closing(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._protocol
+
+
+class Served(AiohttpConnection):
+    """A connection whose requests wait for the test: it reads their bodies, and then answers them."""
+
+    def record_refusal(self, _error: S3Error) -> str:
+        return "id"
+
+
+class Serving:
+    """A connection with requests that wait for the test, and the memory for its bodies."""
+
+    def __init__(self) -> None:
+        self.requests = asyncio.Queue[web.BaseRequest]()
+        self.answers = asyncio.Queue[web.Response]()
+        self.budget = FairSemaphore(8 * BUFFER)
+        limits = ConnectionLimits(1 << 14, 10, 10, header_timeout=60.0, idle_timeout=60.0)
+        self.loop, self.transport = asyncio.get_running_loop(), Transport()
+        server = web.Server(self._handle)
+        self.connection = Served(server, self.loop, limits, ManualTimers(), SemaphoreShare(self.budget, 1))
+        self.transport.set_protocol(self.connection)
+        self.connection.connection_made(self.transport)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.requests.put_nowait(request)
+        return await self.answers.get()
+
+    async def begin(self, size: int) -> web.BaseRequest:
+        """A request whose body of `size` bytes is received past the parser, from its byte 2 * FAST on."""
+        self.connection.data_received(
+            b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % size + bytes(2 * FAST)
+        )
+        assert isinstance(self.transport.get_protocol(), BodyReceiver)
+        return await self.requests.get()
+
+    def receive(self, size: int) -> None:
+        while size:
+            receiver = self.transport.get_protocol()
+            assert isinstance(receiver, BodyReceiver)
+            count = min(size, len(receiver.get_buffer(-1)))
+            receiver.buffer_updated(count)
+            size -= count
+
+    def body_of(self, request: web.BaseRequest) -> AsyncIterator[bytes]:
+        record = RequestRecord("PUT", "full", 0.0, "id")
+        return RequestBody(request, self.loop, 60.0, record, self.connection.release_buffer).pieces()
+
+
+async def test_a_buffer_is_charged_until_all_of_the_body_was_read() -> None:
+    serving = Serving()
+    request = await serving.begin(2 * BUFFER)
+    serving.receive(2 * BUFFER - 2 * FAST)
+    assert request.content.is_eof()
+    body = serving.body_of(request)
+    size = len(await anext(body))
+    assert serving.budget.in_use == BUFFER, "more than a MiB is unread"
+    async for piece in body:
+        size += len(piece)
+    assert (size, serving.budget.in_use) == (2 * BUFFER, 0)
+    serving.connection.connection_lost(None)
+
+
+async def test_a_buffer_nobody_reads_is_charged_until_the_answer() -> None:
+    serving = Serving()
+    request = await serving.begin(2 * BUFFER)
+    serving.receive(2 * BUFFER - 2 * FAST)
+    assert (request.content.is_eof(), serving.budget.in_use) == (True, BUFFER)
+    serving.answers.put_nowait(web.Response())
+    await run_loop_until(lambda: not serving.budget.in_use)
+    serving.connection.connection_lost(None)
+
+
+async def test_a_body_that_ends_behind_its_answer_leaves_no_charge() -> None:
+    serving = Serving()
+    request = await serving.begin(2 * BUFFER)
+    serving.answers.put_nowait(web.Response())
+    await run_loop_until(lambda: serving.connection._current_request is None)  # noqa: SLF001 # aiohttp's
+    assert serving.budget.in_use == BUFFER, "it is being written to"
+    serving.receive(2 * BUFFER - 2 * FAST)
+    assert serving.budget.in_use == 0
+    assert request.content.is_eof()
+    serving.connection.connection_lost(None)
+
+
+async def test_a_connection_has_one_buffer_whatever_follows_a_body() -> None:
+    """The next body comes before the first was read: aiohttp's parser takes it."""
+    serving = Serving()
+    await serving.begin(2 * BUFFER)
+    serving.receive(2 * BUFFER - 2 * FAST)
+    head = b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % (2 * BUFFER)
+    serving.connection.data_received(head + bytes(2 * FAST))
+    assert serving.transport.get_protocol() is serving.connection
+    assert serving.budget.in_use == BUFFER
+    serving.connection.connection_lost(None)
+    assert serving.budget.in_use == 0
 
 
 # Over sockets

@@ -45,8 +45,10 @@ class AiohttpConnection(RequestHandler):
 
     __slots__ = (
         "_boundary",
+        "_buffered",
         "_framing_left",
         "_head_timer",
+        "_holds_buffer",
         "_idle_until",
         "_incoming_body",
         "_limits",
@@ -90,6 +92,10 @@ class AiohttpConnection(RequestHandler):
         self._receiving = receiving
         self._receiver: BodyReceiver | None = None
         """Receives the rest of a body; None: aiohttp's parser does."""
+        self._buffered: StreamReader | None = None
+        """The body that was received past the parser, as long as somebody may read it."""
+        self._holds_buffer = False
+        """Whether the receiver's buffer is charged."""
         self.peer = ""
         """The client's address, "unix" if it has none."""
         self.secure = False
@@ -136,7 +142,8 @@ class AiohttpConnection(RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         """Let go of the timers, and of what receives a body."""
         self._cancel_head_timer()
-        self._end_receiver()
+        self._receiver = self._buffered = None
+        self._release_buffer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -177,8 +184,9 @@ class AiohttpConnection(RequestHandler):
         content, transport = self._incoming_body, self.transport
         if content is None or transport is None or content.total_bytes != self._boundary.body_followed:
             return  # it has ended, or the parser holds some of it
-        if not self._receiving.try_acquire(BUFFER):
+        if self._holds_buffer or not self._receiving.try_acquire(BUFFER):
             return
+        self._holds_buffer, self._buffered = True, content
         self._receiver = BodyReceiver(self, content, self._boundary.body_left)
         transport.set_protocol(self._receiver)
 
@@ -189,7 +197,8 @@ class AiohttpConnection(RequestHandler):
     def body_ended(self) -> None:
         """All of it was. The parser still waits for these bytes, so another one reads the next request."""
         content, self._incoming_body = self._incoming_body, None
-        self._end_receiver()
+        self._receiver = None
+        self._release_buffer()
         self._parser = HttpRequestParser(
             self,
             self._loop,
@@ -206,10 +215,24 @@ class AiohttpConnection(RequestHandler):
         if content is not None:
             content.feed_eof()
 
-    def _end_receiver(self) -> None:
-        if self._receiver is not None:
-            self._receiver = None
+    def release_buffer(self, content: StreamReader) -> None:
+        """Nobody will read more of this body, which keeps the buffer that it was received into until then."""
+        if content is self._buffered:
+            self._buffered = None
+            self._release_buffer()
+
+    def _release_buffer(self) -> None:
+        """Give the charge of the buffer back, if it is neither written to nor read."""
+        if self._holds_buffer and self._receiver is None and self._buffered is None:
+            self._holds_buffer = False
             self._receiving.release(BUFFER)
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Finish the response to a request, whose handler reads nothing more."""
+        self.release_buffer(request.content)
+        return await super().finish_response(request, resp, start_time)
 
     def _watch_idle(self, seconds: float) -> None:
         # aiohttp makes no timer of its own while there is one here, and cancels it when the connection ends.

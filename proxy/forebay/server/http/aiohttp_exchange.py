@@ -15,6 +15,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.client_exceptions import ClientPayloadError
 from aiohttp.http_writer import HttpVersion11
+from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestPayloadError
 from multidict import CIMultiDict
 
@@ -69,12 +70,20 @@ class UntypedResponse(web.StreamResponse):
 class RequestBody:
     """The body of an aiohttp request. Implements forebay.protocol.exchange.Body."""
 
-    def __init__(self, request: web.BaseRequest, timers: Timers, stall: float, record: RequestRecord) -> None:
-        """`stall`: seconds that may pass between two pieces."""
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        timers: Timers,
+        stall: float,
+        record: RequestRecord,
+        was_read: Callable[[StreamReader], None],
+    ) -> None:
+        """`stall`: seconds that may pass between two pieces. `was_read`: called when all of the body was."""
         self._request = request
         self._timers = timers
         self._stall = stall
         self._record = record
+        self._was_read = was_read
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body as it arrives. Raises S3Error when it stalls or ends too soon."""
@@ -92,6 +101,7 @@ class RequestBody:
             except (RequestPayloadError, ClientPayloadError, ConnectionError) as error:
                 raise S3Error("IncompleteBody") from error
             if not piece:
+                self._was_read(request.content)
                 return
             self._record.received += len(piece)
             yield piece

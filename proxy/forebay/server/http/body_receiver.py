@@ -25,6 +25,9 @@ BUFFER: Final = 1 << 20
 """Bytes of a buffer, of which a connection has one that is not full. What becomes of a piece costs the loop some 80
 microseconds, whatever its size; so a large one is worth its memory."""
 
+COPIED: Final = 4096
+"""Bytes of a piece that is a view of a buffer; less is copied, so that whoever keeps it keeps no MiB with it."""
+
 
 class ReceivingConnection(Protocol):
     """The connection that a body is received for."""
@@ -71,8 +74,9 @@ class BodyReceiver(asyncio.BufferedProtocol):
         self._left -= nbytes
         if self._connection is None:
             return
+        piece = self._buffer[start : self._filled]
         # It keeps and returns any piece as it is; its type says bytes.
-        self._content.feed_data(cast("bytes", self._buffer[start : self._filled].toreadonly()))
+        self._content.feed_data(bytes(piece) if nbytes < COPIED else cast("bytes", piece.toreadonly()))
         self._connection.body_received(nbytes)
         if not self._left:
             connection, self._connection = self._connection, None

@@ -9,6 +9,8 @@ BatchChannel         its batch came in a frame of a read channel
 from collections.abc import Callable
 from typing import Protocol
 
+from aiohttp.streams import StreamReader
+
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
 from forebay.protocol.batch.batch_output import BatchOutput
@@ -39,6 +41,9 @@ class RequestConnection(ReadConnection, ReplyConnection, Protocol):
     def is_pipelined(self) -> bool:
         """Whether more requests have been parsed than are being answered."""
         ...
+
+    def release_buffer(self, content: StreamReader) -> None:
+        """Nobody will read more of this body."""
 
 
 class UploadConnection(ReadConnection, Protocol):

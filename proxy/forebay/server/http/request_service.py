@@ -142,7 +142,7 @@ class RequestService:
             raw_target=origin_form(request),
             host=request.headers.get("Host", ""),
             headers=request.headers,
-            body=RequestBody(request, self._timers, stall, record),
+            body=RequestBody(request, self._timers, stall, record, connection.release_buffer),
             has_body=request.body_exists,
             received_at=time.time(),
             peer=record.peer,
