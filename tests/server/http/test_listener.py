@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import random
 from pathlib import Path
 
 import pytest
 
+from forebay.server.http.body_receiver import LEAST
+from harness.clients import chunked
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
@@ -126,6 +129,36 @@ async def test_a_stop_finishes_requests_and_closes_their_connections(tmp_path: P
                 answer = await busy.answer()
                 assert (answer.body, answer.headers["Connection"]) == (b"x", "close")
                 assert await busy.ended()
+
+
+@pytest.mark.parametrize("size", [100_000, 3 * LEAST])
+@pytest.mark.parametrize("sent", [0, 2000])
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_a_stop_finishes_uploads_under_way(tmp_path: Path, size: int, sent: int, is_chunked: bool) -> None:
+    """The rest of a body is received, whoever parses it, and the connection ends behind its answer."""
+    content = random.Random(size).randbytes(size)
+    async with FakeOrigin() as origin:
+        rig = Rig(origin.endpoint, origin.secret, tmp_path)
+        rig.configuration = rig.configuration.replace('drain_timeout = "5s"', 'drain_timeout = "60s"')
+        await rig.start()
+        origin.store.create_bucket("bucket")
+        client, requests = rig.client(), rig.worker.listener.requests
+        put = client.sign("PUT", TARGET, (), content, payload="UNSIGNED-PAYLOAD")
+        wire = chunked(put).wire if is_chunked else put.wire
+        sent += wire.index(b"\r\n\r\n") + 4
+        async with await client.open() as connection, asyncio.timeout(30):
+            await connection.send(wire[:sent])
+            await run_loop_until(lambda: requests.in_flight == 1)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(rig.stop())
+                await run_loop_until(lambda: requests.is_draining)
+                await connection.send(wire[sent:])
+                answer = await connection.answer("PUT")
+                assert (answer.status, answer.headers["Connection"]) == (200, "close")
+                assert await connection.ended()
+        stored = origin.store.current("bucket", "key")
+        assert stored is not None
+        assert b"".join(stored.content.views(0, size)) == content
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT"])

@@ -122,6 +122,11 @@ class AiohttpConnection(RequestHandler):
         return self._waiter is not None and not self._waiter.done()
 
     @property
+    def is_receiving(self) -> bool:
+        """Whether more is to come of a request's body."""
+        return self._incoming_body is not None and not self._incoming_body.is_eof()
+
+    @property
     def is_pipelined(self) -> bool:
         """Whether more requests have been parsed than are being answered."""
         return bool(self._messages)

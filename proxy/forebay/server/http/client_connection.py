@@ -98,13 +98,15 @@ class ClientConnection(AiohttpConnection):
         self._sendfile_writer, self._client = None, ClientState("")
         super().connection_lost(exc)
 
-    def close(self) -> None:
-        """End the connection for a drain: at once if it is idle (aiohttp alone ends it last), else with its answer."""
+    def begin_draining(self) -> None:
+        """End the connection: at once if it is idle, else with its answer. aiohttp's `close` alone ends idle ones last,
+        and drops the rest of a body."""
         if self._is_reading or self._is_sending:
             self._is_closing = True
+        if self._is_closing or self.is_receiving:
             return
         is_awaiting = self.is_awaiting
-        super().close()
+        self.close()
         if is_awaiting and self.transport is not None:
             self.transport.close()
 
@@ -226,7 +228,8 @@ class ClientConnection(AiohttpConnection):
     def _process_pending(self) -> None:
         """Answer the bytes that have waited, or end the connection if it is closing."""
         if self._is_closing:
-            self.close()
+            self._is_closing = False
+            self.begin_draining()
             return
         pending, self._pending = self._pending, b""
         if pending:

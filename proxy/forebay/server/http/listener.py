@@ -56,7 +56,8 @@ class Listener:
         Returns whether all of them ended.
         """
         self.requests.begin_draining()
-        self.server.pre_shutdown()
+        for connection in list(self.server.connections):
+            cast("ClientConnection", connection).begin_draining()
         self.begin_draining()
         async with asyncio.TaskGroup() as group:
             waits = [group.create_task(self.requests.until_idle()), group.create_task(hurry.wait())]
