@@ -1,8 +1,12 @@
 """Turns of reclaim: several processes share a directory, and one at a time reclaims a segment or changes a threshold.
 
     no room for a batch ──> take the reclaim lock ──> reread what all have written ──> steps of reclaim, until there is
-                                 │                    room and the segment is gone ──> give the lock back
+                                 │                    room or the turn is over, and the segment is gone
+                                 │                      ──> give the lock back; no room yet: take it again
                                  └ another has it: wait for what it frees
+
+To reread costs some microseconds for each segment there is. So a turn goes on for more than one segment, and not so
+long that others wait for nothing.
 
 Used by the writer's thread.
 """
@@ -18,6 +22,8 @@ from forebay.storage.ssd.ssd_pools import SsdPools
 from forebay.storage.ssd.write_queue import WriteQueue
 
 WAIT_SECONDS: Final = 0.005
+STEPS_IN_A_TURN: Final = 32
+"""Of up to 8 MiB: one or two large segments, or many small ones."""
 MAX_WAITS: Final = 100
 """Waits for another process, after which a batch is given up: the process may have been stopped."""
 
@@ -47,9 +53,12 @@ class ReclaimTurns:
         while not is_enough() and not self._queue.is_urgent:
             with self._turn() as is_mine:
                 if is_mine:
-                    if not is_enough() and not self._reclaim.step(is_full=is_full):
-                        break
-                    self._pools.measure()
+                    for _ in range(STEPS_IN_A_TURN):
+                        if is_enough() or self._queue.is_urgent:
+                            break
+                        if not self._reclaim.step(is_full=is_full):
+                            return
+                        self._pools.measure()
                     continue
             if waits == MAX_WAITS:
                 break

@@ -1,0 +1,86 @@
+"""Turns of reclaim: how much one process frees before it gives the lock back."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from forebay.core.events import unobserved
+from forebay.policy.pins import NO_PINS
+from forebay.storage.cache_origin import CacheOrigins
+from forebay.storage.ssd.reclaim import Reclaim
+from forebay.storage.ssd.reclaim_turns import STEPS_IN_A_TURN, ReclaimTurns
+from forebay.storage.ssd.recovery import OpenDirectory, close_directory, open_directory
+from forebay.storage.ssd.segment_appender import SegmentAppenders, encode_record
+from forebay.storage.ssd.segment_label import PLAIN
+from forebay.storage.ssd.ssd_pins import SsdPins
+from forebay.storage.ssd.ssd_pools import SsdPools
+from forebay.storage.ssd.write_queue import WriteQueue
+from harness.ssd_rig import MIB, NOW, ORIGIN, block_id, content_of, trusting_run
+
+SEGMENTS = 40
+STEPS_OF_A_SEGMENT = 2
+"""It has one record: that is read, then the file is deleted."""
+
+
+@dataclass
+class _Turns:
+    opened: OpenDirectory
+    turns: ReclaimTurns
+    measured: int = 0
+    """Times that the sizes of all segments were read again."""
+
+    def segments(self) -> int:
+        return len(self.opened.space.segments())
+
+
+@contextmanager
+def turns_of(path: Path) -> Iterator[_Turns]:
+    """The turns of one process of several, in a directory with so many segments of one block."""
+    run, origins = trusting_run(path), CacheOrigins.single(ORIGIN)
+    opened = open_directory(path, 64 * MIB, origins, lambda: NOW, unobserved, run, family="node")
+    pins = SsdPins(opened.addressing, opened.space, NO_PINS)
+    pools = SsdPools(opened.index, opened.space, pins, lambda: NOW)
+    appenders = SegmentAppenders(opened.index, opened.segments, opened.space)
+    queue = WriteQueue(MIB, MIB)
+
+    def measure() -> None:
+        found.measured += 1
+
+    reclaim = Reclaim(opened, appenders, pools, pins, queue, unobserved)
+    found = _Turns(opened, ReclaimTurns(opened.directory, reclaim, pools, queue, measure))
+    for number in range(SEGMENTS):
+        block = block_id(f"key-{number}")
+        appenders.append(PLAIN, [encode_record(opened.addressing.block_address(block), content_of(block, 1000))])
+        appenders.finish(PLAIN)
+    appenders.release_filled()
+    yield found
+    close_directory(opened)
+
+
+def test_a_turn_frees_many_segments(tmp_path: Path) -> None:
+    """To take the lock costs a look at every segment, as other processes have written meanwhile."""
+    with turns_of(tmp_path / "ssd") as process:
+        process.turns.reclaim_until(lambda: process.segments() <= 4, is_full=True)
+        assert process.segments() == 4
+        assert process.measured == -(-(SEGMENTS - 4) * STEPS_OF_A_SEGMENT // STEPS_IN_A_TURN)
+
+
+def test_a_turn_ends_as_soon_as_there_is_enough(tmp_path: Path) -> None:
+    with turns_of(tmp_path / "ssd") as process:
+        process.turns.reclaim_until(lambda: process.segments() < SEGMENTS, is_full=True)
+        assert process.segments() == SEGMENTS - 1
+
+
+def test_the_lock_is_given_back(tmp_path: Path) -> None:
+    with turns_of(tmp_path / "ssd") as process:
+        process.turns.reclaim_until(lambda: process.segments() <= 4, is_full=True)
+        with (tmp_path / "ssd" / "reclaim.lock").open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_nothing_left_to_reclaim_ends_it(tmp_path: Path) -> None:
+    with turns_of(tmp_path / "ssd") as process:
+        process.turns.reclaim_until(lambda: False, is_full=True)
+        assert process.segments() == 0
