@@ -67,6 +67,16 @@ async def test_every_form_of_signature_is_verified(tmp_path: Path, form: Form) -
         assert (await _past_aiohttp(rig, client, wrong)).status == 403
 
 
+async def test_the_limit_of_heads_holds(tmp_path: Path) -> None:
+    rest = '[limits]\nheader_size = "4KiB"\n'
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rest) as rig:
+        origin.store.create_bucket("bucket")
+        client = rig.client()
+        metadata = [(f"x-amz-meta-{number}", 500 * "m") for number in range(9)]
+        answer = await client.send(client.sign("PUT", path_of("bucket", "key"), metadata, BODY))
+        assert (answer.status, b"<Code>RequestHeaderSectionTooLarge<" in answer.body) == (400, True)
+
+
 async def test_the_next_request_waits_for_the_answer(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.create_bucket("bucket")

@@ -257,7 +257,7 @@ class RequestService:
         """Answer a small PUT whose head and body these bytes are, exactly, in a task; `connection.read_answered`
         follows. False: they are anything else, or there is no memory, and nothing was done."""
         size = data.find(b"\r\n\r\n") + 4
-        if self.is_draining or len(data) - size > LARGEST_UPLOAD:
+        if self.is_draining or size > self._limits.header_size or len(data) - size > LARGEST_UPLOAD:
             return False
         head = parse_upload_head(data[:size])
         if head is None or head.headers["Content-Length"] != str(len(data) - size):
