@@ -26,6 +26,8 @@ class AllAtOnce:
     async def read_into(self, target: memoryview) -> int:
         raise AssertionError("nobody has to wait for it")
 
+    def skip_turns(self) -> None: ...
+
     def close(self) -> None: ...
 
 

@@ -13,8 +13,11 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, OriginError
 from forebay.core.events import SlowResponse
 from forebay.core.heads import ObjectFacts
+from forebay.core.requester import BACKGROUND, requester
+from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import Flight
+from forebay.fetch.followed_flights import FollowedFlights
 from forebay.fetch.run_reader import ThroughputFloor
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
@@ -288,6 +291,36 @@ async def test_a_slow_response_of_another_worker_is_not_replaced() -> None:
         assert [event.action for event in rig.heard.of(SlowResponse)] == ["ended"]
 
 
+async def test_a_body_that_a_client_comes_to_wait_for_skips_its_turns() -> None:
+    """Before its response has come or afterwards. Other background work that joins it changes nothing."""
+    async with fetch_rig() as rig:
+        rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
+        head = await rig.head()
+        view, skips = ObjectView(NAME, head, "rule"), list[int]()
+        for is_early in (False, True):
+            fetch = rig.fetch(head, 0, 1)
+            rig.budget.release(fetch.buffer_bytes)
+            drip = Drip()
+            body = ReadBody(drip, head.size, not_reopened)
+            flights = rig.fetcher.adopt(fetch, ObjectOpened(head.facts, Span(0, head.size), body, "origin"))
+            client, jobs = FollowedFlights(rig.block_source(), view), FollowedFlights(rig.block_source(), view)
+            before = requester.get()
+            requester.set(BACKGROUND)
+            jobs.follow(0, flights[0])
+            requester.set(before)
+            if not is_early:
+                await flights[0].wait_filled(1)
+                skips.append(drip.skips)
+            client.join(1)
+            await flights[0].wait_filled(1)
+            skips.append(drip.skips)
+            client.leave_all()
+            jobs.leave_all()
+            rig.timers.advance(7.0)
+            await rig.tasks.wait_idle()
+        assert skips == [0, 1, 1]
+
+
 async def not_reopened(error: OriginError) -> BodySource:
     raise error
 
@@ -297,6 +330,7 @@ class Drip:
 
     def __init__(self) -> None:
         self._begun = False
+        self.skips = 0
 
     def take_whole(self, length: int) -> memoryview | None:
         return None
@@ -307,6 +341,9 @@ class Drip:
         self._begun = True
         target[:1] = b"a"
         return 1
+
+    def skip_turns(self) -> None:
+        self.skips += 1
 
     def close(self) -> None: ...
 
@@ -342,6 +379,8 @@ class LinkBody:
         self._left -= size
         await self._link.transfer(size)
         return size
+
+    def skip_turns(self) -> None: ...
 
     def close(self) -> None: ...
 

@@ -271,3 +271,29 @@ async def test_a_small_body_beside_demand_comes_whole() -> None:
         assert connection.whole_head is not None
         assert bytes((await pool.receive(connection, 30.0)).take_whole(len(body)) or b"") == body
         await pool.close()
+
+
+async def test_a_body_that_demand_waits_for_takes_no_turns_any_more() -> None:
+    """It is the first to be whole, though it waits for its turn behind all others."""
+    body_turns, finished = BodyTurns(ManualTimers()), list[int]()
+    body = bytes(range(256)) * 1600
+    async with pooled(body_turns, body) as send:
+        responses = dict[int, PooledResponse]()
+
+        async def read(number: int) -> None:
+            requester.set(BACKGROUND)
+            response, buffer, filled = await send(), memoryview(bytearray(len(body))), 0
+            responses[number] = response
+            if len(responses) == BURST:
+                asyncio.get_running_loop().call_soon(responses[BURST - 1].skip_turns)
+            while not response.ended:
+                filled += await response.read_into(buffer[filled:])
+            assert buffer == body
+            finished.append(number)
+
+        with Demand(body_turns):
+            async with asyncio.TaskGroup() as tasks:
+                for number in range(BURST):
+                    tasks.create_task(read(number))
+    assert finished[0] == BURST - 1
+    assert body_turns.waiting == 0

@@ -22,6 +22,8 @@ class FakeBodySource:
         target[: len(piece)] = piece
         return len(piece)
 
+    def skip_turns(self) -> None: ...
+
     def close(self) -> None:
         self.closed = True
 

@@ -31,12 +31,14 @@ class Flight:
     __slots__ = (
         "_buffer",
         "_failure",
+        "_on_demand",
         "_release",
         "_waiters",
         "block",
         "filled",
         "followers",
         "identity",
+        "is_demanded",
         "length",
         "source",
         "started",
@@ -58,6 +60,9 @@ class Flight:
         self._failure: Exception | None = None
         self.started = time.monotonic()
         self.followers = 0
+        self.is_demanded = False
+        """Whether a client has come to wait for it, if it was begun for background work."""
+        self._on_demand: Callable[[], None] | None = None
         self._release: Callable[[Flight], None] | None = release
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -97,6 +102,18 @@ class Flight:
         """Adds a follower."""
         self.followers += 1
 
+    def demand(self) -> None:
+        """A client waits for it, no longer background work alone."""
+        self.is_demanded = True
+        if self._on_demand is not None:
+            self._on_demand()
+
+    def on_demand(self, call: Callable[[], None]) -> None:
+        """Has `call` called when a client comes to wait for it, until `finish`; at once if one does."""
+        self._on_demand = call
+        if self.is_demanded:
+            call()
+
     def leave(self) -> None:
         """Removes a follower. Called exactly once for each `follow`."""
         self.followers -= 1
@@ -132,6 +149,7 @@ class Flight:
 
     def finish(self) -> None:
         """Ends the fetch's own use of the flight: from here on only followers keep the buffer."""
+        self._on_demand = None
         self._release_if_unused()
 
     def _release_if_unused(self) -> None:

@@ -11,6 +11,7 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginError
 from forebay.core.events import FlightJoined
+from forebay.core.requester import BACKGROUND, requester
 from forebay.fetch.block_source import BlockSource
 from forebay.fetch.fetch_request import FetchRequest, ObjectView
 from forebay.fetch.flight import Flight
@@ -59,6 +60,8 @@ class FollowedFlights:
         if number in self._flights:
             return False
         flight.follow()
+        if not flight.is_demanded and requester.get() != BACKGROUND:
+            flight.demand()
         self._flights[number] = flight
         if joined:
             self._joined.add(number)

@@ -183,6 +183,7 @@ class RunReader:
         for block in self._blocks:
             if block.flight is not None:
                 block.flight.source = "flight" if opened.source == "origin" else opened.source
+                block.flight.on_demand(opened.body.skip_turns)
         self._is_from_origin = opened.source == "origin"
         self._window.restart(self._source.floor.timers.time(), self._received)
         skipped, body = self._position - opened.span.start, opened.body

@@ -12,6 +12,7 @@ Invariants:
 - beside demand, one body goes on between two looks of the loop at its sockets, where hits are answered;
 - one does, in each turn of the loop, whatever demand does: background work is slow under load, and not starved;
 - without demand nobody waits, and nothing is done;
+- a body that demand has come to wait for takes no turns any more (`skip_turns` of what receives it);
 - they go on in their order; a wait that is cancelled leaves nothing behind.
 
 Belongs to one event loop.
@@ -62,12 +63,20 @@ class BodyTurns:
 
     async def wait(self) -> None:
         """Returns when a piece may go on: at once, if none has in this turn of the loop."""
+        waiter = self.waiter()
+        if waiter is not None:
+            await waiter
+
+    def waiter(self) -> "asyncio.Future[None] | None":
+        """The same for a caller that may have to go on sooner: it waits for this future, and may set its result. None:
+        a piece may go on at once."""
         if self._is_taken:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
-            await waiter
-        elif self.is_beside_demand:
+            return waiter
+        if self.is_beside_demand:
             self._grant()
+        return None
 
     def _grant(self) -> None:
         self._is_taken = True
@@ -78,7 +87,7 @@ class BodyTurns:
         self._is_taken = False
         while self._waiters:
             waiter = self._waiters.popleft()
-            if not waiter.done():  # else cancelled
+            if not waiter.done():  # else cancelled, or gone on
                 waiter.set_result(None)
                 self._grant()
                 return

@@ -27,6 +27,10 @@ class BodySource(Protocol):
         """Take the whole body of `length` bytes, if it is here already: the buffer is the caller's from then on."""
         ...
 
+    def skip_turns(self) -> None:
+        """Receive the rest without body turns (forebay.origin.body_turns): somebody waits for it."""
+        ...
+
     def close(self) -> None:
         """Drop the connection unless the body was read to its end."""
         ...
@@ -70,6 +74,10 @@ class ReadBody:
         if whole is not None:
             self._received = self._length
         return whole
+
+    def skip_turns(self) -> None:
+        """Receive the rest without body turns: somebody waits for it."""
+        self._source.skip_turns()
 
     async def _reopen_or_raise(self, error: OriginError) -> None:
         self.close()

@@ -79,6 +79,9 @@ class ResponseStream:
         self._end(awaits_end=False)
         return b""
 
+    def skip_turns(self) -> None:
+        """It takes none: to its owner this read is demand."""
+
     async def receive_document(self) -> Document | None:
         """Returns the next document; None at the end. Raises PeerUnavailable, and what the method failed with."""
         if self._is_whole:

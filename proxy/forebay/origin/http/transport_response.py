@@ -5,6 +5,7 @@ connection whose response was not received to its end is dropped by `close` and 
 OriginErrors.
 """
 
+import asyncio
 from typing import Final, Protocol
 
 import aiohttp
@@ -42,6 +43,10 @@ class TransportResponse(Protocol):
         """Take the whole body of `length` bytes, if it is here already: the buffer is the caller's from then on."""
         ...
 
+    def skip_turns(self) -> None:
+        """Receive the rest of the body without body turns: somebody waits for it."""
+        ...
+
     def close(self) -> None:
         """Drop the connection unless the response has ended."""
         ...
@@ -63,6 +68,8 @@ class PooledResponse:
         self._connection: HttpConnection | None = None if connection.ended else connection
         self._piece_size = min(_PIECE, head.body_length) if isinstance(head.body_length, int) else _PIECE
         self._stall_timeout, self._body_turns = stall_timeout, body_turns
+        self._waiter: asyncio.Future[None] | None = None
+        """For its body turn."""
 
     @property
     def ended(self) -> bool:
@@ -86,9 +93,16 @@ class PooledResponse:
             return copied
         if connection is None:
             return 0
-        pauses = self._body_turns is not None and self._body_turns.is_beside_demand
-        if pauses and self._body_turns is not None:
-            await self._body_turns.wait()
+        turns = self._body_turns
+        if turns is not None and turns.is_beside_demand:
+            self._waiter = turns.waiter()
+            if self._waiter is not None:
+                await self._waiter
+                turns = self._body_turns  # None: it was to skip them meanwhile
+        else:
+            turns = None
+        pauses = turns is not None
+        if pauses:
             target = target[:PIECE]
         try:
             received = await connection.read_into(target, self._stall_timeout, pauses=pauses)
@@ -105,6 +119,12 @@ class PooledResponse:
             return None
         self._buffered = None
         return buffered
+
+    def skip_turns(self) -> None:
+        """See TransportResponse."""
+        self._body_turns = None
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def close(self) -> None:
         """See TransportResponse."""
@@ -150,6 +170,9 @@ class SessionResponse:
     def take_whole(self, length: int) -> memoryview | None:
         """None: reads use pooled connections."""
         return None
+
+    def skip_turns(self) -> None:
+        """It takes none."""
 
     def close(self) -> None:
         """See TransportResponse."""
