@@ -230,6 +230,19 @@ async def test_checksums_that_readers_will_want_are_there() -> None:
         test.prefetcher.drop([outcome.ticket])
 
 
+async def test_no_head_request_where_the_response_had_all() -> None:
+    """Not even of the first objects, when nothing is known of the origin yet."""
+    async with ahead_rig() as test:
+        test.rig.origin.store.put(*NAME, bytes(BLOCK))
+        outcome = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan", checksums=True))
+        await test.rig.tasks.wait_idle()
+        head = test.rig.heads.current(NAME)
+        assert head is not None
+        assert head.facts.checksums_known
+        assert test.rig.origin.log.count("HEAD") == 0
+        test.prefetcher.drop([outcome.ticket])
+
+
 async def test_a_failing_origin_leaves_nothing_behind() -> None:
     async with ahead_rig() as test:
         test.rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)

@@ -136,7 +136,6 @@ class Prefetcher:
         self._dropped: deque[BlockId] = deque()
         """Blocks of tickets that were dropped, whose claims are still to be given up."""
         self._is_dropping = False
-        self._expects_checksums = False
 
     def __repr__(self) -> str:
         return f"<Prefetcher {len(self._tickets)} tickets, {len(self._lingering)} lingering, {self._ahead!r}>"
@@ -204,14 +203,13 @@ class Prefetcher:
         claimed: list[BlockId] = []
         self._ahead.open_object(request.name)
         try:
-            is_whole = request.start == 0 and request.stop is None
-            if is_whole and request.checksums and not self._expects_checksums:
-                self._expects_checksums = True  # once: from then on what the origin sends decides
-                self._resolver.checksums.expect()
-            lookup = LookupRequest(request.name, decision, first, checksums=is_whole, identity=request.identity)
+            lookup = LookupRequest(request.name, decision, first, identity=request.identity)
             resolution = await self._resolver.resolve(lookup, leads=True)
             match resolution:
                 case ResolvedVersion(head, _, flights, joined):
+                    checksums = self._resolver.checksums
+                    if request.start == 0 and request.stop is None and (request.checksums or checksums.is_prefetched):
+                        checksums.complete(request.name, head, request.identity)
                     view = resolution.view(request.name, decision.rule, request.identity)
                     span = self._claim(request, resolution, view, claimed)
                     body = OrderedBody(self._source, view, resolution.located(span), flights, joined=joined)

@@ -75,16 +75,19 @@ class ObjectChecksums:
         """Whether openings by readers that want checksums have a HEAD beside them."""
         return self._needs_head
 
-    def expect(self) -> None:
-        """Readers are going to want checksums of objects that are opened without one."""
-        self._needs_head = True
-
     def prefetch(self, name: ObjectName, identity: OriginIdentity | None) -> None:
         """Sends the HEAD beside an opening by a reader that wants checksums, where the origin is known to need it."""
+        if self._needs_head:
+            self._start(name, identity)
+
+    def complete(self, name: ObjectName, head: Head, identity: OriginIdentity | None) -> None:
+        """Sends the HEAD behind an opening for a reader that is still to come, if it came without checksums."""
+        if checksums_missing(head.facts):
+            self._start(name, identity)
+
+    def _start(self, name: ObjectName, identity: OriginIdentity | None) -> None:
         key = LookupKey("checksums", identity)
-        if not self._needs_head or self._negative.is_paused(name, identity, self._heads.clock()):
-            return
-        if self._lookups.find(name, key) is None:
+        if self._lookups.find(name, key) is None and not self._negative.is_paused(name, identity, self._heads.clock()):
             self._lookups.start(name, key, self._fetch_beside_opening(name, identity))
 
     async def _fetch(self, name: ObjectName, head: Head, identity: OriginIdentity | None) -> Resolution:
