@@ -10,8 +10,11 @@ from typing import Final
 
 import pytest
 
+from forebay.storage.journal.journal_files import JournalFiles
+from forebay.storage.journal.journal_layout import BODY
 from harness.clients import RawClient, path_of
 from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
 from harness.journal_points import FailAt, PointedFiles
 from harness.raw_connection import RawAnswer
 from harness.rig import Rig
@@ -112,3 +115,35 @@ async def test_any_one_call_may_fail(tmp_path: Path, error: int) -> None:
             for key, content in failing.acknowledged.items():
                 found = origin.store.current("ckpt", key)
                 assert (None if found is None else b"".join(found.content.views(0, found.content.size))) == content, key
+
+
+class KeptBodies(JournalFiles):
+    """A disk that removes no body while it fails."""
+
+    is_failing = True
+
+    def unlink(self, path: str) -> None:
+        if self.is_failing and path.endswith(BODY):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().unlink(path)
+
+
+async def test_a_write_whose_body_cannot_be_removed_is_settled(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with FakeOrigin() as origin:
+        rig = Rig(origin.endpoint, origin.secret, tmp_path / "rig", rest=RULES.format(path=tmp_path / "journal"))
+        rig.journal_files = files = KeptBodies()
+        async with rig:
+            origin.store.create_bucket("ckpt")
+            answer = await rig.client().request("PUT", path_of("ckpt", "a/key"), (), bytes(LARGE))
+            assert answer.headers["x-forebay-durable"] == "local"
+            write_back = rig.parts.write_back
+            assert write_back is not None
+            await run_loop_until(lambda: not write_back.drainer.entries)
+            assert "can't be settled" not in caplog.text
+            assert "can't be removed" in caplog.text
+            assert write_back.room.used >= LARGE, "its file is there still"
+            files.is_failing = False
+            await write_back.journal.reclaim()
+            assert list((tmp_path / "journal" / "bodies").iterdir()) == []

@@ -1,5 +1,6 @@
 """Body files: ranges are read and verified by themselves."""
 
+import errno
 import os
 from itertools import pairwise
 from pathlib import Path
@@ -122,6 +123,18 @@ def test_a_body_is_removed_some_at_a_time(tmp_path: Path, size: int) -> None:
     assert max(freed) <= REMOVED
     assert sum(freed) == size
     assert not files.is_named or size <= REMOVED
+
+
+class _NoTruncation(JournalFiles):
+    def truncate(self, fd: int, size: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_body_without_a_name_is_removed_whatever_the_disk_says(layout: JournalLayout) -> None:
+    """Its bytes go with the descriptor."""
+    ref = _write(layout, bytes(3 * REMOVED))
+    remove_body(_NoTruncation(), layout.body(ref.id))
+    assert not Path(layout.body(ref.id)).exists()
 
 
 def test_a_reader_of_a_body_that_is_removed_finds_it_damaged(layout: JournalLayout) -> None:

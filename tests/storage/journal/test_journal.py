@@ -1,13 +1,17 @@
 """The journal's directory: one Forebay's, of one version; and what another process can do in it meanwhile."""
 
 import asyncio
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from forebay.core.byte_ranges import Span
+from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.journal import Journal, JournalUnusable
+from forebay.storage.journal.journal_files import JournalFiles
 
 
 async def test_bodies_and_records_come_back(tmp_path: Path) -> None:
@@ -25,10 +29,40 @@ async def test_bodies_and_records_come_back(tmp_path: Path) -> None:
     assert bytes(await again.read(ref, Span(6, 10))) == b"body"
     assert again.try_become_drainer()
     await again.settle([record, small])
-    await again.remove_bodies([ref])
+    assert await again.remove_bodies([ref]) == {}
     assert (await again.reclaim()).pending == []
     assert sorted(path.name for path in (tmp_path / "j" / "bodies").iterdir()) == []
     await again.close()
+
+
+class OneKept(JournalFiles):
+    """A disk that does not remove one file."""
+
+    kept = ""
+
+    def unlink(self, path: str) -> None:
+        if path == self.kept:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().unlink(path)
+
+
+async def test_a_body_that_cannot_be_removed_keeps_no_others(tmp_path: Path) -> None:
+    files = OneKept()
+    journal, refs = Journal.open(tmp_path / "j", "family", files), []
+    for _ in range(3):
+        body = await journal.create_body()
+        await body.append([b"body"])
+        refs.append(await body.finish())
+        body.release()
+    files.kept = str(tmp_path / "j" / "bodies" / f"{refs[0].id}.body")
+    gone = BodyRef("gone", 4, 0)
+    failures = await journal.remove_bodies([*refs, gone])
+    assert {ref: error.errno for ref, error in failures.items()} == {refs[0]: errno.EIO}
+    assert [str(path) for path in (tmp_path / "j" / "bodies").iterdir()] == [files.kept]
+    files.kept = ""
+    await journal.reclaim()
+    assert list((tmp_path / "j" / "bodies").iterdir()) == []
+    await journal.close()
 
 
 async def test_later_runs_and_workers_share_a_clock(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ The writer locks the file until the record is durable, so nobody takes it for ab
 import errno
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from forebay.core.buffers import Buffer
@@ -107,15 +108,16 @@ class BodyWriter:
 
 
 def remove_body(files: JournalFiles, path: str) -> None:
-    """Removes a body that nothing needs any more. Blocking. Raises OSError.
+    """Removes a body that nothing needs any more. Blocking. Raises OSError: its name is there still.
 
     Its name first, then its bytes, some at a time: the kernel frees a file in one go, 0.1 ms for each MiB, and no other
     thread has the core meanwhile. Whoever reads it still finds it damaged, as if it had come too late."""
     fd = files.open(path, writable=True)
     try:
         files.unlink(path)
-        for size in range(files.size(fd) - REMOVED, 0, -REMOVED):
-            files.truncate(fd, size)
+        with suppress(OSError):  # what is not cut off goes with the descriptor
+            for size in range(files.size(fd) - REMOVED, 0, -REMOVED):
+                files.truncate(fd, size)
     finally:
         files.close(fd)
 

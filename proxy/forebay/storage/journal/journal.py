@@ -117,10 +117,10 @@ class Journal:
         returns. For the drainer. Raises OSError."""
         await self._settlement.submit(records)
 
-    async def remove_bodies(self, bodies: Sequence[BodyRef]) -> None:
-        """Removes the bodies of settled records. For the drainer. Raises OSError."""
-        if bodies:
-            await self.run(self._remove_bodies, bodies)
+    async def remove_bodies(self, bodies: Sequence[BodyRef]) -> dict[BodyRef, OSError]:
+        """Removes the bodies of settled records. Returns those that can't be removed, and why: nobody needs them, and
+        `reclaim` tries again. For the drainer."""
+        return await self.run(self._remove_bodies, bodies) if bodies else {}
 
     async def reclaim(self) -> JournalScan:
         """Removes what is not needed any more; returns what is pending. For the drainer. Raises OSError."""
@@ -152,9 +152,16 @@ class Journal:
         """Runs blocking work on a thread of the journal."""
         return await asyncio.get_running_loop().run_in_executor(self.threads, partial(work, *arguments))
 
-    def _remove_bodies(self, bodies: Sequence[BodyRef]) -> None:
+    def _remove_bodies(self, bodies: Sequence[BodyRef]) -> dict[BodyRef, OSError]:
+        failures = {}
         for body in bodies:
-            remove_body(self._files, self._layout.body(body.id))
+            try:
+                remove_body(self._files, self._layout.body(body.id))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                failures[body] = error
+        return failures
 
     def _read(self, ref: BodyRef, within: Span) -> memoryview:
         reader = BodyReader(self._files, self._layout, ref)

@@ -58,13 +58,15 @@ class Settlement:
         self._on_persisted(write)
 
     async def settle(self, records: Sequence[RecordId], *, is_persisted: bool = False) -> None:
-        """Settles records, the first of them first, and removes their bodies. Raises OSError. `is_persisted`: the
-        origin has the write; otherwise a person gave it up, or nothing needs it."""
+        """Settles records, the first of them first, and removes their bodies. Raises OSError: none of it is done.
+        `is_persisted`: the origin has the write; otherwise a person gave it up, or nothing needs it."""
         await self._journal.settle(records)
         bodies = [body for record in records for body in self._shown.bodies_of(record)]
         await self._exchange.forget(records, is_persisted=is_persisted)
-        await self._journal.remove_bodies(bodies)
-        self._on_removed(sum(body.size for body in bodies))
+        failures = await self._journal.remove_bodies(bodies)
+        for body, error in failures.items():
+            _log.warning("the body %s can't be removed now, and nothing needs it: %s", body.id, error.strerror)
+        self._on_removed(sum(body.size for body in bodies if body not in failures))
 
     async def _install(self, name: ObjectName, version: PendingVersion, etag: str) -> None:
         """Puts the blocks into the tiers, and the head that the origin has."""
