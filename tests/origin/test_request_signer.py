@@ -86,3 +86,23 @@ async def test_without_a_credential_nothing_is_signed() -> None:
     clock = Clock()
     head = await check(signer(clock, None), clock, OriginRequest("GET", "bucket", "key", headers=(RANGE,)))
     assert b"authorization" not in head.lower()
+
+
+async def test_one_request_for_all_objects_is_signed_for_each_url() -> None:
+    clock = Clock()
+    kept, secret, heads = signer(clock), SecretKey("AK", "secret"), set[bytes]()
+    request, other = OriginRequest("GET", headers=(RANGE,)), OriginRequest("GET")
+    for seconds in (0.0, 0.0, 1.0):
+        clock.now += seconds
+        for each, key, its_secret, region in (
+            (request, "a", secret, None),
+            (request, "b", secret, None),
+            (request, "a", OTHER, None),
+            (request, "a", secret, "us-east-2"),
+            (other, "a", secret, None),
+        ):
+            url = ENDPOINT.url_of("bucket", key, ())
+            expected = signer(clock).signed_head(each, url, its_secret, region)
+            assert kept.signed_head(each, url, its_secret, region) == expected
+            heads.add(expected)
+    assert len(heads) == 10

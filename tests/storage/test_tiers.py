@@ -1,8 +1,12 @@
 """The tiers of one worker of several: blocks of other owners do not displace its own."""
 
+from pathlib import Path
+
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.storage.memory.memory_tier import BLOCK_OVERHEAD, MemoryTier
+from forebay.storage.ssd.recovery import SsdOptions
 from forebay.storage.tiers import Tiers
+from harness.ssd_rig import block_id, content_of, head_for, open_tier
 
 GENERATION = Generation(b"12345678")
 SIZE = 1000
@@ -49,3 +53,28 @@ def test_own_blocks_displace_those_of_other_owners() -> None:
     ours = [block("ours", number) for number in range(BLOCKS)]
     admit(tiers, *ours)
     assert all(tiers.has(each) for each in ours)
+
+
+async def test_an_object_put_at_once_is_in_both_tiers(tmp_path: Path) -> None:
+    tiers = Tiers(MemoryTier(1 << 20), open_tier(tmp_path / "ssd", options=SsdOptions(queue_bytes=8_000)))
+    assert tiers.ssd is not None
+    (name, head), (large_name, large_head) = head_for("a"), head_for("large")
+    tiers.put_object(name, head, block_id("a"), content_of(block_id("a"), 100))
+    tiers.put_object(large_name, large_head, block_id("large"), content_of(block_id("large"), 9_000))
+    await tiers.flush()
+    assert [tier.head(name) for tier in (tiers.memory, tiers.ssd)] == [head, head]
+    assert [tier.has(block_id("a")) for tier in (tiers.memory, tiers.ssd)] == [True, True]
+    assert tiers.ssd.head(large_name) == large_head, "its block did not fit into the queue"
+    assert [tier.has(block_id("large")) for tier in (tiers.memory, tiers.ssd)] == [True, False]
+    await tiers.ssd.close()
+
+
+async def test_an_object_of_another_owner_put_at_once_is_not_written(tmp_path: Path) -> None:
+    tiers = Tiers(MemoryTier(1 << 20), open_tier(tmp_path / "ssd"), lambda _: False)
+    assert tiers.ssd is not None
+    name, head = head_for("a")
+    tiers.put_object(name, head, block_id("a"), content_of(block_id("a"), 100))
+    await tiers.flush()
+    assert (tiers.memory.head(name), tiers.ssd.head(name)) == (head, None)
+    assert (tiers.memory.has(block_id("a")), tiers.ssd.has(block_id("a"))) == (True, False)
+    await tiers.ssd.close()

@@ -27,10 +27,11 @@ def in_words(origin: str) -> str:
 TierName: TypeAlias = Literal["memory", "ssd"]
 
 
-class BlockAdmitted(NamedTuple):
-    """A tier stored a block of `size` bytes."""
+class BlocksAdmitted(NamedTuple):
+    """A tier stored so many blocks, of `size` bytes together."""
 
     tier: TierName
+    blocks: int
     size: int
 
 
@@ -256,7 +257,7 @@ class BatchEntriesAnswered(NamedTuple):
 
 
 Event: TypeAlias = (
-    BlockAdmitted
+    BlocksAdmitted
     | BlocksEvicted
     | AdmissionThrottled
     | AdmissionRefused

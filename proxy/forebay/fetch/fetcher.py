@@ -15,6 +15,7 @@ The caller has acquired the memory budget of each missing block; it is released 
 
 import logging
 from collections.abc import Callable
+from typing import Protocol
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span, blocks_touching
@@ -22,7 +23,7 @@ from forebay.core.errors import ForebayError, OriginBroken
 from forebay.core.events import BlockFetched, FlightStarted, Observe, OriginBytesRead, OriginFailed
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.heads import Head
-from forebay.core.names import BlockId
+from forebay.core.names import BlockId, ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.fetch_request import FetchRequest, ObjectView
 from forebay.fetch.flight import Flight, FlightRegistry, in_slot
@@ -36,13 +37,23 @@ from forebay.policy.coalescing import Run
 _log = logging.getLogger(__name__)
 
 
+class ObjectStore(BlockStore, Protocol):
+    """The same, with heads."""
+
+    def put_head(self, name: ObjectName, head: Head) -> None:
+        """Stores a head."""
+
+    def put_object(self, name: ObjectName, head: Head, block: BlockId, buffer: Buffer) -> None:
+        """Stores a head and the only block of its object."""
+
+
 class Fetcher:
     """Starts fetches and owns them until they end."""
 
     def __init__(
         self,
         reads: ObjectReads,
-        tiers: BlockStore,
+        tiers: ObjectStore,
         registry: FlightRegistry,
         budget: FairSemaphore,
         tasks: TaskRegistry,
@@ -159,17 +170,29 @@ class Fetcher:
         return flight
 
     def keep_whole(
-        self, view: ObjectView, body: Callable[[], memoryview | None], *, is_from_origin: bool = True
+        self,
+        view: ObjectView,
+        body: Callable[[], memoryview | None],
+        *,
+        is_from_origin: bool = True,
+        puts_head: bool = False,
     ) -> Buffer | None:
         """Does the same for one reader alone, who needs no flight to share; returns the bytes. They are the memory
-        tier's from then on, or of whoever sends them."""
-        size, block = view.head.facts.size, BlockId(view.name, view.head.generation, 0)
-        whole = body() if self._lands(view.head, block) else None
+        tier's from then on, or of whoever sends them. `puts_head`: the tiers get the head as well, whatever comes of
+        the bytes."""
+        name, head = view.name, view.head
+        size, block = head.facts.size, BlockId(name, head.generation, 0)
+        whole = body() if self._lands(head, block) else None
         if whole is None:
+            if puts_head:
+                self._tiers.put_head(name, head)
             return None
         buffer = in_slot(whole).toreadonly()
         self._observe(BlockFetched(size if is_from_origin else 0, view.rule))
-        self._tiers.admit(block, buffer)
+        if puts_head:
+            self._tiers.put_object(name, head, block, buffer)
+        else:
+            self._tiers.admit(block, buffer)
         return buffer
 
     def _lands(self, head: Head, block: BlockId) -> bool:

@@ -138,13 +138,13 @@ class DirectOpening:
     """One opening."""
 
     __slots__ = (
-        "_checksums",
         "_flight",
         "_lookup",
         "_needs_flight",
         "_on_end",
         "_openings",
         "body",
+        "checksums",
         "decision",
         "head",
         "name",
@@ -163,7 +163,7 @@ class DirectOpening:
         needs_flight: bool,
     ) -> None:
         self._openings, self.name, self.decision, self._lookup = openings, name, decision, lookup
-        self._on_end, self._checksums, self._needs_flight = on_end, checksums, needs_flight
+        self._on_end, self.checksums, self._needs_flight = on_end, checksums, needs_flight
         self.sent: BegunRead
         self.head: Head | None = None
         """Of the version that was opened; None: a task has to go on: it `lead`s, or shares what is given up."""
@@ -225,17 +225,22 @@ class DirectOpening:
         if openings.heads.current(name) is not None:
             return
         head = self._head_from_origin(sent) if isinstance(sent, SentRead) else sent.head
-        if head is None or head.size > head.block_size or (self._checksums and checksums_missing(head.facts)):
+        if head is None or head.size > head.block_size or (self.checksums and checksums_missing(head.facts)):
             return
         if not openings.fetcher.lands_unverified(head):
             return
-        if not openings.replacement.try_store_over(None, name, head, sent.noted[0]):
+        destination = openings.replacement.try_destination_over(None, name, head, sent.noted[0])
+        if destination is None:
             return
         self.head = head
         fetcher, view = openings.fetcher, ObjectView(name, head, self.decision.rule, None)
         is_from_origin, lookup = isinstance(sent, SentRead), self._lookup
-        if not self._needs_flight and not lookup.is_awaited:
-            self.body = fetcher.keep_whole(view, sent.take_whole, is_from_origin=is_from_origin)
+        is_alone = not self._needs_flight and not lookup.is_awaited
+        if not is_alone or destination != "tiers":
+            openings.heads.put(name, head, destination)
+        if is_alone:
+            puts_head = destination == "tiers"
+            self.body = fetcher.keep_whole(view, sent.take_whole, is_from_origin=is_from_origin, puts_head=puts_head)
             sent.close()  # unless its body was taken
             lookup.end()
             return

@@ -25,7 +25,7 @@ from forebay.core.fences import Tick
 from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName
 from forebay.core.task_registry import TaskRegistry
-from forebay.metadata.object_heads import ObjectHeads
+from forebay.metadata.object_heads import HeadDestination, ObjectHeads
 
 _WARNING_PAUSE: Final = 60.0
 """Seconds between two warnings."""
@@ -58,6 +58,16 @@ class HeadReplacement:
     def try_store_over(self, known: Head | None, name: ObjectName, head: Head, since: Tick) -> bool:
         """Does the same with the head of a current version. `known`: the one before, as it was just looked up."""
         return name not in self._removals and self._heads.store_over(known, name, head, since) is None
+
+    def try_destination_over(
+        self, known: Head | None, name: ObjectName, head: Head, since: Tick
+    ) -> HeadDestination | None:
+        """Returns where `try_store_over` would put the head (ObjectHeads.put); None where it would do nothing and
+        `store` is needed. Stores nothing."""
+        if name in self._removals:
+            return None
+        destination = self._heads.destination_over(known, name, head, since)
+        return None if isinstance(destination, Head) else destination
 
     async def store(self, name: ObjectName, head: Head, since: Tick) -> Tick:
         """Stores a head that was requested at `since`, where that is allowed; another version is forgotten before.

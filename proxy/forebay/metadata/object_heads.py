@@ -14,7 +14,7 @@ write to an object makes the heads of its versions unusable as well: it may have
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from cachetools import LRUCache
 
@@ -33,6 +33,9 @@ _OVERHEAD: Final = 1500
 
 AddFacts: TypeAlias = Callable[[ObjectName, ObjectFacts], ObjectFacts]
 """Adds to the origin's facts what was computed while the object was written through this worker."""
+
+HeadDestination: TypeAlias = Literal["tiers", "memory", "nowhere"]
+"""Where a head is stored: in all tiers, in that of memory alone, or not at all."""
 
 _VersionHead: TypeAlias = tuple[Head, Tick]
 """A head by id, and the fence tick at which it was requested."""
@@ -76,7 +79,7 @@ class ObjectHeads:
 
     def is_always_checked(self, name: ObjectName, decision: Decision) -> bool:
         """Whether each read needs a request of its own: the rule says so, or a write is in doubt."""
-        return isinstance(decision.freshness, AlwaysRevalidate) or self.in_doubt_writes.covers(name, self.clock())
+        return isinstance(decision.freshness, AlwaysRevalidate) or self._is_in_doubt(name)
 
     def by_id(self, name: ObjectName, version_id: str) -> Head | None:
         """Returns the usable head of a version; None: unknown."""
@@ -130,23 +133,43 @@ class ObjectHeads:
 
     def store_over(self, known: Head | None, name: ObjectName, head: Head, since: Tick) -> Head | None:
         """Does what `store` does for the current version. `known`: the current head, as it was just looked up."""
-        allowed = self._fences.allows(name, since)
-        if known is not None and known.version == head.version and known.size != head.size:
-            return known
-        # Responses may overtake each other. A time in the future is of a clock that was set back.
-        if known is not None and not known.validated_at > self.clock():
-            is_newer = head.validated_at >= known.validated_at if allowed else head.validated_at > known.validated_at
-            if not is_newer:
-                return None
-        if known is not None and known.version != head.version:
-            return known
-        if not allowed or head.facts.is_doubtfully_empty:
-            return None
-        if self.in_doubt_writes.covers(name, self.clock()):
-            self._tiers.memory.put_head(name, head)  # an in-doubt write is forgotten at exit: so must this head be
-        else:
-            self._tiers.put_head(name, head)
+        destination = self.destination_over(known, name, head, since)
+        if isinstance(destination, Head):
+            return destination
+        self.put(name, head, destination)
         return None
+
+    def destination_over(
+        self, known: Head | None, name: ObjectName, head: Head, since: Tick
+    ) -> "Head | HeadDestination":
+        """Returns what `store_over` would, or where that would put the head. Stores nothing."""
+        allowed = self._fences.allows(name, since)
+        if known is not None:
+            if known.version == head.version and known.size != head.size:
+                return known
+            # Responses may overtake each other. A time in the future is of a clock that was set back.
+            if not known.validated_at > self.clock():
+                is_newer = (
+                    head.validated_at >= known.validated_at if allowed else head.validated_at > known.validated_at
+                )
+                if not is_newer:
+                    return "nowhere"
+            if known.version != head.version:
+                return known
+        if not allowed or head.facts.is_doubtfully_empty:
+            return "nowhere"
+        # An in-doubt write is forgotten at exit: so must this head be.
+        return "memory" if self._is_in_doubt(name) else "tiers"
+
+    def put(self, name: ObjectName, head: Head, destination: "HeadDestination") -> None:
+        """Puts a head where `destination_over` said. Nothing else may run in between."""
+        if destination == "tiers":
+            self._tiers.put_head(name, head)
+        elif destination == "memory":
+            self._tiers.memory.put_head(name, head)
+
+    def _is_in_doubt(self, name: ObjectName) -> bool:
+        return self.in_doubt_writes.marked and self.in_doubt_writes.covers(name, self.clock())
 
     def remove_by_id(self, name: ObjectName, version_id: str) -> None:
         """Forgets the head of a version."""

@@ -76,6 +76,9 @@ class RequestSigner:
         self._second = 0
         self._templates: dict[Hashable, _HeadTemplate] = {}
         """Those of `_second`."""
+        self._latest: tuple[OriginRequest, str, SecretKey, _HeadTemplate] | None = None
+        """The one used last of a request that names no object, as it stands for the reads of all, and what it was made
+        for."""
         self._fixed = ((hdrs.USER_AGENT, user_agent), (hdrs.ACCEPT, "*/*"), (hdrs.ACCEPT_ENCODING, "identity"))
 
     async def head(self, request: OriginRequest, url: RequestUrl, region: str | None = None) -> bytes:
@@ -94,12 +97,19 @@ class RequestSigner:
         if int(now) != self._second:
             self._second = int(now)
             self._templates.clear()
+            self._latest = None
+        elif self._latest is not None:  # by identity: hashing all that is signed costs as much as the signature
+            latest, host, its_secret, found = self._latest
+            if latest is request and its_secret is secret and host == url.host and region is None:
+                return found.head(request.method, url)
         key = (request.method, url.host, request.query, request.headers, request.payload_hash, secret, region)
         template = self._templates.get(key)
         if template is None:
             template = self._template(request, url, secret, region or self._region, now)
             if len(self._templates) < _MAX_TEMPLATES:
                 self._templates[key] = template
+        if region is None and request.key is None:
+            self._latest = request, url.host, secret, template
         return template.head(request.method, url)
 
     def _template(

@@ -47,8 +47,6 @@ class UploadTurns:
         """As many are granted whatever demand does."""
         self._in_use: Counter[_Lane] = Counter()
         self._waiting: dict[_Lane, deque[asyncio.Future[None]]] = {lane: deque() for lane in _LANES}
-        for turns in self._demand:
-            turns.on_release = self._serve
 
     def __repr__(self) -> str:
         return f"<UploadTurns {self.in_use} in use, {self.waiting} waiting>"
@@ -92,6 +90,8 @@ class UploadTurns:
             return
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[lane].append(granted)
+        for turns in self._demand:
+            turns.on_release = self._serve
         try:
             await granted
         except BaseException:
@@ -122,3 +122,5 @@ class UploadTurns:
             if not granted.done():
                 self._in_use[lane] += 1
                 granted.set_result(None)
+        for turns in self._demand:
+            turns.on_release = None  # each read has a release of its own

@@ -20,7 +20,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 from zlib import crc32
 
@@ -125,7 +125,7 @@ def without_own_token(target: Target) -> Target | None:
     query = [pair for pair in target.query if pair[0] not in {"continuation-token", "start-after"}]
     if after:
         query.append(("start-after", after))
-    return replace(target, query=tuple(query))
+    return target._replace(query=tuple(query))
 
 
 def parse_token(token: str) -> StartPoint | None:

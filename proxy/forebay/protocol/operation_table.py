@@ -30,6 +30,9 @@ class Access(Enum):
     LIST = "list"
     DELETE = "delete"
 
+    __hash__ = object.__hash__
+    """By identity, as each is itself: each request looks one up, and Enum's own hash is a function in Python."""
+
 
 class Effect(Enum):
     """What a successful operation changes, and so what is invalidated."""

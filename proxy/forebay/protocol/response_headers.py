@@ -90,7 +90,8 @@ https://fetch.spec.whatwg.org/#x-content-type-options-header"""
 
 def requests_checksums(headers: Headers) -> bool:
     """Whether a read requests the object's checksums (x-amz-checksum-mode)."""
-    return headers.get("x-amz-checksum-mode", "").strip().upper() == "ENABLED"
+    mode = headers.get("x-amz-checksum-mode")
+    return mode is not None and mode.strip().upper() == "ENABLED"
 
 
 def checksums_missing(facts: ObjectFacts) -> bool:

@@ -19,9 +19,8 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/VirtualHosting.html
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from forebay.core.errors import S3Error
@@ -36,8 +35,7 @@ _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/@?#\\\s]*)(?::([0-9]*)(?
 _NO_CNAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """The target of a request, decoded once. `raw_path` and `raw_query` are for signatures only."""
 
     raw_path: str

@@ -14,7 +14,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/RESTObjectPOST.html
 """
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -83,7 +83,7 @@ class FormUpload:
 
         record.step = "authorise"
         headers = CIMultiDictProxy(CIMultiDict((*put_headers(form.fields), ("Content-Length", str(size)))))
-        admission = admit_form(policy, principal, replace(target, key=key), headers)
+        admission = admit_form(policy, principal, target._replace(key=key), headers)
         decision, name = admission.decision, admission.target.name
         record.step, record.rule, record.cache = "rule", decision.rule if decision is not None else "", "bypass"
         put = request._replace(method="PUT", headers=headers, body=body, has_body=size > 0)

@@ -86,6 +86,18 @@ class Tiers:
         if self.ssd is not None and owned:
             self.ssd.admit(block, buffer, pool)
 
+    def put_object(self, name: ObjectName, head: Head, block: BlockId, buffer: Buffer) -> None:
+        """Keeps a head, as `put_head`, and the only block of its object, as `admit`: most objects are small and new
+        here, and for these both are one step."""
+        memory, ssd = self.memory, self.ssd
+        if memory.ahead.is_expecting or self._pool_of(name) is not None or not self._owns(name):
+            self.put_head(name, head)
+            self.admit(block, buffer)
+            return
+        memory.put_object(name, head, block, buffer)
+        if ssd is not None and not ssd.admit(block, buffer, None, head):
+            ssd.put_head(name, head)
+
     def stage(self, block: BlockId, buffer: Buffer) -> None:
         """Keeps a block of a write that passes through this worker, also of an object that another worker owns.
 

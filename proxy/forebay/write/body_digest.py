@@ -101,7 +101,7 @@ class WrittenDigests:
 
     def add_crc(self, name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
         """Returns the facts with the CRC64 of exactly this version, if it is known. One from the origin stays."""
-        known = self._digests.get(name)
+        known = self._digests.get(name) if self._digests else None
         if known is None or known[0] != folded_etag(facts.version.etag) or known[1].size != facts.size:
             return facts
         if any(header.lower() == CRC64 for header, _ in facts.headers):

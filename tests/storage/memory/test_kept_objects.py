@@ -35,3 +35,11 @@ def test_a_listing_leaves_out_what_is_dropped_meanwhile() -> None:
     first = next(steps)
     objects.remove_block(block_id("x/2"))
     assert [first, *steps] == [[CachedObject(ObjectName("bucket", "x/1"), None, 10)], [], []]
+
+
+def test_an_object_is_added_whole_only_where_nothing_of_it_is_kept() -> None:
+    objects, (_, head) = KeptObjects(), head_for("a")
+    assert objects.add(NAME, head, block_id("a"), 100)
+    assert not objects.add(NAME, head, block_id("a", 1), 50)
+    assert (objects.blocks(NAME), objects.cached_bytes(NAME)) == ([block_id("a")], 100)
+    assert objects.remove_block(block_id("a"))

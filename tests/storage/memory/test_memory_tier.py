@@ -4,7 +4,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.core.events import BlocksEvicted
+from forebay.core.events import BlocksAdmitted, BlocksEvicted
 from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import BlockId, Generation, ObjectName, Version
 from forebay.storage.memory.memory_tier import BLOCK_OVERHEAD, MemoryTier
@@ -312,3 +312,30 @@ def test_a_head_counts_as_the_memory_that_it_takes() -> None:
 
     real, counted = traced(fill)
     assert 0.8 * real < counted < 1.6 * real
+
+
+def test_an_object_put_at_once_is_kept_as_its_head_and_block_are() -> None:
+    tiers, heard = [], []
+    for at_once in (True, False):
+        events = RecordedEvents()
+        tier = MemoryTier(60_000, events)
+        tier.put_head(*head_for("2", '"old"'))
+        tier.admit(block_id("3"), content_of(block_id("3"), 10))
+        for number in (*range(20), 7, *range(30)):
+            (name, head), block = head_for(f"{number}"), block_id(f"{number}")
+            buffer = content_of(block, 70_000 if number == 5 else 1_000 + number)
+            if at_once:
+                tier.put_object(name, head, block, buffer)
+            else:
+                tier.put_head(name, head)
+                tier.admit(block, buffer)
+        tiers.append(tier)
+        heard.append(events)
+    assert {tier.used for tier in tiers} == {tiers[1].used}
+    assert tiers[0].occupancy() == tiers[1].occupancy()
+    assert heard[0].of(BlocksAdmitted) == heard[1].of(BlocksAdmitted)
+    for number in range(30):
+        name = head_for(f"{number}")[0]
+        assert tiers[0].get(block_id(f"{number}")) == tiers[1].get(block_id(f"{number}"))
+        assert tiers[0].head(name) == tiers[1].head(name)
+        assert tiers[0].objects.cached_bytes(name) == tiers[1].objects.cached_bytes(name)

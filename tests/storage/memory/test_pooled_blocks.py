@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from forebay.core.events import AdmissionRefused, BlockAdmitted, BlocksEvicted
+from forebay.core.events import AdmissionRefused, BlocksAdmitted, BlocksEvicted
 from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import BlockId, Generation, ObjectName, Version
 from forebay.policy.pools import IDLE_SECONDS, Pool
@@ -265,4 +265,4 @@ def test_each_eviction_is_told_also_where_the_new_block_is_refused() -> None:
     for wanted in dice.choices(BLOCKS, k=2_000):
         read(tier, wanted, size=dice.choice((500, SIZE, 8 * SIZE)))
     evicted = sum(event.blocks for event in events.of(BlocksEvicted))
-    assert len(events.of(BlockAdmitted)) - evicted == tier.occupancy().blocks
+    assert len(events.of(BlocksAdmitted)) - evicted == tier.occupancy().blocks

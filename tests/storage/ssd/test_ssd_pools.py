@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from forebay.core.byte_ranges import Span
-from forebay.core.events import AdmissionThrottled, BlockAdmitted, Event
+from forebay.core.events import AdmissionThrottled, BlocksAdmitted, Event
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.policy.pools import IDLE_SECONDS, Pool
 from forebay.storage.memory.memory_tier import MemoryTier
@@ -40,7 +40,7 @@ MANY = [block(number) for number in range(2 * N)]
 
 
 def appended(events: list[Event]) -> int:
-    return sum(event.size for event in events if isinstance(event, BlockAdmitted) and event.tier == "ssd")
+    return sum(event.size for event in events if isinstance(event, BlocksAdmitted) and event.tier == "ssd")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import pytest
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
-from forebay.core.events import AdmissionThrottled, BlockAdmitted, BlocksEvicted, CorruptionFound, TierFailed
+from forebay.core.events import AdmissionThrottled, BlocksAdmitted, BlocksEvicted, CorruptionFound, TierFailed
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.storage.ssd.record import SLICE, header_size
 from forebay.storage.ssd.recovery import SsdOptions
@@ -176,7 +176,7 @@ async def test_admitted_twice_it_is_written_once(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd", heard)
     await commit_blocks(tier, (block_id("a"), 5000), (block_id("a"), 5000))
     await commit_blocks(tier, (block_id("a"), 5000))
-    assert len(heard.of(BlockAdmitted)) == 1
+    assert [event.blocks for event in heard.of(BlocksAdmitted)] == [1]
     assert tier.occupancy().blocks == 1
     await tier.close()
 
@@ -499,4 +499,33 @@ async def test_settling_leaves_what_lasts(tmp_path: Path) -> None:
     await tier.settle()
     assert [number for number in range(64) if tier.has(block_id("key", number))] == kept
     assert 0 < len(kept) < 64
+    await tier.close()
+
+
+async def test_a_head_admitted_with_its_block_lasts_as_it_does(tmp_path: Path) -> None:
+    tier = open_tier(tmp_path / "ssd")
+    (a, head), (b, _) = head_for("a"), head_for("b")
+    for key in "ab":
+        assert tier.admit(block_id(key), content_of(block_id(key), 5000), None, head)
+    await tier.forget(b)
+    assert tier.admit(block_id("a"), content_of(block_id("a"), 5000), None, later := head.with_validation(NOW + 60))
+    await tier.close()
+    tier = open_tier(tmp_path / "ssd", now=NOW + 60)
+    assert tier.head(a) == later, "also where the block was there already"
+    assert await read_block(tier, block_id("a"), 5000) == content_of(block_id("a"), 5000)
+    assert tier.head(b) is None
+    assert not tier.has(block_id("b"))
+    assert [stored.name for stored in await tier.listing("bucket", "")] == [a]
+    await tier.close()
+
+
+async def test_a_head_is_written_though_its_block_is_not(tmp_path: Path) -> None:
+    tier = open_tier(tmp_path / "ssd", heard := RecordedEvents(), capacity=2 * MIB)
+    wanted = [block_id(f"{number}") for number in range(40)]
+    heads = [head_for(block.object.key) for block in wanted]
+    for block, (_, head) in zip(wanted, heads, strict=True):
+        tier.admit(block, content_of(block, MIB // 16), None, head)
+    await tier.flush()
+    assert heard.of(AdmissionThrottled), "a batch turns over a share of a small tier only"
+    assert [tier.head(name) for name, _ in heads] == [head for _, head in heads]
     await tier.close()

@@ -1,4 +1,5 @@
 from forebay.core.names import ObjectName
+from forebay.storage.ssd.head_codec import NamedHead
 from forebay.storage.ssd.write_queue import (
     MAX_HEADS,
     ORDER_OVERHEAD,
@@ -103,3 +104,21 @@ def test_the_queue_ends_when_it_is_closed_and_empty() -> None:
 
 def test_an_idle_queue_returns_an_empty_batch() -> None:
     assert WriteQueue(10, 1).get_batch(0, 0) == []
+
+
+def test_an_admission_with_a_head_counts_within_both_bounds() -> None:
+    backlog = WriteQueue(1 << 30, 1 << 30)
+    name, head = head_for("a")
+    admit = admission()._replace(head=NamedHead(name, head))
+    assert all(backlog.offer(PutHead(name, A, head)) for _ in range(MAX_HEADS - 1))
+    assert backlog.offer(admit)
+    assert not backlog.offer(admit)
+    assert backlog.offer(admission())
+    batch = backlog.get_batch(0, 0)
+    assert batch is not None
+    backlog.settle(batch, {})
+    assert not backlog.has_pending(A)
+    assert all(backlog.offer(admit) for _ in range(MAX_HEADS))
+    small = WriteQueue(ORDER_OVERHEAD, 1)
+    assert not small.offer(admit)
+    assert small.offer(PutHead(name, A, head))

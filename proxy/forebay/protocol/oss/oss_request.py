@@ -12,7 +12,7 @@ Not here: the signature, which was verified over the original request, and docum
 (forebay.protocol.oss.oss_request_documents).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -110,7 +110,7 @@ def to_s3_request(method: str, target: Target, headers: Headers, *, origin_is_os
     behaviour = single(headers, "x-oss-range-behavior") or ""
     return OssRequest(
         row,
-        replace(target, query=_s3_query(row, query)),
+        target._replace(query=_s3_query(row, query)),
         CIMultiDictProxy(fields),
         target,
         encodes_names=dict(query).get("encoding-type") == "url",

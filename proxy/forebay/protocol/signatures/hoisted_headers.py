@@ -11,7 +11,6 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
 """
 
 import re
-from dataclasses import replace
 from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -49,7 +48,7 @@ def hoist_query_headers(target: Target, headers: Headers) -> tuple[Target, Heade
             _add_header(all_headers, lower, value.strip(" \t"))
         else:
             query.append((name, value))
-    return replace(target, query=tuple(query)), CIMultiDictProxy(all_headers)
+    return target._replace(query=tuple(query)), CIMultiDictProxy(all_headers)
 
 
 def _add_header(headers: CIMultiDict[str], name: str, value: str) -> None:

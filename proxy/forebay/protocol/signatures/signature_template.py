@@ -25,7 +25,6 @@ import math
 import re
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import replace
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
@@ -224,7 +223,7 @@ def _mark_gaps(
         claim = claim._replace(date=marks[times[0]])
     if claim.form == "query":
         query = tuple((name, marks[name] if name in times else value) for name, value in target.query)
-        target = replace(target, query=query)
+        target = target._replace(query=query)
         marks = {name: mark for name, mark in marks.items() if name not in times}
     return claim, method, target, CIMultiDict((name, marks.get(name.lower(), value)) for name, value in headers.items())
 

@@ -118,12 +118,18 @@ class DirectMisses:
         head, body = opening.head, opening.body
         if head is None:
             opening.give_up()
-        if head is None or body is None or not self._answer(read, connection, service, head, body):
+        if head is None or body is None or not self._answer(read, connection, service, opening, head, body):
             service.fall_back(read, connection, opening)
         opening.finish()
 
     def _answer(
-        self, read: AdmittedRead, connection: MissConnection, service: MissService, head: Head, body: Buffer
+        self,
+        read: AdmittedRead,
+        connection: MissConnection,
+        service: MissService,
+        opening: DirectOpening,
+        head: Head,
+        body: Buffer,
     ) -> bool:
         """Writes the response. False: a task has to, and nothing was done."""
         admission, size, facts = read.admission, head.facts.size, head.facts
@@ -132,7 +138,7 @@ class DirectMisses:
         record = _record(read, connection.peer)
         isolation = admission.policy.isolation_headers
         reply = connection.make_reply(record, lambda: service.is_draining, isolation, is_head=False)
-        headers = whole_headers(facts, checksums=requests_checksums(admission.headers))
+        headers = whole_headers(facts, checksums=opening.checksums)
         own = (("x-amz-request-id", record.request_id), ("x-forebay-cache", "miss"))
         try:
             start = reply.prepare(200, (*headers, *own), size)

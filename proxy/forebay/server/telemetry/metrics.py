@@ -195,6 +195,14 @@ class Metrics:
                 if size:
                     self._fetched[(rule,)] += size
                     self._rules[rule].fetched += size
+            elif isinstance(event, events.OriginAnswered):
+                operation, status, seconds, origin = event
+                self._answers[operation, str(status), origin] += 1
+                self._answer_times[(operation,)].add(seconds)
+            elif isinstance(event, events.BlocksAdmitted):
+                tier, blocks, size = event
+                self._admitted[0][(tier,)] += blocks
+                self._admitted[1][(tier,)] += size
             elif isinstance(event, events.BytesWarmed):
                 self._rules[event.rule].warmed += event.size
             elif isinstance(event, events.OriginBytesRead):
@@ -203,18 +211,10 @@ class Metrics:
                 self._rules[rule].fetched += size
             elif isinstance(event, events.FlightStarted):
                 self._flights[()] += event[0]
-            elif isinstance(event, events.BlockAdmitted):
-                tier, size = event
-                self._admitted[0][(tier,)] += 1
-                self._admitted[1][(tier,)] += size
             elif isinstance(event, events.BlocksEvicted):
                 tier, blocks, size, reason = event
                 self._evicted[0][tier, reason] += blocks
                 self._evicted[1][tier, reason] += size
-            elif isinstance(event, events.OriginAnswered):
-                operation, status, seconds, origin = event
-                self._answers[operation, str(status), origin] += 1
-                self._answer_times[(operation,)].add(seconds)
             else:
                 self._observe_other(event)
 

@@ -58,6 +58,13 @@ class KeptObjects:
         """A block is kept."""
         self._entry(block.object).blocks[block] = length
 
+    def add(self, name: ObjectName, head: Head, block: BlockId, length: int) -> bool:
+        """A head and the only block of its object are kept. Returns False, and adds nothing, if something of it is."""
+        if name in self._objects:
+            return False
+        self._objects[name] = _KeptObject(head, {block: length})
+        return True
+
     def remove_block(self, block: BlockId) -> bool:
         """A block is kept no longer. Returns whether it was the last of an object that has a head."""
         entry = self._objects[block.object]

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal
 
 from forebay.core.buffers import Buffer, unpinned
-from forebay.core.events import AdmissionRefused, BlockAdmitted, BlocksEvicted, Observe, unobserved
+from forebay.core.events import AdmissionRefused, BlocksAdmitted, BlocksEvicted, Observe, unobserved
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.policy.pools import Pool
@@ -62,13 +62,11 @@ class MemoryTier:
         clock: Callable[[], float] = time.monotonic,
         hash_key: bytes | None = None,
     ) -> None:
-        """`clock`: seconds, monotonic. `hash_key`: of the hash that chooses the blocks of stable shares; None: a random
-        one."""
+        """`clock`: seconds, monotonic. `hash_key`: for choosing the blocks of stable shares; None: a random one."""
         self._capacity = capacity
         self._observe = observe
         self._used = 0
-        # In LRU order, the least recently used first.
-        self._blocks: OrderedDict[BlockId, Buffer] = OrderedDict()
+        self._blocks: OrderedDict[BlockId, Buffer] = OrderedDict()  # the least recently used first
         self.heads = KeptHeads()
         """The heads. Put, looked up and dropped here."""
         self.objects = KeptObjects()
@@ -126,14 +124,32 @@ class MemoryTier:
 
     def admit(self, block: BlockId, buffer: Buffer) -> None:
         """Keeps a block, whole, as the most recently used. One that is larger than the tier is not kept."""
-        cost = len(buffer) + BLOCK_OVERHEAD
-        if cost > self._capacity:
+        if len(buffer) + BLOCK_OVERHEAD > self._capacity:
             return
         if block in self._blocks:
             self._drop_block(block)
         if self.pooled.used:
             self.pooled.plain_read()
         self._store(block, buffer)
+
+    def put_object(self, name: ObjectName, head: Head, block: BlockId, buffer: Buffer) -> None:
+        """Keeps a head and the only block of its object: `put_head` and `admit`, in one step for what is new here."""
+        head_bytes, size = head_cost(name, head), len(buffer)
+        cost = head_bytes + size + BLOCK_OVERHEAD
+        if (
+            cost > self._capacity
+            or self.pooled.used
+            or len(self.ahead)
+            or not self.objects.add(name, head, block, size)
+        ):
+            self.put_head(name, head)
+            self.admit(block, buffer)
+            return
+        self.heads.put(name, head, head_bytes)
+        self._blocks[block] = unpinned(buffer)
+        self._used += cost
+        self._observe(BlocksAdmitted("memory", 1, size))
+        self._evict_excess()
 
     def admit_pooled(self, block: BlockId, buffer: Buffer, pool: Pool, *, share: bool) -> None:
         """Keeps a block of a pool: as part of its stable share, if `share` and it belongs there, else in passing."""
@@ -168,7 +184,7 @@ class MemoryTier:
         self._used += len(buffer) + BLOCK_OVERHEAD
         self.objects.add_block(block, len(buffer))
         self.heads.stay(block.object)
-        self._observe(BlockAdmitted("memory", len(buffer)))
+        self._observe(BlocksAdmitted("memory", 1, len(buffer)))
         self._evict_excess()
 
     # Promotion
@@ -202,7 +218,6 @@ class MemoryTier:
 
     def put_head(self, name: ObjectName, head: Head, *, passes: bool = False) -> None:
         """Keeps the head of an object in place of an older one. Blocks of other generations stay until evicted.
-
         `passes`: the object is of a pool with a stable share. Without blocks in this tier its head is of little use."""
         if name in self.heads:
             self._drop_head(name)
@@ -228,8 +243,7 @@ class MemoryTier:
     # Removal
 
     def forget(self, name: ObjectName, keep: Generation | None = None) -> None:
-        """Drops the head and the blocks of an object, except the blocks of the generation `keep` (bytes that were
-        staged for the version that is about to become current)."""
+        """Drops the head and the blocks of an object, except those of the generation `keep`: see Tiers.forget."""
         self.ahead.forget(name, keep)
         for block in self.objects.blocks(name):
             if block.generation != keep:

@@ -227,11 +227,12 @@ class OrderCommit:
         self._commit_run(run, locations)
 
     def _commit_run(self, orders: list[WriteOrder], locations: Mapping[bytes, BlockLocation]) -> None:
-        if not any(order.address in locations for order in orders if isinstance(order, AdmitBlock)):
-            orders = [order for order in orders if not isinstance(order, AdmitBlock)]
+        if not locations:
+            orders = [order for order in orders if not isinstance(order, AdmitBlock) or order.head is not None]
         if not orders:
             return
         large: list[ForgetObject] = []
+        trusted_from = self._trusted_from
         with self._index.write_transaction() as txn:
             updates = IndexUpdates(txn, self._index.tables)
             for order in orders:
@@ -239,9 +240,11 @@ class OrderCommit:
                 if isinstance(order, AdmitBlock):
                     if (location := locations.get(order.address)) is not None:
                         updates.put_block(order.address, location)
+                    if order.head is not None:
+                        updates.put_head(order.head.name, order.address[:OBJECT_ADDRESS], order.head.head, trusted_from)
                     continue
                 if isinstance(order, PutHead):
-                    updates.put_head(*order, self._trusted_from)
+                    updates.put_head(*order, trusted_from)
                     continue
                 match order:
                     case DropBlock(address, location):

@@ -30,7 +30,7 @@ from forebay.storage.cache_origin import CacheOrigins
 from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.addressing import GENERATION
 from forebay.storage.ssd.block_reads import BlockReader
-from forebay.storage.ssd.head_codec import decode_head
+from forebay.storage.ssd.head_codec import NamedHead, decode_head
 from forebay.storage.ssd.head_reads import HeadReader
 from forebay.storage.ssd.index import INDEX_ERRORS
 from forebay.storage.ssd.listing_keys import listing_prefix
@@ -145,9 +145,10 @@ class SsdTier:
             self._blocks.report_failure("has", error)
             return False
 
-    def admit(self, block: BlockId, buffer: Buffer, pool: Pool | None = None) -> bool:
-        """Queues a block, whole, to be written. Returns False if it is refused: it is large for the tier, not part of
-        what its pool keeps, the queue is full, or the tier pauses after a failure."""
+    def admit(self, block: BlockId, buffer: Buffer, pool: Pool | None = None, head: Head | None = None) -> bool:
+        """Queues a block, whole, to be written, and the head of its object with it, if one is passed. Returns False if
+        it is refused: it is large for the tier, not part of what its pool keeps, the queue is full, or the tier pauses
+        after a failure. Then the head is not put either."""
         size = len(buffer)
         if self.is_off or not 0 < size <= MAX_LENGTH or len(block.generation) != GENERATION:
             return False
@@ -162,7 +163,7 @@ class SsdTier:
         if not self._pools.admits(label, record):
             self._observe(AdmissionRefused("ssd", size))
             return False
-        order = AdmitBlock(address, buffer, label)
+        order = AdmitBlock(address, buffer, label, NamedHead(block.object, head) if head is not None else None)
         if not self._writer.is_paused and self._queue.offer(order):
             return True
         self._observe(AdmissionThrottled("ssd", size))

@@ -15,7 +15,7 @@ from typing import Final
 
 import lmdb
 
-from forebay.core.events import AdmissionRefused, AdmissionThrottled, BlockAdmitted, Observe, TierFailed
+from forebay.core.events import AdmissionRefused, AdmissionThrottled, BlocksAdmitted, Observe, TierFailed
 from forebay.storage.ssd.index import DAMAGE, INDEX_ERRORS, BlockLocation
 from forebay.storage.ssd.index_check import check_shared_index
 from forebay.storage.ssd.index_updates import OrderCommit
@@ -121,8 +121,8 @@ class SsdWriter:
             return
         if locations:
             self._pause = FIRST_PAUSE
-            for order in admissions:
-                self._observe(BlockAdmitted("ssd", len(order.buffer)))
+            size = sum([location.length for location in locations.values()])
+            self._observe(BlocksAdmitted("ssd", len(locations), size))
 
     def _append(self, admissions: list[AdmitBlock]) -> dict[bytes, BlockLocation]:
         """Writes the blocks and returns their locations: none if that failed. Heads and removals go on without them."""
@@ -143,8 +143,13 @@ class SsdWriter:
     def _select_admissions(self, orders: list[WriteOrder]) -> list[AdmitBlock]:
         """Returns the admissions that are to be written: of blocks that are not there, as far as there is space. A
         block that is dropped in the same batch is not there: it was damaged, and the admission replaces it."""
-        offered = {order.address: order for order in orders if isinstance(order, AdmitBlock)}
-        dropped = {(order.address, order.location) for order in orders if isinstance(order, DropBlock)}
+        offered: dict[bytes, AdmitBlock] = {}
+        dropped: set[tuple[bytes, BlockLocation]] = set()
+        for order in orders:
+            if isinstance(order, AdmitBlock):
+                offered[order.address] = order
+            elif isinstance(order, DropBlock):
+                dropped.add((order.address, order.location))
         if not offered or self.is_paused:
             return []
         present = self._index.locations(list(offered))
@@ -157,11 +162,12 @@ class SsdWriter:
         # A batch must not turn over a large share of a tiny tier: the rest would only displace the first of it.
         size, share = 0, self._space.largest_record
         for nth, order in enumerate(selected):
-            if size + record_size(len(order.buffer)) > share:
+            after = size + record_size(len(order.buffer))
+            if after > share:
                 self._throttle(selected[nth:])
                 selected = selected[:nth]
                 break
-            size += record_size(len(order.buffer))
+            size = after
         self._turns.reclaim_until(lambda: self._space.has_space_for(size), is_full=True)
         if self._space.has_space_for(size):
             return selected

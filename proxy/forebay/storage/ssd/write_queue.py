@@ -7,7 +7,8 @@ Invariants:
 - orders are carried out in the order of their arrival, so a removal removes every head put before it;
 - an object `has_pending` orders from the arrival of one until it is settled, which is after its commit: when nothing
   is pending, the index is complete;
-- blocks never take more than `capacity` bytes, heads never more than MAX_HEADS. The rest is refused, not kept.
+- blocks never take more than `capacity` bytes, and there are never more than MAX_HEADS orders with a head. The rest is
+  refused, not kept.
 """
 
 from collections import deque
@@ -20,6 +21,7 @@ from forebay.core.buffers import Buffer
 from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName
 from forebay.storage.ssd.addressing import OBJECT_ADDRESS
+from forebay.storage.ssd.head_codec import NamedHead
 from forebay.storage.ssd.index import BlockLocation
 from forebay.storage.ssd.segment_label import PLAIN, SegmentLabel
 
@@ -32,12 +34,14 @@ OnSettled: TypeAlias = Callable[[int], None]
 
 
 class AdmitBlock(NamedTuple):
-    """Write a block, unless it is there."""
+    """Write a block, unless it is there, and then the head of its object, in place of an older one."""
 
     address: bytes
     buffer: Buffer
     label: SegmentLabel = PLAIN
     """Of the segment that it belongs in."""
+    head: NamedHead | None = None
+    """None: the block alone. A head is written also where the block is not."""
 
 
 class PutHead(NamedTuple):
@@ -115,14 +119,17 @@ class WriteQueue:
 
     def offer(self, order: AdmitBlock | PutHead | DropBlock | DropHead) -> bool:
         """Queues an order that nobody awaits. Returns False if there is no space for it, or no writer any more."""
-        size = len(order.buffer) + ORDER_OVERHEAD if isinstance(order, AdmitBlock) else 0
+        if isinstance(order, AdmitBlock):
+            size, heads = len(order.buffer) + ORDER_OVERHEAD, order.head is not None
+        else:
+            size, heads = 0, True
         address = order.address[:OBJECT_ADDRESS]
         with self._lock:
-            full = self._bytes + size > self._capacity if size else self._heads >= MAX_HEADS
+            full = (size and self._bytes + size > self._capacity) or (heads and self._heads >= MAX_HEADS)
             if full or self._is_closed:
                 return False
             self._bytes += size
-            self._heads += not size
+            self._heads += heads
             self._orders.append(order)
             self._pending[address] = self._pending.get(address, 0) + 1
             if len(self._orders) == 1 or self._bytes >= self._batch:
@@ -195,6 +202,7 @@ class WriteQueue:
     def _release(self, order: WriteOrder) -> None:
         if isinstance(order, AdmitBlock):
             self._bytes -= len(order.buffer) + ORDER_OVERHEAD
+            self._heads -= order.head is not None
         elif isinstance(order, _OF_HEADS):
             self._heads -= 1
         elif not isinstance(order, ForgetObject):

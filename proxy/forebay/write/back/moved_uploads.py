@@ -69,7 +69,7 @@ class MovedUploads:
             case _:
                 pass
         query = tuple((name, upload.origin_id if name == _ID else value) for name, value in forward.target.query)
-        return replace(context, forward=replace(forward, target=replace(forward.target, query=query)))
+        return replace(context, forward=replace(forward, target=forward.target._replace(query=query)))
 
     async def _carried(self, context: WriteContext, condition: Callable[[], bool]) -> None:
         if not condition():
