@@ -1,7 +1,7 @@
 """Turns of reclaim: how much one process frees before it gives the lock back."""
 
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +9,9 @@ from pathlib import Path
 from forebay.core.events import unobserved
 from forebay.policy.pins import NO_PINS
 from forebay.storage.cache_origin import CacheOrigins
+from forebay.storage.ssd.addressing import BLOCK_ADDRESS
+from forebay.storage.ssd.index import BlockLocation
+from forebay.storage.ssd.index_updates import IndexUpdates
 from forebay.storage.ssd.reclaim import Reclaim
 from forebay.storage.ssd.reclaim_turns import STEPS_IN_A_TURN, ReclaimTurns
 from forebay.storage.ssd.recovery import OpenDirectory, close_directory, open_directory
@@ -17,7 +20,7 @@ from forebay.storage.ssd.segment_label import PLAIN
 from forebay.storage.ssd.ssd_pins import SsdPins
 from forebay.storage.ssd.ssd_pools import SsdPools
 from forebay.storage.ssd.write_queue import WriteQueue
-from harness.ssd_rig import MIB, NOW, ORIGIN, block_id, content_of, trusting_run
+from harness.ssd_rig import MIB, NOW, ORIGIN, block_id, content_of, head_for, trusting_run
 
 SEGMENTS = 40
 STEPS_OF_A_SEGMENT = 2
@@ -35,15 +38,27 @@ class _Turns:
         return len(self.opened.space.segments())
 
 
+class QueueBeside(WriteQueue):
+    """A queue in whose process nothing is pending. Another process commits whenever this is looked for."""
+
+    def __init__(self, commit: Callable[[bytes], None]) -> None:
+        super().__init__(MIB, MIB)
+        self._commit = commit
+
+    def has_pending(self, address: bytes) -> bool:
+        self._commit(address)
+        return super().has_pending(address)
+
+
 @contextmanager
-def turns_of(path: Path) -> Iterator[_Turns]:
+def turns_of(path: Path, queue: WriteQueue | None = None) -> Iterator[_Turns]:
     """The turns of one process of several, in a directory with so many segments of one block."""
     run, origins = trusting_run(path), CacheOrigins.single(ORIGIN)
     opened = open_directory(path, 64 * MIB, origins, lambda: NOW, unobserved, run, family="node")
     pins = SsdPins(opened.addressing, opened.space, NO_PINS)
     pools = SsdPools(opened.index, opened.space, pins, lambda: NOW)
     appenders = SegmentAppenders(opened.index, opened.segments, opened.space)
-    queue = WriteQueue(MIB, MIB)
+    queue = queue or WriteQueue(MIB, MIB)
 
     def measure() -> None:
         found.measured += 1
@@ -51,9 +66,14 @@ def turns_of(path: Path) -> Iterator[_Turns]:
     reclaim = Reclaim(opened, appenders, pools, pins, queue, unobserved)
     found = _Turns(opened, ReclaimTurns(opened.directory, reclaim, pools, queue, measure))
     for number in range(SEGMENTS):
-        block = block_id(f"key-{number}")
-        appenders.append(PLAIN, [encode_record(opened.addressing.block_address(block), content_of(block, 1000))])
+        block, (name, head) = block_id(f"key-{number}"), head_for(f"key-{number}")
+        address = opened.addressing.block_address(block)
+        (location,) = appenders.append(PLAIN, [encode_record(address, content_of(block, 1000))])
         appenders.finish(PLAIN)
+        with opened.index.write_transaction() as txn:
+            updates = IndexUpdates(txn, opened.index.tables)
+            updates.put_block(address, location)
+            updates.put_head(name, opened.addressing.object_address(name), head)
     appenders.release_filled()
     yield found
     close_directory(opened)
@@ -84,3 +104,21 @@ def test_nothing_left_to_reclaim_ends_it(tmp_path: Path) -> None:
     with turns_of(tmp_path / "ssd") as process:
         process.turns.reclaim_until(lambda: False, is_full=True)
         assert process.segments() == 0
+
+
+def test_a_head_goes_with_the_last_block(tmp_path: Path) -> None:
+    with turns_of(tmp_path / "ssd") as process:
+        process.turns.reclaim_until(lambda: process.segments() <= 4, is_full=True)
+        assert process.opened.index.count() == (4, 4)
+
+
+def test_a_head_stays_whose_block_another_process_commits_meanwhile(tmp_path: Path) -> None:
+    def commit(address: bytes) -> None:
+        with process.opened.index.write_transaction() as txn:
+            IndexUpdates(txn, process.opened.index.tables).put_block(
+                address + bytes(BLOCK_ADDRESS - len(address)), BlockLocation(SEGMENTS, 0, 1000)
+            )
+
+    with turns_of(tmp_path / "ssd", QueueBeside(commit)) as process:
+        process.turns.reclaim_until(lambda: process.segments() <= 4, is_full=True)
+        assert process.opened.index.count() == (SEGMENTS, SEGMENTS), "blocks, and heads that lead to them"

@@ -162,12 +162,12 @@ class Index:
     def has_object(self, address: bytes) -> bool:
         """Returns whether there is a head or a block of the object."""
         with self.env.begin() as txn:
-            return txn.get(address, db=self.tables.heads) is not None or _has_blocks(txn, self.tables, address)
+            return txn.get(address, db=self.tables.heads) is not None or has_blocks(txn, self.tables, address)
 
     def without_blocks(self, addresses: list[bytes]) -> list[bytes]:
         """Returns those of the objects that have no blocks."""
         with self.env.begin() as txn:
-            return [address for address in addresses if not _has_blocks(txn, self.tables, address)]
+            return [address for address in addresses if not has_blocks(txn, self.tables, address)]
 
     def generation_bytes(self, object_and_generation: bytes) -> int:
         """Returns the bytes of the blocks of one generation. Reads each of its rows: not for the event loop."""
@@ -270,7 +270,8 @@ def decode_number(raw: bytes, limit: int = MAX_NUMBER) -> int:
     return number
 
 
-def _has_blocks(txn: Any, tables: Tables, address: bytes) -> bool:
+def has_blocks(txn: Any, tables: Tables, address: bytes) -> bool:
+    """Returns whether an object has blocks."""
     with txn.cursor(tables.blocks) as cursor:
         return bool(cursor.set_range(address)) and cursor.key().startswith(address)
 

@@ -13,7 +13,15 @@ from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName
 from forebay.storage.ssd.addressing import GENERATION, OBJECT_ADDRESS, Addressing
 from forebay.storage.ssd.head_codec import NamedHead, decode_head, encode_head
-from forebay.storage.ssd.index import RESCAN, BlockLocation, Index, Tables, decode_location, decode_number
+from forebay.storage.ssd.index import (
+    RESCAN,
+    BlockLocation,
+    Index,
+    Tables,
+    decode_location,
+    decode_number,
+    has_blocks,
+)
 from forebay.storage.ssd.listing_keys import listing_key, listing_prefix
 from forebay.storage.ssd.record import record_size
 from forebay.storage.ssd.segment_label import (
@@ -131,6 +139,14 @@ class IndexUpdates:
         self._txn.delete(address, db=self._tables.heads)
         if named is not None:
             self._txn.delete(listing_key(named.name, address), db=self._tables.names)
+
+    def remove_bare_head(self, address: bytes) -> bool:
+        """Removes a head whose name the caller does not know, if its object has no blocks. Returns whether that was so.
+        Asked within the transaction: another process may have committed blocks since it was asked before."""
+        if has_blocks(self._txn, self._tables, address):
+            return False
+        self.remove_head_at(address)
+        return True
 
     def _head(self, address: bytes) -> NamedHead | None:
         raw = self._txn.get(address, db=self._tables.heads)

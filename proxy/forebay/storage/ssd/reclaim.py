@@ -251,14 +251,15 @@ class Reclaim:
             )
 
     def _remove_heads(self, addresses: list[bytes]) -> bool:
-        """Removes the heads of those objects that have no blocks, and none queued. Returns whether there were any."""
+        """Removes the heads of those objects that have no blocks, and none queued here. Returns whether there were any.
+        Where the first block is still queued in another process, the head is fetched again."""
         bare = [address for address in self._index.without_blocks(addresses) if not self._queue.has_pending(address)]
-        if bare:
-            with self._index.write_transaction() as txn:
-                updates = IndexUpdates(txn, self._index.tables)
-                for address in bare:
-                    updates.remove_head_at(address)
-        return bool(bare)
+        if not bare:
+            return False
+        with self._index.write_transaction() as txn:
+            updates = IndexUpdates(txn, self._index.tables)
+            removed = [updates.remove_bare_head(address) for address in bare]
+        return any(removed)
 
 
 def _next_records(records: Iterator[ScannedRecord]) -> list[ScannedRecord]:
