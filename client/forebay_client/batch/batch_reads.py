@@ -25,7 +25,7 @@ from forebay.protocol.batch.tar_entries import CODE, INDEX, KEY, MESSAGE, STATUS
 from forebay_client.batch.local_batches import LocalBatch, LocalBatches, LocalTransport, NumberedKey
 from forebay_client.batch.parallel_gets import ReadKey, parallel_gets
 from forebay_client.batch.tar_stream import TarBroken, TarEntry, TarStream
-from forebay_client.client_errors import ClientError, InvalidRequest, error_of_response
+from forebay_client.client_errors import ClientError, InvalidRequest, ServiceUnavailable, error_of_response
 from forebay_client.client_stats import ClientStats
 from forebay_client.objects import BatchItem, BatchKey
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse, SendRequest
@@ -56,7 +56,8 @@ class _Group(NamedTuple):
     """Keys between them that no batch has, by number: no byte of them is wanted, or they are no names."""
 
 
-_Sent = Future["ObjectResponse | None"]
+_Sent = Future["ObjectResponse | ClientError | None"]
+"""The response; why there is none; or None: the server knows no batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +120,8 @@ class BatchReads:
         request = ObjectRequest("POST", bucket, BATCH_KEY, headers=headers, content=document, is_streamed=True)
         return ways.executor().submit(self._answer, ways, request, count)
 
-    def _answer(self, ways: BatchWays, request: ObjectRequest, count: int) -> ObjectResponse | None:
-        """The response, its body to be read; None: it is no TAR."""
+    def _answer(self, ways: BatchWays, request: ObjectRequest, count: int) -> ObjectResponse | ClientError | None:
+        """The response, its body to be read; why there is none; None: it is no TAR."""
         try:
             response = ways.send(request)
         except ClientError as error:
@@ -129,7 +130,7 @@ class BatchReads:
                 self._stats.count_fallback("batch", "the server knows none")
             else:
                 self._stats.count_fallback("batch", error.code or "no response")
-            return None
+            return error
         is_tar = response.headers.get("content-type") == TAR and response.headers.get(_ENTRIES) == str(count)
         if response.stream is not None and is_tar:
             return response
@@ -150,12 +151,13 @@ class BatchReads:
             sent = self._sent(ways, bucket, rest, None, ordered=ordered) if rest else None
             left = dict(enumerate(rest))
         answer = sent.result() if isinstance(sent, Future) else None
-        if answer is not None and answer.stream is not None:
+        if isinstance(answer, ObjectResponse) and answer.stream is not None:
             items = self._items_in(ways, bucket, left, TarStream(answer.stream), ordered=ordered)
             yield from items if not apart else _with_apart(ways.read, items, apart)
         if left:  # the batch was not to be had, or broke off
             numbers, keys = zip(*left.values(), strict=True)
-            gets = parallel_gets(ways.read, keys, ways.executor(), ways.width, ordered=ordered)
+            read = _until_no_response(ways.read, bucket) if _is_no_response(answer) else ways.read
+            gets = parallel_gets(read, keys, ways.executor(), ways.width, ordered=ordered)
             items = (BatchItem(numbers[item.index], item.key, item.data, item.error) for item in gets)
             yield from items if not apart else _with_apart(ways.read, items, apart)
         for index, key in apart.items():
@@ -277,6 +279,28 @@ def _read_alone(read: ReadKey, index: int, key: BatchKey) -> BatchItem:
         return BatchItem(index, key.key, error=InvalidRequest("the key has half of a surrogate pair"))
 
 
+def _is_no_response(failure: object) -> bool:
+    return isinstance(failure, ServiceUnavailable) and failure.status is None
+
+
+def _until_no_response(read: ReadKey, bucket: str) -> ReadKey:
+    """Reads until one read has no response, either, after all its retries: the rest of the group is not to wait, key by
+    key, for a server that hangs."""
+    found: list[ClientError] = []
+
+    def read_key(key: BatchKey) -> memoryview:
+        if found:
+            raise ServiceUnavailable(found[0].reason, bucket=bucket, key=key.key)
+        try:
+            return read(key)
+        except ServiceUnavailable as error:
+            if _is_no_response(error):
+                found.append(error)
+            raise
+
+    return read_key
+
+
 def _discard(sent: _Sent) -> None:
     """Gives up a request whose answer nobody reads."""
     if sent.cancel():
@@ -285,7 +309,7 @@ def _discard(sent: _Sent) -> None:
     def close(done: "_Sent") -> None:
         with suppress(InvalidRequest):
             answer = done.result()
-            if answer is not None and answer.stream is not None:
+            if isinstance(answer, ObjectResponse) and answer.stream is not None:
                 answer.stream.close()
 
     sent.add_done_callback(close)

@@ -9,9 +9,17 @@ from typing import NamedTuple
 
 import pytest
 
-from forebay_client import AccessDenied, BatchItem, BatchKey, Client, ObjectNotFound, RangeNotSatisfiable
+from forebay_client import (
+    AccessDenied,
+    BatchItem,
+    BatchKey,
+    Client,
+    ObjectNotFound,
+    RangeNotSatisfiable,
+    ServiceUnavailable,
+)
 from forebay_client.batch.batch_reads import GROUP
-from harness.fake.actions import CloseAfter, Respond
+from harness.fake.actions import CloseAfter, Drop, Respond
 from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
@@ -127,6 +135,19 @@ async def test_a_batch_that_breaks_off_goes_on_by_gets(stage: Stage) -> None:
     with client_of(stage.rig.endpoint, TRAINER, retries=3) as client:
         items = await many(client, [KEYS[0], "large", KEYS[1]])
     assert [bytes(item.content()) for item in items] == [KEYS[0].encode() * 20, large, KEYS[1].encode() * 20]
+
+
+async def test_a_server_that_never_answers_costs_no_time_for_each_key() -> None:
+    keys = [f"k/{number}" for number in range(400)]
+    async with FakeOrigin() as origin:
+        origin.faults.add(Drop())
+        with client_of(origin.endpoint, origin.secret) as client:
+            items = await many(client, [*keys])
+        assert origin.log.count("POST") == 1
+        assert 1 <= origin.log.count("GET") <= 64  # those under way at once, of 400
+    for item, key in zip(items, keys, strict=True):
+        assert isinstance(item.error, ServiceUnavailable)
+        assert str(item.error).startswith(f"s3://data/{key}: no response")
 
 
 async def test_an_iterator_that_is_dropped_leaves_nothing_open(stage: Stage) -> None:
