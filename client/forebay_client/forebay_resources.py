@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from forebay_client.batch.parallel_gets import as_batch_key
 from forebay_client.client_errors import ClientError, InvalidRequest, ObjectNotFound, ServiceUnavailable
 from forebay_client.compact_plan import compact_plan, key_list
-from forebay_client.objects import BatchKey, ObjectInfo
+from forebay_client.objects import BatchKey, ObjectInfo, checked_key
 from forebay_client.transport.error_document import error_code, error_of
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse
 
@@ -213,7 +213,7 @@ def _plan_line(entry: BatchKey) -> str:
 
 
 def _line(key: str) -> str:
-    if any(mark in key for mark in "\n\r\t"):
+    if any(mark in checked_key(key) for mark in "\n\r\t"):
         raise InvalidRequest("a key with a line end or a tab can't be in a list of keys", key=key)
     return key
 

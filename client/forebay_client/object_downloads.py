@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from forebay_client.batch.archive_member import read_member
 from forebay_client.client_errors import BodyCorrupt, ClientError, RangeNotSatisfiable
-from forebay_client.objects import BatchKey, ObjectInfo
+from forebay_client.objects import BatchKey, ObjectInfo, end_of, index_of
 from forebay_client.transport.body_checks import content_range
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse, SendRequest
 
@@ -27,6 +27,7 @@ def read_object(send: SendRequest, bucket: str, key: str, version_id: str | None
 def read_range(send: SendRequest, bucket: str, key: str, start: int, end: int | None) -> memoryview:
     """The bytes from `start` up to `end`, exclusive; None: to the end of the object. Raises RangeNotSatisfiable where
     the object has no byte at `start`, and the other ClientErrors."""
+    start, end = index_of(start), end_of(end)
     if start < 0 or (end is not None and end < start):
         raise ValueError(f"no range: {start}-{end}")
     if start == end:
@@ -37,6 +38,7 @@ def read_range(send: SendRequest, bucket: str, key: str, start: int, end: int | 
 def read_into(send: SendRequest, bucket: str, key: str, buffer: "WriteableBuffer", start: int) -> int:
     """Reads from byte `start` on into a writable buffer. Returns the bytes written. Raises ClientError."""
     view = memoryview(buffer).cast("B")
+    start = index_of(start)
     if view.readonly:
         raise ValueError("the buffer is read-only")
     if start < 0:

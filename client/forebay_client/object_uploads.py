@@ -25,6 +25,8 @@ def upload_headers(content_type: str | None, metadata: Mapping[str, str] | None)
     """The headers of an upload. Raises InvalidRequest for metadata that a header can't hold."""
     headers = {"content-type": content_type} if content_type is not None else {}
     for name, value in (metadata or {}).items():
+        if not isinstance(value, str):
+            raise TypeError(f"metadata is text; {name!r} is of type {type(value).__name__}")
         if not (name.isascii() and value.isascii() and value.isprintable() and name.isprintable()):
             raise InvalidRequest(f"metadata is printable ASCII; {name!r} is not")
         headers[f"{_META}{name.lower()}"] = value

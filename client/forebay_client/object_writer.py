@@ -3,10 +3,12 @@
     write ──> part ── full ──> uploaded, at most AT_ONCE at once ──> close: CompleteMultipartUpload
                 └── closed before the first is full: one PUT
 
-Nothing is visible before `close`. A writer that is left by an exception, or that nobody closes, aborts its upload.
+Nothing is visible before `close`. A writer that is left by an exception, or that nobody closes, aborts its upload. In a
+child after a fork it is of no use, and harms nothing.
 """
 
 import io
+import os
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
@@ -50,6 +52,7 @@ class WritableObject(io.BufferedIOBase):
         self._futures: list[Future[str]] = []
         self._under_way: deque[Future[str]] = deque()
         self._is_open = True
+        self._process = os.getpid()
 
     def writable(self) -> bool:
         """Yes."""
@@ -79,6 +82,9 @@ class WritableObject(io.BufferedIOBase):
         """Makes what was written the object. Raises ClientError, and then there is none."""
         if not self._is_open:
             return
+        if self._process != os.getpid():
+            self.abort()
+            raise ValueError("the object is written by the process that this one was forked from")
         self._is_open = False
         try:
             if self._upload is None:
@@ -98,7 +104,8 @@ class WritableObject(io.BufferedIOBase):
             return
         self._is_open = False
         self._part = bytearray()
-        if self._upload is not None:
+        is_own = self._process == os.getpid()  # a child's copy is not to end the parent's upload
+        if self._upload is not None and is_own:
             self._upload.abort(self._futures)
         super().close()
 
@@ -136,3 +143,5 @@ class WritableObject(io.BufferedIOBase):
     def _check_open(self) -> None:
         if not self._is_open:
             raise ValueError("the object is closed")
+        if self._process != os.getpid():
+            raise ValueError("the object is written by the process that this one was forked from")

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple, TypeVar
+from operator import index
+from typing import NamedTuple, SupportsIndex, TypeVar
 
 from forebay_client.client_errors import ClientError
 
@@ -77,6 +78,19 @@ def checked_key(key: str) -> str:
     if not isinstance(key, str):
         raise TypeError(f"a key is a str, not {type(key).__name__}")
     return key
+
+
+def index_of(position: SupportsIndex) -> int:
+    """A byte's position as a number, which an integer of numpy is not to JSON. Raises TypeError for no integer."""
+    try:
+        return index(position)
+    except TypeError:
+        raise TypeError(f"the position of a byte is an int, not {type(position).__name__}") from None
+
+
+def end_of(position: SupportsIndex | None) -> int | None:
+    """The same; None: the end of the object."""
+    return None if position is None else index_of(position)
 
 
 def checked_keys(keys: Iterable[_Key]) -> Iterable[_Key]:

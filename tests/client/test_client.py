@@ -193,6 +193,35 @@ async def test_without_a_key_nothing_is_asked_of_the_bucket(call: str) -> None:
         assert len(origin.log.requests) == 0
 
 
+@pytest.mark.parametrize("bucket", ["", "s3://data", "data/key", None, b"data"])
+async def test_what_is_no_bucket_is_refused_before_anything_is_sent(bucket: Any) -> None:
+    """In a path `a/b` would be the bucket `a`, and nothing at all a request about all buckets."""
+    calls: dict[str, Callable[[Client], object]] = {
+        "get": lambda client: client.get(bucket, "k"),
+        "put": lambda client: client.put(bucket, "k", b""),
+        "delete": lambda client: client.delete(bucket, "k"),
+        "get_many": lambda client: list(client.get_many(bucket, ["a", "b"])),
+    }
+    async with FakeOrigin() as origin:
+        with client_of(origin.endpoint, origin.secret) as client:
+            for call in calls.values():
+                with pytest.raises((InvalidRequest, TypeError), match="a bucket is a "):
+                    await run(call, client)
+        assert origin.log.count("GET") + origin.log.count("PUT") + origin.log.count("DELETE") == 0
+
+
+async def test_what_is_no_text_or_no_number_says_so() -> None:
+    async with FakeOrigin() as origin:
+        with client_of(origin.endpoint, origin.secret) as client:
+            with pytest.raises(TypeError, match="metadata is text; 'epoch' is of type int"):
+                await run(client.put, "data", "k", b"", metadata={"epoch": 7})
+            with pytest.raises(TypeError, match="the position of a byte is an int, not str"):
+                await run(client.get_range, "data", "k", "0", None)
+            with pytest.raises(TypeError, match="the position of a byte is an int, not float"):
+                await run(client.get_into, "data", "k", bytearray(5), 1.5)
+        assert origin.log.count("GET") + origin.log.count("PUT") == 0
+
+
 async def test_one_key_is_not_taken_for_many() -> None:
     async with FakeOrigin() as origin:
         with client_of(origin.endpoint, origin.secret) as client:

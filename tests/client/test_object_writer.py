@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from forebay_client import Client, ClientError, ObjectNotFound
 from harness.fake_origin import FakeOrigin
+from harness.forked import in_a_fork
 from harness.rig import TRAINER, Rig
 
 PART = 5 << 20
@@ -60,6 +62,26 @@ async def test_an_exception_leaves_nothing(client: Client) -> None:
         del forgotten
         with pytest.raises(ObjectNotFound):
             client.head("data", "k")
+
+    await asyncio.to_thread(dialogue)
+
+
+async def test_a_child_after_a_fork_does_not_end_the_upload(client: Client) -> None:
+    def dialogue() -> None:
+        content = random.Random(4).randbytes(2 * PART + 9)
+        with client.create("data", "k", PART) as file:
+            file.write(content)
+
+            def in_the_child() -> list[str]:
+                with pytest.raises(ValueError, match="forked") as written:
+                    file.write(b"x")
+                with pytest.raises(ValueError, match="forked") as closed:
+                    file.close()
+                return [str(written.value), str(closed.value)]
+
+            assert len(in_a_fork(in_the_child)) == 2
+            assert in_a_fork(file.abort) is None
+        assert client.get("data", "k") == content
 
     await asyncio.to_thread(dialogue)
 

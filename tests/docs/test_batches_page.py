@@ -18,7 +18,7 @@ from forebay.protocol.batch import tar_entries
 from forebay.protocol.batch.batch_request import MAX_BODY, MAX_KEYS
 from forebay.request.batch.entry_reply import HELD_SIZE
 from forebay_client import BatchKey, Client
-from forebay_client.batch.batch_reads import GROUP
+from forebay_client.batch.key_groups import GROUP
 from harness.fake_origin import FakeOrigin
 from harness.rig import TRAINER, Rig
 

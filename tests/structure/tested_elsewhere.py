@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 _TESTS: Final = """
+client/batch/test_batch_reads.py         client/batch/key_groups
 client/test_client.py                    client/batch/parallel_gets client/client_errors client/listing_reader
 client/test_client.py                    client/object_downloads client/object_uploads client/objects
 client/test_client_credentials.py        client/shared_profile

@@ -13,15 +13,16 @@ TAR is taken for that: the GETs then say what is wrong, if anything is. Every su
 `stats`, under `batch`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from forebay.core.names import BATCH_KEY
-from forebay.protocol.batch.batch_request import BatchEntry, BatchRequest, batch_document, is_name, is_plain_name
 from forebay.protocol.batch.tar_entries import CODE, INDEX, KEY, MESSAGE, STATUS
+from forebay_client.batch.key_groups import KeyGroup, NumberedKeys, group_document, key_groups
 from forebay_client.batch.local_batches import LocalBatch, LocalBatches, LocalTransport, NumberedKey
 from forebay_client.batch.parallel_gets import ReadKey, parallel_gets
 from forebay_client.batch.tar_stream import TarBroken, TarEntry, TarStream
@@ -31,33 +32,28 @@ from forebay_client.objects import BatchItem, BatchKey
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse, SendRequest
 from forebay_client.transport.retry_policy import is_worth_retrying
 
-GROUP: Final = 512
-"""Keys of one request: enough that a round trip is nothing to them, few enough that a failure repeats little."""
 TAR: Final = "application/x-tar"
 _ENTRIES: Final = "x-forebay-batch-entries"
 _UNKNOWN: Final = frozenset({400, 404, 405, 501})
 """Statuses of servers that know no batches."""
+_OF_THE_BUCKET: Final = frozenset({"NoSuchBucket", "InvalidBucketName"})
+"""Codes that say nothing of the server."""
 
-_GROUP_TEXT: Final = 48 << 10
-"""Characters of the keys of one request, so that a read channel carries it."""
 _LEAST: Final = 2
 """Keys of a batch: one alone is a GET."""
-_EXTRA_TEXT: Final = 8
-"""Characters in a document beside each key."""
-
-_Keys = Sequence[NumberedKey]
 
 
-class _Group(NamedTuple):
-    """Keys of one request."""
+class _Sent(NamedTuple):
+    """A request that a thread sends."""
 
-    keys: _Keys
-    apart: dict[int, BatchKey]
-    """Keys between them that no batch has, by number: no byte of them is wanted, or they are no names."""
+    answer: Future["ObjectResponse | ClientError | None"]
+    """The response; why there is none; or None: the server knows no batches."""
+    process: int
+    """Whose thread it is: in a child after a fork nothing completes it."""
 
-
-_Sent = Future["ObjectResponse | ClientError | None"]
-"""The response; why there is none; or None: the server knows no batches."""
+    def result(self) -> ObjectResponse | ClientError | None:
+        """The answer, once it is there."""
+        return self.answer.result() if self.process == os.getpid() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +81,7 @@ class BatchReads:
     ) -> Iterator[BatchItem]:
         """The outcomes of the reads, in the order of the keys or as they come. Drops what was begun when it is closed.
         Raises ValueError and TypeError for a key that can't be read by anybody."""
-        groups = _groups(keys)
+        groups = key_groups(keys)
         frames = ways.local.batches() if ways.local is not None else None
         local = None
         if ways.local is not None and frames is not None:
@@ -102,30 +98,30 @@ class BatchReads:
         finally:
             if local is not None:
                 local.close()
-            if isinstance(sent, Future):
+            if isinstance(sent, _Sent):
                 _discard(sent)
 
     def _sent(
-        self, ways: BatchWays, bucket: str, keys: _Keys, local: LocalBatches | None, *, ordered: bool
+        self, ways: BatchWays, bucket: str, keys: NumberedKeys, local: LocalBatches | None, *, ordered: bool
     ) -> "LocalBatch | _Sent | None":
         """The request of a group's keys under way; None: they are read by GETs."""
         if len(keys) < _LEAST:
             return None
-        document, count = _document_of(keys, ordered=ordered), len(keys)
+        document, count = group_document(keys, ordered=ordered), len(keys)
         if local is not None and (batch := local.send(document)) is not None:
             return batch
         if self.is_known_unsupported:
             return None
         headers = {"content-type": "application/json"}
         request = ObjectRequest("POST", bucket, BATCH_KEY, headers=headers, content=document, is_streamed=True)
-        return ways.executor().submit(self._answer, ways, request, count)
+        return _Sent(ways.executor().submit(self._answer, ways, request, count), os.getpid())
 
     def _answer(self, ways: BatchWays, request: ObjectRequest, count: int) -> ObjectResponse | ClientError | None:
         """The response, its body to be read; why there is none; None: it is no TAR."""
         try:
             response = ways.send(request)
         except ClientError as error:
-            if error.status in _UNKNOWN:
+            if error.status in _UNKNOWN and error.code not in _OF_THE_BUCKET:
                 self.is_known_unsupported = True
                 self._stats.count_fallback("batch", "the server knows none")
             else:
@@ -141,7 +137,7 @@ class BatchReads:
         return None
 
     def _items_of(
-        self, ways: BatchWays, bucket: str, group: _Group, sent: "LocalBatch | _Sent | None", *, ordered: bool
+        self, ways: BatchWays, bucket: str, group: KeyGroup, sent: "LocalBatch | _Sent | None", *, ordered: bool
     ) -> Iterator[BatchItem]:
         left, apart = dict(enumerate(group.keys)), group.apart
         if isinstance(sent, LocalBatch):
@@ -150,14 +146,14 @@ class BatchReads:
             rest = list(left.values())
             sent = self._sent(ways, bucket, rest, None, ordered=ordered) if rest else None
             left = dict(enumerate(rest))
-        answer = sent.result() if isinstance(sent, Future) else None
+        answer = sent.result() if isinstance(sent, _Sent) else None
         if isinstance(answer, ObjectResponse) and answer.stream is not None:
             items = self._items_in(ways, bucket, left, TarStream(answer.stream), ordered=ordered)
             yield from items if not apart else _with_apart(ways.read, items, apart)
         if left:  # the batch was not to be had, or broke off
             numbers, keys = zip(*left.values(), strict=True)
             read = _until_no_response(ways.read, bucket) if _is_no_response(answer) else ways.read
-            gets = parallel_gets(read, keys, ways.executor(), ways.width, ordered=ordered)
+            gets = parallel_gets(read, keys, ways.executor, ways.width, ordered=ordered)
             items = (BatchItem(numbers[item.index], item.key, item.data, item.error) for item in gets)
             yield from items if not apart else _with_apart(ways.read, items, apart)
         for index, key in apart.items():
@@ -187,46 +183,6 @@ class BatchReads:
             self._stats.count_fallback("batch", f"broken off: {error}")
         finally:
             tar.close()
-
-
-def _groups(keys: Iterable[str | BatchKey]) -> Iterator[_Group]:
-    """The keys in groups of one request each. Raises ValueError, TypeError for a key that can't be read by anybody."""
-    group, apart = list[NumberedKey](), dict[int, BatchKey]()
-    size = 0
-    for index, listed in enumerate(keys):
-        if is_plain_name(listed):  # as most are
-            group.append((index, key := BatchKey(listed)))
-        else:
-            key = BatchKey(listed) if isinstance(listed, str) else _checked(listed)
-            if _is_apart(key):
-                apart[index] = key
-            else:
-                group.append((index, key))
-        size += len(key.key) + _EXTRA_TEXT
-        if len(group) + len(apart) == GROUP or size >= _GROUP_TEXT:
-            yield _Group(group, apart)
-            group, apart, size = [], {}, 0
-    if group or apart:
-        yield _Group(group, apart)
-
-
-def _document_of(keys: _Keys, *, ordered: bool) -> bytes:
-    """The request of these keys."""
-    entries = tuple([BatchEntry(*key) for _, key in keys])
-    return batch_document(BatchRequest(entries, as_they_come=not ordered))
-
-
-def _checked(checked: object) -> BatchKey:
-    if not isinstance(checked, BatchKey) or not isinstance(checked.key, str):
-        raise TypeError(f"a key is a str or a BatchKey, not {checked!r}")
-    if checked.start < 0 or (checked.end is not None and checked.end < checked.start):
-        raise ValueError(f"no range: {checked.start}-{checked.end}")
-    return checked
-
-
-def _is_apart(key: BatchKey) -> bool:
-    """Whether no batch has the key: no byte of it is wanted, or it is no name, for which all would be refused."""
-    return key.start == key.end or not (is_name(key.key) and (key.member is None or is_name(key.member)))
 
 
 def _item_apart(read: ReadKey, index: int, key: BatchKey) -> BatchItem:
@@ -260,7 +216,7 @@ def _may_be_had(error: ClientError) -> bool:
     return error.status == 501 or is_worth_retrying(error.status or 0, error.code or "")
 
 
-def _read_again(read: ReadKey, items: Iterator[BatchItem], keys: _Keys) -> Iterator[BatchItem]:
+def _read_again(read: ReadKey, items: Iterator[BatchItem], keys: NumberedKeys) -> Iterator[BatchItem]:
     """The items, with those that a GET may read read by one."""
     numbered = dict(keys)
     for item in items:
@@ -303,13 +259,13 @@ def _until_no_response(read: ReadKey, bucket: str) -> ReadKey:
 
 def _discard(sent: _Sent) -> None:
     """Gives up a request whose answer nobody reads."""
-    if sent.cancel():
+    if sent.process != os.getpid() or sent.answer.cancel():
         return
 
-    def close(done: "_Sent") -> None:
+    def close(done: Future[ObjectResponse | ClientError | None]) -> None:
         with suppress(InvalidRequest):
             answer = done.result()
             if isinstance(answer, ObjectResponse) and answer.stream is not None:
                 answer.stream.close()
 
-    sent.add_done_callback(close)
+    sent.answer.add_done_callback(close)

@@ -5,14 +5,24 @@
 The keys may come from a generator: they are drawn as the items are.
 """
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from typing import NamedTuple
 
 from forebay_client.client_errors import ClientError
 from forebay_client.objects import BatchItem, BatchKey
 
 ReadKey = Callable[[BatchKey], memoryview]
+
+
+class _Read(NamedTuple):
+    """A read that was begun."""
+
+    item: Future[BatchItem]
+    position: int
+    key: BatchKey
 
 
 def as_batch_key(key: str | BatchKey) -> BatchKey:
@@ -21,11 +31,13 @@ def as_batch_key(key: str | BatchKey) -> BatchKey:
 
 
 def parallel_gets(
-    read: ReadKey, keys: Iterable[str | BatchKey], executor: Executor, width: int, *, ordered: bool
+    read: ReadKey, keys: Iterable[str | BatchKey], executor: Callable[[], Executor], width: int, *, ordered: bool
 ) -> Iterator[BatchItem]:
-    """The outcomes of the reads. An iterator that is dropped before its end cancels what has not begun."""
+    """The outcomes of the reads. An iterator that is dropped before its end cancels what has not begun. `executor`: of
+    this process."""
     numbered = enumerate(map(as_batch_key, keys))
-    pending: deque[Future[BatchItem]] = deque()
+    pending: deque[_Read] = deque()
+    process = os.getpid()
 
     def read_item(index: int, key: BatchKey) -> BatchItem:
         try:
@@ -33,24 +45,33 @@ def parallel_gets(
         except ClientError as error:
             return BatchItem(index, key.key, error=error)
 
+    def begin(index: int, key: BatchKey) -> None:
+        pending.append(_Read(executor().submit(read_item, index, key), index, key))
+
     def refill() -> None:
         while len(pending) < 2 * width:
             following = next(numbered, None)
             if following is None:
                 return
-            pending.append(executor.submit(read_item, *following))
+            begin(*following)
 
     try:
         refill()
         while pending:
+            if process != os.getpid():  # the parent's threads complete nothing here
+                process, lost = os.getpid(), list(pending)
+                pending.clear()
+                for each in lost:
+                    begin(each.position, each.key)
             if ordered:
-                item = pending.popleft().result()
+                item = pending.popleft().item.result()
             else:
-                done = next(iter(wait(pending, return_when=FIRST_COMPLETED).done))
-                pending.remove(done)
+                done = next(iter(wait([each.item for each in pending], return_when=FIRST_COMPLETED).done))
+                pending.remove(next(each for each in pending if each.item is done))
                 item = done.result()
             refill()
             yield item
     finally:
-        for future in pending:
-            future.cancel()
+        if process == os.getpid():
+            for each in pending:
+                each.item.cancel()

@@ -187,7 +187,7 @@ class PackReader:
                 return iter((BatchItem(0, keys[0].key, read(keys[0])),))
             except ClientError as error:
                 return iter((BatchItem(0, keys[0].key, error=error),))
-        return parallel_gets(read, keys, self.client.executor, READS_AT_ONCE, ordered=False)
+        return parallel_gets(read, keys, lambda: self.client.executor, READS_AT_ONCE, ordered=False)
 
     def _read_span(self, shard: int, start: int, stop: int) -> memoryview:
         """Bytes of the version of a shard that the index names."""

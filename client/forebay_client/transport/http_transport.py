@@ -5,6 +5,7 @@ where they belong. It says how long a body is and whether it came whole; everyth
 in request_sender.
 """
 
+import os
 import time
 from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException, HTTPResponse
@@ -141,6 +142,7 @@ class HttpTransport:
         return self._shelves.setdefault(host, ConnectionShelf(make, settings.connections, settings.timeout, outage))
 
     def _renew(self) -> None:
+        self.close()  # the child's copies of the parent's connections
         self._maker = None
         self._shelves = {}
 
@@ -153,11 +155,15 @@ class HttpBodyStream:
     ) -> None:
         self._shelf, self._lease, self._response, self._head = shelf, lease, response, head
         self._is_open = True
+        self._process = os.getpid()
 
     def readinto(self, buffer: memoryview, /) -> int:
         """See BodyStream."""
         if not self._is_open or not len(buffer):
             return 0
+        if self._process != os.getpid():  # each byte that is read here would be missing in the parent
+            self.close()
+            raise self._interrupted("it is of the process that this one was forked from")
         left = self._response.length
         try:
             if self._response.chunked:  # `readinto` would wait until the buffer is full

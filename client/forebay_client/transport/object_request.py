@@ -55,6 +55,10 @@ class ObjectRequest:
         # In S3's terms it would be a request about the bucket: a DELETE of it, for instance.
         if self.key == "":
             raise InvalidRequest("the key of an object is not empty", bucket=self.bucket)
+        if not isinstance(self.bucket, str):
+            raise TypeError(f"a bucket is a str, not {type(self.bucket).__name__}")
+        if "/" in self.bucket or (not self.bucket and self.key is not None):  # in a path, another bucket or none
+            raise InvalidRequest(f"a bucket is a name such as 'datasets', not {self.bucket!r}")
 
 
 class BodyStream(Protocol):

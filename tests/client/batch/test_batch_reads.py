@@ -5,7 +5,7 @@ import io
 import tarfile
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,13 +14,16 @@ from forebay_client import (
     BatchItem,
     BatchKey,
     Client,
+    InvalidRequest,
     ObjectNotFound,
     RangeNotSatisfiable,
     ServiceUnavailable,
 )
-from forebay_client.batch.batch_reads import GROUP
-from harness.fake.actions import CloseAfter, Drop, Respond
+from forebay_client.batch.key_groups import GROUP
+from harness.fake.actions import CloseAfter, Drop, HoldRequest, Respond
+from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.forked import in_a_fork
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
 
@@ -148,6 +151,86 @@ async def test_a_server_that_never_answers_costs_no_time_for_each_key() -> None:
     for item, key in zip(items, keys, strict=True):
         assert isinstance(item.error, ServiceUnavailable)
         assert str(item.error).startswith(f"s3://data/{key}: no response")
+
+
+@pytest.mark.parametrize("bucket", ["nowhere", "No-Bucket"])
+async def test_a_wrong_bucket_says_nothing_of_the_server(stage: Stage, bucket: str) -> None:
+    def dialogue() -> None:
+        items = list(stage.client.get_many(bucket, KEYS))
+        assert {type(item.error) for item in items} <= {ObjectNotFound, InvalidRequest}
+        before = stage.client.stats.requests["http"]
+        assert [item.error for item in stage.client.get_many("data", KEYS)] == [None] * len(KEYS)
+        assert stage.client.stats.requests["http"] == before + 1
+
+    await asyncio.to_thread(dialogue)
+
+
+async def test_integers_of_other_libraries_are_positions(stage: Stage) -> None:
+    class Int64:  # as numpy has it
+        def __init__(self, value: int) -> None:
+            self._value = value
+
+        def __index__(self) -> int:
+            return self._value
+
+    body = KEYS[0].encode() * 20
+    keys: list[Any] = [BatchKey(KEYS[0], Int64(3), Int64(9)), BatchKey(KEYS[0], Int64(5)), KEYS[1]]  # type: ignore[arg-type] # the interface says int
+    items = await many(stage.client, keys)
+    assert [bytes(item.content()) for item in items[:2]] == [body[3:9], body[5:]]
+    assert stage.client.stats.requests == {"http": 1}
+    for wrong in ("3", 1.5):
+        with pytest.raises(TypeError, match="the position of a byte is an int, not"):
+            await many(stage.client, [BatchKey(KEYS[0], wrong), KEYS[1]])  # type: ignore[arg-type] # on purpose
+
+
+async def test_a_position_that_no_object_has_is_an_error_of_its_own(stage: Stage) -> None:
+    items = await many(stage.client, [BatchKey(KEYS[0], 1 << 70), KEYS[1], BatchKey(KEYS[0], 4, 1 << 70)])
+    body = KEYS[0].encode() * 20
+    assert isinstance(items[0].error, RangeNotSatisfiable)
+    assert [bytes(item.content()) for item in items[1:]] == [KEYS[1].encode() * 20, body[4:]]
+    assert stage.client.stats.fallbacks == {}
+
+
+async def test_a_child_after_a_fork_takes_nothing_from_the_parent(tmp_path: Path) -> None:
+    """Both go on with the same iterator, in the middle of a response, with the next request under way."""
+    keys = [f"k/{number:03}" for number in range(GROUP + 40)]
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULE) as rig:
+        for number, key in enumerate(keys):
+            origin.store.put_synthetic("data", key, 9000 + number)
+        with client_of(rig.endpoint, TRAINER) as client:
+
+            def dialogue() -> None:
+                lengths = [9000 + number for number in range(len(keys))]
+                contents = [bytes(item.content()) for item in client.get_many("data", keys)]
+                assert [len(content) for content in contents] == lengths
+                items = client.get_many("data", keys)
+                first = [bytes(next(items).content()) for _ in range(3)]
+                assert in_a_fork(lambda: [bytes(item.content()) for item in items]) == contents[3:]
+                assert first + [bytes(item.content()) for item in items] == contents
+                assert client.stats.fallbacks == {}
+
+            await asyncio.to_thread(dialogue)
+
+
+async def test_parallel_gets_go_on_in_a_child_after_a_fork() -> None:
+    async with FakeOrigin() as origin:
+        for key in KEYS:
+            origin.store.put("data", key, key.encode())
+        gates = [Gate(), Gate()]
+        with client_of(origin.endpoint, origin.secret) as client:
+            for ordered, gate in zip((True, False), gates, strict=True):
+                origin.faults.add(HoldRequest(gate), key=KEYS[5], times=1)
+
+                def dialogue(ordered: bool = ordered) -> list[bytes]:
+                    items = client.get_many("data", KEYS, ordered=ordered)
+                    first = [bytes(next(items).content()) for _ in range(3)]
+                    rest = in_a_fork(lambda: [bytes(item.content()) for item in items])
+                    return [*first, *rest]
+
+                found = await asyncio.to_thread(dialogue)
+                assert set(found) == {key.encode() for key in KEYS}
+            for gate in gates:
+                gate.open()
 
 
 async def test_an_iterator_that_is_dropped_leaves_nothing_open(stage: Stage) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from forebay.protocol.channel_frames import DECLINED, ENTRIES, ENTRY, FRAME, INSIDE, LAST, RING, SWITCHED, UPGRADE
 from forebay_client import AccessDenied, BatchItem, BatchKey, Client, ClientError, ObjectNotFound
-from forebay_client.batch.batch_reads import GROUP
+from forebay_client.batch.key_groups import GROUP
 from harness.fake.actions import Respond
 from harness.fake_origin import FakeOrigin
 from harness.forebay_process import PATHS

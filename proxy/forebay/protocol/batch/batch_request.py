@@ -25,7 +25,7 @@ from forebay.core.names import MAX_KEY_BYTES
 MAX_KEYS: Final = 10_000
 MAX_BODY: Final = 16 << 20
 """Bytes of the JSON: as many of the longest keys as there may be."""
-_MAX_POSITION: Final = 1 << 62
+MAX_POSITION: Final = 1 << 62
 """No object has so many bytes."""
 _FIELDS: Final = frozenset({"keys", "order", "continue_on_error"})
 _ENTRY_FIELDS: Final = frozenset({"key", "start", "end", "member"})
@@ -155,7 +155,7 @@ def _name(value: object, where: str) -> str:
 
 
 def _byte_position(value: object, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_POSITION:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_POSITION:
         raise _invalid(where, "must be a number of bytes, from 0 on.")
     return value
 
