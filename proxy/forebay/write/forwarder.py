@@ -24,7 +24,7 @@ from forebay.protocol.exchange import Body, BytesBody
 from forebay.protocol.forwarded_headers import forwarded_headers, forwarded_query, signed_extensions
 from forebay.storage.spool import Spool
 from forebay.write.forward_request import ForwardRequest
-from forebay.write.incoming_body import IncomingBody, decode_piece
+from forebay.write.incoming_body import SMALL, IncomingBody, decode_piece
 from forebay.write.upload_body import Tee, frame_body, trailer_for
 
 _SELECT: Final = "SelectObjectContent"  # a POST whose answer is as large as a read's
@@ -72,7 +72,10 @@ class Forwarder:
         if body is None:
             return None
         try:
-            if isinstance(forward.request.body, BytesBody):
+            content = forward.request.body.content if isinstance(forward.request.body, BytesBody) else None
+            if content is not None and len(content) <= SMALL:
+                await body.verify_whole(content)
+            elif content is not None:
                 await body.start()  # all of it: it is verified before the request takes a turn at the origin
             elif forward.spooled is None:
                 await body.read_ahead(self._spool)

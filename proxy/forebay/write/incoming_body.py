@@ -22,6 +22,8 @@ from forebay.storage.spool import SPILL_SIZE, Spool, SpooledBody
 
 READ_AHEAD: Final = 1 << 20
 """Bytes of a body that are awaited before its request takes a turn at the origin."""
+SMALL: Final = 64 << 10
+"""Bytes of a body that is hashed at once."""
 LARGE: Final = 1024 << 10
 """Bytes of a body, and at a time, that are checked in a thread."""
 _LARGE_PIECE: Final = 64 << 10
@@ -41,6 +43,7 @@ class IncomingBody:
         self.checksums: Mapping[str, str] = {}
         """The verified checksums by header, once all of it was read."""
         self._rest = self._decoded(body)
+        self._is_read = False
         self._ahead: SpooledBody | None = None
         self._next: Piece | None = None
         """What was read after `_ahead`, and is not in the spool."""
@@ -68,6 +71,15 @@ class IncomingBody:
         """Reads the first piece: a body that is refused from its start costs the origin nothing."""
         self._next = await anext(self._rest, None)
 
+    async def verify_whole(self, content: bytes) -> None:
+        """Decodes and verifies a whole body of at most SMALL bytes, which is here. Raises S3Error for one that is not
+        what was announced."""
+        decoded = await decode_piece(self.reader, content)
+        ended = self.reader.close()
+        self.checksums, self.is_whole = ended.checksums, True
+        pieces = (*decoded, *ended.pieces)
+        self._is_read, self._next = True, pieces[0] if len(pieces) == 1 else b"".join(pieces) or None
+
     async def pieces(self) -> AsyncIterator[Piece]:
         """Yields the decoded body, once. Raises S3Error for one that is not what was announced, SpoolFailed."""
         if self._ahead is not None:
@@ -77,6 +89,8 @@ class IncomingBody:
         if self._next is not None:
             yield self._next
             self._next = None
+        if self._is_read:
+            return
         async for decoded in self._rest:
             yield decoded
 

@@ -1,12 +1,18 @@
-"""What a worker hears of while it begins, and reads the journal."""
+"""What workers tell each other of their records, and what one hears of while it begins, and reads the journal."""
 
+import asyncio
 import hashlib
 from base64 import b64encode
 from pathlib import Path
+from typing import cast
+
+import pytest
 
 from forebay.core.cooperative import run_to_completion
 from forebay.core.names import ObjectName
+from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
+from forebay.peers.peer_client import Peer
 from forebay.policy.drain_order import WriteInterval
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart
@@ -68,3 +74,32 @@ async def test_a_completion_heard_while_the_journal_is_read_has_its_parts(tmp_pa
             {"log": "d" * 32, "number": 1, "document": dict(entry.document()), "payload": b64encode(payload).decode()}
         )
         assert list(write_back.uploads.by_id) == [], "an upload that has ended does not come back"
+
+
+class OtherWorker:
+    """Acknowledges each call, and notes it."""
+
+    def __init__(self, seen: list[str]) -> None:
+        self._seen = seen
+
+    async def call_until_acked(self, request: Document, _seconds: float, *, slow: bool = False) -> str | None:
+        self._seen.append(str(request["kind"]))
+        return "another"
+
+
+@pytest.mark.parametrize("has_others", [False, True])
+async def test_an_answer_waits_for_other_workers_alone(tmp_path: Path, has_others: bool) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        write_back, seen = rig.write_back, list[str]()
+        peers = Peers({1: cast("Peer", OtherWorker(seen))}) if has_others else Peers()
+        exchange = RecordExchange(peers, write_back.shown, write_back.proofs)
+        record, upload, payload = _entries(write_back.journal.stamp())[0]
+
+        async def answer() -> None:
+            seen.append("shown" if write_back.uploads.by_id else "not shown")
+            await asyncio.sleep(0)
+            seen.append("shown" if write_back.uploads.by_id else "not shown")
+
+        await exchange.publish_answered(answer(), upload, record, payload)
+        assert seen == (["pending", "shown", "shown"] if has_others else ["not shown", "shown"])

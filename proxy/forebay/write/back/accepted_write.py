@@ -7,7 +7,6 @@ One record each; `document` and `decode_record` are its JSON.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from forebay.core.heads import Head, HeaderPairs, ObjectFacts, head_of
@@ -36,7 +35,7 @@ class CompletedPart(NamedTuple):
     record: RecordId
 
 
-@dataclass(frozen=True)  # without slots: its head is kept
+@dataclass(frozen=True, slots=True)
 class AcceptedWrite:
     """A write that changes an object."""
 
@@ -66,9 +65,9 @@ class AcceptedWrite:
         """Bytes of the object."""
         return self.facts.size if self.facts is not None else 0
 
-    @cached_property
+    @property
     def head(self) -> Head | None:
-        """The head that readers see; None: the object is deleted. Made once, while the disk syncs the record."""
+        """The head that readers see; None: the object is deleted."""
         if self.facts is None:
             return None
         facts = replace(self.facts, headers=(*self.facts.headers, DURABLE_LOCAL))

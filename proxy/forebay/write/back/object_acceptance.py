@@ -47,8 +47,7 @@ class ObjectAcceptance:
             sha256 = form.sha256 if isinstance(form, HashedPayload) else None
             write = self._write_of(context, began, stored, headers, sha256)
             record = await self._writer.append(write, stored.payload)
-        await self._writer.publish(write, record, stored.payload)
-        await self._writer.answer_stored(context, stored, headers)
+        await self._writer.answer_stored(context, write, record, stored, headers)
 
     async def delete(self, context: WriteContext) -> None:
         """Accepts a DeleteObject. Raises S3Error."""

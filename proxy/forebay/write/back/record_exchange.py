@@ -1,6 +1,6 @@
 """The record exchange: every worker of a node learns of every record.
 
-    accepted by a worker    ──"pending"──> all others, before it is acknowledged
+    accepted by a worker    ──"pending"──> all others, before it is acknowledged; with none, in the same step
     settled by the drainer  ──"settled"──> all others, before the next write of the object is sent
     a worker begins         ──"journal_scanned"──> the drainer reads what its predecessor may have left, the others
                                                    forget what that may have settled and not said
@@ -11,8 +11,11 @@ meanwhile, to show them in one order with those that it reads: a completion show
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
+from functools import partial
+from typing import Any
 
+from forebay.core.first_wait import step_at_first_wait
 from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
@@ -51,6 +54,21 @@ class RecordExchange:
                     "payload": b64encode(payload).decode(),
                 }
             )
+
+    async def publish_answered(
+        self, answer: Coroutine[Any, Any, None], entry: JournalEntry, record: RecordId, payload: bytes
+    ) -> None:
+        """Shows a record to all workers, and has its client answered: not before they know it. This worker's readers
+        hear of it before anything else that the loop does."""
+        if self._peers.others:
+            try:
+                await self.publish(entry, record, payload)
+            except BaseException:
+                answer.close()
+                raise
+            await answer
+        else:
+            await step_at_first_wait(answer, partial(self._shown.show, entry, record, payload, is_recovered=False))
 
     async def forget(self, records: Sequence[RecordId], *, is_persisted: bool) -> None:
         """Has all workers forget records that are settled. `is_persisted`: as the origin has them, which proves that it

@@ -1,6 +1,7 @@
 """The record writer: a body and a record into the journal, seen by every worker, then the answer.
 
     body ──> body file, or the record's payload ──> record, durable ──> published ──> answered
+                                                                    └─ the only worker: answered, and published at once
 
 What the journal fails to keep is refused (503 SlowDown), and `has_failed` for a while: writes go through meanwhile.
 """
@@ -8,9 +9,9 @@ What the journal fails to keep is refused (503 SlowDown), and `has_failed` for a
 import asyncio
 import logging
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final, Protocol
 
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs, ObjectFacts
@@ -20,7 +21,7 @@ from forebay.protocol.forwarded_headers import forwarded_headers
 from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.log_writer import JournalFailed, RecordId
 from forebay.storage.journal.record_origins import RecordOrigins
-from forebay.write.back.accepted_write import DURABLE_LOCAL, AcceptedWrite, JournalEntry
+from forebay.write.back.accepted_write import DURABLE_LOCAL, JournalEntry
 from forebay.write.back.body_store import BodyStore, ByteSource, StoredBody
 from forebay.write.body_digest import crc_header
 from forebay.write.forward_request import WriteContext
@@ -35,8 +36,18 @@ _OBJECT_HEADERS: Final = frozenset(
     {"cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires"}
 )
 
-Publish = Callable[[JournalEntry, RecordId, bytes], Awaitable[None]]
-"""Shows a record to every worker. Returns when all of them know it."""
+
+class Publisher(Protocol):
+    """Shows records to every worker (write.back.record_exchange)."""
+
+    async def publish(self, entry: JournalEntry, record: RecordId, payload: bytes) -> None:
+        """Shows a record. Returns when all workers know it."""
+
+    async def publish_answered(
+        self, answer: Coroutine[Any, Any, None], entry: JournalEntry, record: RecordId, payload: bytes
+    ) -> None:
+        """Shows a record, and has its client answered, not before all workers know it."""
+
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +60,7 @@ class RecordWriter:
         journal: Journal,
         origins: RecordOrigins,
         forwarder: Forwarder,
-        publish: Publish,
+        publisher: Publisher,
         clock: Callable[[], float],
         seen: Callable[[ObjectName], str | None],
     ) -> None:
@@ -61,7 +72,7 @@ class RecordWriter:
         self._journal = journal
         self._origins = origins
         self._forwarder = forwarder
-        self._publish = publish
+        self._publisher = publisher
         self._failed_until = 0.0
 
     @property
@@ -112,14 +123,11 @@ class RecordWriter:
 
     async def append(self, entry: JournalEntry, payload: bytes = b"") -> RecordId:
         """Appends a record; durable when it returns. Raises JournalFailed."""
-        submitted = self.submit(entry, payload)
-        if isinstance(entry, AcceptedWrite):
-            _ = entry.head  # what readers are to see is made while the disk is at work
-        return await submitted
+        return await self.submit(entry, payload)
 
     async def publish(self, entry: JournalEntry, record: RecordId, payload: bytes = b"") -> None:
         """Shows a record to every worker."""
-        await self._publish(entry, record, payload)
+        await self._publisher.publish(entry, record, payload)
 
     async def write(self, context: WriteContext, entry: JournalEntry, payload: bytes = b"") -> RecordId:
         """Appends a record without a body file, and publishes it. Raises S3Error."""
@@ -128,7 +136,7 @@ class RecordWriter:
         except JournalFailed as failure:
             reason = str(failure)
             raise self._failed(context, reason) from None
-        await self._publish(entry, record, payload)
+        await self._publisher.publish(entry, record, payload)
         return record
 
     def _failed(self, context: WriteContext, reason: str) -> S3Error:
@@ -136,11 +144,15 @@ class RecordWriter:
         _log.error("a write of %s is not accepted: %s", context.forward.target.name.path, reason)
         return S3Error("SlowDown", "The journal can't be written. Please try again.")
 
-    async def answer_stored(self, context: WriteContext, stored: StoredBody, headers: HeaderPairs) -> None:
-        """Answers a PutObject or an UploadPart. `headers`: of the request to the origin."""
+    async def answer_stored(
+        self, context: WriteContext, entry: JournalEntry, record: RecordId, stored: StoredBody, headers: HeaderPairs
+    ) -> None:
+        """Answers a PutObject or an UploadPart, and shows its record to every worker. `headers`: of the request to the
+        origin."""
         checksums = tuple(pair for pair in headers if _is_checksum(pair[0]))
         crc = crc_header(stored.digest) if context.forward.speaks_oss else ()
-        await self.answer(context, 200, (("ETag", stored.etag), *checksums, *crc))
+        answer = self.answer(context, 200, (("ETag", stored.etag), *checksums, *crc))
+        await self._publisher.publish_answered(answer, entry, record, stored.payload)
 
     async def answer(
         self,

@@ -105,8 +105,7 @@ class UploadAcceptance:
             form = body.form if body is not None else None
             part = self._part_of(context, stored, headers, form.sha256 if isinstance(form, HashedPayload) else None)
             record = await self._writer.append(part, stored.payload)
-        await self._writer.publish(part, record, stored.payload)
-        await self._writer.answer_stored(context, stored, headers)
+        await self._writer.answer_stored(context, part, record, stored, headers)
 
     async def copied_part(self, context: WriteContext) -> bool:
         """Accepts an UploadPartCopy: the bytes are read now. False: there was no room for them, and its upload goes on

@@ -102,7 +102,7 @@ class WriteBack:
         persister = Persister(origin.origins, pending, preparation, cached.invalidator, versions)
         self.drainer = Drainer(persister, self.settlement.persisted, tasks, stopped=self._stopped)
         self._writer = writer = RecordWriter(
-            journal, state.origins, origin.forwarder, self.exchange.publish, worker.clock, versions.seen
+            journal, state.origins, origin.forwarder, self.exchange, worker.clock, versions.seen
         )
         self.moves = UploadMoves(
             uploads,

@@ -1,0 +1,35 @@
+"""Work that is followed by a step before the event loop runs anything else.
+
+    work, as far as it goes without waiting ──> step ──> the rest of work, if it waits at all
+
+Nothing else of this loop sees the time between the two. That is as good as the step first, to everybody but whoever
+waits for the work.
+"""
+
+from collections.abc import Callable, Coroutine, Generator
+from types import coroutine
+from typing import Any
+
+
+@coroutine
+def step_at_first_wait(work: Coroutine[Any, Any, None], step: Callable[[], None]) -> Generator[Any, Any, None]:
+    """Awaits `work`, and calls `step` when it first waits, ends or fails. Raises what either of them raises."""
+    try:
+        waits_for = work.send(None)
+    except StopIteration:
+        step()
+        return
+    except BaseException:
+        step()
+        raise
+    step()
+    while True:
+        thrown: BaseException | None = None
+        try:
+            yield waits_for
+        except BaseException as interruption:
+            thrown = interruption
+        try:
+            waits_for = work.send(None) if thrown is None else work.throw(thrown)
+        except StopIteration:
+            return
