@@ -5,17 +5,27 @@ if there is one only, and its time, which is that of the acknowledgement.
 """
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from forebay.core.heads import Head
 from forebay.core.names import ObjectName
 from forebay.protocol.dates import format_iso8601
+from forebay.protocol.listing_query import LAST_CHARACTER
 from forebay.protocol.xml.listed_page import owner_mark
 from forebay.protocol.xml.xml_tree import escape_text
 from forebay.storage.journal.pending_objects import Deleted, PendingObjects
 
 PendingState: TypeAlias = dict[str, Head | None]
 """By key: the head that readers see; None: the object is deleted."""
+
+
+class PendingWindow(NamedTuple):
+    """What one page may need of the pending objects."""
+
+    state: PendingState
+    bound: str | None
+    """It accounts for the names up to here; None: for all that are left."""
+
 
 _QUOTE: Final = "&quot;"
 
@@ -31,10 +41,31 @@ class PendingEntries:
         return self._pending is not None and name in self._pending
 
     def state(self, bucket: str, prefix: str) -> PendingState:
-        """Returns the pending objects under a prefix."""
-        if self._pending is None or not len(self._pending):
-            return {}
-        return {name.key: head for name, head in self._pending.names(bucket, prefix)}
+        """Returns the pending objects under a prefix, all of them: for what looks at each."""
+        return {} if self._pending is None else dict(self._pending.listed(bucket, prefix))
+
+    def is_any(self, bucket: str, prefix: str) -> bool:
+        """Returns whether there is a pending object under a prefix."""
+        return self._pending is not None and next(self._pending.listed(bucket, prefix), None) is not None
+
+    def window(self, bucket: str, prefix: str, delimiter: str, after: str, limit: int) -> PendingWindow:
+        """Returns the pending objects behind a name, up to the `limit`-th name that a listing shows of them. Of a
+        common prefix that has an object, one is enough."""
+        state: PendingState = {}
+        shown, bound = 0, after
+        while self._pending is not None:
+            for key, head in self._pending.listed(bucket, prefix, bound):
+                if shown == limit:
+                    return PendingWindow(state, bound)
+                state[key] = head
+                if head is not None:
+                    rolled = common_prefix(key, prefix, delimiter)
+                    shown, bound = shown + 1, key if rolled is None else rolled + LAST_CHARACTER
+                    if rolled is not None:
+                        break  # to what is behind it
+            else:
+                break
+        return PendingWindow(state, None)
 
     def facts(self, name: ObjectName, owners: Sequence[str]) -> str | None:
         """Returns the entry of a pending object; None: it is deleted. `owners`: those of the namespace."""
@@ -43,6 +74,12 @@ class PendingEntries:
 
 
 NOTHING_PENDING: Final = PendingEntries(None)
+
+
+def common_prefix(key: str, prefix: str, delimiter: str) -> str | None:
+    """Returns the common prefix that a key is part of; None: it is listed itself."""
+    found = key.find(delimiter, len(prefix)) if delimiter else -1
+    return key[: found + len(delimiter)] if found >= 0 else None
 
 
 def entry_of(head: Head, owners: Sequence[str], storage_class: str = "STANDARD") -> str:

@@ -14,16 +14,18 @@ What is pending is read before the origin is asked and afterwards: what was sett
 origin's page, and what was accepted in between is in neither.
 """
 
-from typing import Final
+from typing import Final, TypeVar
 
 from forebay.core.errors import OriginBroken, PackUnavailable, S3Error
 from forebay.namespace.listing_answer import ListingAnswer
 from forebay.namespace.origin_pages import OriginPages
-from forebay.namespace.pending_entries import PendingEntries, PendingState, entry_of
+from forebay.namespace.pending_entries import PendingEntries, PendingState, PendingWindow, common_prefix, entry_of
 from forebay.protocol.listing_query import LAST_CHARACTER, MAX_KEYS, ListingQuery
 from forebay.protocol.xml.entry_rows import EntryRows, EntryRun
 from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
 from forebay.protocol.xml.listing_document import PageEntries, PageForm, is_writable, listing_document
+
+_T = TypeVar("_T")
 
 _MAX_REQUESTS: Final = 64
 """For one page of a client: more are needed where most of the objects are deleted."""
@@ -41,7 +43,7 @@ class PendingPages:
         OriginError, Throttled, S3Error."""
         limit, has_members = query.limit(MAX_KEYS), await self.has_members(query)
         is_echoed = limit >= (query.max_keys or 0) or has_members
-        if not limit or not is_echoed or not (has_members or self._entries.state(query.bucket, query.prefix)):
+        if not limit or not is_echoed or not (has_members or self._entries.is_any(query.bucket, query.prefix)):
             return None
         form = ListingForm()
         try:
@@ -66,18 +68,23 @@ class PendingPages:
         names: dict[str, str | None] = {}  # the facts of keys; None: a common prefix
         after = _bound(query.start.name, is_prefix=query.start.kind == "prefix")
         for _ in range(_MAX_REQUESTS):
-            state = self._entries.state(query.bucket, query.prefix)
-            wanted = min(MAX_KEYS, limit + 1 + sum(head is None for head in state.values()))
+            before = self._window(query, after, limit)
+            wanted = min(MAX_KEYS, limit + 1 + sum(head is None for head in before.state.values()))
             page = await self._pages.fetch(
                 query.bucket, query.prefix, after, form, limit=wanted, delimiter=query.delimiter
             )
-            state |= self._entries.state(query.bucket, query.prefix)
-            last = _last_bound(page)
-            names |= await self._merged(query, page, _within(state, after, last), form)
-            if len(names) > limit or last is None:
+            now = self._window(query, after, limit)
+            bounds = [each for each in (_last_bound(page), before.bound, now.bound) if each is not None]
+            bound = min(bounds, default=None)
+            found = await self._merged(query, page, _within(before.state | now.state, bound), form)
+            names |= _within(found, bound)
+            if len(names) > limit or bound is None:
                 return _page_of(names, limit, form)
-            after = last
+            after = bound
         return None
+
+    def _window(self, query: ListingQuery, after: str, limit: int) -> PendingWindow:
+        return self._entries.window(query.bucket, query.prefix, query.delimiter, after, limit + 1)
 
     async def _merged(
         self, query: ListingQuery, page: ListedEntries, state: PendingState, form: ListingForm
@@ -87,7 +94,7 @@ class PendingPages:
         prefixes = set(page.prefixes)
         deleted: dict[str, set[str]] = {}
         for key, head in state.items():
-            rolled = _rolled(key, query)
+            rolled = common_prefix(key, query.prefix, query.delimiter)
             if rolled is None:
                 names.pop(key, None)
                 if head is not None:
@@ -124,12 +131,6 @@ def _page_of(names: dict[str, str | None], limit: int, form: ListingForm) -> Pag
     return PageEntries([EntryRun(rows, 0, len(listed))] if listed else [], prefixes, len(names) > limit)
 
 
-def _rolled(key: str, query: ListingQuery) -> str | None:
-    """The common prefix that a key is part of; None: it is listed itself."""
-    found = key.find(query.delimiter, len(query.prefix)) if query.delimiter else -1
-    return key[: found + len(query.delimiter)] if found >= 0 else None
-
-
 def _bound(name: str, *, is_prefix: bool) -> str:
     """What a listing goes on behind, after a name."""
     return name + LAST_CHARACTER if is_prefix else name
@@ -143,6 +144,6 @@ def _last_bound(page: ListedEntries) -> str | None:
     return _bound(max(key, prefix), is_prefix=prefix > key)
 
 
-def _within(state: PendingState, after: str, last: str | None) -> PendingState:
-    """Those of the keys that a page accounts for."""
-    return {key: head for key, head in state.items() if key > after and (last is None or key <= last)}
+def _within(names: dict[str, _T], bound: str | None) -> dict[str, _T]:
+    """Those of the names that a page accounts for."""
+    return names if bound is None else {name: value for name, value in names.items() if name <= bound}

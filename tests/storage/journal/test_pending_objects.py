@@ -107,4 +107,4 @@ def test_names_are_listed_in_their_order() -> None:
     pending = PendingObjects(_read_body)
     for nth, key in enumerate(("p/\U00010000", "p/\uffff", "q", "p/a")):
         pending.add(ObjectName("b", key), _version(nth, None))
-    assert [name.key for name, _ in pending.names("b", "p/")] == ["p/a", "p/\uffff", "p/\U00010000"]
+    assert [key for key, _ in pending.listed("b", "p/")] == ["p/a", "p/\uffff", "p/\U00010000"]

@@ -23,6 +23,7 @@ from forebay.core.heads import Head
 from forebay.core.names import BlockId, ObjectName
 from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.log_writer import RecordId
+from forebay.storage.journal.pending_names import PendingNames
 
 ReadBody: TypeAlias = Callable[[BodyRef, Span], Awaitable[Buffer]]
 """Reads verified bytes of a body file. Raises OSError, BodyDamaged."""
@@ -70,6 +71,7 @@ class PendingObjects:
     def __init__(self, read_body: ReadBody) -> None:
         self._read_body = read_body
         self._objects: dict[ObjectName, list[PendingVersion]] = {}
+        self._names = PendingNames()
         self._waiting: list[tuple[set[RecordId], asyncio.Future[None]]] = []
         self.small_bytes = 0
         """Bytes of small bodies."""
@@ -84,7 +86,11 @@ class PendingObjects:
 
     def add(self, name: ObjectName, version: PendingVersion) -> None:
         """Adds a write of the object. Writes at the same time may come in another order than they were written in."""
-        bisect.insort(self._objects.setdefault(name, []), version, key=lambda each: each.written)
+        versions = self._objects.get(name)
+        if versions is None:
+            versions = self._objects[name] = []
+            self._names.add(name)
+        bisect.insort(versions, version, key=lambda each: each.written)
         self.small_bytes += sum(len(part.content) for part in version.parts)
 
     def remove(self, name: ObjectName, record: RecordId) -> None:
@@ -96,8 +102,9 @@ class PendingObjects:
         kept = [version for version in versions if version.record != record]
         if kept:
             self._objects[name] = kept
-        else:
-            self._objects.pop(name, None)
+        elif versions:
+            del self._objects[name]
+            self._names.remove(name)
         for waited, done in self._waiting:
             waited.discard(record)
             if not waited and not done.done():
@@ -148,10 +155,15 @@ class PendingObjects:
         """Returns the write of the object that has this record; None: it is not pending."""
         return next((each for each in self._objects.get(name, ()) if each.record == record), None)
 
-    def names(self, bucket: str, prefix: str) -> list[tuple[ObjectName, Head | None]]:
-        """Returns the pending objects under a prefix, in the order of their keys, with the head that readers see."""
-        found = [name for name in self._objects if name.bucket == bucket and name.key.startswith(prefix)]
-        return [(name, self._objects[name][-1].head) for name in sorted(found, key=lambda name: name.key.encode())]
+    def listed(self, bucket: str, prefix: str, after: str = "") -> Iterator[tuple[str, Head | None]]:
+        """Yields the keys of pending objects under a prefix and behind a key, in their order, with the head that
+        readers see. Nothing may be added or removed meanwhile."""
+        if prefix > after and (head := self.head(ObjectName(bucket, prefix))) is not None:
+            yield prefix, None if isinstance(head, Deleted) else head
+        for name in self._names.behind(ObjectName(bucket, max(prefix, after))):
+            if name.bucket != bucket or not name.key.startswith(prefix):
+                break
+            yield name.key, self._objects[name][-1].head
 
     def has(self, block: BlockId) -> bool:
         """Returns whether the bytes of a block are here."""
