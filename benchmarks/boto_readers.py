@@ -1,5 +1,6 @@
 """Epochs that several processes with boto3 read: benchmarks/peers/boto_epochs.py, and what it is told."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -33,21 +34,46 @@ class ReaderCase(NamedTuple):
         return PREFIXES[self.size]
 
 
+class ReadEpoch(NamedTuple):
+    """An epoch that was read. In seconds."""
+
+    seconds: float
+    watched: tuple[float, ...]
+    """CPU of the processes watched."""
+    readers: float
+    """CPU of all readers together."""
+    arrivals: tuple[float, ...]
+    """When each sample was there, from the first on."""
+
+
 def reader_cases(sizes: RunSizes) -> list[ReaderCase]:
     """Tensors and small samples, each with every number of readers."""
     counts = zip((TENSOR, SMALL), sizes.plan_samples, strict=True)
     return [ReaderCase(size, count, readers) for size, count in counts for readers in sizes.plan_readers if count]
 
 
-def data_sets(sizes: RunSizes) -> dict[str, Objects]:
+def long_cases(sizes: RunSizes) -> list[ReaderCase]:
+    """More tensors, with every number of readers."""
+    return [ReaderCase(TENSOR, sizes.plan_long, readers) for readers in sizes.plan_readers if sizes.plan_long]
+
+
+def data_sets(cases: Sequence[ReaderCase]) -> dict[str, Objects]:
     """What the origin has of them: one object more of each, which is read before an epoch begins."""
-    return {case.prefix: Objects(case.size, case.samples + 1) for case in reader_cases(sizes)}
+    most = {case.prefix: max(each.samples for each in cases if each.prefix == case.prefix) for case in cases}
+    return {case.prefix: Objects(case.size, most[case.prefix] + 1) for case in cases}
 
 
 def epoch_seconds(port: int, case: ReaderCase, compute: float, *, epochs: int, plans: int = 0) -> list[float]:
-    """The seconds of each epoch, through whatever listens at `port`. The order of an epoch is the same in each call.
-    `plans`: a plan is sent before each of so many epochs, the first ones."""
-    seconds: list[float] = script_output(
+    """The seconds of each epoch, as `read_epochs` has them."""
+    return [each.seconds for each in read_epochs(port, case, compute, epochs=epochs, plans=plans)]
+
+
+def read_epochs(
+    port: int, case: ReaderCase, compute: float, *, epochs: int, plans: int = 0, watched: Sequence[int] = ()
+) -> list[ReadEpoch]:
+    """Epochs that are read through whatever listens at `port`. The order of an epoch is the same in each call. `plans`:
+    a plan is sent before each of so many epochs, the first ones. `watched`: process ids."""
+    found = script_output(
         _READER,
         {
             "endpoint": f"http://127.0.0.1:{port}",
@@ -61,7 +87,10 @@ def epoch_seconds(port: int, case: ReaderCase, compute: float, *, epochs: int, p
             "plans": plans,
             "seed": 1,
             "patience": _PATIENCE,
+            "watched": list(watched),
         },
         _PATIENCE,
     )
-    return seconds
+    return [
+        ReadEpoch(each["seconds"], tuple(each["watched"]), each["readers"], tuple(each["arrivals"])) for each in found
+    ]

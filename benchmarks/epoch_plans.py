@@ -2,14 +2,24 @@
 
 import random
 import shutil
-from collections.abc import Iterator
+from bisect import bisect
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from statistics import median
 from typing import Final
 
 from benchmarks.bench_context import BenchContext
-from benchmarks.boto_readers import TEXT, ReaderCase, data_sets, epoch_seconds, reader_cases
+from benchmarks.boto_readers import (
+    TEXT,
+    ReadEpoch,
+    ReaderCase,
+    data_sets,
+    epoch_seconds,
+    long_cases,
+    read_epochs,
+    reader_cases,
+)
 from benchmarks.cold import BANDWIDTH, ROUND_TRIP
 from benchmarks.forebay import Forebay
 from benchmarks.link import Link
@@ -27,6 +37,14 @@ first sample sooner than two round trips (connections are new) and its bytes at 
 sent; that is added to the warm epoch. "Cold" is the first epoch without a plan, "direct" one without a cache; nginx
 (`proxy_cache`) keeps everything. Readers, Forebay and the origin share this machine's cores, so what it costs to fetch
 delays the readers as well. Lower is better; the goal is 1.1."""
+_EARLY: Final = 0.5
+"""Seconds of a warm epoch after which its reads are compared: a plan leads by then."""
+_SHARES: Final = f"""\
+Of the same turns: CPU of a sample, by process, and how many cores all of them together kept busy. "Behind" is how much
+later a sample arrives with a plan than the sample of the same number does in the warm epoch: at the one that this has
+after {_EARLY:g} s, and at the last. What is added between the two is no start. With a plan each sample is fetched as
+well, so the processes need more of the cores than in the warm epoch: the closer they come to all of them, the more of
+the ratio is the machine's. Longer epochs have the same start."""
 _HALF: Final = f"""\
 {TEXT} Forebay has memory for half of the set, `eviction = "epoch"`, and gets a plan for each epoch; the longest of
 {_HALF_EPOCHS} epochs from an empty cache, over a warm epoch with memory for all of it: the median of {{rounds}} pairs,
@@ -37,16 +55,29 @@ Lower is better; the goal is 1.1 while the link allows it."""
 
 
 def run(bench: BenchContext) -> list[Section]:
-    """The first epoch."""
+    """The first epoch, and what of the machine it takes."""
     compute, cases = bench.sizes.plan_compute, reader_cases(bench.sizes)
-    with _running_origin(bench) as origin:
-        rows = [_row(bench, origin, case, has_peers=case.readers == max(bench.sizes.plan_readers)) for case in cases]
+    longer = long_cases(bench.sizes)
+    rows, shares = list[tuple[str, ...]](), list[tuple[str, ...]]()
+    with _running_origin(bench, [*cases, *longer]) as origin:
+        for case in [*cases, *longer]:
+            turns = _turns(bench, origin, case)
+            shares.append(_share_row(case, turns))
+            has_peers = case in cases and case.readers == max(bench.sizes.plan_readers)
+            others = _without_plan(bench, origin, case, has_peers=has_peers) if case in cases else ("",) * 4
+            rows.append((*_cells(case), *others, *_figures(case, turns)))
     headings = (
         *("sample", "samples", "readers", "direct", "nginx, cold", "nginx, warm", "cold", "with a plan", "warm"),
         *("least", "plan by warm"),
     )
     text = _TEXT.format(compute=compute * 1000, rounds=bench.sizes.plan_rounds)
-    return [Section("The first epoch, with a plan", text, Table(headings, rows))]
+    sections = [Section("The first epoch, with a plan", text, Table(headings, rows))]
+    of_shares = (
+        *("sample", "samples", "readers", "readers, plan", "Forebay, plan", "origin, plan", "readers, warm"),
+        *("Forebay, warm", "cores, plan", "cores, warm", f"behind at {_EARLY:g} s", "behind at the end"),
+    )
+    sections.append(Section("What an epoch with a plan takes of the machine", _SHARES, Table(of_shares, shares)))
+    return sections
 
 
 def run_half(bench: BenchContext) -> list[Section]:
@@ -54,7 +85,7 @@ def run_half(bench: BenchContext) -> list[Section]:
     cases = [(case, bench.sizes.plan_compute) for case in reader_cases(bench.sizes)]
     tensors = [case for case, _ in cases if case.size == cases[0][0].size]
     cases += [(tensors[-1], compute) for compute in bench.sizes.plan_steps]
-    with _running_origin(bench) as origin:
+    with _running_origin(bench, [case for case, _ in cases]) as origin:
         rows = [_half_row(bench, origin, case, compute) for case, compute in cases]
     headings = (
         *("sample", "samples", "readers", "compute", "warm", "half, longest", "half by warm", "MB/s read"),
@@ -65,25 +96,31 @@ def run_half(bench: BenchContext) -> list[Section]:
 
 
 @contextmanager
-def _running_origin(bench: BenchContext) -> Iterator[Origin]:
+def _running_origin(bench: BenchContext, cases: Sequence[ReaderCase]) -> Iterator[Origin]:
     links = [Link(ROUND_TRIP, BANDWIDTH)]
-    with running_origin(bench.directory, data_sets(bench.sizes), links, pinned=False) as origin:
+    with running_origin(bench.directory, data_sets(cases), links, pinned=False) as origin:
         yield origin
 
 
 @contextmanager
-def _running(bench: BenchContext, origin: Origin, case: ReaderCase, name: str, *, is_half: bool) -> Iterator[int]:
-    """The port of a Forebay that is empty at first."""
+def _running(
+    bench: BenchContext, origin: Origin, case: ReaderCase, name: str, *, is_half: bool
+) -> Iterator[tuple[int, int]]:
+    """The port and the process id of a Forebay that is empty at first."""
     total = case.size * case.samples
     memory = f"{total // 2}" if is_half else f"{2 * total + (64 << 20)}"
-    directory = bench.directory / f"{name}-{case.prefix}-{case.readers}"
+    directory = bench.directory / f"{name}-{case.prefix}-{case.samples}-{case.readers}"
     forebay = Forebay(directory, origin.far[0], memory=memory, rest=_HALF_RULE if is_half else "")
     with forebay.start() as child:
         forebay.first_answer(child, origin.targets(case.prefix)[-1])
-        yield forebay.port
+        yield forebay.port, child.pid
 
 
-def _row(bench: BenchContext, origin: Origin, case: ReaderCase, *, has_peers: bool) -> tuple[str, ...]:
+def _cells(case: ReaderCase) -> tuple[str, ...]:
+    return size_text(case.size), f"{case.samples:,}", f"{case.readers}"
+
+
+def _without_plan(bench: BenchContext, origin: Origin, case: ReaderCase, *, has_peers: bool) -> tuple[str, ...]:
     compute, peers = bench.sizes.plan_compute, ["", "", ""]
     if has_peers:
         peers[0] = time_text(*epoch_seconds(origin.far[0], case, compute, epochs=1))
@@ -93,24 +130,57 @@ def _row(bench: BenchContext, origin: Origin, case: ReaderCase, *, has_peers: bo
         with running_nginx(bench.nginx, far, directory, is_pinned=False) as peer:
             peers[1:] = [time_text(each) for each in epoch_seconds(peer.port, case, compute, epochs=2)]
         shutil.rmtree(directory)
-    with _running(bench, origin, case, "cold", is_half=False) as port:
+    with _running(bench, origin, case, "cold", is_half=False) as (port, _):
         [cold] = epoch_seconds(port, case, compute, epochs=1)
+    return *peers, time_text(cold)
+
+
+def _turns(bench: BenchContext, origin: Origin, case: ReaderCase) -> list[tuple[ReadEpoch, ReadEpoch]]:
+    """The epoch with a plan, and the warm one behind it, of each turn."""
     turns = []
     for turn in range(bench.sizes.plan_rounds):
-        with _running(bench, origin, case, f"plan-{turn}", is_half=False) as port:
-            turns.append(epoch_seconds(port, case, compute, epochs=2, plans=1))
-    ratios = sorted(planned / warm for planned, warm in turns)
-    typical = median(warm for _, warm in turns)
+        with _running(bench, origin, case, f"plan-{turn}", is_half=False) as (port, process):
+            watched = (process, origin.process)
+            planned, warm = read_epochs(port, case, bench.sizes.plan_compute, epochs=2, plans=1, watched=watched)
+            turns.append((planned, warm))
+    return turns
+
+
+def _figures(case: ReaderCase, turns: Sequence[tuple[ReadEpoch, ReadEpoch]]) -> tuple[str, ...]:
+    ratios = sorted(planned.seconds / warm.seconds for planned, warm in turns)
+    typical = median(warm.seconds for _, warm in turns)
     return (
-        size_text(case.size),
-        f"{case.samples:,}",
-        f"{case.readers}",
-        *peers,
-        time_text(cold),
-        time_text(median(planned for planned, _ in turns)),
+        time_text(median(planned.seconds for planned, _ in turns)),
         time_text(typical),
         f"{1 + (2 * ROUND_TRIP + case.size / BANDWIDTH) / typical:.2f}",
         f"**{median(ratios):.2f}** ({ratios[0]:.2f} to {ratios[-1]:.2f})",
+    )
+
+
+def _share_row(case: ReaderCase, turns: Sequence[tuple[ReadEpoch, ReadEpoch]]) -> tuple[str, ...]:
+    planned, warm = [turn[0] for turn in turns], [turn[1] for turn in turns]
+
+    def typical(epochs: Sequence[ReadEpoch], of: Callable[[ReadEpoch], float]) -> str:
+        return time_text(median(map(of, epochs)) / case.samples)
+
+    def busy(epochs: Sequence[ReadEpoch]) -> str:
+        return f"{median((each.readers + sum(each.watched)) / each.seconds for each in epochs):.2f}"
+
+    def behind(turn: tuple[ReadEpoch, ReadEpoch], number: int) -> float:
+        return turn[0].arrivals[number] - turn[1].arrivals[number]
+
+    early = [min(bisect(each.arrivals, _EARLY), case.samples) - 1 for each in warm]
+    return (
+        *_cells(case),
+        typical(planned, lambda each: each.readers),
+        typical(planned, lambda each: each.watched[0]),
+        typical(planned, lambda each: each.watched[1]),
+        typical(warm, lambda each: each.readers),
+        typical(warm, lambda each: each.watched[0]),
+        busy(planned),
+        busy(warm),
+        f"{1000 * median(behind(turn, number) for turn, number in zip(turns, early, strict=True)):.0f} ms",
+        f"{1000 * median(behind(turn, -1) for turn in turns):.0f} ms",
     )
 
 
@@ -120,7 +190,7 @@ def _half_row(bench: BenchContext, origin: Origin, case: ReaderCase, compute: fl
     for turn in range(rounds):
         for is_half in chance.sample((False, True), 2):
             name = f"{'half' if is_half else 'warm'}-{compute:g}-{turn}"
-            with _running(bench, origin, case, name, is_half=is_half) as port:
+            with _running(bench, origin, case, name, is_half=is_half) as (port, _):
                 if is_half:
                     before = origin.counters().sent
                     epochs = epoch_seconds(port, case, compute, epochs=_HALF_EPOCHS, plans=_HALF_EPOCHS)

@@ -20,8 +20,9 @@ second later, so that a fifth of a second passes before anything comes ahead. Lo
 
 
 def run(bench: BenchContext) -> list[Section]:
-    with running_origin(bench.directory, data_sets(bench.sizes), [Link(ROUND_TRIP, BANDWIDTH)], pinned=False) as origin:
-        rows = [_row(bench, origin, case) for case in reader_cases(bench.sizes)]
+    cases, links = reader_cases(bench.sizes), [Link(ROUND_TRIP, BANDWIDTH)]
+    with running_origin(bench.directory, data_sets(cases), links, pinned=False) as origin:
+        rows = [_row(bench, origin, case) for case in cases]
     headings = ("sample", "samples", "readers", "first run", "again", "warm", "again by warm")
     text = _TEXT.format(compute=bench.sizes.plan_compute * 1000)
     return [Section("The same seed again, on an empty cache", text, Table(headings, rows))]

@@ -59,6 +59,8 @@ class RunSizes:
     epoch_workers: tuple[int, ...]
     plan_samples: tuple[int, int]
     """Tensors, and samples of 20,000 bytes."""
+    plan_long: int
+    """Tensors of a longer epoch, in which less of it is its beginning."""
     plan_readers: tuple[int, ...]
     plan_compute: float
     """What a reader computes for after each sample."""
@@ -118,6 +120,7 @@ FULL: Final = RunSizes(
     epoch_shares=(0.2, 0.35, 0.5, 0.65, 0.8),
     epoch_workers=(1, 4),
     plan_samples=(500, 800),
+    plan_long=2500,
     plan_readers=(2, 4, 6),
     plan_compute=0.01,
     plan_steps=(0.005, 0.0025, 0.0),
@@ -146,6 +149,7 @@ REDUCED: Final = replace(
     epoch_set=(2000, 250_000),
     epoch_workers=(1,),
     plan_samples=(300, 600),
+    plan_long=0,
     plan_rounds=1,
     half_rounds=1,
     checkpoints=(
@@ -189,6 +193,7 @@ QUICK: Final = RunSizes(
     epoch_shares=(0.5,),
     epoch_workers=(1,),
     plan_samples=(100, 400),
+    plan_long=0,
     plan_readers=(2,),
     plan_compute=0.01,
     plan_steps=(0.0,),

@@ -75,6 +75,7 @@ TINY = RunSizes(
     epoch_shares=(0.5,),
     epoch_workers=(1,),
     plan_samples=(20, 0),
+    plan_long=0,
     plan_readers=(2,),
     plan_compute=0.0,
     plan_steps=(0.0,),
@@ -202,15 +203,15 @@ def test_shares_of_epochs(bench: BenchContext) -> None:
 
 @pytest.mark.long
 def test_plans_of_epochs(bench: BenchContext) -> None:
-    [first], [half] = epoch_plans.run(bench), epoch_plans.run_half(bench)
-    assert [row[:3] for row in figures(first)] == [("602,112 B", "20", "2")]
+    [first, shares], [half] = epoch_plans.run(bench), epoch_plans.run_half(bench)
+    assert [row[:3] for row in figures(first)] == [row[:3] for row in figures(shares)] == [("602,112 B", "20", "2")]
     assert [row[2:4] for row in figures(half)] == [("2", "0 ms")] * 2
 
 
 @pytest.mark.long
 def test_reads_beside_a_prefetch(bench: BenchContext) -> None:
     [section] = epoch_beside.run(bench)
-    assert [row[1] for row in figures(section)] == ["hit", "miss", "direct"] * 2
+    assert [row[1] for row in figures(section)] == ["hit", "miss", "direct", "bare"] * 2
 
 
 @pytest.mark.long
