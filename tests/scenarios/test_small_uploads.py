@@ -108,6 +108,22 @@ async def test_a_client_that_leaves_does_not_end_its_upload(tmp_path: Path) -> N
         assert rig.parts.budget.in_use == 0
 
 
+async def test_an_upload_goes_on_when_all_requests_are_broken_off(tmp_path: Path) -> None:
+    """Its second invalidation comes as well: the next read is not answered by what was cached before."""
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        client, target, gate = rig.client(), path_of("bucket", "key"), Gate()
+        origin.store.put("bucket", "key", b"before")
+        await client.request("GET", target)
+        origin.faults.add(HoldRequest(gate), method="PUT")
+        async with await client.open() as connection:
+            await connection.send(client.sign("PUT", target, (), BODY).wire)
+            await gate.reached()
+            await rig.worker.listener.requests.close()
+            gate.open()
+            assert (await connection.answer("PUT")).status == 200
+        assert (await client.request("GET", target)).body == BODY
+
+
 async def _past_aiohttp(rig: Rig, client: RawClient, request: RawRequest) -> RawAnswer:
     server = rig.worker.listener.server
     parsed = server.requests_count

@@ -65,6 +65,8 @@ class Request(NamedTuple):
     """Where a batch is answered; None: as a TAR, by the reply."""
     has_left: Callable[[], bool] = lambda: False
     """Whether the client has closed the connection."""
+    outlives_client: bool = False
+    """Whether nothing but the end of the process cancels the task that answers it."""
     send_interim: Callable[[], None] = lambda: None
     """Sends an interim response, as the answer takes long (RFC 9110 section 15.2)."""
 

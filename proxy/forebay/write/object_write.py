@@ -94,9 +94,13 @@ class ObjectWriter:
         """Carries out one write and answers it. Raises S3Error, OriginError, Throttled, and ConnectionError for a
         client that has left.
 
-        A write that has begun continues to its second invalidation, even if the awaiting task is cancelled.
+        A write that has begun continues to its second invalidation, even if the awaiting task is cancelled: in a task
+        of its own, unless the awaiting one goes on whoever leaves.
         """
         forward = context.forward
+        if forward.request.outlives_client:
+            await self._write(context)
+            return
         name = f"{forward.operation.name} {forward.target.bucket}/{forward.target.key or ''}"
         failure = await self._tasks.finish(_expected_failure(self._write(context)), name)
         try:

@@ -61,12 +61,14 @@ class RequestService:
         timers: Timers,
         body_turns: BodyTurns,
         receiving: SemaphoreShare,
+        tasks: TaskRegistry,
         fast_lane: FastLane | None = None,
         socket_path: str | None = None,
         misses: DirectMisses | None = None,
     ) -> None:
         """`body_turns`: told of each message of a client. `receiving`: the bytes of bodies that
-        are received past aiohttp, of all connections. `access_log`, `fast_lane`, `misses`: None for none.
+        are received past aiohttp, of all connections. `tasks`: owns what a client that
+        leaves doesn't end. `access_log`, `fast_lane`, `misses`: None for none.
         `socket_path`: of the Unix socket, for clients that ask."""
         self.body_turns = body_turns
         self.misses = misses
@@ -76,6 +78,7 @@ class RequestService:
         self._access_log = access_log
         self._limits = limits
         self._receiving = receiving
+        self._tasks = tasks
         self._timers = timers
         self._reads = TaskRegistry()
         self._idle = asyncio.Event()
@@ -277,10 +280,11 @@ class RequestService:
             peer=connection.peer,
             secure=connection.secure,
             has_left=lambda: connection.has_left,
+            outlives_client=True,
             send_interim=connection.send_interim,
         )
         self.count_in_flight(1)
-        self._reads.spawn(self._upload(request, record, connection, len(data)), "upload")
+        self._tasks.spawn(self._upload(request, record, connection, len(data)), "upload")
         return True
 
     async def _upload(

@@ -52,6 +52,7 @@ def connection_services(
         timers,
         parts.body_turns,
         receiving,
+        parts.tasks,
         fast_lane,
         settings.server.socket,
         misses,
