@@ -1,4 +1,4 @@
-"""Pages with pending writes that change while the origin is asked. All else: tests/scenarios/test_write_back_listings."""
+"""Pages with pending writes that change while the origin is asked. Else: scenarios/test_write_back_listings."""
 
 import re
 from collections.abc import Callable
