@@ -106,3 +106,14 @@ def test_a_read_that_nothing_names_does_not_fit() -> None:
     document["groups"][0] |= {"keys": "a", "extents": [11]}
     with pytest.raises(ValueError, match="without a name"):
         rig.decoder.decode(document)
+
+
+def test_a_transient_read_that_is_not_there_does_not_fit() -> None:
+    reads = [read("a", Span(2, 5)), read("b", Span(2, 5))]
+    document, _ = BatchEncoder().encode(ReadBatch.of(reads))
+    columns = document["groups"][0]["transient"]
+    document["groups"][0]["transient"] = {**columns, "keys": "a"} | {
+        name: columns[name][:1] for name in ("spans", "sizes", "caches", "shares")
+    }
+    with pytest.raises(ValueError, match="without a name"):
+        BatchDecoder().decode(document)

@@ -102,8 +102,9 @@ class BatchDecoder:
         codes.frombytes(b64decode(document["codes"], validate=True))
         transient = _transient(context, document["transient"])
         group = ReadGroup(context, _little(codes), known, transient)
-        known_count, transient_end = len(known.keys), TRANSIENT + len(transient)
-        if any(not (each < known_count or TRANSIENT <= each < transient_end) for each in set(group.numbers)):
+        known_count = len(known.keys)
+        others = [each for each in group.numbers if each >= known_count]
+        if others and not TRANSIENT <= min(others) <= max(others) < TRANSIENT + len(transient):
             raise ValueError("a read without a name")
         return group
 

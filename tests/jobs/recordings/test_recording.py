@@ -12,6 +12,7 @@ from forebay.jobs.recordings.recording import (
     recording_from,
     surplus,
 )
+from forebay.policy.recognition import AnchorIndex
 
 
 def recorded(run: str, epoch: int, ended: float, **fields: object) -> Recording:
@@ -51,6 +52,17 @@ def test_saved_recordings_are_neither_counted_nor_dropped() -> None:
 def test_a_recording_survives_its_document() -> None:
     recording = recorded("a", 1, 5.0, reads=100, size=1000, file_size=80)
     assert recording_from(json.loads(json.dumps(recording.to_document()))) == recording
+
+
+class UncopiedIndex(AnchorIndex):
+    """Thousands of positions."""
+
+    def __deepcopy__(self, memo: object) -> AnchorIndex:
+        raise AssertionError("a millisecond for each document")
+
+
+def test_a_document_is_made_without_a_copy_of_the_index() -> None:
+    assert "index" not in recorded("a", 1, 5.0, index=UncopiedIndex()).to_document()
 
 
 @pytest.mark.parametrize(

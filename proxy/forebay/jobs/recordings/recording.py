@@ -10,7 +10,7 @@ later ones, and the latest two most of all. A *run* is a row of epochs without a
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, TypeAlias
 
 from forebay.core.names import is_bucket_name
@@ -65,9 +65,7 @@ class Recording:
 
     def to_document(self) -> dict[str, Any]:
         """Everything but the index, for its file."""
-        document = asdict(self)
-        del document["index"]
-        return document
+        return {name: getattr(self, name) for name in _DOCUMENT_FIELDS}  # asdict copies the index, which is large
 
 
 _DOCUMENT_FIELDS: Final = {each.name: each.type for each in fields(Recording) if each.name != "index"}
