@@ -170,6 +170,11 @@ UNKNOWABLE: Final[tuple[Remark, ...]] = (
         "the end of an answer that is passed on is where the origin says",
     ),
     Remark(
+        frozenset({"206 shorter than it says"}),
+        _is_named("GET not accelerated"),
+        "likewise, where no range was asked for",
+    ),
+    Remark(
         frozenset({"compressed", "compressed, and cut"}),
         lambda operation: operation.effect == "read",
         "the answer is passed on, and says that it is coded",
