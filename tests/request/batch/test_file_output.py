@@ -18,6 +18,8 @@ from forebay.server.shared_memory.read_channel import ReadChannel
 from forebay.storage.memory.shared_blocks import MIN_SHARED_BYTES
 from forebay_client import BatchItem, BatchKey, Client
 from harness.batches import batch_body
+from harness.fake.actions import HoldHead
+from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
 from harness.raw_connection import head_bytes
@@ -183,6 +185,26 @@ async def test_no_file_goes_to_a_key_whose_reads_the_origin_permits(tmp_path: Pa
                 items = await many(client, ["open/a", "open/b"])
                 assert [bytes(item.content()) for item in items] == [content("open/a"), content("open/b")]
                 assert list(map(is_in_file, items)) == [is_shown] * 2
+
+
+async def test_no_file_comes_behind_a_reload_in_mid_batch(tmp_path: Path) -> None:
+    """The reader was admitted under the policy of before, under which it may have had more."""
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path, memory="128MiB", rest=RULE) as rig:
+        keys = ["open/a", "open/c", "open/b"]
+        for key in keys:
+            origin.store.put("b", key, content(key))
+        client, gate = rig.library(), Gate()
+        await rig.promote(client, "b", "open/a", "open/b")
+        rig.parts.tiers.memory.forget(ObjectName("b", "open/c"))
+        origin.faults.add(HoldHead(gate), key="open/c", times=1)
+        async with asyncio.TaskGroup() as group:
+            reading = group.create_task(many(rig.library(), keys))
+            await gate.reached()
+            rig.parts.gateway.policy = replace(rig.parts.gateway.policy)  # as a reload does
+            gate.open()
+        items = reading.result()
+        assert [bytes(item.content()) for item in items] == [content(key) for key in keys]
+        assert [is_in_file(item) for item in items] == [True, False, False]
 
 
 async def test_a_changed_policy_ends_a_channel_with_files_of_batches(rig: SocketRig) -> None:
