@@ -137,11 +137,15 @@ class FetchRig:
 
 @asynccontextmanager
 async def fetch_rig(
-    memory: int = 1 << 24, buffers: int = 1 << 24, ssd: HeldSsd | None = None, peers: Peers | None = None
+    memory: int = 1 << 24,
+    buffers: int = 1 << 24,
+    ssd: HeldSsd | None = None,
+    peers: Peers | None = None,
+    heard: RecordedEvents | None = None,
 ) -> AsyncIterator[FetchRig]:
-    """`peers`: None for the only worker of a node."""
+    """`peers`: None for the only worker of a node. `heard`: an observer of the test's own."""
     below: Any = ssd
-    heard, timers, tasks = RecordedEvents(), ManualTimers(), TaskRegistry()
+    heard, timers, tasks = RecordedEvents() if heard is None else heard, ManualTimers(), TaskRegistry()
     async with FakeOrigin(verify=False) as origin, client_of(origin.endpoint, OriginLimits(), heard) as client:
         tiers = Tiers(MemoryTier(memory, heard), below)
         reads = OriginReads(client, Hedging(client, tasks, HEDGE_AFTER, timers))

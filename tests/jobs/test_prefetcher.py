@@ -37,13 +37,18 @@ class AheadRig:
 
 
 @asynccontextmanager
-async def ahead_rig(*, ahead: int = 1 << 24, accelerate: bool = True, **settings: Any) -> AsyncIterator[AheadRig]:
+async def ahead_rig(
+    *, ahead: int = 1 << 24, accelerate: bool = True, fail_at: int = -1, **settings: Any
+) -> AsyncIterator[AheadRig]:
+    """`fail_at`: bytes that were useless, at which their counter fails."""
     async with fetch_rig(**settings) as rig:
         rig.tiers.memory.ahead.budget.resize(ahead)
         counted: dict[str, int] = {}
 
         def count(result: str, size: int) -> None:
             counted[result] = counted.get(result, 0) + size
+            if result == "useless" and counted[result] == fail_at:
+                raise ArithmeticError("a counter of the test's")
 
         rules = Rules([], replace(DECISION, accelerate=accelerate))
         turns = rig.reads.client.reads.background
@@ -146,6 +151,22 @@ async def test_many_dropped_blocks_are_given_up_some_at_a_time() -> None:
             await asyncio.sleep(0)
         assert left == list(range(blocks - DROPPED, 0, -DROPPED))
         assert (ahead.budget.in_use, test.counted["useless"]) == (0, blocks * BLOCK)
+
+
+async def test_a_failure_among_dropped_blocks_keeps_no_later_ones() -> None:
+    """It was in a later turn of the loop: there is nobody to hear of it but the loop."""
+    blocks, failures = 4 * DROPPED, list[dict[str, Any]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+    async with ahead_rig(fail_at=2 * DROPPED * BLOCK) as test:
+        test.rig.origin.store.put_synthetic(*NAME, (blocks + 1) * BLOCK)
+        first = await test.prefetcher.fetch(AheadRequest(NAME, 0, blocks * BLOCK, "plan"))
+        last = await test.prefetcher.fetch(AheadRequest(NAME, blocks * BLOCK, None, "plan"))
+        test.prefetcher.drop([first.ticket])
+        await asyncio.sleep(0)
+        test.prefetcher.drop([last.ticket])
+        await test.prefetcher.close()
+        assert [type(failure["exception"]) for failure in failures] == [ArithmeticError]
+        assert (len(test.rig.tiers.memory.ahead), test.counted["useless"]) == (0, (blocks + 1) * BLOCK)
 
 
 async def test_blocks_that_linger_are_given_up_some_at_a_time() -> None:

@@ -3,8 +3,10 @@
 import asyncio
 from functools import partial
 
+import pytest
+
 from forebay.core.byte_ranges import Span
-from forebay.core.events import BlockFetched, FlightStarted
+from forebay.core.events import BlockFetched, Event, FlightStarted
 from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import BlockId, ObjectName, Version
 from forebay.metadata.direct_openings import DirectOpening
@@ -13,10 +15,12 @@ from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersio
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
+from harness.ssd_rig import RecordedEvents
 
 KEY = LookupKey("GET", None)
 """What an opening is shared under."""
 READ = LookupRequest(NAME, DECISION, Span(0, BLOCK))
+SIZE = 1234
 
 
 class Reader:
@@ -106,6 +110,33 @@ async def test_the_next_reader_goes_on_with_what_was_given_up() -> None:
         found, _ = await share(rig)
         assert isinstance(found, ResolvedVersion)
         assert (found.head.size, rig.origin.log.count(key=NAME.key)) == (2 * BLOCK, 1)
+
+
+class FailingOnce(RecordedEvents):
+    """An observer that fails at the first block of NAME that is fetched."""
+
+    has_failed = False
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, BlockFetched) and event.size == SIZE and not self.has_failed:
+            self.has_failed = True
+            raise ArithmeticError("an observer of the test's")
+        super().__call__(event)
+
+
+async def test_a_task_does_what_failed_on_the_way(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody waits for an opening for ever, whatever went wrong in it."""
+    async with fetch_rig(heard=(heard := FailingOnce())) as rig:
+        rig.origin.store.put(*NAME, bytes(SIZE))
+        reader = await Reader(rig).connect()
+        assert reader.begin() is not None
+        async with asyncio.timeout(30):
+            assert await reader.ended == (None, None)
+            assert heard.has_failed
+            assert "failed" in caplog.text
+            found, _ = await share(rig)
+        assert isinstance(found, ResolvedVersion)
+        assert (found.head.size, rig.reads.client.reads.in_use) == (SIZE, 0)
 
 
 async def test_what_is_given_up_behind_a_fence_is_ended() -> None:

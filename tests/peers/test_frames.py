@@ -1,6 +1,7 @@
 """Frames: received whole however they are split; anything invalid ends the connection."""
 
 import asyncio
+import socket
 import struct
 
 import pytest
@@ -69,3 +70,22 @@ async def test_an_invalid_frame_ends_the_connection(sent: bytes) -> None:
     incoming.reader.feed_eof()
     with pytest.raises(PeerUnavailable):
         await incoming.channel.receive_document()
+
+
+async def test_a_connection_that_has_ended_is_handed_over_to_nobody() -> None:
+    """The protocol would wait for its end for ever, as the transport tells of that once."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        reader, writer = await asyncio.open_connection(sock=ours)
+        channel, made = Channel(reader, writer, 0), list[asyncio.BaseTransport]()
+
+        class Receiver(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                made.append(transport)
+
+        channel.hand_over(Receiver())
+        assert made == [writer.transport]
+        channel.close()
+        with pytest.raises(PeerUnavailable):
+            channel.hand_over(Receiver())
+        assert made == [writer.transport]

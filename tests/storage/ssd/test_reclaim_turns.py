@@ -106,6 +106,17 @@ def test_nothing_left_to_reclaim_ends_it(tmp_path: Path) -> None:
         assert process.segments() == 0
 
 
+def test_a_segment_that_another_process_has_just_begun_is_left(tmp_path: Path) -> None:
+    """Its row comes before its file: the process is about to write to it."""
+    with turns_of(tmp_path / "ssd") as process:
+        index = process.opened.index
+        with index.write_transaction() as txn:
+            number = IndexUpdates(txn, index.tables).add_segment()
+        process.opened.space.add(number, PLAIN)
+        process.turns.reclaim_until(lambda: False, is_full=True)
+        assert list(index.segments()) == [number]
+
+
 def test_a_head_goes_with_the_last_block(tmp_path: Path) -> None:
     with turns_of(tmp_path / "ssd") as process:
         process.turns.reclaim_until(lambda: process.segments() <= 4, is_full=True)
