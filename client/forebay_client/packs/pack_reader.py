@@ -31,8 +31,8 @@ from forebay.protocol.packs.packed_member import DIGEST_BYTES, PackedMember
 from forebay.protocol.packs.tombstones import index_key_of, parse_tombstones, tombstones_prefix
 from forebay_client.batch.parallel_gets import parallel_gets
 from forebay_client.client import Client
-from forebay_client.client_errors import BodyCorrupt, ClientError, ObjectNotFound
-from forebay_client.objects import BatchItem, BatchKey, ObjectInfo
+from forebay_client.client_errors import BodyCorrupt, ClientError, ObjectNotFound, RangeNotSatisfiable
+from forebay_client.objects import BatchItem, BatchKey, ObjectInfo, checked_keys, end_of, index_of
 from forebay_client.transport.body_checks import content_range
 from forebay_client.transport.object_request import ObjectRequest
 
@@ -124,16 +124,22 @@ class PackReader:
     def get(self, key: str) -> memoryview:
         """A whole member. Raises ObjectNotFound, BodyCorrupt and the other ClientErrors."""
         member = self._member(key)
-        return self._checked(member, self.get_range(key, 0, None))
+        if not member.size:
+            return memoryview(b"")
+        return self._checked(member, self._read_span(member.shard, member.offset, member.offset + member.size))
 
     def get_range(self, key: str, start: int, end: int | None) -> memoryview:
-        """The bytes from `start` up to `end`, exclusive; None: to the end of the member. Raises what `get` raises."""
+        """The bytes from `start` up to `end`, exclusive; None: to the end of the member. Raises what Client.get_range
+        raises."""
         member = self._member(key)
+        start, end = index_of(start), end_of(end)
         stop = member.size if end is None else min(end, member.size)
         if start < 0 or (end is not None and end < start):
             raise ValueError(f"no range: {start}-{end}")
-        if start >= stop:
+        if start == end:
             return memoryview(b"")
+        if start >= stop:
+            raise RangeNotSatisfiable("the range begins behind the end of the member", bucket=self.bucket, key=key)
         return self._read_span(member.shard, member.offset + start, member.offset + stop)
 
     def get_many(self, keys: Iterable[str], *, ordered: bool = True) -> Iterator[BatchItem]:
@@ -148,7 +154,7 @@ class PackReader:
             is no member, or can't be read, is an item with an error.
         """
         window, missing, size = list[_Wanted](), list[BatchItem](), 0
-        for position, key in enumerate(keys):
+        for position, key in enumerate(checked_keys(keys)):
             member = self._find(key)
             if member is None:
                 missing.append(BatchItem(position, key, error=self._missing(key)))

@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+import re
 from collections.abc import AsyncIterator, Callable
 from hashlib import md5
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from forebay.protocol.packs.tombstones import Tombstone, encode_tombstones, tombstones_key
-from forebay_client import BodyCorrupt, Client, ObjectNotFound
+from forebay_client import BodyCorrupt, Client, ObjectNotFound, RangeNotSatisfiable
 from forebay_client.packs import PackReader
 from harness.fake_origin import FakeOrigin
 from harness.oss_origin import OssOrigin
@@ -70,6 +71,13 @@ async def test_members_are_read_without_a_rule(client: Client) -> None:
         assert bytes(reader.get("train/0007.jpg")) == OBJECTS["train/0007.jpg"]
         assert bytes(reader.get("train/empty")) == b""
         assert bytes(reader.get_range("train/0007.jpg", 5, 9)) == OBJECTS["train/0007.jpg"][5:9]
+        assert bytes(reader.get_range("train/0007.jpg", 100, 1000)) == OBJECTS["train/0007.jpg"][100:]
+        for start, end in ((107, 200), (1000, None)):  # as Client.get_range has it
+            with pytest.raises(RangeNotSatisfiable, match=re.escape("train/0007.jpg")):
+                reader.get_range("train/0007.jpg", start, end)
+        assert bytes(reader.get_range("train/0007.jpg", 500, 500)) == b""
+        with pytest.raises(TypeError, match="keys are a list"):
+            list(reader.get_many("train/0007.jpg"))
         info = reader.head("train/0007.jpg")
         assert (info.size, info.content_type, info.metadata) == (107, "image/jpeg", {"label": "cat"})
         assert "train/0007.jpg" in reader
