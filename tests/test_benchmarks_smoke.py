@@ -11,6 +11,7 @@ from xml.etree.ElementTree import fromstring
 import pytest
 from benchmarks import (
     checkpoint_saves,
+    client_batches,
     clients,
     cold,
     drain_reads,
@@ -267,11 +268,14 @@ def test_clients(bench: BenchContext) -> None:
         "forebay_client, shared memory",
         "forebay_client, shared memory, a key for everything",
     ]
-    assert section.remarks.startswith("Not installed, so not measured: s3torchconnector, obstore")
-    [batches] = clients.run_batches(bench, Path(sys.executable), 20)
+    assert section.remarks.startswith("Not installed, so not measured: obstore, s3torchconnector")
+    [shares] = clients.run_shares(bench, sizes=(128 * KIB,))
+    assert [row[0] for row in figures(shares)] == ["128 KiB"] * 2
+    [batches] = client_batches.run_batches(bench, Path(sys.executable), 20)
     assert len(figures(batches)) == 4
-    [loose] = clients.run_loose(bench, Path(sys.executable), 20)
-    assert len(figures(loose)) == 5
+    for run in (client_batches.run_loose, client_batches.run_large):
+        [loose] = run(bench, Path(sys.executable), 20)
+        assert len(figures(loose)) == 5
 
 
 def test_a_plot_has_a_mark_for_each_measurement(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ from forebay_client.transport.upload_content import pieces_of
 
 MAX_DOCUMENT: Final = 32 << 20
 """Bytes of the body of a response that is no success, or that has no length."""
+_CHUNK_FRONT: Final = 8 << 10
+"""Bytes that http.client reads ahead."""
 _USER_AGENT: Final = "forebay-client"
 
 
@@ -164,14 +166,17 @@ class HttpBodyStream:
         if self._process != os.getpid():  # each byte that is read here would be missing in the parent
             self.close()
             raise self._interrupted("it is of the process that this one was forked from")
-        left = self._response.length
+        response = self._response
+        left = response.length
         try:
-            if self._response.chunked:  # `readinto` would wait until the buffer is full
-                piece = self._response.read1(len(buffer))
+            if not response.chunked:
+                count = response.readinto(buffer)
+            elif response.chunk_left:  # no more than a chunk: `readinto` would wait until the buffer is full
+                count = response.readinto(buffer[: response.chunk_left])
+            else:  # what came with the length of the chunk; the rest of it is received where it belongs
+                piece = response.read1(min(len(buffer), _CHUNK_FRONT))
                 count = len(piece)
                 buffer[:count] = piece
-            else:
-                count = self._response.readinto(buffer)
         except (OSError, HTTPException) as error:
             self.close()
             raise self._interrupted(str(error) or type(error).__name__) from error
@@ -180,7 +185,7 @@ class HttpBodyStream:
         if left:
             self.close()
             raise self._interrupted(f"{left} bytes are missing")
-        if not self._response.will_close:
+        if not response.will_close:
             self._lease.keep()
         self.close()
         return 0
