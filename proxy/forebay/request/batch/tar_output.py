@@ -76,7 +76,7 @@ class TarOutput:
             await self._reply.start(200, self._headers, None)
         charged = len(joined) if self._share.try_acquire(len(joined)) else 0
         try:
-            await self._reply.write(bytes(joined))
+            await self._reply.write(memoryview(joined).toreadonly())
         finally:
             self._share.release(charged)
 
