@@ -117,7 +117,7 @@ class DirectReply:
     def prepare(self, status: int, headers: HeaderPairs, length: int | None) -> bytes:
         """Does what `start` does, and returns the head: for a caller that writes it, with the whole body."""
         text = None
-        if length and not self._is_head and status in {200, 206} and not self._is_last():
+        if length is not None and not self._is_head and status in {200, 206} and not self._is_last():
             text = _plain_head(status, headers, length, self._isolation)
         if text is not None:
             self._left = length or 0
@@ -252,11 +252,11 @@ class DirectReply:
 def _plain_head(status: int, headers: HeaderPairs, length: int, isolation: HeaderPairs) -> str | None:
     """The head of a response whose headers are as usual; None where each of them has to be looked at. ValueError as for
     any head."""
-    added = _added_lines(tuple([name for name, _ in headers]), isolation)
+    added = _added_lines(tuple([name for name, _ in headers]), isolation, is_empty=not length)
     if added is None:
         return None
     length_at, lines = added
-    if headers[length_at][1] != str(length):
+    if length_at is not None and headers[length_at][1] != str(length):
         return None
     text = "".join([f"{name}: {value}\r\n" for name, value in headers])
     if not text.count("\n") == text.count("\r") == len(headers) or "\0" in text:
@@ -265,14 +265,20 @@ def _plain_head(status: int, headers: HeaderPairs, length: int, isolation: Heade
 
 
 @lru_cache(maxsize=256)  # the headers of most objects have the same names
-def _added_lines(names: tuple[str, ...], isolation: HeaderPairs) -> tuple[int, str] | None:
+def _added_lines(names: tuple[str, ...], isolation: HeaderPairs, *, is_empty: bool) -> tuple[int | None, str] | None:
     """The position of Content-Length among the names of a response's headers, and the lines that are added to them but
-    for the date; None where one is repeated, replaced or unusual."""
+    for the date; None where one is repeated, replaced or unusual. `is_empty`: there is no body, whose length is added,
+    and not among the names."""
     lowered = [name.lower() for name in names]
     replaced = {"date", "connection", "transfer-encoding", *(name.lower() for name, _ in isolation)}
-    if len(set(lowered)) < len(lowered) or "content-length" not in lowered or not replaced.isdisjoint(lowered):
+    if (
+        len(set(lowered)) < len(lowered)
+        or not replaced.isdisjoint(lowered)
+        or ("content-length" in lowered) is is_empty
+    ):
         return None
-    fields = response_fields(tuple([(name, "") for name in names]), None, isolation)
-    fields.setdefault("Content-Type", "application/octet-stream")
+    fields = response_fields(tuple([(name, "") for name in names]), 0 if is_empty else None, isolation)
+    if not is_empty:
+        fields.setdefault("Content-Type", "application/octet-stream")
     added = [f"{name}: {value}\r\n" for name, value in fields.items() if name.lower() not in lowered]
-    return lowered.index("content-length"), "".join(added)
+    return None if is_empty else lowered.index("content-length"), "".join(added)
