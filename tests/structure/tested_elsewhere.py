@@ -157,10 +157,9 @@ scenarios/test_write_back.py             write/back/acceptance write/back/object
 scenarios/test_write_back.py             write/back/record_writer server/parts/write_back_parts
 scenarios/test_write_back_uploads.py     write/back/upload_acceptance write/back/part_listing
 scenarios/test_write_back_moves.py       write/back/moved_uploads write/back/upload_room
-scenarios/test_write_back_takeover.py    write/back/journal_watch write/back/drain_duty
+scenarios/test_write_back_takeover.py    write/back/journal_watch
 write/back/test_write_barriers.py        write/back/patience
 scenarios/test_write_back_listings.py    namespace/listing_answer
-scenarios/test_write_back_conflicts.py   write/back/origin_versions
 scenarios/test_write_back_origins.py     write/back/journal_loader
 scenarios/test_write_back_origin_faults.py   write/back/persist_outcome write/back/upload_preparation
 scenarios/test_write_back_origin_faults.py   write/back/origin_uploads

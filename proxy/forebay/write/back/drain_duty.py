@@ -11,7 +11,10 @@ The others know what is pending, and leave it alone.
 import asyncio
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Final, NamedTuple
 
+from forebay.core.cooperative import CooperativeWork
+from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
@@ -23,6 +26,18 @@ from forebay.write.back.shown_records import KeptWrite, ShownRecords
 from forebay.write.back.upload_expiry import UploadExpiry
 from forebay.write.back.upload_moves import UploadMoves
 
+ADDED: Final = 50
+"""Writes that are added in one step: some half a millisecond."""
+LOOKED_AT: Final = 1000
+"""Writes that are looked at in one step before."""
+
+
+class _Arrived(NamedTuple):
+    """A write that came while the duty was taken over."""
+
+    write: AcceptedWrite
+    is_recovered: bool
+
 
 class DrainDuty:
     """The duty of one worker, which has it (`is_taken`) or not. Implements RecordListener."""
@@ -31,24 +46,50 @@ class DrainDuty:
         self, drainer: Drainer, settlement: Settlement, moves: UploadMoves, expiry: UploadExpiry, tasks: TaskRegistry
     ) -> None:
         self.is_taken = False
+        self._arrived: dict[RecordId, _Arrived] | None = None
+        """What came since `begin_assuming`, while it is under way."""
         self._drainer = drainer
         self._settlement = settlement
         self._moves = moves
         self._expiry = expiry
         self._tasks = tasks
 
-    def assume(self, shown: ShownRecords, pending: PendingObjects) -> None:
-        """This worker has the duty from here on: it begins with what is shown."""
+    def begin_assuming(self) -> None:
+        """This worker has the duty from here on. A write that comes before `assume` has ended waits: it would overtake
+        those that are known."""
         self.is_taken = True
-        for record, write in sorted(shown.writes.items(), key=lambda pair: pair[1].interval.written):
-            version = pending.find(write.name, record)
-            if version is not None:
-                self._drainer.add(write, version, is_recovered=True)
+        self._arrived = {}
+
+    def assume(self, shown: ShownRecords, pending: PendingObjects) -> CooperativeWork[None]:
+        """Begins with what is shown, after `begin_assuming`."""
+        known: list[tuple[int, RecordId, ObjectName]] = []
+        for record, write in list(shown.writes.items()):
+            known.append((write.interval.written, record, write.name))
+            if len(known) % LOOKED_AT == 0:
+                yield
+        known.sort()
+        for number, (_, record, name) in enumerate(known, 1):
+            self._add(record, shown.writes.get(record), pending.find(name, record))
+            if number % ADDED == 0:
+                yield
+        while self._arrived:
+            for record, arrived in list(self._arrived.items())[:ADDED]:
+                self._add(record, arrived.write, pending.find(arrived.write.name, record))
+            yield
+        self._arrived = None
         self._moves.carry_all()
+
+    def _add(self, record: RecordId, write: AcceptedWrite | None, version: PendingVersion | None) -> None:
+        """Adds a write that is not settled yet."""
+        arrived = self._arrived.pop(record, None) if self._arrived else None
+        if write is not None and version is not None:
+            self._drainer.add(write, version, is_recovered=arrived is None or arrived.is_recovered)
 
     def carry_out(self, write: AcceptedWrite, version: PendingVersion, *, is_recovered: bool) -> None:
         """Has a write carried out, once its client has its answer."""
-        if self.is_taken:
+        if self._arrived is not None:
+            self._arrived[version.record] = _Arrived(write, is_recovered)
+        elif self.is_taken:
             add = partial(self._drainer.add, write, version, is_recovered=is_recovered)
             asyncio.get_running_loop().call_soon(add)
 

@@ -9,6 +9,7 @@ is cooperative work (core.cooperative).
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Final
 
 from forebay.core.cooperative import CooperativeWork
@@ -50,14 +51,15 @@ class JournalLoader:
         for log, damages in scan.damages.items():
             for damage in damages:
                 _log.error("the journal's log %s is damaged from byte %d to %d", log, damage.start, damage.stop)
-        for number, ((bucket, key, origin), (written, etag)) in enumerate(scan.settled.items(), 1):
-            if number % RECORDS == 0:
-                yield
-            if self._origins.is_current(bucket, origin):
-                name = ObjectName(bucket, key)
-                self._shown.last_settled.add(name, written)
-                if is_first:
-                    self._versions.made(name, etag)
+        with self._versions.learning() if is_first else nullcontext() as learn:
+            for number, ((bucket, key, origin), (written, etag)) in enumerate(scan.settled.items(), 1):
+                if number % RECORDS == 0:
+                    yield
+                if self._origins.is_current(bucket, origin):
+                    name = ObjectName(bucket, key)
+                    self._shown.last_settled.add(name, written)
+                    if learn is not None:
+                        learn(name, etag)
         found: list[tuple[tuple[int, float], JournalEntry, PendingRecord, str | None]] = []
         for number, record in enumerate(scan.pending, 1):
             if number % RECORDS == 0:

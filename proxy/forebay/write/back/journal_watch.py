@@ -59,7 +59,8 @@ class JournalWatch:
         if is_drainer:
             # Not earlier: what another worker has this one read meanwhile (receive_scan) would be carried out before
             # what the scan says of the origin is known, and then pass for somebody else's.
-            self._duty.assume(self._shown, self._pending)
+            self._duty.begin_assuming()
+            run_to_completion(self._duty.assume(self._shown, self._pending))  # nothing, or what was heard a moment ago
         await run_cooperatively(self._loader.load(scan, self._exchange.take_heard, is_first=True))
         self._duty.keep(self._shown.kept.values())
         if self._shown.writes and is_drainer:
@@ -93,10 +94,10 @@ class JournalWatch:
             return
         scan = await self._journal.scan()
         _log.info("this worker carries out the journal's writes from now on")
-        # Not earlier: a write that comes meanwhile would overtake those that are known.
-        self._duty.assume(self._shown, self._pending)
-        # In one go: what this worker makes from here on is newer than what the scan says of the origin.
-        run_to_completion(self._loader.load(scan, is_first=True))
+        self._duty.begin_assuming()
+        await run_cooperatively(self._loader.load(scan, is_first=True))
+        # Not earlier: what this worker makes at the origin is newer than what the scan says.
+        await run_cooperatively(self._duty.assume(self._shown, self._pending))
         self._duty.keep(self._shown.kept.values())
 
     async def _load(self, scan: JournalScan) -> None:

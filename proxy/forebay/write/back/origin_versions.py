@@ -8,7 +8,8 @@
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from forebay.core.names import ObjectName
@@ -31,6 +32,8 @@ class OriginVersions:
         self._heads = heads
         self._rules = rules
         self._made: OrderedDict[ObjectName, str] = OrderedDict()
+        self._newer: set[ObjectName] | None = None
+        """What was made while `learning` goes on."""
 
     def seen(self, name: ObjectName) -> str | None:
         """Returns the ETag that readers see now, or ABSENT; None: it is not known."""
@@ -44,6 +47,25 @@ class OriginVersions:
 
     def made(self, name: ObjectName, etag: str) -> None:
         """Forebay has written the object at the origin. `etag`: what it has there; ABSENT: it was deleted."""
+        if self._newer is not None:
+            self._newer.add(name)
+        self._remember(name, etag)
+
+    @contextmanager
+    def learning(self) -> Iterator[Callable[[ObjectName, str], None]]:
+        """For what was made before: what is `made` until the block ends is newer. One at a time."""
+        newer = self._newer = set()
+
+        def learn(name: ObjectName, etag: str) -> None:
+            if name not in newer:
+                self._remember(name, etag)
+
+        try:
+            yield learn
+        finally:
+            self._newer = None
+
+    def _remember(self, name: ObjectName, etag: str) -> None:
         self._made[name] = etag
         self._made.move_to_end(name)
         if len(self._made) > MOST_OBJECTS:
