@@ -33,12 +33,14 @@ receives, computes the MD5, writes and syncs, and does nothing else
 ([benchmarks/bare_journal.py](../benchmarks/bare_journal.py)): what the same client takes at the least against one core
 of Python. "CPU" is what all threads of Forebay used for a byte, until the acknowledgement, and from then until the
 origin had it: one over it is what a core of its own does in a second. Parts and objects that were acknowledged before
-the last byte are on their way to the origin already, and count as acknowledging. Clients, Forebay, and an origin in
-Python share this machine's cores, and boto3 hashes what it sends, which files spare it."""
+the last byte are on their way to the origin already, and count as acknowledging. "Client" is what all threads and
+processes of the client used for a byte under `back`, and for files. Clients, Forebay, and an origin in Python share
+this machine's cores, and boto3 hashes what it sends, which files spare it."""
 
 
 class _Turn(NamedTuple):
-    """Seconds, and of Forebay's CPU those until the acknowledgement, and those from then until the origin had all."""
+    """Seconds; of Forebay's CPU those until the acknowledgement, and those from then until the origin had all; of the
+    client's those for `back`, and for files."""
 
     files: float
     bare: float
@@ -48,6 +50,8 @@ class _Turn(NamedTuple):
     back: float
     accepting: float
     draining: float
+    client: float
+    client_files: float
 
 
 def run(bench: BenchContext) -> list[Section]:
@@ -65,6 +69,7 @@ def run(bench: BenchContext) -> list[Section]:
     headings = (
         *("checkpoint", "origin", "files", "bare", "direct", "through", "back"),
         *("back by files", "back by bare", "back by direct", "back by through", "CPU a byte", "draining"),
+        *("client", "client, files"),
     )
     text = _TEXT.format(rounds=bench.sizes.checkpoint_rounds)
     return [Section("Checkpoints, acknowledged", text, Table(headings, rows), " ".join(absent))]
@@ -106,9 +111,9 @@ def _turn(
     directory.mkdir()
     files = writer.store(directory)
     shutil.rmtree(directory)
-    bare = writer.upload(bare_port, f"written/bare/{next(names)}")
-    direct = writer.upload(origin_port, f"written/direct/{next(names)}") if origin_port is not None else None
-    through = writer.upload(forebay.port, f"{THROUGH}/{next(names)}")
+    bare = writer.upload(bare_port, f"written/bare/{next(names)}").seconds
+    direct = writer.upload(origin_port, f"written/direct/{next(names)}").seconds if origin_port is not None else None
+    through = writer.upload(forebay.port, f"{THROUGH}/{next(names)}").seconds
     for _ in range(_ATTEMPTS):
         before, cpu = forebay.backlog(), forebay.cpu_seconds
         back = writer.upload(forebay.port, f"{BACK}/{next(names)}")
@@ -117,7 +122,7 @@ def _turn(
         forebay.wait_drained()
         if after.through == before.through and after.accepted > before.accepted:
             accepting, draining = acknowledged - cpu, forebay.cpu_seconds - acknowledged
-            return _Turn(files, bare, direct, through, back, accepting, draining)
+            return _Turn(files.seconds, bare, direct, through, back.seconds, accepting, draining, back.cpu, files.cpu)
         # The first write of a kind, and after a while again, goes through: it proves that the origin accepts it.
     raise UnexpectedResponse(f"{_ATTEMPTS} checkpoints were not acknowledged from the journal alone")
 
@@ -138,5 +143,8 @@ def _row(way: CheckpointWay, distance: str, turns: list[_Turn]) -> tuple[str, ..
         distance,
         *map(speed, ("files", "bare", "direct", "through", "back")),
         *map(ratio, ("files", "bare", "direct", "through")),
-        *(f"{median(times(name)) / way.size * 1e9:.2f} ns" for name in ("accepting", "draining")),
+        *(
+            f"{median(times(name)) / way.size * 1e9:.2f} ns"
+            for name in ("accepting", "draining", "client", "client_files")
+        ),
     )

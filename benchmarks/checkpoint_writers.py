@@ -62,19 +62,31 @@ class CheckpointWay(NamedTuple):
         return self.way != _NAMED
 
 
+class Written(NamedTuple):
+    """A checkpoint that was acknowledged."""
+
+    seconds: float
+    cpu: float
+    """Seconds of a core that the client used for it, in all of its processes."""
+
+
 class CheckpointWriter:
     """A running client."""
 
     def __init__(self, process: subprocess.Popen[str], log: Path, host: str) -> None:
         self._process, self._log, self._host = process, log, host
 
-    def upload(self, port: int, key: str) -> float:
-        """The seconds until a checkpoint was acknowledged by whoever listens at a port of loopback."""
-        return float(self._answer(json.dumps({"endpoint": f"http://{self._host}:{port}", "key": key})))
+    def upload(self, port: int, key: str) -> Written:
+        """Writes a checkpoint to whoever listens at a port of loopback."""
+        return self._write({"endpoint": f"http://{self._host}:{port}", "key": key})
 
-    def store(self, directory: Path) -> float:
-        """The seconds until the same bytes were synced in files of a directory."""
-        return float(self._answer(json.dumps({"directory": str(directory)})))
+    def store(self, directory: Path) -> Written:
+        """Writes the same bytes to files of a directory, synced."""
+        return self._write({"directory": str(directory)})
+
+    def _write(self, where: dict[str, str]) -> Written:
+        seconds, cpu = self._answer(json.dumps(where)).split()
+        return Written(float(seconds), float(cpu))
 
     def ready(self) -> None:
         self._answer("")

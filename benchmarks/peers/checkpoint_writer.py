@@ -4,7 +4,7 @@ benchmarks/checkpoint_writers.py.
     python checkpoint_writer.py '{"bucket": ..., "way": ..., "size": ..., "ranks": ...}'
 
 Reads lines of JSON, `{"endpoint": ..., "key": ...}` or `{"directory": ...}`, writes one checkpoint of the same bytes
-there, and prints the seconds that it took. Ways:
+there, and prints the seconds that it took, and how many of a core's its processes used. Ways:
 
     put            boto3 put_object, from memory
     upload         boto3 upload_file: several parts, several threads, from a file in the page cache
@@ -23,6 +23,7 @@ import json
 import multiprocessing
 import os
 import random
+import resource
 import sys
 import tempfile
 import time
@@ -42,8 +43,17 @@ def client_of(endpoint: str) -> Any:
     return boto3.client("s3", endpoint_url=endpoint, config=Config(s3={"addressing_style": "path"}), **CREDENTIALS)
 
 
+def cpu_seconds() -> float:
+    """What all threads of this process have used so far, the kernel's part included."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
 class Writer:
     """One way to write, with clients that stay connected."""
+
+    others = 0.0
+    """Seconds of a core that other processes than this one have used for it."""
 
     def __init__(self, asked: dict[str, Any], source: Path) -> None:
         self.bucket, self.source = asked["bucket"], source
@@ -90,11 +100,13 @@ class Ranks(Writer):
         self.pool = multiprocessing.Pool(self.ranks, initializer=become_rank, initargs=(self.bucket, source))
 
     def write(self, endpoint: str, key: str) -> None:
-        self.pool.map(upload_rank, [(endpoint, f"{key}/__{rank}_0.distcp") for rank in range(self.ranks)], chunksize=1)
+        parts = [(endpoint, f"{key}/__{rank}_0.distcp") for rank in range(self.ranks)]
+        self.others += sum(self.pool.map(upload_rank, parts, chunksize=1))
         self.client(endpoint).put_object(Bucket=self.bucket, Key=f"{key}/.metadata", Body=bytes(10_000))
 
     def store(self, directory: Path) -> None:
-        self.pool.map(store_rank, [directory / f"__{rank}_0.distcp" for rank in range(self.ranks)], chunksize=1)
+        parts = [directory / f"__{rank}_0.distcp" for rank in range(self.ranks)]
+        self.others += sum(self.pool.map(store_rank, parts, chunksize=1))
         synced(directory / ".metadata", bytes(10_000))
 
 
@@ -106,15 +118,20 @@ def become_rank(bucket: str, source: Path) -> None:
     RANK.update(bucket=bucket, source=source, body=source.read_bytes())
 
 
-def upload_rank(where: tuple[str, str]) -> None:
+def upload_rank(where: tuple[str, str]) -> float:
+    """Returns the seconds of a core that it used, as `store_rank` does."""
     endpoint, key = where
     if endpoint not in RANK:
         RANK[endpoint] = client_of(endpoint)
+    before = cpu_seconds()
     RANK[endpoint].upload_file(str(RANK["source"]), RANK["bucket"], key)
+    return cpu_seconds() - before
 
 
-def store_rank(path: Path) -> None:
+def store_rank(path: Path) -> float:
+    before = cpu_seconds()
     synced(path, RANK["body"])
+    return cpu_seconds() - before
 
 
 class Torch(Writer):
@@ -196,12 +213,13 @@ def main(asked: dict[str, Any]) -> None:
         print("ready", file=answers)
         for line in sys.stdin:
             where = json.loads(line)
-            started = time.perf_counter()
+            started, used = time.perf_counter(), cpu_seconds() + writer.others
             if "directory" in where:
                 writer.store(Path(where["directory"]))
             else:
                 writer.write(where["endpoint"], where["key"])
-            print(time.perf_counter() - started, file=answers)
+            ended = time.perf_counter()
+            print(ended - started, cpu_seconds() + writer.others - used, file=answers)
 
 
 if __name__ == "__main__":
