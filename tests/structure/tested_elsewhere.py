@@ -118,7 +118,6 @@ protocol/xml/test_record_reader.py       protocol/xml/strict_parser
 protocol/xml/test_tagging.py             protocol/xml/xml_tree
 scenarios/test_forms.py                  protocol/forms/form_signature
 
-peers/test_peer_client.py                server/rpc/rpc_server
 scenarios/test_policy.py                 server/gateway_policy settings/effective_config
 scenarios/test_resizing.py               server/admin/worker_control server/admin/worker_stats
 scenarios/test_resizing.py               server/admin/shared_control

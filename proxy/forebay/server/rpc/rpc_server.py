@@ -55,13 +55,19 @@ class RpcServer:
         self._tasks = TaskRegistry()
         self._channels: set[Channel] = set()
         self._server: asyncio.Server | None = None
+        self._is_closed = False
 
     async def start(self) -> None:
         """Starts to listen."""
         sweep = Sweep(WATCHED_AFTER, asyncio.get_running_loop())
 
         def on_connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            self._tasks.spawn(self._serve(reader, writer, sweep), "RPC connection")
+            channel = Channel(reader, writer, 0)
+            if self._is_closed:  # it was accepted before
+                channel.close()
+                return
+            self._channels.add(channel)  # here: a task that is cancelled before it begins would close nothing
+            self._tasks.spawn(self._serve(channel, writer, sweep), "RPC connection")
 
         # Replaces what was there in one step: a missing path proves nothing (see PeerNotListening).
         path = temporary_socket_path(self._path, self.instance_id)
@@ -71,15 +77,14 @@ class RpcServer:
 
     async def close(self) -> None:
         """Closes every connection and stops to listen."""
+        self._is_closed = True
         if self._server is not None:
             self._server.close()
         for channel in self._channels:
             channel.close()
         await self._tasks.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sweep: Sweep) -> None:
-        channel = Channel(reader, writer, 0)
-        self._channels.add(channel)
+    async def _serve(self, channel: Channel, writer: asyncio.StreamWriter, sweep: Sweep) -> None:
         try:
             verify_same_user(writer.get_extra_info("socket"))
             request = await channel.receive_document()
