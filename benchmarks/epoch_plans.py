@@ -1,5 +1,6 @@
 """The first epoch of a training job: with a plan of its order, without, and with a cache that holds half of the set."""
 
+import os
 import random
 import shutil
 from bisect import bisect
@@ -46,12 +47,14 @@ after {_EARLY:g} s, and at the last. What is added between the two is no start. 
 well, so the processes need more of the cores than in the warm epoch: the closer they come to all of them, the more of
 the ratio is the machine's. Longer epochs have the same start."""
 _HALF: Final = f"""\
-{TEXT} Forebay has memory for half of the set, `eviction = "epoch"`, and gets a plan for each epoch; the longest of
-{_HALF_EPOCHS} epochs from an empty cache, over a warm epoch with memory for all of it: the median of {{rounds}} pairs,
-whose order is drawn, the least and the largest in brackets. Where readers compute less and less the ratio leaves 1:
-there the link bounds an epoch, or the machine's CPU, on which boto3 needs more than anything else. "From the origin" is
-what it has sent a second, by its own count, in all {_HALF_EPOCHS} epochs, of which the first has to fetch everything.
-Lower is better; the goal is 1.1 while the link allows it."""
+{TEXT} Forebay has memory for half of the set, `eviction = "epoch"`, and gets a plan for each epoch: {_HALF_EPOCHS} of
+them from an empty cache. Compared with a warm epoch with memory for all of it are the first, which has to fetch
+everything, and the longest of the later ones, which fetch half: medians of {{rounds}} pairs, whose order is drawn, the
+least and the largest in brackets. "Cores" are those that readers, Forebay and origin together kept busy in the later
+epochs, of this machine's {{cores}}; "from the origin" is what it has sent in a second of all epochs, by its own count.
+Where readers compute less and less the ratio leaves 1. What stops there is not the link, whose connections carry
+{BANDWIDTH / 1e6:g} MB/s each, but the cores, of which boto3 needs most. Lower is better; the goal is 1.1 while the link
+allows it."""
 
 
 def run(bench: BenchContext) -> list[Section]:
@@ -88,10 +91,11 @@ def run_half(bench: BenchContext) -> list[Section]:
     with _running_origin(bench, [case for case, _ in cases]) as origin:
         rows = [_half_row(bench, origin, case, compute) for case, compute in cases]
     headings = (
-        *("sample", "samples", "readers", "compute", "warm", "half, longest", "half by warm", "MB/s read"),
-        "MB/s from the origin",
+        *("sample", "samples", "readers", "compute", "warm", "half, first", "half, later", "first by warm"),
+        *("later by warm", "cores", "MB/s read", "MB/s from the origin"),
     )
-    text = _HALF.format(compute=bench.sizes.plan_compute * 1000, rounds=bench.sizes.half_rounds)
+    rounds, cores = bench.sizes.half_rounds, len(os.sched_getaffinity(0))
+    text = _HALF.format(compute=bench.sizes.plan_compute * 1000, rounds=rounds, cores=cores)
     return [Section("Half of the set in memory", text, Table(headings, rows))]
 
 
@@ -147,13 +151,12 @@ def _turns(bench: BenchContext, origin: Origin, case: ReaderCase) -> list[tuple[
 
 
 def _figures(case: ReaderCase, turns: Sequence[tuple[ReadEpoch, ReadEpoch]]) -> tuple[str, ...]:
-    ratios = sorted(planned.seconds / warm.seconds for planned, warm in turns)
     typical = median(warm.seconds for _, warm in turns)
     return (
         time_text(median(planned.seconds for planned, _ in turns)),
         time_text(typical),
         f"{1 + (2 * ROUND_TRIP + case.size / BANDWIDTH) / typical:.2f}",
-        f"**{median(ratios):.2f}** ({ratios[0]:.2f} to {ratios[-1]:.2f})",
+        _ratio_text([planned.seconds / warm.seconds for planned, warm in turns]),
     )
 
 
@@ -162,9 +165,6 @@ def _share_row(case: ReaderCase, turns: Sequence[tuple[ReadEpoch, ReadEpoch]]) -
 
     def typical(epochs: Sequence[ReadEpoch], of: Callable[[ReadEpoch], float]) -> str:
         return time_text(median(map(of, epochs)) / case.samples)
-
-    def busy(epochs: Sequence[ReadEpoch]) -> str:
-        return f"{median((each.readers + sum(each.watched)) / each.seconds for each in epochs):.2f}"
 
     def behind(turn: tuple[ReadEpoch, ReadEpoch], number: int) -> float:
         return turn[0].arrivals[number] - turn[1].arrivals[number]
@@ -177,8 +177,8 @@ def _share_row(case: ReaderCase, turns: Sequence[tuple[ReadEpoch, ReadEpoch]]) -
         typical(planned, lambda each: each.watched[1]),
         typical(warm, lambda each: each.readers),
         typical(warm, lambda each: each.watched[0]),
-        busy(planned),
-        busy(warm),
+        f"{median(map(_busy_cores, planned)):.2f}",
+        f"{median(map(_busy_cores, warm)):.2f}",
         f"{1000 * median(behind(turn, number) for turn, number in zip(turns, early, strict=True)):.0f} ms",
         f"{1000 * median(behind(turn, -1) for turn in turns):.0f} ms",
     )
@@ -186,27 +186,40 @@ def _share_row(case: ReaderCase, turns: Sequence[tuple[ReadEpoch, ReadEpoch]]) -
 
 def _half_row(bench: BenchContext, origin: Origin, case: ReaderCase, compute: float) -> tuple[str, ...]:
     chance, rounds = random.Random(), bench.sizes.half_rounds
-    warm, half, sent = list[float](), list[float](), list[float]()
+    warm, half, sent = list[float](), list[list[ReadEpoch]](), list[float]()
     for turn in range(rounds):
         for is_half in chance.sample((False, True), 2):
             name = f"{'half' if is_half else 'warm'}-{compute:g}-{turn}"
-            with _running(bench, origin, case, name, is_half=is_half) as (port, _):
+            with _running(bench, origin, case, name, is_half=is_half) as (port, process):
                 if is_half:
-                    before = origin.counters().sent
-                    epochs = epoch_seconds(port, case, compute, epochs=_HALF_EPOCHS, plans=_HALF_EPOCHS)
-                    half.append(max(epochs))
-                    sent.append((origin.counters().sent - before) / sum(epochs))
+                    before, watched = origin.counters().sent, (process, origin.process)
+                    epochs = read_epochs(port, case, compute, epochs=_HALF_EPOCHS, plans=_HALF_EPOCHS, watched=watched)
+                    half.append(epochs)
+                    sent.append((origin.counters().sent - before) / sum(each.seconds for each in epochs))
                 else:
                     warm.append(epoch_seconds(port, case, compute, epochs=2, plans=1)[1])
-    ratios = sorted(longest / least for longest, least in zip(half, warm, strict=True))
     return (
-        size_text(case.size),
-        f"{case.samples:,}",
-        f"{case.readers}",
+        *_cells(case),
         f"{compute * 1000:g} ms",
         time_text(median(warm)),
-        time_text(median(half)),
-        f"**{median(ratios):.2f}** ({ratios[0]:.2f} to {ratios[-1]:.2f})",
-        f"{case.size * case.samples / median(half) / 1e6:.0f}",
+        time_text(median(each[0].seconds for each in half)),
+        time_text(median(_longest(each[1:]).seconds for each in half)),
+        _ratio_text([each[0].seconds / full for each, full in zip(half, warm, strict=True)]),
+        _ratio_text([_longest(each[1:]).seconds / full for each, full in zip(half, warm, strict=True)]),
+        f"{median(map(_busy_cores, (each for epochs in half for each in epochs[1:]))):.2f}",
+        f"{case.size * case.samples / median(_longest(each[1:]).seconds for each in half) / 1e6:.0f}",
         f"{median(sent) / 1e6:.0f}",
     )
+
+
+def _longest(epochs: Sequence[ReadEpoch]) -> ReadEpoch:
+    return max(epochs, key=lambda each: each.seconds)
+
+
+def _busy_cores(epoch: ReadEpoch) -> float:
+    """The cores that readers and watched processes kept busy, on average."""
+    return (epoch.readers + sum(epoch.watched)) / epoch.seconds
+
+
+def _ratio_text(ratios: Sequence[float]) -> str:
+    return f"**{median(ratios):.2f}** ({min(ratios):.2f} to {max(ratios):.2f})"
