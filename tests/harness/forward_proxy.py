@@ -1,6 +1,7 @@
 """An HTTP proxy on the loopback that reaches one server, whatever is asked for: absolute URLs, and CONNECT."""
 
 import asyncio
+from contextlib import closing, suppress
 from types import TracebackType
 from typing import Self
 
@@ -26,6 +27,10 @@ class ForwardProxy:
         await close_listener(self._server)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with closing(writer), suppress(asyncio.IncompleteReadError):  # a client that has left before its request
+            await self._relay(reader, writer)
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         line, *fields = head.decode("latin-1").split("\r\n")
         method, url, version = line.split(" ")
@@ -41,7 +46,6 @@ class ForwardProxy:
         try:
             await asyncio.gather(_pump(reader, to_origin), _pump(origin, writer))
         finally:
-            writer.close()
             to_origin.close()
 
 

@@ -208,8 +208,9 @@ async def test_no_file_comes_behind_a_reload_in_mid_batch(tmp_path: Path) -> Non
 
 
 async def test_a_changed_policy_ends_a_channel_with_files_of_batches(rig: SocketRig) -> None:
-    client = rig.library()
-    await rig.promote(rig.library(), "b", "open/a", "open/b")
+    client, promoting = rig.library(), rig.library()
+    await rig.promote(promoting, "b", "open/a", "open/b")
+    promoting.close()  # it has no files
     assert all(map(is_in_file, await many(client, ["open/a", "open/b"])))
     memory = rig.worker.client_memory
     rig.parts.gateway.policy = replace(rig.parts.gateway.policy)  # as a reload does
