@@ -159,7 +159,11 @@ def run_shares(
         forebay = with_socket(bench, origin.port)
         with forebay.running(origin.targets(str(sizes[0]))[0]) as peer:
             for size in sizes:
-                turns, _ = _turns(bench, origin, python, forebay, peer.group, size, 1, (over_http, *local), rounds)
+                clients = over_http, *local
+                _turns(
+                    bench, origin, python, forebay, peer.group, size, 1, clients, 1
+                )  # from the origin to memory files
+                turns, _ = _turns(bench, origin, python, forebay, peer.group, size, 1, clients, rounds)
                 costs = {client: sorted(turn.server for turn in each) for client, each in turns.items()}
                 for client in local:
                     mine, http = costs[client], median(costs[over_http])

@@ -5,8 +5,10 @@
 Each loop reads every file once, whole, in one random order, one after the other, as a loop of cv2.imread does. Decoding
 is left out, as it is the same in all loops, but for a byte of each page, which is looked at. The origin is 20 ms away.
 Warm loops are measured in turns, each in an order that is drawn, and compared with the first by the ratios of each
-turn: the median, and between which a half of them lies, of time and of CPU (the client's, and the server's). Cold ones
-begin with an empty Forebay each. On a machine that is shared only the CPU means anything.
+turn: the median, and between which a half of them lies, of time and of CPU (the client's, and the server's). They are
+warm once shards are read from memory files; turns before that, of copies to the ring, take up to twice the CPU. A turn
+is as many passes as take PASS_SECONDS. Cold ones begin with an empty Forebay each. On a machine that is shared only the
+CPU means anything.
 """
 
 import json
@@ -33,6 +35,9 @@ from forebay_client.packs import PackReader
 SIZE: Final = 20_000
 ROUND_TRIP: Final = 0.02
 TURNS: Final = 21
+WARMING: Final = 10
+"""Passes until the blocks of the shards are in memory files, of which a few fill with each."""
+PASS_SECONDS: Final = 0.15
 COLD: Final = 200
 """Files of the cold loops: loose ones take a round trip each."""
 INDEX: Final = "packed/small/index.fbpack"
@@ -96,11 +101,13 @@ class Turn(NamedTuple):
 def in_turns(loops: dict[str, Callable[[], int]], files: int, server: int) -> None:
     """Measures the loops in turns, and prints the ratios of each to the first. `server`: the process."""
     first, found = next(iter(loops)), {name: list[Turn]() for name in loops}
+    passes = {name: max(1, round(PASS_SECONDS / seconds(loop, files))) for name, loop in loops.items()}
     for _ in range(TURNS):
         for name, loop in random.sample(list(loops.items()), len(loops)):
-            own, theirs = _own_cpu(), cpu_seconds_of(server)
-            taken = seconds(loop, files)
-            found[name].append(Turn(taken, _own_cpu() - own, cpu_seconds_of(server) - theirs))
+            count, own, theirs = passes[name], _own_cpu(), cpu_seconds_of(server)
+            taken = sum(seconds(loop, files) for _ in range(count))
+            used = taken, _own_cpu() - own, cpu_seconds_of(server) - theirs
+            found[name].append(Turn(*(each / count for each in used)))
     print(f"{'us a file':52}     time  client  server   time x the first    CPU x the first")
     for name, turns in found.items():
         micro = [median(column) / files * 1e6 for column in zip(*turns, strict=True)]
@@ -164,8 +171,9 @@ def main(files: int) -> None:
                 endpoint = f"http://127.0.0.1:{forebay.port}"
                 with Client(endpoint, socket=str(_socket(directory, "first")), **TRAINER) as near:
                     near_reader = PackReader(near, BUCKET, INDEX)
-                    read_members(reader, keys)
-                    read_members(near_reader, keys)
+                    for _ in range(WARMING):
+                        read_members(reader, keys)
+                        read_members(near_reader, keys)
                     in_turns(
                         {
                             "local files, open and read": lambda: read_local(paths),
