@@ -53,8 +53,8 @@ everything, and the longest of the later ones, which fetch half: medians of {{ro
 least and the largest in brackets. "Cores" are those that readers, Forebay and origin together kept busy in the later
 epochs, of this machine's {{cores}}; "from the origin" is what it has sent in a second of all epochs, by its own count.
 Where readers compute less and less the ratio leaves 1. What stops there is not the link, whose connections carry
-{BANDWIDTH / 1e6:g} MB/s each, but the cores, of which boto3 needs most. Lower is better; the goal is 1.1 while the link
-allows it."""
+{BANDWIDTH / 1e6:g} MB/s each: reads wait for Forebay's loop, which fetches on one core. Lower is better; the goal is
+1.1 while the link allows it."""
 
 
 def run(bench: BenchContext) -> list[Section]:
