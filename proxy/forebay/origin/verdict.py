@@ -112,14 +112,15 @@ def _success(read: OriginRead, status: int, headers: Headers) -> Verdict:
     facts = facts_from(status, headers)
     if facts is None:
         return Uncacheable("no facts that can be trusted, or kept")
-    whole = Span(0, facts.size)
     if read.method == "HEAD":
         return ValidResponse(facts, Span(0, 0)) if status == 200 else Uncacheable("206 to a HEAD")
     if read.span is None:
+        whole = Span(0, facts.size)
         return ValidResponse(facts, whole) if status == 200 else Uncacheable("206 to a read of the whole")
     if status == 200:
-        return ValidResponse(facts, whole) if facts.size == 0 else Uncacheable("200 to a range")
-    received = parse_content_range(headers.get("Content-Range", ""))
-    if received is None or received[0] != read.span.clip(whole):
+        return ValidResponse(facts, Span(0, 0)) if facts.size == 0 else Uncacheable("200 to a range")
+    received, (start, stop) = parse_content_range(headers.get("Content-Range", "")), read.span
+    # A span beyond the object's end is clipped there. One that begins beyond it equals no range, as none is empty.
+    if received is None or received[0] != (start, min(stop, facts.size)):
         return Uncacheable("another range than the requested one")
     return ValidResponse(facts, received[0])

@@ -94,6 +94,8 @@ class Admission(NamedTuple):
     """What the rules say of the object; None where the target is no object."""
     identity: OriginIdentity | None
     """Whose credential requests to the origin carry; None for Forebay's own."""
+    name: ObjectName | None
+    """Of the object; None where the target is none."""
 
     @property
     def variant(self) -> ReadVariant | None:
@@ -174,7 +176,18 @@ class EntryAdmission:
         target, permit, decision = Target("", "", bucket, key, ()), entry.permit, entry.decision
         principal, identity = batch.principal, batch.identity
         return Admission(
-            batch.policy, "GET", target, headers, principal, None, None, PLAIN_GET, permit, decision, identity
+            batch.policy,
+            "GET",
+            target,
+            headers,
+            principal,
+            None,
+            None,
+            PLAIN_GET,
+            permit,
+            decision,
+            identity,
+            entry.name,
         )
 
 
@@ -217,10 +230,11 @@ def _authorised(
     permit = authorise(principal, operation, target, source=source.name if source is not None else None)
     if record is not None:
         record.step = "rule"
-    decision = policy.rules.decide(target.name) if target.key is not None else None
+    name = target.name if target.key is not None else None
+    decision = policy.rules.decide(name) if name is not None else None
     if record is not None and decision is not None:
         record.rule = decision.rule
     identity = policy.identity_of(principal.id, target.bucket)
     return Admission(
-        policy, method, target, headers, principal, signed, oss_request, operation, permit, decision, identity
+        policy, method, target, headers, principal, signed, oss_request, operation, permit, decision, identity, name
     )

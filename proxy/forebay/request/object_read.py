@@ -15,6 +15,7 @@ RFC 9110 sections 13 and 14, https://docs.aws.amazon.com/AmazonS3/latest/API/API
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, assert_never
 
 from multidict import CIMultiDict
@@ -250,6 +251,7 @@ def _first_span(read: ReadContext, max_run: int) -> Span | None:
             assert_never(read.spec)
 
 
+@lru_cache(maxsize=64)  # the same for nearly all reads
 def _whole_span(block: int, max_run: int) -> Span:
     return Span(0, max(block, max_run // block * block))
 

@@ -86,13 +86,14 @@ class DirectMisses:
     def begin(self, read: AdmittedRead, connection: MissConnection, service: MissService) -> bool:
         """Begins to answer a read. False: it is for a task, and nothing was done."""
         admission = read.admission
-        decision, name = admission.decision, admission.target.name
+        decision, name = admission.decision, admission.name
         if (
             not read.is_unknown
             or read.method != "GET"
             or admission.identity is not None
             or admission.oss_request is not None
             or decision is None
+            or name is None
             or decision.packed is not None
             or not _asks_for_whole(tuple(admission.headers))
             or is_reserved(name.key)
@@ -150,8 +151,8 @@ class DirectMisses:
         else:
             connection.write_response(start, body)
             record.count_sent("flight", size)
-            if self._reads.is_open and admission.decision is not None:
-                name, rule, track = admission.target.name, admission.decision.rule, admission.decision.track
+            if self._reads.is_open and admission.decision is not None and admission.name is not None:
+                name, rule, track = admission.name, admission.decision.rule, admission.decision.track
                 span = Span(0, size)
                 self._reads.add(ObjectRead(name, span, size, admission.principal.id, rule, "miss", 0.0, track))
         service.finish(record)
@@ -173,7 +174,7 @@ class DirectMisses:
 
 def _record(read: AdmittedRead, peer: str) -> RequestRecord:
     admission, decision = read.admission, read.admission.decision
-    bucket, key = admission.target.name
+    bucket, key = admission.target.bucket or "", admission.target.key or ""
     return RequestRecord(
         read.method,
         "full",

@@ -237,8 +237,8 @@ class FastLane:
             admission = admit(policy, method, target, headers, now, proof=proof)
         except S3Error:
             return None
-        name, decision = admission.target.name, admission.decision
-        if not admission.operation.is_plain_read or decision is None or not decision.accelerate:
+        name, decision = admission.name, admission.decision
+        if name is None or not admission.operation.is_plain_read or decision is None or not decision.accelerate:
             return None
         if not admission.permit.covers(name):
             return None
