@@ -31,7 +31,7 @@ class HeldSsd:
             await self.gate.wait_open()
         self.heads.pop(name, None)
 
-    def admit(self, block: BlockId, buffer: object, pool: object = None) -> bool:
+    def admit(self, block: BlockId, buffer: object, pool: object = None, head: Head | None = None) -> bool:
         return False
 
     def has(self, block: BlockId) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from forebay.core.heads import Head, ObjectFacts, head_of
 from forebay.core.names import ObjectName, Version
 from harness.fetch_rig import DECISION, NAME, FetchRig, fetch_rig
+from harness.held_ssd import HeldSsd
 
 CRC = ("x-oss-hash-crc64ecma", "7")
 
@@ -61,6 +62,17 @@ async def test_a_fence_forbids_to_store_heads_requested_before_it() -> None:
         rig.heads.store(other, head(rig), since)
         assert (rig.heads.current(NAME), rig.heads.by_id(NAME, "v1")) == (None, None)
         assert rig.heads.current(other) is not None
+
+
+async def test_a_head_learnt_while_a_write_is_in_doubt_is_not_on_the_disk() -> None:
+    async with fetch_rig(ssd=(ssd := HeldSsd())) as rig:
+        since, _ = rig.heads.now()
+        rig.in_doubt_writes.mark_object(NAME, rig.now + 10)
+        rig.heads.store(NAME, doubted := head(rig), since)
+        assert (rig.tiers.memory.head(NAME), ssd.head(NAME)) == (doubted, None)
+        rig.now += 11
+        rig.heads.store(NAME, later := head(rig), since)
+        assert (rig.tiers.memory.head(NAME), ssd.head(NAME)) == (later, later)
 
 
 async def test_a_crc_is_kept_for_the_same_version_only() -> None:
