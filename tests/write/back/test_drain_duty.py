@@ -4,8 +4,10 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from forebay.core.byte_ranges import Span
-from forebay.core.cooperative import run_to_completion
+from forebay.core.cooperative import CooperativeWork, run_to_completion
 from forebay.core.heads import ObjectFacts
 from forebay.core.names import ObjectName, Version
 from forebay.core.task_registry import TaskRegistry
@@ -15,6 +17,7 @@ from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
 from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.drain_duty import ADDED, DrainDuty
+from forebay.write.back.journal_watch import JournalWatch
 
 
 async def _read_body(_ref: BodyRef, _span: Span) -> bytes:
@@ -34,12 +37,13 @@ class Node:
 
     def __init__(self) -> None:
         self.pending = PendingObjects(_read_body)  # type: ignore[arg-type] # nothing is read
-        self.shown: Any = SimpleNamespace(writes={})
+        self.shown: Any = SimpleNamespace(writes={}, kept={})
         self.added, self.moved = Added(), list[int]()
         moves: Any = SimpleNamespace(carry_all=lambda: self.moved.append(len(self.added)))
         drainer: Any = self.added
         nothing: Any = None
-        self.duty = DrainDuty(drainer, nothing, moves, nothing, TaskRegistry())
+        self.tasks = TaskRegistry()
+        self.duty = DrainDuty(drainer, nothing, moves, nothing, self.tasks)
 
     def show(self, key: str, written: int, *, is_recovered: bool = False) -> RecordId:
         """As ShownRecords does."""
@@ -50,6 +54,10 @@ class Node:
         self.pending.add(write.name, version)
         self.duty.carry_out(write, version, is_recovered=is_recovered)
         return record
+
+    def is_draining(self) -> bool:
+        """Returns whether this worker has the duty."""
+        return self.duty.is_taken
 
     def settle(self, key: str, record: RecordId) -> None:
         del self.shown.writes[record]
@@ -95,3 +103,75 @@ async def test_a_write_that_comes_meanwhile_is_added_behind_what_is_known() -> N
     node.show("k", count + 4)
     await asyncio.sleep(0)
     assert node.added[len(expected) :] == [("k", count + 4, False)]
+
+
+class Loader:
+    """Takes `steps` to show nothing that the node does not know, and fails once if it is to."""
+
+    def __init__(self, steps: int, error: Exception | None = None) -> None:
+        self._steps = steps
+        self._error = error
+
+    def load(self, _scan: object, *, is_first: bool) -> CooperativeWork[None]:
+        assert is_first
+        for _ in range(self._steps):
+            yield
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+
+def watch_of(node: Node, loader: Loader) -> JournalWatch:
+    """The watch of a node whose drainer has ended."""
+
+    async def scan() -> None: ...
+
+    journal: Any = SimpleNamespace(try_become_drainer=lambda: True, scan=scan)
+    its_loader: Any = loader
+    nothing: Any = None
+    return JournalWatch(journal, node.pending, node.shown, its_loader, nothing, node.duty, nothing, lambda _: None)
+
+
+@pytest.mark.parametrize("steps", [2, 4, 8])
+async def test_a_takeover_goes_on_when_the_watch_is_cancelled(steps: int) -> None:
+    node, count, background = Node(), 10 * ADDED, TaskRegistry()
+    for written in range(count):
+        node.show("k", written)
+    background.spawn(watch_of(node, Loader(2)).take_over(), "watch the journal")
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    await background.close()
+    assert node.is_draining()
+    assert len(node.added) < count
+    node.show("k", count)
+    await node.tasks.wait_idle()
+    assert node.added == [("k", written, written < count) for written in range(count + 1)]
+    assert node.moved == [count + 1]
+
+
+async def test_a_takeover_that_fails_is_begun_anew(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node()
+    node.show("k", 0)
+    watch = watch_of(node, Loader(2, ValueError("of a record")))
+    await watch.take_over()
+    assert not node.is_draining()
+    assert "take the drain duty over failed" in caplog.text
+    node.show("k", 1)
+    await asyncio.sleep(0)
+    assert node.added == [], "it would overtake what is known"
+    await watch.take_over()
+    assert node.is_draining()
+    assert node.added == [("k", 0, True), ("k", 1, True)]
+
+
+async def test_the_end_of_the_worker_ends_a_takeover() -> None:
+    node = Node()
+    node.show("k", 0)
+    taking_over = TaskRegistry().spawn(watch_of(node, Loader(9)).take_over(), "watch the journal")
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert node.is_draining()
+    await node.tasks.close()
+    await taking_over
+    assert not node.is_draining()
+    assert node.added == []

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from forebay.core.cooperative import CooperativeWork
+from forebay.core.cooperative import CooperativeWork, run_cooperatively
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.storage.journal.log_writer import RecordId
@@ -29,7 +29,7 @@ from forebay.write.back.upload_moves import UploadMoves
 ADDED: Final = 50
 """Writes that are added in one step: some half a millisecond."""
 LOOKED_AT: Final = 1000
-"""Writes that are looked at in one step before."""
+"""Shown writes that one step lists. All of them are listed and sorted before the first one is added."""
 
 
 class _Arrived(NamedTuple):
@@ -59,6 +59,21 @@ class DrainDuty:
         those that are known."""
         self.is_taken = True
         self._arrived = {}
+
+    async def take_over(self, load: CooperativeWork[None], shown: ShownRecords, pending: PendingObjects) -> None:
+        """Has `load` show what is pending, and assumes the duty. Goes on if the caller is cancelled, as a worker that
+        ends waits for pending writes. A failure is logged, and then nobody has the duty: try again."""
+        await asyncio.wait([self._tasks.spawn(self._take_over(load, shown, pending), "take the drain duty over")])
+
+    async def _take_over(self, load: CooperativeWork[None], shown: ShownRecords, pending: PendingObjects) -> None:
+        self.begin_assuming()
+        try:
+            await run_cooperatively(load)
+            # Not earlier: what this worker makes at the origin is newer than what the load has learnt.
+            await run_cooperatively(self.assume(shown, pending))
+        except BaseException:
+            self.is_taken, self._arrived = False, None  # what has arrived is shown: the next attempt finds it
+            raise
 
     def assume(self, shown: ShownRecords, pending: PendingObjects) -> CooperativeWork[None]:
         """Begins with what is shown, after `begin_assuming`."""

@@ -89,15 +89,13 @@ class JournalWatch:
                 _log.error("the journal can't be reclaimed: %s", error.strerror)
 
     async def take_over(self) -> None:
-        """Carries the node's writes out from now on, if nobody does. Raises OSError."""
+        """Carries the node's writes out from now on, if nobody does. A failure leaves that to another call. Raises
+        OSError."""
         if not self._journal.try_become_drainer():
             return
         scan = await self._journal.scan()
         _log.info("this worker carries out the journal's writes from now on")
-        self._duty.begin_assuming()
-        await run_cooperatively(self._loader.load(scan, is_first=True))
-        # Not earlier: what this worker makes at the origin is newer than what the scan says.
-        await run_cooperatively(self._duty.assume(self._shown, self._pending))
+        await self._duty.take_over(self._loader.load(scan, is_first=True), self._shown, self._pending)
         self._duty.keep(self._shown.kept.values())
 
     async def _load(self, scan: JournalScan) -> None:
