@@ -16,7 +16,7 @@ from forebay.server.http.listening_sockets import bind
 from forebay.server.worker import Worker
 from forebay.settings.addresses import ListenAddress, parse_address
 from harness.clients import RawClient, boto_client, path_of
-from harness.fake.actions import HoldAfter
+from harness.fake.actions import HoldAfter, HoldRequest
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
@@ -237,6 +237,21 @@ async def test_the_access_log_goes_to_a_stream(stream: str, tmp_path: Path, capf
     written = capfd.readouterr()
     assert '"status":404' in (written.out if stream == "stdout" else written.err)
     assert '"status":404' not in (written.err if stream == "stdout" else written.out)
+
+
+async def test_a_put_that_outlasts_the_drain_is_in_the_access_log(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        source = source_of(origin, tmp_path, f'drain_timeout = "0.1s"\naccess_log = "{tmp_path}/log"\n')
+        worker = Worker(source.load().settings, source)
+        await worker.start()
+        gate, client = Gate(), client_of(worker)
+        origin.faults.add(HoldRequest(gate), key="held", method="PUT")
+        async with await client.open() as connection:
+            await connection.send(client.sign("PUT", path_of("bucket", "held"), body=b"content").wire)
+            await gate.reached()
+            assert await worker.stop() is False
+        gate.open()
+    assert '"method":"PUT","operation":"PutObject","bucket":"bucket","key":"held"' in (tmp_path / "log").read_text()
 
 
 async def test_an_unwritable_access_log_is_refused(tmp_path: Path) -> None:

@@ -284,14 +284,14 @@ class Worker:
         for runner in self._runners:
             await runner.cleanup()
         await self._background.close()
-        if self._access_log is not None:
-            await self._access_log.flush()
         self.parts.plans.coordinator.close()
         if self.parts.kept_recordings is not None:
             await self.parts.kept_recordings.close()
         if self.parts.write_back is not None:
             await self.parts.write_back.watch.stop(max(0.0, until - time.monotonic()), hurry)
         await self.parts.tasks.close()
+        if self._access_log is not None:
+            await self._access_log.flush()  # not before: small PUTs under way are recorded as they are cancelled
         await self.parts.prefetcher.close()
         self.parts.warm_ups.close()
         if self.parts.write_back is not None:
