@@ -13,6 +13,7 @@ class FakeBodySource:
     def __init__(self, *pieces: bytes) -> None:
         self.pieces = list(pieces)
         self.closed = False
+        self.skips_turns = False
 
     def take_whole(self, length: int) -> memoryview | None:  # it has its pieces for those who wait
         return None
@@ -22,7 +23,8 @@ class FakeBodySource:
         target[: len(piece)] = piece
         return len(piece)
 
-    def skip_turns(self) -> None: ...
+    def skip_turns(self) -> None:
+        self.skips_turns = True
 
     def close(self) -> None:
         self.closed = True
@@ -66,3 +68,30 @@ async def test_a_body_is_reopened_only_before_its_first_byte() -> None:
     assert await some_of(body) == b"ab"
     with pytest.raises(OriginBroken):
         await some_of(body)
+
+
+@pytest.mark.parametrize("is_awaited", [True, False])
+async def test_a_reopened_body_takes_no_turns_if_somebody_waits(is_awaited: bool) -> None:
+    first, second = FakeBodySource(), FakeBodySource(b"abcd")
+
+    async def again(_error: OriginError) -> BodySource:
+        return second
+
+    body = ReadBody(first, 4, again)
+    if is_awaited:
+        body.skip_turns()
+    assert first.skips_turns is is_awaited
+    assert await some_of(body) == b"abcd"
+    assert second.skips_turns is is_awaited
+
+
+async def test_a_body_that_is_waited_for_while_it_is_reopened() -> None:
+    second = FakeBodySource(b"abcd")
+
+    async def again(_error: OriginError) -> BodySource:
+        body.skip_turns()
+        return second
+
+    body = ReadBody(FakeBodySource(), 4, again)
+    assert await some_of(body) == b"abcd"
+    assert second.skips_turns

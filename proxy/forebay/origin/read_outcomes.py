@@ -43,13 +43,14 @@ Reopen: TypeAlias = Callable[[OriginError], Awaitable[BodySource]]
 class ReadBody:
     """The body of a read, counted."""
 
-    __slots__ = ("_length", "_received", "_reopen", "_source")
+    __slots__ = ("_length", "_received", "_reopen", "_skips_turns", "_source")
 
     def __init__(self, source: BodySource, length: int, reopen: Reopen) -> None:
         self._source = source
         self._length = length
         self._received = 0
         self._reopen = reopen
+        self._skips_turns = False
 
     def __repr__(self) -> str:
         return f"<ReadBody {self._received} of {self._length}>"
@@ -77,6 +78,7 @@ class ReadBody:
 
     def skip_turns(self) -> None:
         """Receive the rest without body turns: somebody waits for it."""
+        self._skips_turns = True
         self._source.skip_turns()
 
     async def _reopen_or_raise(self, error: OriginError) -> None:
@@ -84,6 +86,8 @@ class ReadBody:
         if self._received:
             raise error
         self._source = await self._reopen(error)
+        if self._skips_turns:
+            self._source.skip_turns()
 
     def _count(self, length: int) -> None:
         """`length`: bytes received, 0 at the end."""
