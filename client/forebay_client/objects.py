@@ -81,7 +81,7 @@ def checked_key(key: str) -> str:
 
 
 def index_of(position: SupportsIndex) -> int:
-    """A byte's position as a number, which an integer of numpy is not to JSON. Raises TypeError for no integer."""
+    """A byte's position as an int: JSON has no integers of numpy. Raises TypeError for anything but an integer."""
     try:
         return index(position)
     except TypeError:

@@ -37,7 +37,7 @@ _ENTRIES: Final = "x-forebay-batch-entries"
 _UNKNOWN: Final = frozenset({400, 404, 405, 501})
 """Statuses of servers that know no batches."""
 _OF_THE_BUCKET: Final = frozenset({"NoSuchBucket", "InvalidBucketName"})
-"""Codes that say nothing of the server."""
+"""Codes of a bucket that is wrong. The server may know batches all the same."""
 
 _LEAST: Final = 2
 """Keys of a batch: one alone is a GET."""

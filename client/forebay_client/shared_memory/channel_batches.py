@@ -22,7 +22,8 @@ class _Batch(NamedTuple):
     """A batch that was sent."""
 
     number: int
-    """Among those of one caller: what a later channel answers is not for the batches of the one before."""
+    """Batches of one caller are numbered, so that the answers of a later channel are not taken for those of an earlier
+    one."""
     head: bytes
     document: bytes
 

@@ -82,8 +82,9 @@ class ChannelPool:
     def drop(self, channel: ClientChannel) -> None:
         """Forgets a channel that is broken."""
         with self._lock:
-            self._leased -= 1
-        self._all.discard(channel)
+            if channel in self._all:  # else it is of the process that this one was forked from
+                self._all.discard(channel)
+                self._leased -= 1
 
     def close(self) -> None:
         """Closes the idle channels. A later read opens another."""

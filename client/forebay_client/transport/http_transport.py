@@ -163,7 +163,7 @@ class HttpBodyStream:
         """See BodyStream."""
         if not self._is_open or not len(buffer):
             return 0
-        if self._process != os.getpid():  # each byte that is read here would be missing in the parent
+        if self._is_forked:  # each byte that is read here would be missing in the parent
             self.close()
             raise self._interrupted("it is of the process that this one was forked from")
         response = self._response
@@ -192,9 +192,17 @@ class HttpBodyStream:
 
     def close(self) -> None:
         """See BodyStream."""
-        if self._is_open:
-            self._is_open = False
+        if not self._is_open:
+            return
+        self._is_open = False
+        if self._is_forked:  # a thread that this process does not have may have held the shelf's lock
+            self._lease.connection.close()
+        else:
             self._shelf.release(self._lease)
+
+    @property
+    def _is_forked(self) -> bool:
+        return self._process != os.getpid()
 
     def _interrupted(self, reason: str) -> BodyInterrupted:
         return BodyInterrupted(reason, self._head, memoryview(b""), 0)

@@ -110,7 +110,7 @@ class Unreachable(TransportFailed):
     """No connection to the server could be made."""
 
     def __init__(self, reason: str, *, may_wait: bool) -> None:
-        """`may_wait`: whether it has not been unreachable for too long to be waited for."""
+        """`may_wait`: whether the caller may try again, as the server has not been unreachable for long."""
         self.may_wait = may_wait
         super().__init__(reason)
 

@@ -32,7 +32,7 @@ from forebay_client.transport.object_request import (
     TransportFallback,
     Unreachable,
 )
-from forebay_client.transport.retry_policy import RetryPolicy, is_worth_retrying
+from forebay_client.transport.retry_policy import RetryPolicy, is_worth_retrying, patience
 
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -68,17 +68,20 @@ class RequestSender:
         """The successful response, or one with a status that is `tolerated`. Raises ClientError."""
         partial: _PartialBody | None = None
         attempt = refused = 0
+        waited = 0.0
         while True:
             headers: Mapping[str, str] = _NO_HEADERS
             failure: Callable[[], ClientError]
             try:
                 response = self._send_once(request) if partial is None else self._send_rest(request, partial)
             except Unreachable as error:
-                if not error.may_wait:
+                # A server may refuse some connections and take others, so that no outage lasts.
+                if not error.may_wait or waited >= patience(self._policy.retries):
                     raise ServiceUnavailable(str(error), bucket=request.bucket, key=request.key) from None
                 self._stats.count_retry(is_resumed=partial is not None)
-                self._pause(self._policy.outage_delay(refused))
-                refused += 1
+                seconds = self._policy.outage_delay(refused)
+                self._pause(seconds)
+                waited, refused = waited + seconds, refused + 1
                 continue
             except TransportFailed as error:
                 failure = _unavailable(request, str(error))

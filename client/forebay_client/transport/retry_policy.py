@@ -11,8 +11,10 @@ from typing import Final
 
 FIRST_DELAY: Final = 0.1
 LONGEST_DELAY: Final = 20.0
+_DOUBLINGS: Final = 8
+"""Of the first delay, after which it is longer than the longest."""
 PATIENCE: Final = 1.25
-"""Seconds for each retry in which a server is waited for, at least."""
+"""A server is waited for so many seconds for each retry, at least."""
 _LONGEST_OUTAGE_DELAY: Final = 1.0
 """An attempt to connect costs nobody much, and the server may be there again."""
 
@@ -33,18 +35,23 @@ class RetryPolicy:
         whose Retry-After is obeyed within the longest delay."""
         if attempt >= self.retries:
             return None
-        backoff: float = self.random() * min(LONGEST_DELAY, FIRST_DELAY * 2.0**attempt)
+        backoff: float = self.random() * _longest(attempt)
         wanted = headers.get("retry-after", "")
         return max(backoff, min(float(wanted), LONGEST_DELAY)) if wanted.isascii() and wanted.isdecimal() else backoff
 
     def outage_delay(self, attempt: int) -> float:
         """Seconds before the attempt to connect that follows `attempt` (from 0)."""
-        return self.random() * min(_LONGEST_OUTAGE_DELAY, FIRST_DELAY * 2.0**attempt)
+        return self.random() * min(_LONGEST_OUTAGE_DELAY, _longest(attempt))
 
 
 def patience(retries: int) -> float:
     """Seconds for which a server is waited for that can't be connected to."""
-    return max(PATIENCE * retries, sum(min(LONGEST_DELAY, FIRST_DELAY * 2.0**attempt) for attempt in range(retries)))
+    growing = min(retries, _DOUBLINGS)
+    return max(PATIENCE * retries, sum(map(_longest, range(growing))) + LONGEST_DELAY * (retries - growing))
+
+
+def _longest(attempt: int) -> float:
+    return min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(attempt, _DOUBLINGS))
 
 
 def is_worth_retrying(status: int, code: str) -> bool:

@@ -2,8 +2,8 @@
 
     no connection ──> requests wait for the server together: `patience` seconds from the first failure on
                   ──> given up: each further request makes one attempt, and fails if that does
-                      an attempt that waited (no answer to a SYN, no name server) speaks for those of as long a time
-                      as it took, so that a thousand keys of a batch don't wait one after the other
+                      after an attempt that took long (no answer to a SYN, no name server) others fail without one
+                      for as long a time, so that a thousand keys of a batch don't wait one after the other
     a connection  ──> as if nothing had been
 
 A server that is restarted is waited for; one that is gone costs a batch no more than it costs a single read. After

@@ -107,5 +107,10 @@ def test_the_child_of_a_fork_begins_without_channels() -> None:
     parents = fixture.pool.lease()
     fixture.pool.after_fork_in_child()
     assert fixture.opened[0].is_closed  # the child's descriptor; the parent's stays open
-    assert fixture.pool.lease() is not parents
+    own = fixture.pool.lease()
+    assert own is not parents
+    fixture.pool.drop(parents)  # it counted in the parent alone
+    fixture.pool.lease()
+    with pytest.raises(NoChannel, match="busy"):
+        fixture.pool.lease()
     fixture.pool.close()

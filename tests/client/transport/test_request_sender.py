@@ -12,8 +12,15 @@ from forebay_client import AccessDenied, BodyCorrupt, ClientError, ObjectNotFoun
 from forebay_client.client_settings import resolve_settings
 from forebay_client.client_stats import ClientStats
 from forebay_client.transport.http_transport import HttpTransport
-from forebay_client.transport.object_request import ObjectRequest, ObjectResponse, Transport, TransportFallback
+from forebay_client.transport.object_request import (
+    ObjectRequest,
+    ObjectResponse,
+    Transport,
+    TransportFallback,
+    Unreachable,
+)
 from forebay_client.transport.request_sender import RequestSender
+from forebay_client.transport.retry_policy import patience
 from forebay_client.transport.signed_request import ObjectRequestSigner
 from harness.fake import actions
 from harness.fake_origin import FakeOrigin
@@ -225,6 +232,18 @@ async def test_without_retries_nothing_is_waited_for(sending: Sending) -> None:
     with pytest.raises(ServiceUnavailable, match=r"Connection refused\. Is"):
         await sending.send()
     assert sending.delays == []
+
+
+def test_a_server_that_takes_other_connections_is_given_up() -> None:
+    def refuse(_request: ObjectRequest) -> ObjectResponse:
+        raise Unreachable("too many open files", may_wait=True)
+
+    delays: list[float] = []
+    sender = RequestSender((FastWay(refuse),), ClientStats(), 40, pause=delays.append, jitter=lambda: 0.5)
+    with pytest.raises(ServiceUnavailable, match="too many open files"):
+        sender.send(GET)
+    assert len(delays) > 1_024
+    assert patience(40) <= sum(delays) < patience(40) + 1
 
 
 async def test_an_idle_connection_that_was_closed_is_no_attempt(sending: Sending) -> None:

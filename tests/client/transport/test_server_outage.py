@@ -1,8 +1,5 @@
 """How long a server that can't be connected to is waited for."""
 
-import pytest
-
-from forebay_client.transport.retry_policy import patience
 from forebay_client.transport.server_outage import FORGOTTEN, ServerOutage
 
 
@@ -68,8 +65,3 @@ def test_after_a_while_without_attempts_it_is_another_outage() -> None:
     assert not clocked.attempt()
     clocked.now += FORGOTTEN + 0.1
     assert clocked.attempt()
-
-
-@pytest.mark.parametrize(("retries", "seconds"), [(0, 0.0), (1, 1.25), (4, 5.0), (8, 25.5), (10, 65.5)])
-def test_the_wait_follows_from_the_retries(retries: int, seconds: float) -> None:
-    assert patience(retries) == pytest.approx(seconds)
