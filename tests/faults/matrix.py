@@ -172,7 +172,7 @@ UNKNOWABLE: Final[tuple[Remark, ...]] = (
     Remark(
         frozenset({"206 shorter than it says"}),
         _is_named("GET not accelerated"),
-        "likewise, where no range was asked for",
+        "the end of a whole answer that is passed on is where the origin says",
     ),
     Remark(
         frozenset({"compressed", "compressed, and cut"}),

@@ -7,7 +7,7 @@ import pytest
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import Head, ObjectFacts, head_of
 from forebay.core.names import ObjectName, Version
-from forebay.namespace.pending_entries import PendingEntries, common_prefix
+from forebay.namespace.pending_entries import LOOKED_AT, PendingEntries, common_prefix
 from forebay.protocol.listing_query import LAST_CHARACTER
 from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.log_writer import RecordId
@@ -37,7 +37,7 @@ def shown(state: dict[str, Head | None], prefix: str, delimiter: str) -> list[st
 @pytest.mark.parametrize("seed", range(30))
 def test_windows_one_after_the_other_show_every_name(seed: int) -> None:
     chance = Random(seed)
-    keys = {"".join(chance.choices("ab/", k=chance.randrange(1, 6))) for _ in range(60)}
+    keys = {"".join(chance.choices(("a", "b", "/", LAST_CHARACTER), k=chance.randrange(1, 6))) for _ in range(60)}
     state = {key: chance.choice((HEAD, HEAD, None)) for key in keys}
     entries, limit = entries_of(state), chance.randrange(1, 6)
     prefix, delimiter = chance.choice(("", "a", "a/")), chance.choice(("", "/"))
@@ -69,3 +69,16 @@ def test_all_that_is_deleted_belongs_to_a_window() -> None:
     entries = entries_of(state)
     assert entries.window("b", "", "", "", 2).state == {key: state[key] for key in "abcd"}
     assert entries.window("b", "", "", "d", 2).state == {key: state[key] for key in "ef"}
+
+
+@pytest.mark.parametrize("delimiter", ["", "/"])
+def test_a_window_has_a_bounded_number_of_deletions(delimiter: str) -> None:
+    entries = entries_of({f"d/{number:05}": None for number in range(2 * LOOKED_AT)} | {"e": HEAD})
+    window = entries.window("b", "d/", delimiter, "", 11)
+    assert (len(window.state), window.bound) == (LOOKED_AT, f"d/{LOOKED_AT - 1:05}")
+    after = entries.window("b", "d/", delimiter, window.bound or "", 11)
+    assert (len(after.state), after.bound) == (LOOKED_AT, None)
+    window = entries.window("b", "", "/", "", 11)
+    assert (len(window.state), window.bound) == (2 * LOOKED_AT, f"d/{2 * LOOKED_AT - 1:05}"), (
+        "all of a prefix is needed"
+    )

@@ -27,6 +27,8 @@ class PendingWindow(NamedTuple):
     """It accounts for the names up to here; None: for all that are left."""
 
 
+LOOKED_AT: Final = 4096
+"""Pending objects after which a window ends at the next name: many of them may be deleted."""
 _QUOTE: Final = "&quot;"
 
 
@@ -49,19 +51,22 @@ class PendingEntries:
         return self._pending is not None and next(self._pending.listed(bucket, prefix), None) is not None
 
     def window(self, bucket: str, prefix: str, delimiter: str, after: str, limit: int) -> PendingWindow:
-        """Returns the pending objects behind a name, up to the `limit`-th name that a listing shows of them. Of a
-        common prefix that has an object, one is enough."""
+        """Returns the pending objects behind a name, up to the `limit`-th name that a listing shows of them, or fewer
+        if many are deleted. Of a common prefix that has an object, one is enough; else it needs all of them."""
         state: PendingState = {}
-        shown, bound = 0, after
+        rolled: str | None = None
+        shown, is_shown, bound = 0, False, after
         while self._pending is not None:
             for key, head in self._pending.listed(bucket, prefix, bound):
-                if shown == limit:
-                    return PendingWindow(state, bound)
-                state[key] = head
+                if rolled is None or not key.startswith(rolled):
+                    if shown == limit or len(state) >= LOOKED_AT:
+                        return PendingWindow(state, bound)
+                    rolled, is_shown = common_prefix(key, prefix, delimiter), False
+                state[key], bound = head, key
                 if head is not None:
-                    rolled = common_prefix(key, prefix, delimiter)
-                    shown, bound = shown + 1, key if rolled is None else rolled + LAST_CHARACTER
+                    shown, is_shown = shown + (not is_shown), True
                     if rolled is not None:
+                        bound = max(key, rolled + LAST_CHARACTER)  # a key may begin with that character
                         break  # to what is behind it
             else:
                 break

@@ -16,7 +16,7 @@ origin's page, and what was accepted in between is in neither.
 
 from typing import Final, TypeVar
 
-from forebay.core.errors import OriginBroken, PackUnavailable, S3Error
+from forebay.core.errors import OriginBroken, PackUnavailable, S3Error, Throttled
 from forebay.namespace.listing_answer import ListingAnswer
 from forebay.namespace.origin_pages import OriginPages
 from forebay.namespace.pending_entries import PendingEntries, PendingState, PendingWindow, common_prefix, entry_of
@@ -52,7 +52,7 @@ class PendingPages:
             if has_members:
                 raise
             return None  # the origin's own answer says why
-        if entries is None or not is_writable(query, entries):
+        if not is_writable(query, entries):
             if has_members:  # the origin's page would lack them
                 raise PackUnavailable("the page has keys that XML can't carry; list with encoding-type=url")
             return None
@@ -64,7 +64,7 @@ class PendingPages:
         """Whether the page may have members of packs, which only Forebay lists. Raises PackUnavailable."""
         return await self._pages.has_members(query.bucket, query.prefix)
 
-    async def _entries_of(self, query: ListingQuery, limit: int, form: ListingForm) -> PageEntries | None:
+    async def _entries_of(self, query: ListingQuery, limit: int, form: ListingForm) -> PageEntries:
         names: dict[str, str | None] = {}  # the facts of keys; None: a common prefix
         after = _bound(query.start.name, is_prefix=query.start.kind == "prefix")
         for _ in range(_MAX_REQUESTS):
@@ -78,10 +78,12 @@ class PendingPages:
             bound = min(bounds, default=None)
             found = await self._merged(query, page, _within(before.state | now.state, bound), form)
             names |= _within(found, bound)
+            if query.start.kind == "prefix":
+                names.pop(query.start.name, None)  # keys of it may be behind its bound
             if len(names) > limit or bound is None:
                 return _page_of(names, limit, form)
             after = bound
-        return None
+        raise Throttled(f"{_MAX_REQUESTS} pages of the origin have too few objects that are not deleted")
 
     def _window(self, query: ListingQuery, after: str, limit: int) -> PendingWindow:
         return self._entries.window(query.bucket, query.prefix, query.delimiter, after, limit + 1)
