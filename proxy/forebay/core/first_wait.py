@@ -1,9 +1,9 @@
-"""Work that is followed by a step before the event loop runs anything else.
+"""Work, and a step that is taken when the work first waits.
 
     work, as far as it goes without waiting ──> step ──> the rest of work, if it waits at all
 
-Nothing else of this loop sees the time between the two. That is as good as the step first, to everybody but whoever
-waits for the work.
+The event loop runs nothing else before the step. So all other tasks find the step done, as if it had come first, and
+the work does not wait for it.
 """
 
 from collections.abc import Callable, Coroutine, Generator

@@ -68,8 +68,8 @@ class BodyTurns:
             await waiter
 
     def waiter(self) -> "asyncio.Future[None] | None":
-        """The same for a caller that may have to go on sooner: it waits for this future, and may set its result. None:
-        a piece may go on at once."""
+        """Returns a future that is done when a piece may go on; None: it may at once. Whoever must not wait any longer
+        may set the future's result: the turn then goes to the next waiter."""
         if self._is_taken:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)

@@ -77,8 +77,8 @@ class RequestSigner:
         self._templates: dict[Hashable, _HeadTemplate] = {}
         """Those of `_second`."""
         self._latest: tuple[OriginRequest, str, SecretKey, _HeadTemplate] | None = None
-        """The one used last of a request that names no object, as it stands for the reads of all, and what it was made
-        for."""
+        """The last template that was used for reads of any object, which all pass the same OriginRequest. Before it:
+        the request, the host and the key that it was made for."""
         self._fixed = ((hdrs.USER_AGENT, user_agent), (hdrs.ACCEPT, "*/*"), (hdrs.ACCEPT_ENCODING, "identity"))
 
     async def head(self, request: OriginRequest, url: RequestUrl, region: str | None = None) -> bytes:

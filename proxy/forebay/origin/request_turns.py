@@ -104,7 +104,7 @@ class RequestTurns:
         self.background = BackgroundTurns(self)
         """The gate of requests that nobody waits for yet."""
         self.on_release: Callable[[], None] | None = None
-        """Called after each release, while anybody waits for one (forebay.origin.upload_turns)."""
+        """Called after each release of a turn. forebay.origin.upload_turns sets it while an upload waits there."""
 
     def __repr__(self) -> str:
         return f"<RequestTurns {self._name}: {self.in_use} of {self.capacity}, {self.waiting} waiting>"

@@ -29,7 +29,7 @@ from forebay.write.back.upload_moves import UploadMoves
 ADDED: Final = 50
 """Writes that are added in one step: some half a millisecond."""
 LOOKED_AT: Final = 1000
-"""Shown writes that one step lists. All of them are listed and sorted before the first one is added."""
+"""Shown writes that one step lists. All are listed and sorted before the first one is added."""
 
 
 class _Arrived(NamedTuple):

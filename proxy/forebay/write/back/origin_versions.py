@@ -53,7 +53,8 @@ class OriginVersions:
 
     @contextmanager
     def learning(self) -> Iterator[Callable[[ObjectName, str], None]]:
-        """For what was made before: what is `made` until the block ends is newer. One at a time."""
+        """Yields a function that remembers what others have made at the origin: an object, its ETag there. It skips an
+        object that this worker has `made` since the block began: that version is newer. One block at a time."""
         newer = self._newer = set()
 
         def learn(name: ObjectName, etag: str) -> None:
