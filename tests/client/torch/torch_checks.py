@@ -47,7 +47,7 @@ def raised(kind: type[Exception], message: str) -> Iterator[None]:
 
 def checks_of(modules: list[str]) -> Iterator[tuple[str, Callable[..., None]]]:
     for module in modules:
-        for name, check in vars(import_module(f"client.torch.{module}")).items():
+        for name, check in list(vars(import_module(f"client.torch.{module}")).items()):
             if name.startswith("check_"):
                 yield name, check
 

@@ -1,22 +1,24 @@
 """Turns of reclaim: how much one process frees before it gives the lock back."""
 
 import fcntl
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.core.events import unobserved
 from forebay.policy.pins import NO_PINS
+from forebay.policy.pools import Pool
 from forebay.storage.cache_origin import CacheOrigins
-from forebay.storage.ssd.addressing import BLOCK_ADDRESS
+from forebay.storage.ssd.addressing import BLOCK_ADDRESS, OBJECT_ADDRESS
 from forebay.storage.ssd.index import BlockLocation
 from forebay.storage.ssd.index_updates import IndexUpdates
 from forebay.storage.ssd.reclaim import Reclaim
-from forebay.storage.ssd.reclaim_turns import STEPS_IN_A_TURN, ReclaimTurns
+from forebay.storage.ssd.reclaim_turns import MAX_WAITS, STEPS_IN_A_TURN, ReclaimTurns
 from forebay.storage.ssd.recovery import OpenDirectory, close_directory, open_directory
 from forebay.storage.ssd.segment_appender import SegmentAppenders, encode_record
-from forebay.storage.ssd.segment_label import PLAIN
+from forebay.storage.ssd.segment_label import PLAIN, SegmentLabel, pool_id
 from forebay.storage.ssd.ssd_pins import SsdPins
 from forebay.storage.ssd.ssd_pools import SsdPools
 from forebay.storage.ssd.write_queue import WriteQueue
@@ -25,14 +27,17 @@ from harness.ssd_rig import MIB, NOW, ORIGIN, block_id, content_of, head_for, tr
 SEGMENTS = 40
 STEPS_OF_A_SEGMENT = 2
 """It has one record: that is read, then the file is deleted."""
+SHARE = Pool("set/**", "epoch", None)
 
 
 @dataclass
 class _Turns:
     opened: OpenDirectory
     turns: ReclaimTurns
+    pools: SsdPools
     measured: int = 0
     """Times that the sizes of all segments were read again."""
+    on_measure: Callable[[], None] = lambda: None
 
     def segments(self) -> int:
         return len(self.opened.space.segments())
@@ -51,7 +56,9 @@ class QueueBeside(WriteQueue):
 
 
 @contextmanager
-def turns_of(path: Path, queue: WriteQueue | None = None) -> Iterator[_Turns]:
+def turns_of(
+    path: Path, queue: WriteQueue | None = None, label_of: Callable[[int], SegmentLabel] = lambda _: PLAIN
+) -> Iterator[_Turns]:
     """The turns of one process of several, in a directory with so many segments of one block."""
     run, origins = trusting_run(path), CacheOrigins.single(ORIGIN)
     opened = open_directory(path, 64 * MIB, origins, lambda: NOW, unobserved, run, family="node")
@@ -62,14 +69,16 @@ def turns_of(path: Path, queue: WriteQueue | None = None) -> Iterator[_Turns]:
 
     def measure() -> None:
         found.measured += 1
+        found.on_measure()
+        pools.measure()
 
     reclaim = Reclaim(opened, appenders, pools, pins, queue, unobserved)
-    found = _Turns(opened, ReclaimTurns(opened.directory, reclaim, pools, queue, measure))
+    found = _Turns(opened, ReclaimTurns(opened.directory, reclaim, pools, queue, measure), pools)
     for number in range(SEGMENTS):
         block, (name, head) = block_id(f"key-{number}"), head_for(f"key-{number}")
         address = opened.addressing.block_address(block)
-        (location,) = appenders.append(PLAIN, [encode_record(address, content_of(block, 1000))])
-        appenders.finish(PLAIN)
+        (location,) = appenders.append(label_of(number), [encode_record(address, content_of(block, 1000))])
+        appenders.finish(label_of(number))
         with opened.index.write_transaction() as txn:
             updates = IndexUpdates(txn, opened.index.tables)
             updates.put_block(address, location)
@@ -98,6 +107,48 @@ def test_the_lock_is_given_back(tmp_path: Path) -> None:
         process.turns.reclaim_until(lambda: process.segments() <= 4, is_full=True)
         with (tmp_path / "ssd" / "reclaim.lock").open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def share_of(path: Path) -> Iterator[_Turns]:
+    """Segments of a stable share, half of them in either of its two last bands."""
+    number = pool_id(SHARE.name, is_epoch=True)
+    with turns_of(path, label_of=lambda nth: SegmentLabel(number, nth * 2 // SEGMENTS)) as process:
+        process.pools.label_of(block_id("key-0"), bytes(OBJECT_ADDRESS), SHARE)
+        process.pools.measure()
+        yield process
+
+
+def bands(process: _Turns) -> Counter[int]:
+    return Counter(process.opened.space.label_of(number).band for number in process.opened.space.segments())
+
+
+def test_what_others_write_above_a_threshold_goes_first(tmp_path: Path) -> None:
+    with share_of(tmp_path / "ssd") as process, ExitStack() as writers:
+        for number in process.opened.space.segments()[: SEGMENTS // 2]:
+            file = writers.enter_context(process.opened.segments.path(number).open("rb"))
+            fcntl.flock(file, fcntl.LOCK_SH)
+        looks: list[Counter[int]] = []
+
+        def look() -> None:
+            looks.append(bands(process))
+            if len(looks) == 5:
+                writers.close()  # they have read the threshold
+
+        process.on_measure = look
+        process.turns.reclaim_until(lambda: process.segments() <= SEGMENTS // 2 + 1, is_full=True)
+        assert looks[:5] == [Counter({0: SEGMENTS // 2, 1: SEGMENTS // 2})] * 5
+        assert bands(process) == Counter({0: 1, 1: SEGMENTS // 2})
+
+
+def test_others_that_go_on_writing_cost_a_batch_and_no_share(tmp_path: Path) -> None:
+    """Such a process may have been stopped."""
+    with share_of(tmp_path / "ssd") as process:
+        with process.opened.segments.path(process.opened.space.segments()[0]).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            process.turns.reclaim_until(lambda: process.segments() <= 4, is_full=True)
+        assert bands(process) == Counter({0: 1, 1: SEGMENTS // 2})
+        assert process.measured > MAX_WAITS
 
 
 def test_nothing_left_to_reclaim_ends_it(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ class Reclaim:
 
     def _choose(self, *, is_full: bool) -> _Victim | None:
         self._is_shrinking = self._space.is_exceeded
-        for number, is_compacted in self._pools.victims(is_full=is_full):
+        for number, is_compacted in self._pools.victims(self._is_written, is_full=is_full):
             label = self._space.label_of(number)
             if self._appenders.is_current(number):
                 if not self._is_shrinking and label.band == LRU_BAND:
@@ -152,6 +152,10 @@ class Reclaim:
             self._allowance = min(self._allowance, BYTES_AT_ONCE) + size // 2
             return _Victim(number, file, scan_segment(file, number, size), label, is_compacted)
         return None
+
+    def _is_written(self, number: int) -> bool:
+        """Returns whether another process appends to a segment."""
+        return not self._appenders.is_current(number) and self._segments.has_writer(number)
 
     def _may_have_begun(self, number: int) -> bool:
         """Returns whether another process may be about to write to a segment: its row comes before its file."""

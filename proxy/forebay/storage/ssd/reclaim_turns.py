@@ -3,7 +3,7 @@
     no room for a batch ──> take the reclaim lock ──> reread what all have written ──> steps of reclaim, until there is
                                  │                    room or the turn is over, and the segment is gone
                                  │                      ──> give the lock back; no room yet: take it again
-                                 └ another has it: wait for what it frees
+                                 └ another has it, or writes what goes next: wait for what it frees, or ends
 
 To reread costs some microseconds for each segment there is. So a turn goes on for more than one segment, and not so
 long that others wait for nothing.
@@ -53,18 +53,26 @@ class ReclaimTurns:
         while not is_enough() and not self._queue.is_urgent:
             with self._turn() as is_mine:
                 if is_mine:
-                    for _ in range(STEPS_IN_A_TURN):
-                        if is_enough() or self._queue.is_urgent:
-                            break
-                        if not self._reclaim.step(is_full=is_full):
-                            return
-                        self._pools.measure()
-                    continue
+                    if self._reclaim_in_turn(is_enough, is_full=is_full):
+                        continue
+                    if not self._pools.awaits_others:
+                        break
             if waits == MAX_WAITS:
                 break
             waits += 1
             time.sleep(WAIT_SECONDS)  # noqa: TID251 # in the writer's thread, which has nothing else to do
             self._measure()
+
+    def _reclaim_in_turn(self, is_enough: Callable[[], bool], *, is_full: bool) -> bool:
+        """Does steps until there is enough room, or others are to have their turn. Returns False if nothing could be
+        done."""
+        for _ in range(STEPS_IN_A_TURN):
+            if is_enough() or self._queue.is_urgent:
+                break
+            if not self._reclaim.step(is_full=is_full):
+                return False
+            self._pools.measure()
+        return True
 
     def reclaim_some(self, is_wanted: Callable[[], bool], is_full: Callable[[], bool]) -> bool:
         """Does one step, if it is wanted and no other process reclaims. Returns whether it did. Raises lmdb.Error."""

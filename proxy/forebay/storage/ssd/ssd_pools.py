@@ -88,6 +88,9 @@ class SsdPools:
         self._plain.is_recorded = True
         self._pools: dict[bytes, SsdPool] = {NO_POOL: self._plain}
         self._ids: dict[tuple[str, bool], bytes] = {}
+        self.awaits_others = False
+        """Whether the segments that go next are written by other processes, which end them once they read the
+        threshold. Until then no threshold is lowered any further."""
         self.read_rows()
 
     # For the event loop
@@ -248,31 +251,33 @@ class SsdPools:
         is_any_above = any(size > 0 and self.is_above(label) for label, size in live)
         return is_any_above or self.is_over_quota() or self._compactable() is not None
 
-    def victims(self, *, is_full: bool) -> Iterator[SegmentVictim]:
+    def victims(self, is_written: Callable[[int], bool], *, is_full: bool) -> Iterator[SegmentVictim]:
         """Yields segments in the order in which they are to go. `is_full`: also those of pools within their quotas.
 
-        Lowers a threshold where that is what comes next. Raises lmdb.Error.
+        Lowers a threshold where that is what comes next. `is_written`: whether another process appends to a segment.
+        Raises lmdb.Error.
         """
+        self.awaits_others = False
         segments = self._space.labelled()
         for label, numbers in segments.items():
             if self.is_above(label):
                 yield from map(SegmentVictim, numbers)
         for pool in self._all():
             if self._is_over(pool):
-                yield from map(SegmentVictim, self._shrink(pool))
+                yield from map(SegmentVictim, self._shrink(pool, is_written))
         if (compactable := self._compactable(is_full=is_full)) is not None:
             yield SegmentVictim(compactable, is_compacted=True)
         if is_full:
-            yield from map(SegmentVictim, self._giving_segments())
+            yield from map(SegmentVictim, self._giving_segments(is_written))
 
-    def _giving_segments(self) -> Iterator[int]:
+    def _giving_segments(self, is_written: Callable[[int], bool]) -> Iterator[int]:
         if self._pins.is_over_share:
             yield from self._pinned_segments()
         giving = self._giving_really()
         if giving is not None:
-            yield from self._shrink(giving)
-        if giving is not self._plain:
-            yield from self._shrink(self._plain)
+            yield from self._shrink(giving, is_written)
+        if giving is not self._plain and not self.awaits_others:
+            yield from self._shrink(self._plain, is_written)
         if self._pins.is_exceeded:
             yield from self._pinned_segments()
 
@@ -319,7 +324,7 @@ class SsdPools:
         current = (numbers for label, numbers in labelled.items() if self._pins.is_current(label))
         return sorted(number for numbers in current for number in numbers)
 
-    def _shrink(self, pool: SsdPool) -> Iterator[int]:
+    def _shrink(self, pool: SsdPool, is_written: Callable[[int], bool]) -> Iterator[int]:
         if not pool.is_epoch:
             yield from self._segments_of(pool)
             return
@@ -327,6 +332,9 @@ class SsdPools:
         for number in self._segments_of(pool):
             by_band.setdefault(self._space.label_of(number).band, []).append(number)
         for band in sorted(by_band):
+            if any(map(is_written, [number for above in range(pool.band) for number in by_band.get(above, ())])):
+                self.awaits_others = True
+                return
             self._lower(pool, band)
             yield from by_band[band]
             self._lower(pool, band + 1)  # other processes are writing what is left of it, and end it now

@@ -265,6 +265,8 @@ class SsdWriter:
         self._space.index_bytes = self._index.size()
         if time.monotonic() >= self._measure_at:
             self._measure_again()
+        else:
+            self._read_thresholds()
         self._pools.measure()
         self._finish_if(lambda label: label.is_pinned and not self._pins.is_current(label))
         self._space.set_disk(self._segments.disk())
@@ -289,8 +291,13 @@ class SsdWriter:
         self._measure_at = time.monotonic() + min(IDLE_SECONDS, len(rows) * PAUSE_PER_SEGMENT)
         sizes = {number: size or self._segments.size(number) for number, size in rows.items()}
         self._space.replace(sizes, self._index.labels())
-        self._pools.read_rows()
-        self._finish_if(self._pools.is_above)
+        self._read_thresholds()
+
+    def _read_thresholds(self) -> None:
+        """Rereads the few rows of thresholds. Another process may wait for the segments that are above one."""
+        if not self._directory.is_exclusive:
+            self._pools.read_rows()
+            self._finish_if(self._pools.is_above)
 
     def _sweep(self) -> bool:
         """Deletes what a crash or a discarding left behind."""
