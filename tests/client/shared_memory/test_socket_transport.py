@@ -100,7 +100,7 @@ time.sleep(600)
 
 @pytest.mark.parametrize(
     ("held", "size"),
-    [(48 * MIB, 3 * MIB), pytest.param(1 << 30, 8 * MIB, marks=pytest.mark.long)],
+    [(48 * MIB, 3 * MIB), pytest.param(342 * 3 * MIB, 3 * MIB, marks=pytest.mark.long)],
     ids=["48 MiB", "1 GiB"],
 )
 async def test_nothing_stays_of_a_client_that_is_killed(tmp_path: Path, held: int, size: int) -> None:
