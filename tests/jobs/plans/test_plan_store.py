@@ -19,7 +19,7 @@ ALL = Principal("p", (Grant(Pattern("**"), frozenset({Access.READ})),))
 
 
 def names_in(directory: Path) -> list[str]:
-    return [each.name for each in directory.iterdir()]
+    return [each.name for each in directory.iterdir() if each.name != ".lock"]
 
 
 async def pieces(*content: bytes) -> AsyncIterator[bytes]:
@@ -56,13 +56,26 @@ async def test_a_plan_is_kept_for_the_next_process(tmp_path: Path) -> None:
     store = PlanStore(tmp_path / "plans")
     assert await store.plans() == [kept.id]
     assert await entries_of(store) == [PlanEntry("a"), PlanEntry("b", 5, 10), PlanEntry("c", 7)]
-    await store.record_position(kept.id, 2)
+    await store.record_position(kept, 2)
     loaded = await store.load(kept.id)
     assert loaded is not None
     assert loaded[::2] == (kept, 2)
     loaded[1].close()
-    await store.remove(kept.id)
+    await store.remove(kept)
     assert (await store.plans(), await store.load(kept.id)) == ([], None)
+
+
+async def test_the_end_of_a_plan_leaves_the_one_that_has_replaced_it(tmp_path: Path) -> None:
+    """Both may be of the same second, and another worker may have received the newer one."""
+    store = PlanStore(tmp_path)
+    older = await receive(store, b"a\n")
+    newer = await receive(PlanStore(tmp_path), b"b\nc\n")
+    await store.record_position(older, 1)
+    await store.remove(older)
+    loaded = await store.load(newer.id)
+    assert loaded is not None
+    assert loaded[::2] == (newer, 0)
+    loaded[1].close()
 
 
 async def test_a_plan_replaces_one_of_its_name(tmp_path: Path) -> None:

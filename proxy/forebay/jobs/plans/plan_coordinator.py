@@ -115,7 +115,7 @@ class PlanCoordinator:
         loaded = await self._store.load(plan)
         if loaded is None:
             _log.warning("a plan is damaged, and removed")
-            await self._store.remove(plan)
+            await self._store.discard(plan)
             return
         if self.is_closed or plan in self._runners:
             loaded[1].close()
@@ -159,9 +159,10 @@ class PlanCoordinator:
 
     async def cancel(self, plan: str) -> bool:
         """Ends a plan. Returns whether it was running or queued."""
-        if not self.stop(plan):
+        runner = self._runners.get(plan)
+        if runner is None or not self.stop(plan):
             return False
-        await self._store.remove(plan)
+        await self._store.remove(runner.record)
         return True
 
     def stop(self, plan: str) -> bool:
@@ -211,7 +212,7 @@ class PlanCoordinator:
                 self._note_ended(runner)
                 _log.info("plan %s/%s is %s", runner.record.bucket, runner.record.name, runner.state)
                 if not runner.record.recording:
-                    await self._store.remove(plan)
+                    await self._store.remove(runner.record)
                 self._begin_some()
 
     def _listen(self) -> None:
@@ -247,7 +248,9 @@ class PlanCoordinator:
             for plan, runner in self._runners.items():
                 if self._recorded.get(plan) != runner.window.base and not runner.record.recording:
                     self._recorded[plan] = runner.window.base
-                    self._tasks.spawn(self._store.record_position(plan, runner.window.base), "record a plan's position")
+                    self._tasks.spawn(
+                        self._store.record_position(runner.record, runner.window.base), "record a plan's position"
+                    )
 
     def _allowance_of(self, bucket: str, principal_id: str) -> Callable[[], Allowance | None]:
         """What a plan of this principal may do, by the policy in force whenever it is called."""

@@ -83,7 +83,7 @@ class PlanResource:
         try:
             await self._plans.add(plan)
         except Throttled:
-            await self._plans.store.remove(plan)
+            await self._plans.store.remove(record)
             raise
         return (("x-forebay-plan-entries", str(record.entries)), ("x-forebay-plan-dropped", str(record.dropped)))
 
@@ -91,7 +91,7 @@ class PlanResource:
         """End a plan, or remove a list of keys."""
         bucket, principal = owner.bucket, owner.principal.id
         if name.startswith(KEY_LISTS):
-            await self._plans.store.remove(key_list_id(bucket, principal, name.removeprefix(KEY_LISTS)))
+            await self._plans.store.discard(key_list_id(bucket, principal, name.removeprefix(KEY_LISTS)))
         else:
             await self._plans.cancel(plan_id(bucket, principal, name))
 

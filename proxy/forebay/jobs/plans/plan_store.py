@@ -4,19 +4,22 @@
                                             <id>/position    the entry up to which it was read
                                             keys-<id>/       a key list
                                             new-<random>/    one that is being received
+                                            .lock            held while a plan is exchanged, read or removed
 
 Whichever worker receives a plan writes it, and renames the directory when the body was verified to its end. So a plan
 is there whole or not at all, and survives a restart. An `id` is made of bucket, principal and name: another plan of
-that name replaces it. Key lists are by bucket, principal and digest: nobody uses another's.
+that name replaces it, under a lock of the directory, and the end of the older one leaves it alone. Key lists are by
+bucket, principal and digest: nobody uses another's.
 """
 
 import asyncio
+import fcntl
 import json
 import secrets
 import shutil
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b, sha256
 from pathlib import Path
@@ -56,6 +59,8 @@ class PlanRecord:
     """Whether its readers are expected to want checksums."""
     recording: str = ""
     """The recording whose rest it is; such a plan is in no store."""
+    version: str = ""
+    """Differs from that of every other plan that was sent under the same id."""
 
 
 def plan_id(bucket: str, principal: str, name: str) -> str:
@@ -95,7 +100,7 @@ class PlanStore:
                 await run_cooperatively(plan.feed(bytes(piece)))
                 await files.flush_excess()
             plan.close()
-            record = replace(record, entries=plan.entries, dropped=plan.dropped)
+            record = replace(record, entries=plan.entries, dropped=plan.dropped, version=secrets.token_hex(8))
             files.append("plan.json", json.dumps(asdict(record)).encode())
             await files.keep(record.id)
         return record
@@ -167,17 +172,18 @@ class PlanStore:
 
     def _load(self, plan: str) -> tuple[PlanRecord, PlanEntries, int] | None:
         directory = self._root / plan
+        position = 0
         try:
-            record = PlanRecord(**json.loads((directory / "plan.json").read_bytes()))
-            entries = PlanEntries(directory, self._root / record.keys if record.keys else None)
+            with _locked(self._root):
+                record = _record_in(directory)
+                entries = PlanEntries(directory, self._root / record.keys if record.keys else None)
+                with suppress(OSError, ValueError):
+                    position = int((directory / "position").read_text())
         except (OSError, ValueError, TypeError):
             return None
         if entries.count != record.entries:
             entries.close()
             return None
-        position = 0
-        with suppress(OSError, ValueError):
-            position = int((directory / "position").read_text())
         return record, entries, position
 
     async def plans(self) -> Sequence[str]:
@@ -197,18 +203,42 @@ class PlanStore:
                         found.append((json.loads((directory / "plan.json").read_bytes())["sent_at"], directory.name))
         return [name for _, name in sorted(found)]
 
-    async def record_position(self, plan: str, position: int) -> None:
-        """Records up to which entry a plan was read."""
+    async def record_position(self, record: PlanRecord, position: int) -> None:
+        """Records up to which entry a plan was read, unless another one has its id by now."""
 
         def write() -> None:
-            with suppress(OSError):
-                (self._root / plan / "position").write_text(str(position))
+            with suppress(OSError, ValueError, TypeError), _locked(self._root):
+                if _record_in(self._root / record.id).version == record.version:
+                    (self._root / record.id / "position").write_text(str(position))
 
         await asyncio.to_thread(write)
 
-    async def remove(self, directory: str) -> None:
-        """Removes a plan, or a key list."""
+    async def remove(self, record: PlanRecord) -> None:
+        """Removes a plan, unless another one has its id by now."""
+
+        def remove() -> None:
+            with suppress(OSError, ValueError, TypeError), _locked(self._root):
+                if _record_in(self._root / record.id).version == record.version:
+                    shutil.rmtree(self._root / record.id, ignore_errors=True)
+
+        await asyncio.to_thread(remove)
+
+    async def discard(self, directory: str) -> None:
+        """Removes a key list, or a plan that can't be loaded."""
         await asyncio.to_thread(shutil.rmtree, self._root / directory, ignore_errors=True)
+
+
+def _record_in(directory: Path) -> PlanRecord:
+    """Raises OSError, ValueError, TypeError."""
+    return PlanRecord(**json.loads((directory / "plan.json").read_bytes()))
+
+
+@contextmanager
+def _locked(root: Path) -> Iterator[None]:
+    """Keeps other threads and workers from exchanging plans of `root` meanwhile. Raises OSError."""
+    with (root / ".lock").open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def key_list_id(bucket: str, principal: str, digest: str) -> str:
@@ -308,9 +338,10 @@ class _Files:
             file.close()
         self._files.clear()
         replaced = self._directory.with_name(f"{self._directory.name}-old")
-        with suppress(FileNotFoundError):
-            target.rename(replaced)
-        self._directory.rename(target)
+        with _locked(self._root):
+            with suppress(FileNotFoundError):
+                target.rename(replaced)
+            self._directory.rename(target)
         shutil.rmtree(replaced, ignore_errors=True)
 
 
