@@ -18,9 +18,10 @@ import json
 import secrets
 import shutil
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -206,22 +207,22 @@ class PlanStore:
     async def record_position(self, record: PlanRecord, position: int) -> None:
         """Records up to which entry a plan was read, unless another one has its id by now."""
 
-        def write() -> None:
-            with suppress(OSError, ValueError, TypeError), _locked(self._root):
-                if _record_in(self._root / record.id).version == record.version:
-                    (self._root / record.id / "position").write_text(str(position))
+        def write(directory: Path) -> None:
+            (directory / "position").write_text(str(position))
 
-        await asyncio.to_thread(write)
+        await asyncio.to_thread(self._change, record, write)
 
     async def remove(self, record: PlanRecord) -> None:
         """Removes a plan, unless another one has its id by now."""
 
-        def remove() -> None:
-            with suppress(OSError, ValueError, TypeError), _locked(self._root):
-                if _record_in(self._root / record.id).version == record.version:
-                    shutil.rmtree(self._root / record.id, ignore_errors=True)
+        await asyncio.to_thread(self._change, record, partial(shutil.rmtree, ignore_errors=True))
 
-        await asyncio.to_thread(remove)
+    def _change(self, record: PlanRecord, change: Callable[[Path], object]) -> None:
+        """Changes the directory of a plan under the lock, unless another one has its id by now."""
+        directory = self._root / record.id
+        with suppress(OSError, ValueError, TypeError), _locked(self._root):
+            if _record_in(directory).version == record.version:
+                change(directory)
 
     async def discard(self, directory: str) -> None:
         """Removes a key list, or a plan that can't be loaded."""

@@ -247,11 +247,7 @@ class RequestService:
     ) -> None:
         record.received = int(request.headers["Content-Length"])
         try:
-            if not await self._is_refused(request, reply, record):
-                await self._gateway.handle(request, reply, record)
-        except BaseException:
-            reply.abort()
-            raise
+            await self._handle(request, reply, record)
         finally:
             self.finish(record)
             connection.read_answered(keep_alive=not reply.aborted)
@@ -293,15 +289,20 @@ class RequestService:
         isolation = self._gateway.policy.isolation_headers
         reply = connection.make_reply(record, lambda: self.is_draining, isolation, is_head=False)
         try:
+            await self._handle(request, reply, record)
+        finally:
+            self._receiving.release(charged)
+            self.finish(record)
+            connection.read_answered(keep_alive=reply.keep_alive and not reply.aborted)
+
+    async def _handle(self, request: Request, reply: AbortableReply, record: RequestRecord) -> None:
+        """Have the gateway answer a request, unless too many are in flight; the reply is aborted where that fails."""
+        try:
             if not await self._is_refused(request, reply, record):
                 await self._gateway.handle(request, reply, record)
         except BaseException:
             reply.abort()
             raise
-        finally:
-            self._receiving.release(charged)
-            self.finish(record)
-            connection.read_answered(keep_alive=reply.keep_alive and not reply.aborted)
 
     def refuse(self, error: S3Error, peer: str) -> str:
         """Record a refusal of what never became a request. Returns the request id for its response."""
