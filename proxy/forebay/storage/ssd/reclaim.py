@@ -24,6 +24,7 @@ Invariants:
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from typing import Final
 
@@ -131,7 +132,8 @@ class Reclaim:
 
     def _choose(self, *, is_full: bool) -> _Victim | None:
         self._is_shrinking = self._space.is_exceeded
-        for number, is_compacted in self._pools.victims(self._is_written, is_full=is_full):
+        is_written = cache(self._is_written)  # a threshold is lowered by the same segments that are then offered
+        for number, is_compacted in self._pools.victims(is_written, is_full=is_full):
             label = self._space.label_of(number)
             if self._appenders.is_current(number):
                 if not self._is_shrinking and label.band == LRU_BAND:
@@ -139,7 +141,7 @@ class Reclaim:
                 if self._space.size_of(number) == 0:
                     continue
                 self._appenders.finish(label)  # all that is left is too much: the current segment goes as well
-            elif self._segments.has_writer(number) or self._may_have_begun(number):
+            elif is_written(number) or self._may_have_begun(number):
                 continue
             try:
                 file = self._segments.open_reader(number)
