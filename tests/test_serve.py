@@ -224,6 +224,21 @@ async def test_a_used_port_ends_the_start_with_advice(tmp_path: Path) -> None:
                 assert "Traceback" not in output
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_an_unusable_journal_ends_the_start_with_advice(tmp_path: Path, workers: str) -> None:
+    (journal := tmp_path / "journal").mkdir()
+    (journal / "thesis.txt").write_text("not a journal")
+    environ = {"FOREBAY_JOURNAL__PATH": str(journal), "FOREBAY_JOURNAL__SIZE": "64MiB"}
+    async with FakeOrigin() as origin:
+        configured = Configured(tmp_path, origin)
+        arguments = ("serve", "--config", str(configured.file), "--workers", workers)
+        code, output = await run_forebay(*arguments, directory=tmp_path, environ=environ)
+    assert code == 1
+    assert f"journal.path: {journal} is neither empty nor a journal: name a directory of its own" in output
+    assert "Traceback" not in output
+    assert "Unclosed" not in output
+
+
 LONGEST_VARIABLE = (128 << 10) - 1
 """Bytes of an environment variable, its name and = included (execve(2): MAX_ARG_STRLEN)."""
 LONGEST_PATH = 4095

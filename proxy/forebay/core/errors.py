@@ -31,6 +31,7 @@
     │   └── MalformedRecording
     └── StartError                Forebay can't start serving; the message is for people
         ├── AddressUnavailable
+        ├── JournalUnusable           another Forebay has the directory, or it can't be read or written
         └── WorkerStartError
 
 Foreign errors (aiohttp, the operating system, TLS, LMDB) become these at one border each:
@@ -314,6 +315,10 @@ class StartError(ForebayError):
 
 class AddressUnavailable(StartError):
     """An address can't be listened on."""
+
+
+class JournalUnusable(StartError):
+    """The journal's directory can't be used: another Forebay has it, it is of another version, or a call failed."""
 
 
 class WorkerStartError(StartError):

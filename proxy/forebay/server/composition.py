@@ -52,7 +52,7 @@ from forebay.server.parts.namespace_parts import compose_namespaces
 from forebay.server.parts.origin_parts import compose_origins
 from forebay.server.parts.peer_parts import compose_peer_service
 from forebay.server.parts.request_parts import compose_requests
-from forebay.server.parts.storage_parts import compose_storage
+from forebay.server.parts.storage_parts import compose_storage, open_journal
 from forebay.server.parts.worker_context import WorkerContext
 from forebay.server.parts.write_parts import compose_writes
 from forebay.server.rpc.peer_service import PeerService
@@ -143,7 +143,8 @@ def compose(
     run: NodeRun | None = None,
     journal_files: JournalFiles | None = None,
 ) -> Parts:
-    """Make the parts, inside the loop that will serve. Raises SettingsError for an impossible endpoint.
+    """Make the parts, inside the loop that will serve. Raises SettingsError for an impossible endpoint,
+    JournalUnusable.
 
     `clock`: seconds since the epoch; freshness is judged by it. `buffer_wait`: see BUFFER_WAIT. `group`: the other
     workers of the node, None if there are none; `settings` are then this worker's share (settings.worker_share).
@@ -167,9 +168,10 @@ def compose(
         body_turns=BodyTurns(timers),
         buffer_wait=buffer_wait,
     )
+    journal = open_journal(context, journal_files)  # first, as it may refuse the start: nothing else is open yet
     routes = routes_of(settings)
     origins = compose_origins(context, routes)
-    storage = compose_storage(context, routes, origins, journal_files)
+    storage = compose_storage(context, routes, origins, journal)
     fetch = compose_fetch(context, origins, storage)
     namespaces = compose_namespaces(context, origins, storage.pending)
     metadata = compose_metadata(context, origins, storage, fetch, namespaces)

@@ -99,7 +99,7 @@ class Worker:
         self._background = TaskRegistry()
 
     async def start(self) -> None:
-        """Start; returns when requests are served. Raises AddressUnavailable, SettingsError."""
+        """Start; returns when requests are served. Raises StartError, SettingsError."""
         server = self._settings.server
         with contextlib.ExitStack() as opened:
             member = self._membership

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import forebay_client
-from forebay.core.errors import AddressUnavailable, SettingsError
+from forebay.core.errors import SettingsError, StartError
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
@@ -115,7 +115,7 @@ class NodeWorker:
             )
             worker = Worker(worker_share(settings, self._workers), source, membership=membership)
             await worker.start()
-        except (SettingsError, AddressUnavailable) as error:
+        except (SettingsError, StartError) as error:
             return {"refused": str(error)}
         for tier, size in request.sizes.items():
             await worker.control.resize_to(tier, size)

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from forebay.core.byte_ranges import Span
+from forebay.core.errors import JournalUnusable
 from forebay.storage.journal.body_file import BodyRef
-from forebay.storage.journal.journal import Journal, JournalUnusable
+from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.journal_files import JournalFiles
 
 

@@ -51,15 +51,15 @@ class StorageParts:
 
 
 def compose_storage(
-    context: WorkerContext, routes: OriginRoutes, origins: Origins, journal_files: JournalFiles | None
+    context: WorkerContext, routes: OriginRoutes, origins: Origins, journal: Journal | None
 ) -> StorageParts:
-    """Open the tiers and the journal. `journal_files`: see `compose`. Raises OSError."""
+    """Open the tiers. `journal`: see `open_journal`. Raises OSError."""
     settings = context.settings
 
     def pool_of(name: ObjectName) -> Pool | None:
         return context.rules().pool(name)
 
-    journal, pending = _open_journal(context, journal_files)
+    pending = PendingObjects(journal.read) if journal is not None else None
     tiers = Tiers(MemoryTier(settings.memory.size, context.observe), None, context.peers.owns, pool_of, pending)
     tiers.memory.ahead.budget.resize(settings.memory.ahead)
     pins = PinRegistry(
@@ -76,20 +76,18 @@ def compose_storage(
     return StorageParts(tiers, ssd, pins, journal, pending, budget, spool, upload_starts)
 
 
-def _open_journal(
-    context: WorkerContext, files: JournalFiles | None
-) -> tuple[Journal, PendingObjects] | tuple[None, None]:
+def open_journal(context: WorkerContext, files: JournalFiles | None) -> Journal | None:
+    """Open the journal; None if none is configured. `files`: its system calls. Raises JournalUnusable."""
     settings, metrics = context.settings.journal, context.metrics
     if settings is None:
-        return None, None
+        return None
     loop = asyncio.get_running_loop()
 
     def on_sync(seconds: float) -> None:  # in a thread of the journal
         loop.call_soon_threadsafe(metrics.time, "forebay_journal_sync_seconds", seconds)
 
     family = context.family if context.family is not None else secrets.token_hex(8)
-    journal = Journal.open(Path(settings.path), family, files or JournalFiles(on_sync))
-    return journal, PendingObjects(journal.read)
+    return Journal.open(Path(settings.path), family, files or JournalFiles(on_sync))
 
 
 def _attach_ssd(context: WorkerContext, routes: OriginRoutes, tiers: Tiers) -> SsdAttachment | None:

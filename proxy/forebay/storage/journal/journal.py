@@ -21,7 +21,7 @@ from typing import Final, Self, TypeVar
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import StorageError
+from forebay.core.errors import JournalUnusable
 from forebay.core.piece_queue import PieceQueue
 from forebay.storage.durable_files import replace_file, sync_directory
 from forebay.storage.journal.body_file import BodyReader, BodyRef, BodyWriter, remove_body
@@ -41,10 +41,6 @@ JOIN_PAUSE: Final = 0.05
 _LOCK_SIZE: Final = 256
 _THREADS: Final = 16
 """For bodies that are written, synced and read: some of them wait for the disk while others write to memory."""
-
-
-class JournalUnusable(StorageError):
-    """The directory can't be used: another Forebay has it, it is of another version, or it can't be read."""
 
 
 class Journal:
@@ -67,7 +63,7 @@ class Journal:
         try:
             lock, run = _claim(path, family, layout)
         except OSError as error:
-            raise JournalUnusable(f"{path}: {error.strerror}") from None
+            raise JournalUnusable(f"journal.path: {path} can't be used ({error.strerror or error})") from None
         return cls(files, layout, lock, run)
 
     def stamp(self) -> int:
@@ -205,7 +201,7 @@ def _claim(path: Path, family: str, layout: JournalLayout) -> tuple[int, int]:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = set(os.listdir(path))  # noqa: PTH208 -- names are wanted, not paths
     if found - {"lost+found"} and "lock" not in found:
-        raise JournalUnusable(f"{path}: neither empty nor a journal")
+        raise JournalUnusable(f"journal.path: {path} is neither empty nor a journal: name a directory of its own")
     lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         for _ in range(JOIN_ATTEMPTS):
@@ -231,7 +227,7 @@ def _claim(path: Path, family: str, layout: JournalLayout) -> tuple[int, int]:
         os.close(lock)
         raise
     os.close(lock)
-    raise JournalUnusable(f"{path}: in use by another Forebay")
+    raise JournalUnusable(f"journal.path: {path} is in use by another Forebay: each needs a journal of its own")
 
 
 def _read_lock(lock: int) -> tuple[str, int]:
@@ -252,6 +248,8 @@ def _check_format(layout: JournalLayout) -> None:
         replace_file(file, json.dumps({"version": VERSION}).encode())
         return
     except (ValueError, KeyError, TypeError):
-        raise JournalUnusable(f"{layout.path}: FORMAT is damaged") from None
+        raise JournalUnusable(f"journal.path: FORMAT in {layout.path} is damaged") from None
     if version != VERSION:
-        raise JournalUnusable(f"{layout.path}: its layout has version {version}, and this Forebay reads {VERSION}")
+        raise JournalUnusable(
+            f"journal.path: the layout of {layout.path} has version {version}, and this Forebay reads {VERSION}"
+        )
