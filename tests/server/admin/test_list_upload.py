@@ -1,14 +1,15 @@
 """POST /v1/lists: a list in pieces, and what is refused of it."""
 
+import logging
 from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestClient
+from aiohttp.test_utils import TestClient, make_mocked_request
 from pytest_aiohttp.plugin import AiohttpClient
 
 from forebay.server.admin.admin_gate import LIST, AdminGate
-from forebay.server.admin.admin_server import admin_application
+from forebay.server.admin.admin_server import admin_application, error_middleware
 from harness.admin_control import FakeControl
 
 Client = TestClient[web.Request, web.Application]
@@ -62,6 +63,15 @@ async def test_a_bad_line_is_refused_with_its_number(client: Client) -> None:
 async def test_malformed_uploads_are_refused(client: Client, query: str, body: bytes) -> None:
     status, answer = await send(client, query, body)
     assert (status, answer["error"]) == (400, "bad_request")
+
+
+async def test_a_client_that_leaves_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    async def read_body(_request: web.Request) -> web.StreamResponse:
+        raise ConnectionResetError("Connection lost")  # as aiohttp does
+
+    answer = await error_middleware(make_mocked_request("POST", "/v1/lists"), read_body)
+    assert answer.status == 400
+    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
 
 
 async def test_another_content_type_is_refused(client: Client) -> None:
