@@ -13,13 +13,22 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from forebay_client.cli.admin_client import DEFAULT_ADDRESS, AdminClient, AdminError, parse_admin_address
+from forebay_client.cli.admin_client import (
+    DEFAULT_ADDRESS,
+    AdminClient,
+    AdminError,
+    AdminRefused,
+    parse_admin_address,
+)
 from forebay_client.cli.argument_parser import PROXY_COMMANDS, make_parser
 from forebay_client.cli.client_command import UsageError
 from forebay_client.cli.command_context import CommandContext, process_context
 from forebay_client.cli.commands import COMMANDS
 from forebay_client.cli.proxy_commands import run_proxy_command
 from forebay_client.cli.run_command import run_program
+
+REFUSED_VALUES = ("bad_request", "settings_refused")
+"""Errors of the admin port about a value of the command line or a file that was sent: the command was used wrongly."""
 
 
 def main(arguments: Sequence[str] | None = None, context: CommandContext | None = None) -> int:
@@ -42,7 +51,7 @@ def main(arguments: Sequence[str] | None = None, context: CommandContext | None 
         return 2
     except AdminError as error:
         screen.write_error(str(error))
-        return 1
+        return 2 if isinstance(error, AdminRefused) and error.error in REFUSED_VALUES else 1
     except KeyboardInterrupt:
         screen.write_error("Interrupted.")
         return 1

@@ -505,7 +505,7 @@ def test_resize(forebay: Typist, control: FakeControl) -> None:
 
 def test_refused_resize_fails(forebay: Typist) -> None:
     typed = forebay.type("resize", "--memory", "many")
-    assert (typed.code, typed.err) == (1, "memory.size: got 'many', allowed: a size such as 4GiB\n")
+    assert (typed.code, typed.err) == (2, "memory.size: got 'many', allowed: a size such as 4GiB\n")
     assert forebay.type("resize", "--ssd", "1GiB").code == 1
     assert forebay.type("resize").code == 2
 
@@ -520,7 +520,7 @@ def test_reload(forebay: Typist, control: FakeControl, tmp_path: Path) -> None:
     assert forebay.type("reload", str(file)).out == ("Changed: memory.size, rules.\nNeeds a restart: server.listen.\n")
     file.write_text("bad")
     typed = forebay.type("reload", str(file), "--json")
-    assert (typed.code, typed.out) == (1, "")
+    assert (typed.code, typed.out) == (2, "")
     assert typed.err == "memory.size: got 'bad', allowed: a size such as 4GiB\n"
     assert forebay.type("reload", str(tmp_path / "none")).code == 2
 

@@ -182,7 +182,9 @@ def test_bounds_are_sent() -> None:
     warm(control, "s3://b", "--rate", "200MiB/s", "--until", "80%", "--newer-than", "7d")
     assert control.calls == [("start_job", WarmOrder("b", "", rate=200 << 20, until="80%", newer_than="7d"))]
     for wrong in (("--rate", "fast"), ("--until", "120%"), ("--newer-than", "yesterday")):
-        assert warm(control, "s3://b", *wrong).code == 1
+        typed = warm(control, "s3://b", *wrong)
+        assert typed.code == 2
+        assert wrong[0].strip("-").replace("-", "_") in typed.err
 
 
 @pytest.mark.parametrize("packed", [False, True])

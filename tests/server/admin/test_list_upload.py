@@ -47,12 +47,13 @@ async def test_a_bad_line_is_refused_with_its_number(client: Client) -> None:
         {"error": "bad_list", "message": "Line 40001: it is not UTF-8.", "line": 40_001},
     )
     assert (await send(client, "?bucket=b&format=csv", b'key\n"a'))[1]["line"] == 2
+    status, answer = await send(client, "?bucket=b", b"\n")
+    assert (status, answer["error"]) == (400, "bad_list")
 
 
 @pytest.mark.parametrize(
     ("query", "body"),
     [
-        ("?bucket=b", b"\n"),
         ("?bucket=a/b", b"k\n"),
         ("?format=xml", b"k\n"),
         ("?columns=Key", b"k\n"),

@@ -57,7 +57,7 @@ async def receive_list(request: web.Request, extend: ExtendList) -> KeyList | No
     if entries:
         return await extend(known.id, entries)
     if not known.objects:
-        raise bad_request("The list has no key.")
+        raise AdminRefusal(400, "bad_list", "The list has no key.")
     return known
 
 

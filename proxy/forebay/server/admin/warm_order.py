@@ -106,10 +106,12 @@ def check_rate(value: object, name: str) -> int | None:
     """Bytes a second: a size as text, also with `/s`."""
     if value is None:
         return None
-    size = parse_size(value.removesuffix("/s")) if isinstance(value, str) else 0
-    if size < 1:
-        raise ValueError(f'{name!r} must be a size a second of at least a byte, such as "200MiB".')
-    return size
+    try:
+        if isinstance(value, str) and (size := parse_size(value.removesuffix("/s"))) >= 1:
+            return size
+    except ValueError:
+        pass
+    raise ValueError(f'{name!r} must be a size a second of at least a byte, such as "200MiB".')
 
 
 def check_until(value: object, name: str) -> str | None:
