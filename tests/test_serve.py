@@ -292,7 +292,11 @@ REFUSED = [
     ),
     (["--config", "not-there.toml"], {}, "not-there.toml"),
     (["--memory", "4 gigs"], {}, "memory.size: got '4 gigs'"),  # before an origin of its own is started
-    ([], {"FOREBAY_ORIGIN__ENDPOINT": "http://h", "FOREBAY_SERVER__LOG_LEVEL": "loud"}, "server.log_level: got 'loud'"),
+    (
+        [],
+        {"FOREBAY_ORIGIN__ENDPOINT": "http://h", "FOREBAY_SERVER__LOG_LEVEL": "loud"},
+        "server.log_level (from FOREBAY_SERVER__LOG_LEVEL): got 'loud'",
+    ),
 ]
 
 

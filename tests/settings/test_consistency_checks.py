@@ -61,7 +61,7 @@ def test_origins_may_stand_in_the_environment() -> None:
         (FAR.replace("endpoint", "#"), "origins[0].endpoint", "it must be given"),
         (FAR + 'buckts = ["x"]\n', "origins[0].buckts", "buckets"),
         (FAR + 'access_key = "a"\n', "origins[0].secret_key", "since access_key is given"),
-        (FAR + 'max_run = "1MiB"\n', "origins[0].max_run", "known here"),
+        (FAR + 'max_run = "1MiB"\n', "origins[0].max_run", "access_key, anonymous"),
         (FAR + 'cache_id = "x"\n' + OSS + 'cache_id = "x"\n', "origins[1].cache_id", "no other origin's cache"),
         (OSS.replace("oss-cn-hangzhou", "s3.oss-cn-hangzhou"), "origins[0].region", "the region of the bucket"),
         ('[origin]\nregion = "r"\n' + FAR, "origin.region", "since origin.endpoint is not given"),

@@ -145,6 +145,20 @@ def test_an_unknown_variable_is_refused_unless_a_setting_names_it() -> None:
     assert settings(text, {"FOREBAY_KEYS__T": "s"}).auth.keys[0].secret == Secret("s")
 
 
+def test_a_refusal_names_the_variable_of_its_value() -> None:
+    rules = '[{"path": "**", "freshness": "60"}]'
+    problems = refused(MINIMAL, {"FOREBAY_MEMORY__SIZE": "4G", "FOREBAY_RULES": rules})
+    assert str(problems["memory.size"]).startswith("memory.size (from FOREBAY_MEMORY__SIZE): got '4G', allowed: a size")
+    assert problems["rules[0].freshness"].variable == "FOREBAY_RULES"
+    secret = {"FOREBAY_AUTH__KEYS": '[{"id": "t", "secrte": "tell-nobody"}]'}
+    assert all("tell-nobody" not in str(problem) for problem in refused(ORIGIN, secret).values())
+
+
+def test_a_flag_is_no_variable() -> None:
+    (problem,) = refused(MINIMAL, {"FOREBAY_MEMORY__SIZE": "1GiB"}, {"memory.size": "4G"}).values()
+    assert problem.variable is None
+
+
 def test_an_unknown_flag_is_refused() -> None:
     assert "did you mean 'server.listen'" in str(refused(MINIMAL, flags={"server.listn": "x"})["server.listn"])
 
@@ -209,7 +223,7 @@ REFUSED: Final = [
         '[ssd]\npath = "/ssd"\nsize = "1GiB"\nsegment = "1MiB"\n',
         "ssd.segment",
         "segment",
-        "known here: path, pin_quota, size",
+        "path, pin_quota, size",
     ),
     ("[ssd]\n", "ssd.path", None, "must be given"),
     ("ssd = 3\n", "ssd", "a int", "a table"),
@@ -232,7 +246,7 @@ REFUSED: Final = [
     ("[auth]\nmode = 1\n", "auth.mode", 1, '"keys" or "open"'),
     ('[limits]\nheader_size = "1KiB"\n', "limits.header_size", "1KiB", "from 4KiB to 1MiB"),
     ("[limits]\nrequests = 0\n", "limits.requests", 0, "from 1 to 1000000"),
-    ("[cache]\n", "cache", "cache", "known here: auth, journal, limits, memory, origin, origins, rules, server, ssd"),
+    ("[cache]\n", "cache", "cache", "auth, journal, limits, memory, origin, origins, rules, server, ssd"),
 ]
 
 

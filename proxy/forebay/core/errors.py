@@ -145,12 +145,14 @@ def access_denied(log_reason: str) -> S3Error:
 
 
 class SettingsError(ForebayError):
-    """A refused setting. `where` is its path, e.g. `rules[2].freshness`; `allowed` says which values it may have."""
+    """A refused setting. `where` is its path, e.g. `rules[2].freshness`; `allowed` says which values it may have;
+    `variable` is the environment variable that gave the value, None if a file or a flag did."""
 
-    def __init__(self, where: str, value: object, allowed: str) -> None:
-        self.where, self.value, self.allowed = where, value, allowed
+    def __init__(self, where: str, value: object, allowed: str, variable: str | None = None) -> None:
+        self.where, self.value, self.allowed, self.variable = where, value, allowed, variable
+        source = f" (from {variable})" if variable is not None else ""
         got = "not given" if value is None else f"got {value!r}"
-        super().__init__(f"{where}: {got}, allowed: {allowed}")
+        super().__init__(f"{where}{source}: {got}, allowed: {allowed}")
 
 
 class SettingsErrors(SettingsError):
@@ -158,7 +160,7 @@ class SettingsErrors(SettingsError):
 
     def __init__(self, problems: Sequence[SettingsError]) -> None:
         first = problems[0]
-        super().__init__(first.where, first.value, first.allowed)
+        super().__init__(first.where, first.value, first.allowed, first.variable)
         self.problems = tuple(problems)
         self.args = ("\n".join(str(problem) for problem in problems),)
 

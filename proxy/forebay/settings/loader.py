@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.core.errors import SettingsError
+from forebay.core.errors import SettingsError, SettingsErrors
 from forebay.settings.assembly import assemble
 from forebay.settings.consistency_checks import inconsistencies
 from forebay.settings.model import Settings
@@ -13,7 +13,7 @@ from forebay.settings.secret_lookup import SecretSources
 from forebay.settings.setting import Setting
 from forebay.settings.setting_table import TABLE
 from forebay.settings.settings_warnings import settings_warnings
-from forebay.settings.sources import overlay_environment, overlay_flags, tree_of_toml
+from forebay.settings.sources import Tree, overlay_environment, overlay_flags, overriding_variable, tree_of_toml
 from forebay.settings.tree_reader import SCHEMA, Schema, Values, read_tree
 
 READABLE_BY_OTHERS: Final = 0o077
@@ -45,9 +45,23 @@ def load_settings(
 
     Raises SettingsErrors, which has every problem in `problems`.
     """
+    sources = SecretSources(environ, read_file, without_secrets)
+    try:
+        return _load({} if text is None else tree_of_toml(text, named), environ, flags, sources, mode)
+    except SettingsErrors as refused:
+        raise SettingsErrors([_with_variable(each, environ, flags) for each in refused.problems]) from None
+
+
+def _with_variable(problem: SettingsError, environ: Mapping[str, str], flags: Mapping[str, object]) -> SettingsError:
+    variable = overriding_variable(problem.where, environ, flags)
+    return SettingsError(problem.where, problem.value, problem.allowed, variable)
+
+
+def _load(
+    tree: Tree, environ: Mapping[str, str], flags: Mapping[str, object], sources: SecretSources, mode: int
+) -> Loaded:
     problems: list[SettingsError] = []
     warnings: list[str] = []
-    tree = {} if text is None else tree_of_toml(text, named)
     if mode & READABLE_BY_OTHERS:
         warnings += [
             f"{where} stands in a configuration file that others can read: use {where}_env, or chmod 600"
@@ -59,7 +73,7 @@ def load_settings(
     _require_origin(tree, problems)
     raise_any(problems)
     _open_by_flag(flags, values["auth"], warnings)
-    settings = assemble(values, SecretSources(environ, read_file, without_secrets), problems)
+    settings = assemble(values, sources, problems)
     raise_any(problems)
     raise_any(list(inconsistencies(settings)))
     return Loaded(settings, (*warnings, *settings_warnings(settings)))

@@ -21,7 +21,6 @@ def unknown_setting(where: str, name: str, known: Iterable[str]) -> SettingsErro
     secret."""
     known = sorted(known)
     close = get_close_matches(name, known, n=1)
-    hints = [f"did you mean {close[0]!r}?"] if close else []
     # A list of all variables would bury the other problems.
-    hints.append(f"known here: {', '.join(known)}" if len(known) <= 24 else "see docs/configuration.md")
-    return SettingsError(where, name, "; ".join(hints))
+    allowed = ", ".join(known) if len(known) <= 24 else "what docs/configuration.md lists"
+    return SettingsError(where, name, f"{allowed}; did you mean {close[0]!r}?" if close else allowed)

@@ -38,6 +38,13 @@ def variable_of(path: str) -> str:
 _PATHS: Final = {variable_of(path): path for path in (*SCALARS, *LISTS)}
 
 
+def overriding_variable(where: str, environ: Mapping[str, str], flags: Mapping[str, object]) -> str | None:
+    """The environment variable that gave the setting at `where` its value; None if the file or a flag did."""
+    path = where.partition("[")[0]  # a list of tables is given as a whole
+    variable = variable_of(path)
+    return variable if variable in _PATHS and variable in environ and flags.get(path) is None else None
+
+
 def tree_of_toml(text: str, named: str) -> Tree:
     """The tree of a configuration file's `text`; `named` is its name in messages. Raises SettingsErrors."""
     try:
