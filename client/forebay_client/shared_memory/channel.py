@@ -40,12 +40,16 @@ from forebay.protocol.channel_frames import (
     message,
     read_pieces,
 )
-from forebay_client.shared_memory.channel_input import ChannelBroken, ChannelInput
+from forebay_client.shared_memory.channel_input import TIMED_OUT, ChannelBroken, ChannelInput
 from forebay_client.shared_memory.mapped_memory import MappedMemory, Unmappable
 from forebay_client.shared_memory.received_head import ReceivedHead
 
 _FAILURES: Final = (OSError, ValueError, MemoryError, OverflowError, Unmappable, ChannelBroken, KeyboardInterrupt)
 """What ends a channel while an answer is received: a length that nobody could send is none, either."""
+
+
+_OPENING: Final = 2.0
+"""Seconds until a channel is open: some 50 us, unless Forebay hangs."""
 
 
 class ReadDeclined(Exception):
@@ -68,11 +72,9 @@ class ClientChannel:
     def __init__(self, path: str, timeout: float) -> None:
         """`timeout`: seconds without a byte. Raises ChannelBroken."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # Timeouts of the kernel's: Python's own cost a system call for each use.
-        limit = struct.pack("@ll", int(timeout), int(timeout % 1 * 1e6))
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self._limit(min(timeout, _OPENING))
         self._input = ChannelInput(self._socket)
+        self.timeout = timeout
         self._ring: MappedMemory | None = None
         self._files: dict[int, MappedMemory] = {}
         self._released: deque[int] = deque()
@@ -85,6 +87,7 @@ class ClientChannel:
             self._socket.connect(path)
             self._socket.sendall(UPGRADE)
             self._switch()
+            self._limit(timeout)
         except (BrokenPipeError, ConnectionResetError) as error:  # the server may close before it has read anything
             self.close()
             raise ChannelBroken("refused") from error
@@ -94,6 +97,12 @@ class ClientChannel:
         except BaseException:
             self.close()
             raise
+
+    def _limit(self, timeout: float) -> None:
+        """Sets the kernel's timeouts: Python's own cost a system call for each use."""
+        limit = struct.pack("@ll", int(timeout), int(timeout % 1 * 1e6))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
     @property
     def has_views(self) -> bool:
@@ -316,7 +325,7 @@ def _read_into(part: memoryview, fd: int, position: int) -> None:
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, BlockingIOError):
-        return "timeout"
+        return TIMED_OUT
     if isinstance(error, Unmappable):
         return "unmappable"
     return "broken" if isinstance(error, OSError) else "garbage"

@@ -111,7 +111,7 @@ class ChannelBatches:
     def _may_repeat(self, channel: ClientChannel, error: ChannelBroken) -> bool:
         """Gives up a channel that broke; whether another may do better, since this one had been idle."""
         self._channel = None
-        self._pool.drop(channel)
+        self._pool.drop(channel, str(error))
         return str(error) == _RECONNECTS and bool(channel.used_at)
 
     def _failed(self, reason: str) -> TransportFallback:

@@ -20,6 +20,10 @@ _CLOSE_ON_EXEC: Final = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
 _TRUNCATED: Final = int(getattr(socket, "MSG_CTRUNC", 0))
 
 
+TIMED_OUT: Final = "timeout"
+"""Why a channel is broken on which nothing came in time."""
+
+
 class ChannelBroken(Exception):
     """The channel can't be used any more. The argument is the reason, in a word."""
 

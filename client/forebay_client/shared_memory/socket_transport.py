@@ -75,7 +75,7 @@ class SocketTransport:
                 raise TransportFallback("declined") from None
             except BaseException as error:
                 channel.close()
-                self._pool.drop(channel)
+                self._pool.drop(channel, str(error))
                 if not isinstance(error, ChannelBroken | ValueError):
                     raise
                 if str(error) in _RECONNECTS and channel.used_at:

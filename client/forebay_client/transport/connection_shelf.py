@@ -21,7 +21,7 @@ from typing import Final
 
 from forebay_client.client_settings import ServerUrl
 from forebay_client.transport.http_proxy import HttpProxy
-from forebay_client.transport.object_request import TransportFailed
+from forebay_client.transport.object_request import TransportFailed, Unreachable
 from forebay_client.transport.server_outage import ServerOutage
 
 CONNECT_TIMEOUT: Final = 10.0
@@ -70,6 +70,8 @@ class ConnectionShelf:
         if not self._free.acquire(timeout=self._timeout):
             raise TransportFailed("all connections are in use")
         try:
+            if (known := self._outage.known()) is not None:
+                raise known
             while self._idle:
                 try:
                     connection = self._idle.pop()
@@ -86,11 +88,18 @@ class ConnectionShelf:
     def release(self, lease: ConnectionLease) -> None:
         """Ends a lease."""
         if lease.is_kept and lease.connection.sock is not None:
-            self._outage.ended()
             self._idle.append(lease.connection)
         else:
             lease.connection.close()
         self._free.release()
+
+    def unanswered(self) -> Unreachable:
+        """Takes note that nothing came on a connection for all of the timeout. Returns what it is raised as."""
+        return self._outage.unanswered(self._timeout)
+
+    def answered(self) -> None:
+        """Takes note of a response."""
+        self._outage.ended()
 
     def close(self) -> None:
         """Closes the idle connections."""
@@ -102,8 +111,6 @@ class ConnectionShelf:
             connection.close()
 
     def _opened(self) -> HTTPConnection:
-        if (known := self._outage.known()) is not None:
-            raise known
         connection = self._make()
         began = time.monotonic()
         try:
@@ -111,7 +118,7 @@ class ConnectionShelf:
         except (OSError, ValueError) as error:  # ValueError: a host name that can't be encoded
             connection.close()
             raise self._outage.failed(_reason(error), time.monotonic() - began) from error
-        self._outage.ended()
+        self._outage.connected()
         connection.sock.settimeout(self._timeout)
         return connection
 

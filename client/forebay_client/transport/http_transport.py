@@ -26,7 +26,7 @@ from forebay_client.transport.object_request import (
     ObjectResponse,
     TransportFailed,
 )
-from forebay_client.transport.retry_policy import patience
+from forebay_client.transport.retry_policy import patience, silence
 from forebay_client.transport.server_outage import ServerOutage
 from forebay_client.transport.signed_request import ObjectRequestSigner, SignedRequest
 from forebay_client.transport.upload_content import pieces_of
@@ -72,7 +72,7 @@ class HttpTransport:
         is_released = False
         try:
             try:
-                response = self._exchange(lease, signed, request)
+                response = self._exchange(shelf, lease, signed, request)
             except _ConnectionEnded:
                 if not lease.is_reused:
                     raise
@@ -81,13 +81,13 @@ class HttpTransport:
                 is_released = True
                 lease = shelf.lease()
                 is_released = False
-                response = self._exchange(lease, signed, request)
+                response = self._exchange(shelf, lease, signed, request)
             head = ObjectResponse(response.status, _headers(response))
             if request.is_streamed and response.status < 300:
                 stream = HttpBodyStream(shelf, lease, response, head)
                 is_released = True  # by the stream
                 return ObjectResponse(head.status, head.headers, stream=stream)
-            body = _read_body(request, response, head)
+            body = _read_body(shelf, request, response, head)
             if not response.will_close and response.isclosed():
                 lease.keep()
             return ObjectResponse(head.status, head.headers, body)
@@ -100,8 +100,11 @@ class HttpTransport:
         for shelf in list(self._shelves.values()):
             shelf.close()
 
-    def _exchange(self, lease: ConnectionLease, signed: SignedRequest, request: ObjectRequest) -> HTTPResponse:
-        """Sends the request and reads the head of the response. Raises TransportFailed."""
+    def _exchange(
+        self, shelf: ConnectionShelf, lease: ConnectionLease, signed: SignedRequest, request: ObjectRequest
+    ) -> HTTPResponse:
+        """Sends the request and reads the head of the response. Raises TransportFailed, Unreachable where the
+        server says nothing."""
         connection = lease.connection
         target, own = signed.target, self._proxy_headers
         if self._is_proxied:
@@ -118,11 +121,15 @@ class HttpTransport:
                     connection.send(piece)
             except (BrokenPipeError, ConnectionResetError):
                 pass  # a refusal may have come before the end
-            return connection.getresponse()
+            response = connection.getresponse()
         except ConnectionError as error:
             raise _ConnectionEnded(f"no response: {error}") from error
+        except TimeoutError as error:
+            raise shelf.unanswered() from error
         except (OSError, HTTPException) as error:
             raise TransportFailed(f"no response: {str(error) or type(error).__name__}") from error
+        shelf.answered()
+        return response
 
     def _new_shelf(self, host: str) -> ConnectionShelf:
         settings = self._settings
@@ -139,7 +146,9 @@ class HttpTransport:
         name = str(server) if host == server.host else f"{server.scheme}://{host}:{server.port}"
         if proxy is not None:
             name += f" through the proxy {proxy.host}:{proxy.port}"
-        outage = ServerOutage(name, patience(settings.retries), self._clock)
+        outage = ServerOutage(
+            name, patience(settings.retries), silence(settings.timeout, settings.retries), self._clock
+        )
         # Of two threads that come at once, both get the same.
         return self._shelves.setdefault(host, ConnectionShelf(make, settings.connections, settings.timeout, outage))
 
@@ -178,6 +187,8 @@ class HttpBodyStream:
                 count = len(piece)
                 buffer[:count] = piece
         except (OSError, HTTPException) as error:
+            if isinstance(error, TimeoutError):
+                self._shelf.unanswered()
             self.close()
             raise self._interrupted(str(error) or type(error).__name__) from error
         if count:
@@ -216,7 +227,9 @@ def _headers(response: HTTPResponse) -> dict[str, str]:
     return headers
 
 
-def _read_body(request: ObjectRequest, response: HTTPResponse, head: ObjectResponse) -> memoryview:
+def _read_body(
+    shelf: ConnectionShelf, request: ObjectRequest, response: HTTPResponse, head: ObjectResponse
+) -> memoryview:
     """The whole body. Raises BodyInterrupted, and TransportFailed for one that is no success."""
     length = response.length
     if request.method == "HEAD" or response.status in {204, 304} or length == 0:
@@ -249,6 +262,8 @@ def _read_body(request: ObjectRequest, response: HTTPResponse, head: ObjectRespo
                 raise BodyInterrupted(f"{length - received} bytes are missing", head, buffer, received)
             received += count
     except (OSError, HTTPException) as error:
+        if isinstance(error, TimeoutError):
+            shelf.unanswered()
         reason = str(error) or type(error).__name__
         raise BodyInterrupted(reason, head, buffer, received) from error
     if not response.isclosed():

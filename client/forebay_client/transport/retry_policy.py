@@ -15,6 +15,8 @@ _DOUBLINGS: Final = 8
 """Of the first delay, after which it is longer than the longest."""
 PATIENCE: Final = 1.25
 """A server is waited for so many seconds for each retry, at least."""
+_SILENCE: Final = 0.25
+"""Of the timeout, for each retry: an attempt without an answer costs all of it, so there are fewer."""
 _LONGEST_OUTAGE_DELAY: Final = 1.0
 """An attempt to connect costs nobody much, and the server may be there again."""
 
@@ -48,6 +50,11 @@ def patience(retries: int) -> float:
     """Seconds for which a server is waited for that can't be connected to."""
     growing = min(retries, _DOUBLINGS)
     return max(PATIENCE * retries, sum(map(_longest, range(growing))) + LONGEST_DELAY * (retries - growing))
+
+
+def silence(timeout: float, retries: int) -> float:
+    """Seconds for which a server is waited for that takes connections and answers nothing."""
+    return timeout * (1 + retries * _SILENCE)
 
 
 def _longest(attempt: int) -> float:

@@ -1,13 +1,15 @@
-"""How long one server could not be connected to, for all requests of a client.
+"""How long one server gave no sign of life, for all requests of a client.
 
     no connection ──> requests wait for the server together: `patience` seconds from the first failure on
+    no answer     ──> likewise, `silence` seconds from the beginning of the first attempt that had none
                   ──> given up: each further request makes one attempt, and fails if that does
-                      after an attempt that took long (no answer to a SYN, no name server) others fail without one
-                      for as long a time, so that a thousand keys of a batch don't wait one after the other
-    a connection  ──> as if nothing had been
+                      of those that come while an attempt that may take long (no answer to a SYN, a server that hangs)
+                      is made, and for as long as the last one took, all but one fail without an attempt: a thousand
+                      keys of a batch don't wait one after the other
+    a connection  ──> as if nothing had been; but for a server without answers, only a response is a sign of life
 
-A server that is restarted is waited for; one that is gone costs a batch no more than it costs a single read. After
-`FORGOTTEN` seconds without an attempt the outage is another one.
+A server that is restarted is waited for; one that is gone, or hangs, costs a batch no more than it costs a single read.
+After `FORGOTTEN` seconds without an attempt the outage is another one.
 """
 
 import time
@@ -22,35 +24,67 @@ FORGOTTEN: Final = 30.0
 class ServerOutage:
     """See the module. Used by many threads at once: at worst, one waits a little longer."""
 
-    def __init__(self, server: str, patience: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """`server`: as messages name it. `patience`: seconds."""
-        self._server, self._patience, self._clock = server, patience, clock
+    def __init__(
+        self, server: str, patience: float, silence: float = 0.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`server`: as messages name it. `patience`, `silence`: seconds."""
+        self._server, self._clock = server, clock
+        self._longest = {False: patience, True: silence}
         self._began: float | None = None
+        self._is_silent = False
+        """Whether connections can be made, and nothing comes on them."""
         self._failed_at = self._took = 0.0
+        self._probed_at: float | None = None
+        """When the last attempt began that others wait for."""
         self._reason = ""
 
     def failed(self, reason: str, took: float) -> Unreachable:
-        """Takes note of an attempt of `took` seconds. Returns what it is raised as."""
-        now = self._clock()
-        if self._began is None or now - took - self._failed_at > FORGOTTEN:
-            self._began = now
-        self._failed_at, self._took, self._reason = now, took, reason
-        return self._unreachable(now - self._began)
+        """Takes note of an attempt to connect, of `took` seconds. Returns what it is raised as."""
+        return self._note(reason, took, is_silent=False)
+
+    def unanswered(self, took: float) -> Unreachable:
+        """Takes note of `took` seconds on a connection without a byte. Returns what it is raised as."""
+        return self._note("timed out", took, is_silent=True)
 
     def known(self) -> Unreachable | None:
         """What an attempt would be raised as now; None: it is to be made."""
-        began = self._began
-        if began is None or self._clock() - self._failed_at >= self._took or self._failed_at - began < self._patience:
+        began, now = self._began, self._clock()
+        if began is None or not self._is_given_up(self._failed_at - began):
+            return None
+        # What has no answer may be one object only: the next request for any other finds that out at once.
+        is_first = self._is_silent and self._probed_at is None
+        if is_first or now - max(self._failed_at, self._probed_at or 0.0) >= self._took:
+            self._probed_at = now
             return None
         return self._unreachable(self._failed_at - began)
 
+    def connected(self) -> None:
+        """A connection was made."""
+        if not self._is_silent:
+            self._began = None
+
     def ended(self) -> None:
-        """A connection was made, or used."""
+        """A response came."""
         self._began = None
+
+    def _note(self, reason: str, took: float, *, is_silent: bool) -> Unreachable:
+        now = self._clock()
+        if (
+            self._began is None
+            or self._is_silent is not is_silent
+            or now - took - self._failed_at > FORGOTTEN + self._took
+        ):
+            self._began, self._probed_at = now - took if is_silent else now, None
+        self._is_silent = is_silent
+        self._failed_at, self._took, self._reason = now, took, reason
+        return self._unreachable(now - self._began)
+
+    def _is_given_up(self, seconds: float) -> bool:
+        return seconds >= self._longest[self._is_silent]
 
     def _unreachable(self, seconds: float) -> Unreachable:
         tried = f", tried for {seconds:.0f} s" if seconds >= 1 else ""
-        return Unreachable(
-            f"no connection to {self._server}: {self._reason}{tried}. Is the server running, and the endpoint right?",
-            may_wait=seconds < self._patience,
-        )
+        failure = "no response from" if self._is_silent else "no connection to"
+        hint = "Does the server hang?" if self._is_silent else "Is the server running, and the endpoint right?"
+        may_wait = not self._is_given_up(seconds)
+        return Unreachable(f"{failure} {self._server}: {self._reason}{tried}. {hint}", may_wait=may_wait)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from forebay_client.shared_memory.channel_input import ChannelBroken
-from forebay_client.shared_memory.channel_pool import FIRST_PAUSE, IDLE_SECONDS, ChannelPool, NoChannel
+from forebay_client.shared_memory.channel_input import TIMED_OUT, ChannelBroken
+from forebay_client.shared_memory.channel_pool import FIRST_PAUSE, IDLE_SECONDS, MAX_PAUSE, ChannelPool, NoChannel
 
 
 class FakeChannel:
@@ -11,7 +11,7 @@ class FakeChannel:
 
     def __init__(self) -> None:
         self.is_forked = self.has_views = self.is_closed = self.has_ended = False
-        self.used_at = 0.0
+        self.used_at, self.timeout = 0.0, 60.0
         self.flushed = 0
 
     def flush(self) -> None:
@@ -29,10 +29,13 @@ class Fixture:
     def __init__(self, limit: int = 2) -> None:
         self.now = 100.0
         self.failure: str | None = None
+        self.attempts, self.attempt_takes = 0, 0.0
         self.opened: list[FakeChannel] = []
         self.pool = ChannelPool(self.open_channel, limit, lambda: self.now, 3600.0)  # type: ignore[arg-type] # a fake
 
     def open_channel(self) -> FakeChannel:
+        self.attempts += 1
+        self.now += self.attempt_takes
         if self.failure is not None:
             raise ChannelBroken(self.failure)
         self.opened.append(FakeChannel())
@@ -68,6 +71,48 @@ def test_after_a_failure_nothing_is_tried_for_a_while() -> None:
     with pytest.raises(NoChannel, match="unreachable"):
         fixture.pool.lease()
     fixture.now += FIRST_PAUSE
+    fixture.pool.lease()
+    fixture.pool.close()
+
+
+def test_after_a_long_outage_the_socket_is_found_within_a_second() -> None:
+    fixture = Fixture()
+    fixture.failure = "unreachable"
+    for _ in range(10):  # an hour
+        with pytest.raises(NoChannel):
+            fixture.pool.lease()
+        fixture.now += 360
+    with pytest.raises(NoChannel):
+        fixture.pool.lease()
+    fixture.failure = None
+    fixture.now += MAX_PAUSE
+    fixture.pool.lease()
+    fixture.pool.close()
+
+
+def test_an_attempt_that_took_long_is_made_less_often() -> None:
+    fixture = Fixture()
+    fixture.failure, fixture.attempt_takes = TIMED_OUT, 2.0
+    for _ in range(2):
+        with pytest.raises(NoChannel, match=TIMED_OUT):
+            fixture.pool.lease()
+    assert fixture.attempts == 1
+    fixture.now += 20.0
+    with pytest.raises(NoChannel, match=TIMED_OUT):
+        fixture.pool.lease()
+    assert fixture.attempts == 2
+    fixture.pool.close()
+
+
+def test_a_channel_that_timed_out_speaks_for_the_idle_ones() -> None:
+    fixture = Fixture()
+    hung, idle = fixture.pool.lease(), fixture.pool.lease()
+    fixture.pool.release(idle)
+    fixture.pool.drop(hung, TIMED_OUT)
+    assert fixture.opened[1].is_closed
+    with pytest.raises(NoChannel, match=TIMED_OUT):
+        fixture.pool.lease()
+    fixture.now += hung.timeout
     fixture.pool.lease()
     fixture.pool.close()
 

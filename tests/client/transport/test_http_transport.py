@@ -5,6 +5,7 @@ import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,66 @@ async def test_a_server_that_says_nothing_is_given_up() -> None:
             pytest.raises(ServiceUnavailable, match="timed out"),
         ):
             await asyncio.to_thread(client.get, "b", "k")
+
+
+class SilentServer:
+    """Takes connections and answers nothing. Counts them."""
+
+    def __init__(self) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self.endpoint = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+
+    def taken(self) -> int:
+        """Connections so far: the kernel makes them, and they wait to be taken."""
+        self._listening.setblocking(False)
+        count = 0
+        while True:
+            try:
+                self._listening.accept()[0].close()
+            except BlockingIOError:
+                return count
+            count += 1
+
+    def close(self) -> None:
+        self._listening.close()
+
+
+async def test_a_read_at_a_server_that_hangs_costs_two_timeouts() -> None:
+    with (
+        closing(SilentServer()) as silent,
+        Client(silent.endpoint, access_key="a", secret_key="b", socket="", timeout=0.1, retries=4) as client,
+    ):
+        with pytest.raises(ServiceUnavailable, match=r"no response from .*: timed out") as failed:
+            await asyncio.to_thread(client.get, "b", "k")
+        assert (failed.value.bucket, failed.value.key, failed.value.status) == ("b", "k", None)
+        assert silent.taken() == 2
+
+
+async def test_a_batch_at_a_server_that_hangs_costs_one_timeout_more() -> None:
+    keys = [f"{number}" for number in range(5000)]  # ten requests of a batch
+    with (
+        closing(SilentServer()) as silent,
+        Client(silent.endpoint, access_key="a", secret_key="b", socket="", timeout=1.0, retries=4) as client,
+    ):
+        items = await asyncio.to_thread(lambda: list(client.get_many("b", keys)))
+        assert [item.key for item in items] == keys
+        assert all(isinstance(item.error, ServiceUnavailable) for item in items)
+        assert silent.taken() <= 5  # two each of the first requests, which are sent at once, and a read that finds out
+
+
+async def test_one_object_without_answer_stops_no_other(origin: FakeOrigin) -> None:
+    origin.store.put("b", "held", b"held")
+    origin.faults.add(actions.HoldRequest(gate := Gate()), key="held")
+    with client_of(origin, timeout=0.2, retries=4) as client:
+
+        def read() -> None:
+            with pytest.raises(ServiceUnavailable, match="timed out"):
+                client.get("b", "held")
+            assert bytes(client.get("b", "k")) == CONTENT
+            assert bytes(client.get("b", "k")) == CONTENT
+
+        await asyncio.to_thread(read)
+    gate.open()
 
 
 async def test_tls_is_verified_with_the_bundle_of_the_environment(origin: FakeOrigin, tmp_path: Path) -> None:

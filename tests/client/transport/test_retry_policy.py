@@ -2,7 +2,7 @@
 
 import pytest
 
-from forebay_client.transport.retry_policy import LONGEST_DELAY, RetryPolicy, patience
+from forebay_client.transport.retry_policy import LONGEST_DELAY, RetryPolicy, patience, silence
 
 POLICY = RetryPolicy(retries=5_000, random=lambda: 1.0)
 
@@ -23,3 +23,7 @@ def test_attempts_to_connect_are_a_second_apart_at_most() -> None:
 )
 def test_a_server_is_waited_for_as_long_as_its_retries_would_take(retries: int, seconds: float) -> None:
     assert patience(retries) == pytest.approx(seconds)
+
+
+def test_silence_is_borne_for_two_attempts_by_default() -> None:
+    assert [silence(60.0, retries) for retries in (0, 4, 8, 10)] == [60.0, 120.0, 180.0, 210.0]

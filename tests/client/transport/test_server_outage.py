@@ -8,7 +8,7 @@ class Clocked:
 
     def __init__(self, patience: float = 5.0) -> None:
         self.now = 1000.0
-        self.outage = ServerOutage("http://h:9", patience, lambda: self.now)
+        self.outage = ServerOutage("http://h:9", patience, 120.0, lambda: self.now)
 
     def attempt(self, seconds: float = 0.0) -> bool:
         """Whether the server may be waited for, after an attempt of so many seconds."""
@@ -65,3 +65,37 @@ def test_after_a_while_without_attempts_it_is_another_outage() -> None:
     assert not clocked.attempt()
     clocked.now += FORGOTTEN + 0.1
     assert clocked.attempt()
+
+
+def test_a_server_without_answers_is_given_up_by_time_of_all_requests() -> None:
+    clocked = Clocked()
+    for expected in (True, False):  # two attempts of a minute, of any of the requests
+        clocked.now += 60.0
+        clocked.outage.connected()  # it takes connections all the time
+        assert clocked.outage.unanswered(60.0).may_wait is expected
+
+
+def test_one_request_at_a_time_finds_out_whether_it_answers_again() -> None:
+    clocked = Clocked()
+    clocked.now += 60.0
+    clocked.outage.unanswered(60.0)
+    clocked.now += 60.0
+    clocked.outage.unanswered(60.0)
+    assert clocked.outage.known() is None  # one tries at once: what had no answer may have been one object
+    known = clocked.outage.known()
+    assert known is not None
+    assert not known.may_wait
+    assert str(known) == "no response from http://h:9: timed out, tried for 120 s. Does the server hang?"
+    clocked.now += 60.0
+    assert clocked.outage.known() is None
+    assert clocked.outage.known() is not None
+    clocked.outage.ended()
+    assert clocked.outage.known() is None
+
+
+def test_a_response_between_two_timeouts_means_that_it_answers() -> None:
+    clocked = Clocked()
+    for _ in range(5):
+        clocked.now += 60.0
+        assert clocked.outage.unanswered(60.0).may_wait
+        clocked.outage.ended()
