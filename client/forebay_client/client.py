@@ -25,7 +25,15 @@ from forebay_client.object_downloads import read_entry, read_head, read_into, re
 from forebay_client.object_file import ObjectFile
 from forebay_client.object_uploads import put_content, put_in_parts, upload_headers
 from forebay_client.object_writer import WRITER_PART_SIZE, WritableObject
-from forebay_client.objects import BatchItem, BatchKey, CommonPrefix, ObjectInfo, checked_key, checked_keys
+from forebay_client.objects import (
+    BatchItem,
+    BatchKey,
+    CommonPrefix,
+    ObjectInfo,
+    checked_bucket,
+    checked_key,
+    checked_keys,
+)
 from forebay_client.resource_calls import ResourceCalls
 from forebay_client.transport.fork_safety import renew_after_fork
 from forebay_client.transport.http_transport import HttpTransport
@@ -62,7 +70,7 @@ class Client(ResourceCalls):
         addressing: `path`, or `virtual` for the bucket in the host name.
         socket: Path of Forebay's Unix socket. None: FOREBAY_SOCKET, else what the endpoint hints at. Empty: never.
         connections: At once, of all threads together; also the width of `get_many`.
-        timeout: Seconds without any progress after which an attempt has failed.
+        timeout: Seconds without progress after which an attempt has failed, and with 4 retries the second one ends it.
         retries: Attempts after the first. None: AWS_MAX_ATTEMPTS, the profile's `max_attempts`, less one; else 4. They
             say as well how long a server that can't be connected to is waited for (docs/client-library.md).
 
@@ -112,7 +120,7 @@ class Client(ResourceCalls):
     # Reading
 
     def get(self, bucket: str, key: str, *, version_id: str | None = None) -> memoryview:
-        """The whole object.
+        """The whole object, read-only.
 
         A body that breaks off is continued, or read again: the bytes are always those of one version.
 
@@ -122,7 +130,7 @@ class Client(ResourceCalls):
         return read_object(self._send, bucket, checked_key(key), version_id)
 
     def get_range(self, bucket: str, key: str, start: int, end: int | None) -> memoryview:
-        """The bytes from `start` up to `end`, exclusive; None: to the end of the object.
+        """The bytes from `start` up to `end`, exclusive, read-only; None: to the end of the object.
 
         As a slice has it, an `end` behind the object's is the object's.
 
@@ -157,7 +165,7 @@ class Client(ResourceCalls):
             return read_entry(self._send, bucket, key)
 
         ways = BatchWays(self._send, read, lambda: self.executor, self._settings.connections, self._local)
-        return self._batches.items(ways, bucket, checked_keys(keys), ordered=ordered)
+        return self._batches.items(ways, checked_bucket(bucket), checked_keys(keys), ordered=ordered)
 
     def head(self, bucket: str, key: str) -> ObjectInfo:
         """Size, ETag, type and metadata of an object. Raises ObjectNotFound and the other ClientErrors."""
@@ -181,7 +189,9 @@ class Client(ResourceCalls):
     ) -> Iterator[Sequence[ObjectInfo | CommonPrefix]]:
         """What `list` returns, in the pages in which it arrives: each is one request."""
         plain = self._settings.dialect == "s3"
-        return list_object_pages(self._send, bucket, prefix, delimiter, start_after, has_plain_tokens=plain)
+        return list_object_pages(
+            self._send, checked_bucket(bucket), prefix, delimiter, start_after, has_plain_tokens=plain
+        )
 
     def open(self, bucket: str, key: str, *, read_ahead: int = DEFAULT_READ_AHEAD) -> ObjectFile:
         """Opens an object as a file: binary, seekable, read-only.

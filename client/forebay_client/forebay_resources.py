@@ -117,6 +117,8 @@ class ForebayResources:
         self, bucket: str, name: str, keys: Iterable[str | BatchKey], order: Iterable[int] | None = None
     ) -> PlanHandle:
         """Sends a plan: `keys` in their order, or the keys with the numbers of `order`."""
+        if not name:
+            raise InvalidRequest("a plan has a name", bucket=bucket)
         if "plans" not in self.kinds(bucket):
             self._count_ignored("plan")
             return PlanHandle(bucket, name, is_accepted=False)

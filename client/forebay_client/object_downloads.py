@@ -1,5 +1,8 @@
 """Downloads: one GET or HEAD, of a whole object or of a range, whatever form the server answers in.
 
+What is returned is read-only in every case, as it must be where it lies in Forebay's memory: a program that writes into
+it would fail only beside a Forebay.
+
 Ranges are those of slices: an `end` behind the object's is the object's. https://www.rfc-editor.org/rfc/rfc9110#section-14
 """
 
@@ -21,7 +24,7 @@ _META: Final = ("x-amz-meta-", "x-oss-meta-")
 def read_object(send: SendRequest, bucket: str, key: str, version_id: str | None = None) -> memoryview:
     """The whole object. Raises ClientError."""
     query = (("versionId", version_id),) if version_id is not None else ()
-    return send(ObjectRequest("GET", bucket, key, query)).body
+    return send(ObjectRequest("GET", bucket, key, query)).body.toreadonly()
 
 
 def read_range(send: SendRequest, bucket: str, key: str, start: int, end: int | None) -> memoryview:
@@ -32,7 +35,7 @@ def read_range(send: SendRequest, bucket: str, key: str, start: int, end: int | 
         raise ValueError(f"no range: {start}-{end}")
     if start == end:
         return memoryview(b"")
-    return _of_range(send(ObjectRequest("GET", bucket, key, span=(start, end))), bucket, key, start, end)
+    return _of_range(send(ObjectRequest("GET", bucket, key, span=(start, end))), bucket, key, start, end).toreadonly()
 
 
 def read_into(send: SendRequest, bucket: str, key: str, buffer: "WriteableBuffer", start: int) -> int:

@@ -4,6 +4,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
 """
 
 import binascii
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
 from hashlib import md5
@@ -19,6 +20,8 @@ from forebay_client.transport.object_request import FilePart, ObjectRequest, Obj
 MAX_PARTS: Final = 10_000
 SMALLEST_PART: Final = 5 << 20
 _META: Final = "x-amz-meta-"
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2"""
 
 
 def upload_headers(content_type: str | None, metadata: Mapping[str, str] | None) -> dict[str, str]:
@@ -29,6 +32,8 @@ def upload_headers(content_type: str | None, metadata: Mapping[str, str] | None)
             raise TypeError(f"metadata is text; {name!r} is of type {type(value).__name__}")
         if not (name.isascii() and value.isascii() and value.isprintable() and name.isprintable()):
             raise InvalidRequest(f"metadata is printable ASCII; {name!r} is not")
+        if not _TOKEN.fullmatch(name):
+            raise InvalidRequest(f"a name of metadata is letters, digits and hyphens, as of a header; {name!r} is not")
         headers[f"{_META}{name.lower()}"] = value
     return headers
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from operator import index
 from typing import NamedTuple, SupportsIndex, TypeVar
 
-from forebay_client.client_errors import ClientError
+from forebay_client.client_errors import ClientError, InvalidRequest
 
 _Key = TypeVar("_Key")
 
@@ -78,6 +78,15 @@ def checked_key(key: str) -> str:
     if not isinstance(key, str):
         raise TypeError(f"a key is a str, not {type(key).__name__}")
     return key
+
+
+def checked_bucket(bucket: str) -> str:
+    """`bucket`, as it is. Raises InvalidRequest for what would be another bucket in a path, or none."""
+    if not isinstance(bucket, str):
+        raise TypeError(f"a bucket is a str, not {type(bucket).__name__}")
+    if not bucket or "/" in bucket:
+        raise InvalidRequest(f"a bucket is a name such as 'datasets', not {bucket!r}")
+    return bucket
 
 
 def index_of(position: SupportsIndex) -> int:

@@ -5,14 +5,14 @@ archive read the archive.
 """
 
 from forebay_client.batch.tar_stream import TarBroken, TarStream
-from forebay_client.client_errors import BodyCorrupt, ObjectNotFound, RangeNotSatisfiable
+from forebay_client.client_errors import BodyCorrupt, InvalidRequest, ObjectNotFound, RangeNotSatisfiable
 from forebay_client.objects import BatchKey
-from forebay_client.transport.object_request import ObjectRequest, SendRequest
+from forebay_client.transport.object_request import BodyInterrupted, ObjectRequest, SendRequest
 
 
 def read_member(send: SendRequest, bucket: str, key: BatchKey) -> memoryview:
     """The bytes of `key.member`, or of the range of it. Raises ObjectNotFound where the archive has no such member,
-    BodyCorrupt where it is no TAR, and the other ClientErrors."""
+    InvalidRequest where it is no TAR, and the other ClientErrors."""
     response = send(ObjectRequest("GET", bucket, key.key, is_streamed=True))
     if response.stream is None:
         raise BodyCorrupt("the archive has no body", bucket=bucket, key=key.key)
@@ -24,7 +24,11 @@ def read_member(send: SendRequest, bucket: str, key: BatchKey) -> memoryview:
                     raise RangeNotSatisfiable("the range begins behind the member", bucket=bucket, key=key.key)
                 return entry.data[key.start : key.end]
     except TarBroken as error:
-        raise BodyCorrupt(f"no whole TAR: {error}", bucket=bucket, key=key.key) from error
+        if isinstance(error.__cause__, BodyInterrupted):
+            raise BodyCorrupt(f"the archive broke off: {error}", bucket=bucket, key=key.key) from error
+        raise InvalidRequest(  # as Forebay says it
+            f"no whole TAR: {error}", bucket=bucket, key=key.key, status=400, code="InvalidRequest"
+        ) from error
     finally:
         tar.close()
     raise ObjectNotFound(

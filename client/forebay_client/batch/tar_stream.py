@@ -72,7 +72,7 @@ class TarStream:
                 continue
             data = self._receive(size)
             self._skip(-size % _BLOCK)
-            yield TarEntry(name, data, records)
+            yield TarEntry(name, data.toreadonly(), records)
             records = _NO_RECORDS
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from forebay_client.client_errors import InvalidRequest
+from forebay_client.objects import checked_bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,8 @@ class ObjectRequest:
         # In S3's terms it would be a request about the bucket: a DELETE of it, for instance.
         if self.key == "":
             raise InvalidRequest("the key of an object is not empty", bucket=self.bucket)
-        if not isinstance(self.bucket, str):
-            raise TypeError(f"a bucket is a str, not {type(self.bucket).__name__}")
-        if "/" in self.bucket or (not self.bucket and self.key is not None):  # in a path, another bucket or none
-            raise InvalidRequest(f"a bucket is a name such as 'datasets', not {self.bucket!r}")
+        if self.bucket != "" or self.key is not None:  # else it is about all buckets
+            checked_bucket(self.bucket)
 
 
 class BodyStream(Protocol):

@@ -4,7 +4,7 @@ import pytest
 
 from forebay.protocol.batch.tar_entries import entry_header
 from forebay.protocol.tar_header import END_OF_TAR, padding
-from forebay_client import BatchKey, BodyCorrupt, ObjectNotFound, RangeNotSatisfiable
+from forebay_client import BatchKey, InvalidRequest, ObjectNotFound, RangeNotSatisfiable
 from forebay_client.batch.archive_member import read_member
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse
 
@@ -43,8 +43,8 @@ def test_a_member_is_cut_as_an_object_is(start: int, end: int | None, content: b
     [
         (TAR, BatchKey("shard.tar", member="b"), ObjectNotFound),
         (TAR, BatchKey("shard.tar", 3, None, "a"), RangeNotSatisfiable),
-        (TAR[:-600], BatchKey("shard.tar", member="b"), BodyCorrupt),
-        (b"no TAR", BatchKey("shard.tar", member="a"), BodyCorrupt),
+        (TAR[:-600], BatchKey("shard.tar", member="b"), InvalidRequest),
+        (b"no TAR", BatchKey("shard.tar", member="a"), InvalidRequest),
     ],
 )
 def test_what_is_not_there_is_an_error(body: bytes, key: BatchKey, error: type[Exception]) -> None:
