@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import forebay_client
-from forebay.core.errors import AddressUnavailable, OriginCredentialFault, OriginError
+from forebay.core.errors import AddressUnavailable, JournalUnusable, OriginCredentialFault, OriginError
 from forebay.core.events import in_words
 from forebay.origin.credential_refusal import REGION_REFUSAL, refused_credential
 from forebay.origin.dialects import DIALECTS
@@ -39,6 +39,8 @@ from forebay.server.resource_limits import capacity_warnings, raise_file_limit
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.model import OriginSettings, Settings
 from forebay.settings.own_credential import needs_own_credential, shared_key_warning
+from forebay.storage.journal.journal import holds_journal
+from forebay.storage.journal.journal_layout import JournalLayout
 from forebay_client.cli.human_format import format_size
 
 State: TypeAlias = Literal["ok", "warning", "failed"]
@@ -156,6 +158,12 @@ def check_disks(settings: Settings) -> Iterator[SelfCheck]:
         yield from _directory("ssd.path", Path(settings.ssd.path), settings.ssd.size)
     if settings.journal is not None:
         yield from _directory("journal.path", Path(settings.journal.path), settings.journal.size)
+        try:
+            holds_journal(JournalLayout(settings.journal.path))
+        except JournalUnusable as refused:
+            yield SelfCheck("disk", "failed", str(refused))
+        except OSError:
+            pass  # it is made at the start; whether it can be is checked above
     if settings.server.state_dir is not None:
         yield from _directory("server.state_dir", Path(settings.server.state_dir), 0)
     if settings.limits.held_path is not None:

@@ -199,15 +199,14 @@ def _claim(path: Path, family: str, layout: JournalLayout) -> tuple[int, int]:
     """Returns a descriptor of the lock, held shared, and the number of the run. The first of a family begins a run, and
     the directory."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = set(os.listdir(path))  # noqa: PTH208 -- names are wanted, not paths
-    if found - {"lost+found"} and "lock" not in found:
-        raise JournalUnusable(f"journal.path: {path} is neither empty nor a journal: name a directory of its own")
+    holds_journal(layout)  # refuses other content before anything is written
     lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         for _ in range(JOIN_ATTEMPTS):
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _check_format(layout)
+                if not holds_journal(layout):
+                    _begin_directory(layout)
                 with contextlib.suppress(OSError):  # nothing depends on it
                     Path(layout.readme).write_text(README)
                 run = _read_lock(lock)[1] + 1
@@ -236,20 +235,29 @@ def _read_lock(lock: int) -> tuple[str, int]:
     return family, int(run) if run.isdecimal() else 0
 
 
-def _check_format(layout: JournalLayout) -> None:
-    """Begins a directory without FORMAT; refuses any other version, of which nothing may be touched."""
-    file = Path(layout.format)
+def holds_journal(layout: JournalLayout) -> bool:
+    """Returns whether the directory is a journal of this version; False: one can be begun there. Changes nothing.
+    Raises JournalUnusable for any other content, which may not be touched, and OSError."""
+    found = set(os.listdir(layout.path))  # noqa: PTH208 -- names are wanted, not paths
+    if found - {"lost+found"} and "lock" not in found:
+        raise JournalUnusable(
+            f"journal.path: {layout.path} is neither empty nor a journal: name a directory of its own"
+        )
     try:
-        version = json.loads(file.read_bytes())["version"]
+        version = json.loads(Path(layout.format).read_bytes())["version"]
     except FileNotFoundError:
-        for folder in (layout.logs, layout.bodies):
-            Path(folder).mkdir(mode=0o700, exist_ok=True)
-        sync_directory(Path(layout.path))
-        replace_file(file, json.dumps({"version": VERSION}).encode())
-        return
+        return False
     except (ValueError, KeyError, TypeError):
         raise JournalUnusable(f"journal.path: FORMAT in {layout.path} is damaged") from None
     if version != VERSION:
         raise JournalUnusable(
             f"journal.path: the layout of {layout.path} has version {version}, and this Forebay reads {VERSION}"
         )
+    return True
+
+
+def _begin_directory(layout: JournalLayout) -> None:
+    for folder in (layout.logs, layout.bodies):
+        Path(folder).mkdir(mode=0o700, exist_ok=True)
+    sync_directory(Path(layout.path))
+    replace_file(Path(layout.format), json.dumps({"version": VERSION}).encode())
