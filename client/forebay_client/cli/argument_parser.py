@@ -19,7 +19,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="forebay",
         description="A caching proxy for object storage that runs beside the compute.",
-        epilog="Exit codes: 0 done, 1 failed, 2 used wrongly.",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage; of warm-up jobs also 3 to 5 (docs/cli.md).",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"forebay {__version__}", help="show the version")
@@ -29,17 +29,20 @@ def make_parser() -> argparse.ArgumentParser:
         return commands.add_parser(name, help=text, description=text, parents=parents, allow_abbrev=False)
 
     _add_serve(add("serve", "Run the proxy."))
-    check = add("check-config", "Say whether a configuration file would be accepted.")
+    check = add("check-config", "Check a configuration file.")
     check.add_argument("file", metavar="FILE", help="the TOML file")
     check.add_argument("--strict", action="store_true", help="fail upon warnings")
     purpose = check.add_mutually_exclusive_group()
     purpose.add_argument(
         "--without-secrets",
         action="store_true",
-        help="accept missing variables and files of secrets, as where a file is only checked",
+        help="accept missing variables and files of secrets, for checks without them",
     )
     purpose.add_argument(
-        "--try", dest="try_out", action="store_true", help="try the origin, its credential, and the directories"
+        "--try",
+        dest="try_out",
+        action="store_true",
+        help="try the origin, its credential and clock, and the directories",
     )
     journal = add("check-journal", "Verify a journal without a running Forebay, and export what is pending.")
     journal.add_argument("directory", metavar="DIR", help="the journal's directory, `journal.path`")
@@ -47,11 +50,11 @@ def make_parser() -> argparse.ArgumentParser:
     export.add_argument("--export", metavar="DIR", help="write each pending object to a file of this directory")
     export.add_argument("--export-to", metavar="URL", help="carry the pending writes out at this S3 endpoint, in order")
     _add_serve(add("doctor", "Check the configuration, the origin and the machine, as `serve` would use them."))
-    add("demo", "Show what Forebay does, with an object store of its own in temporary files.")
+    add("demo", "Read sample data cold, warm and after a restart, from an object store in temporary files.")
     run = add("run", "Run a training script unchanged, and send the order of its DataLoaders as plans.")
     run.add_argument("--endpoint", metavar="URL", help="where Forebay is; becomes AWS_ENDPOINT_URL of the program")
     run.add_argument(
-        "--name", metavar="NAME", help="of the job, in the names of its plans (default: of its command line)"
+        "--name", metavar="NAME", help="the name of the job, part of its plans' names (default: from its command line)"
     )
     run.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM", help="the program, and its arguments")
     shared = _shared_options()

@@ -117,7 +117,7 @@ def _resize(admin: AdminClient, context: CommandContext, args: argparse.Namespac
             context.screen.write_json(resized)
         else:
             context.screen.write_line(
-                f"The {tier} tier holds {format_size(resized['after'])} now, {format_size(resized['before'])} before."
+                f"The {tier} tier has {format_size(resized['after'])}, had {format_size(resized['before'])}."
             )
     return 0
 
@@ -147,11 +147,13 @@ _INTERVAL: Final = {"type": interval, "default": 1.0, "metavar": "SECONDS"}
 _ORDER: Final = {"choices": ("key", "size", "cached"), "default": "key", "metavar": "ORDER"}
 
 COMMANDS: Final[dict[str, ClientCommand]] = {
-    "stats": ClientCommand(_stats, "Show what a running Forebay has done and how full it is."),
+    "stats": ClientCommand(
+        _stats, "Show the traffic of a running Forebay since its start, and the fill level of its tiers."
+    ),
     "top": ClientCommand(
         _top,
-        "Show what a running Forebay does, live, until Ctrl-C.",
-        (("--interval", {**_INTERVAL, "help": "time between two looks (default: 1)"}),),
+        "Show the current traffic of a running Forebay, live, until Ctrl-C.",
+        (("--interval", {**_INTERVAL, "help": "time between two updates (default: 1)"}),),
     ),
     **JOB_COMMANDS,
     "ls": ClientCommand(
@@ -167,23 +169,21 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
     "datasets": ClientCommand(_datasets, "List the data sets: their size, what is cached of them, and their epochs."),
     "advise": ClientCommand(
         _advise,
-        "Say what other tiers and the other eviction would give each data set, and what to set.",
+        "Estimate each data set's hit share under other tier sizes and evictions, and recommend settings.",
         (
-            ("data_set", {"nargs": "?", "metavar": "DATA-SET", "help": "one of them, by its name"}),
+            ("data_set", {"nargs": "?", "metavar": "DATA-SET", "help": "a data set's name (default: all)"}),
             (
                 "--recordings",
-                {"action": "store_true", "help": "by the epochs that were recorded, not by the reads so far"},
+                {"action": "store_true", "help": "use the recorded epochs, not the reads since the start"},
             ),
         ),
     ),
-    "pin": ClientCommand(
-        _pin, "Keep what is or comes on the SSD under a prefix there, whatever else is read.", (LOCATION,)
-    ),
-    "unpin": ClientCommand(_unpin, "Let objects under a pinned prefix give way to others again.", (LOCATION,)),
-    "pins": ClientCommand(_pins, "List the pinned prefixes, and how much the SSD has of each."),
+    "pin": ClientCommand(_pin, "Pin a prefix: its objects stay on the SSD once they are there.", (LOCATION,)),
+    "unpin": ClientCommand(_unpin, "Unpin a prefix: its objects may be evicted again.", (LOCATION,)),
+    "pins": ClientCommand(_pins, "List the pinned prefixes, and the bytes on the SSD of each."),
     "explain": ClientCommand(
         _explain,
-        "Say what the configuration decides for an object, what is cached of it, and what a read would do now.",
+        "Explain which rules and grants apply to an object, what is cached of it, and what a read would do now.",
         (
             ("location", {"type": location, "metavar": "s3://bucket/key", "help": "the object"}),
             ("--key", {"metavar": "ID", "help": "the access key that would read it"}),
@@ -192,7 +192,7 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
     "purge": ClientCommand(_purge, "Drop objects from the cache. The origin's are not touched.", (LOCATION,)),
     "resize": ClientCommand(
         _resize,
-        "Give the tiers another size while Forebay serves.",
+        "Change the size of the tiers while Forebay serves.",
         (
             ("--memory", {**SIZE, "help": "of the memory tier, e.g. 8GiB"}),
             ("--ssd", {**SIZE, "help": "of the SSD tier, e.g. 500GiB"}),
@@ -200,7 +200,7 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
     ),
     "reload": ClientCommand(
         _reload,
-        "Have Forebay read its configuration again, or take another one.",
+        "Reload the configuration, or load another file.",
         (("file", {**FILE, "nargs": "?", "help": "a TOML file to take instead of the server's own"}),),
     ),
     "version": ClientCommand(_version, "Show the version of this command, and of the Forebay that runs."),

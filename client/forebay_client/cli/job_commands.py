@@ -240,11 +240,14 @@ JOB_COMMANDS: Final[dict[str, ClientCommand]] = {
                 {
                     "nargs": "?",
                     "metavar": "ID",
-                    "help": "the plan that is shown or cancelled; of send s3://bucket/name",
+                    "help": "the plan to show or cancel; with send: s3://bucket/name",
                 },
             ),
-            ("file", {**FILE, "nargs": "?", "help": "of send: the keys in the order in which they will be read"}),
-            ("--key", {"metavar": "ID", "help": "of send: the access key that will read them (default: the only one)"}),
+            ("file", {**FILE, "nargs": "?", "help": "with send: the keys in the order in which they will be read"}),
+            (
+                "--key",
+                {"metavar": "ID", "help": "with send: the access key that will read them (default: the only one)"},
+            ),
         ),
     ),
     "recordings": ClientCommand(

@@ -2,7 +2,7 @@
 
     0  done
     1  failed, or its output was no longer wanted
-    2  used wrongly
+    2  wrong usage
     3, 4, 5  of warm-up jobs: see job_report
 
 Scripts rely on the commands, the options, the codes and the JSON; docs/cli.md is the contract.
@@ -28,7 +28,7 @@ from forebay_client.cli.proxy_commands import run_proxy_command
 from forebay_client.cli.run_command import run_program
 
 REFUSED_VALUES = ("bad_request", "settings_refused")
-"""Errors of the admin port about a value of the command line or a file that was sent: the command was used wrongly."""
+"""Errors of the admin port about a value of the command line or a file that was sent: wrong usage."""
 
 
 def main(arguments: Sequence[str] | None = None, context: CommandContext | None = None) -> int:

@@ -33,8 +33,15 @@ WRITE_COMMANDS: Final[dict[str, ClientCommand]] = {
         "List the writes that are acknowledged and not at the origin; show, retry, export or discard one.",
         (
             ("action", {**_WRITES_ACTION, "help": "ls (default), show, retry, export or discard"}),
-            ("write", {"nargs": "?", "metavar": "ID", "help": "the write; of ls s3://bucket/prefix"}),
-            ("file", {**FILE, "nargs": "?", "help": "of export; of discard the object, s3://bucket/key"}),
+            ("write", {"nargs": "?", "metavar": "ID", "help": "the write; with ls: s3://bucket/prefix"}),
+            (
+                "file",
+                {
+                    **FILE,
+                    "nargs": "?",
+                    "help": "with export: the file to write; with discard: s3://bucket/key, the object",
+                },
+            ),
             ("--state", {"choices": writes_command.STATES, "metavar": "STATE", "help": "list those in this state"}),
         ),
     ),

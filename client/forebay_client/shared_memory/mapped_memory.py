@@ -4,7 +4,7 @@
 
 A view is a memoryview of a ctypes array: the one type of the standard library that shows part of a mapping as a buffer
 and keeps something else alive. Slices, casts and what numpy or torch make of it keep the array alive; when the last is
-gone, so is the array, and its `released` is told. The size of a sealed file is fixed, so no access can raise SIGBUS.
+gone, so is the array, and its `released` is called. The size of a sealed file is fixed, so no access can raise SIGBUS.
 
 Not for Windows, which has neither.
 """

@@ -57,7 +57,7 @@ def default_client() -> "Client":
 
 
 def s3_client(region: str | None, endpoint: str | None, config: Any = None) -> "Client":
-    """A client that is told what s3torchconnector is told; `config`: its S3ClientConfig."""
+    """A client with the arguments of s3torchconnector; `config`: its S3ClientConfig."""
     from forebay_client.client import Client  # noqa: PLC0415 # as above
 
     options: dict[str, Any] = {}
@@ -72,7 +72,7 @@ def s3_client(region: str | None, endpoint: str | None, config: Any = None) -> "
 def oss_client(
     endpoint: str, *, cred_path: str = "", cred_provider: Any = None, region: str = "", **options: Any
 ) -> "Client":
-    """A client that is told what osstorchconnector is told: a JSON file of credentials, or a provider of them."""
+    """A client with the arguments of osstorchconnector: a JSON file of credentials, or a provider of them."""
     from forebay_client.client import Client  # noqa: PLC0415 # as above
 
     credentials: dict[str, Any] = {}

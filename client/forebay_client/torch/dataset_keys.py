@@ -1,6 +1,7 @@
 """Which objects the samples of a data set are: how an index becomes a key of a bucket, for plans.
 
-A data set is asked in this order; what is none of them is unknown, and then no plan is sent.
+The attributes of a data set are looked at in this order. Where it has none of them, its keys are
+unknown and no plan is sent.
 
     keys, bucket                     the documented way: `keys` are the keys by index, or URIs, then without `bucket`;
                                      `buckets` instead of it: that of each

@@ -3,8 +3,8 @@
 A deadline that nearly always is met costs two timer operations when each request has its own. Here it costs a
 dictionary's entry, and the deadline is precise to one interval. Without members there is no timer.
 
-Time in which the event loop did not run is nobody's delay: what was to happen in it is only now noticed. Members
-are told of it by `postpone`, and are not examined in that sweep.
+Time in which the event loop did not run is no member's delay: `postpone` moves the deadlines back by it, and nothing is
+examined in that sweep.
 """
 
 from typing import Protocol

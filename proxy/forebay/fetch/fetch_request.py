@@ -18,7 +18,7 @@ class ObjectView(NamedTuple):
     rule: str
     """The name of the rule that the reader came under, for the metrics."""
     identity: OriginIdentity | None = None
-    """The identity that the origin is asked with; None: Forebay's own."""
+    """The identity that signs the requests to the origin; None: Forebay's own."""
 
     def block(self, number: int) -> BlockId:
         """Returns the id of a block."""

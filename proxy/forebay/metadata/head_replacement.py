@@ -4,9 +4,9 @@
                                     in every worker and tier, durably
 
 Whoever learns of a replacement (by a revalidation, a 404, a block that is gone) waits for the removal before a client
-is told. So no response that begins after that is of the old version, also not after a crash. Responses under way may go
-on with its blocks, which nothing leads to any more. The cost is an invalidation for each version found replaced, and
-nothing where no head is known or the known one is confirmed.
+is answered. So no response that begins after that is of the old version, also not after a crash. Responses under way
+may go on with its blocks, which nothing leads to any more. The cost is an invalidation for each version found replaced,
+and nothing where no head is known or the known one is confirmed.
 
 A version with another size than it was known with is no replacement: one of two responses is wrong, and which is not
 known. Both are given up, and the caller asks the origin anew, unconditionally.

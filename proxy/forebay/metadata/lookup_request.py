@@ -19,7 +19,7 @@ class LookupRequest(NamedTuple):
     """Whether the object's checksums are wanted as well (metadata.object_checksums)."""
     no_cache: bool = False
     identity: OriginIdentity | None = None
-    """The identity that the origin is asked with; None: Forebay's own."""
+    """The identity that signs the requests to the origin; None: Forebay's own."""
     version_id: str | None = None
     """None: the current version."""
 

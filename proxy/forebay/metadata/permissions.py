@@ -1,12 +1,13 @@
 """Permissions: which objects the origin itself has lately allowed a principal with its own credential to read.
 
-A hit serves bytes that another credential may have fetched. Forebay's grants say who may ask. Where a principal has
+A hit serves bytes that another credential may have fetched. Forebay's grants decide who may read. Where a principal has
 its own origin credential, the origin decides as well: a hit needs its positive response to this principal about this
 object, at most `authorization_ttl` old. The conditional request that checks freshness gives it; so does the response
 that brought the head.
 
-Only positive responses are kept. A refusal removes one, and so does eviction: then the origin is asked. A write to the
-object removes it too (it may have come with another ACL, or be one), as does another credential of the same principal.
+Only positive responses are kept. A refusal removes one, and so does eviction: then the origin decides again. A write to
+the object removes it too (it may have come with another ACL, or be one), as does another credential of the same
+principal.
 """
 
 from collections import OrderedDict

@@ -9,7 +9,7 @@ A read of a version by its id takes the same way. Its head is never stale (metad
 Openings and revalidations are shared by the readers that arrive meanwhile (metadata.shared_lookup), within limits:
 
 - After a write was acknowledged, no reader joins a lookup that was sent before it (SharedLookups.fence). The same holds
-  once a version was found replaced by another writer: it is forgotten before its successor is told
+  once a version was found replaced by another writer: it is forgotten before its successor is sent to a client
   (metadata.head_replacement).
 - A strict reader (`always`, no-cache) never joins a revalidation that was sent before the reader came. If it joined an
   opening, it sends a request of its own afterwards.

@@ -44,7 +44,7 @@ class LookupKey(NamedTuple):
     kind: Literal["GET", "HEAD", "check", "checksums"]
     """GET and HEAD open an object that has no known head, `check` revalidates one."""
     identity: OriginIdentity | None
-    """The identity that the origin is asked with."""
+    """The identity that signs the requests to the origin."""
     version_id: str | None = None
 
 

@@ -1,4 +1,4 @@
-"""The settings of `[origin]` and `[[origins]]`: where objects come from, and how it is asked."""
+"""The settings of `[origin]` and `[[origins]]`: where objects come from, and how they are requested."""
 
 from typing import Final
 

@@ -28,7 +28,7 @@ class ForwardRequest:
     signed: Signed | None
     """None in open mode, and for an anonymous request."""
     identity: OriginIdentity | None = None
-    """In whose name the origin is asked; None: Forebay's own."""
+    """The identity that signs the request to the origin; None: Forebay's own."""
     spooled: SpooledBody | None = None
     """The spooled body, where its length was unknown. ObjectWriter releases it."""
 

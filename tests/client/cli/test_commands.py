@@ -495,9 +495,7 @@ def test_prefix_is_sent_as_typed(forebay: Typist, control: FakeControl, prefix: 
 def test_resize(forebay: Typist, control: FakeControl) -> None:
     control.tiers["ssd"] = 10 * GIB
     typed = forebay.type("resize", "--memory", "8GiB", "--ssd", "20GiB")
-    assert typed.out == (
-        "The memory tier holds 8.0 GiB now, 4.0 GiB before.\nThe ssd tier holds 20 GiB now, 10 GiB before.\n"
-    )
+    assert typed.out == ("The memory tier has 8.0 GiB, had 4.0 GiB.\nThe ssd tier has 20 GiB, had 10 GiB.\n")
     assert rows(forebay.type("resize", "--memory", "2GiB", "--json")) == [
         {"tier": "memory", "before": 8 * GIB, "after": 2 * GIB}
     ]

@@ -64,7 +64,7 @@ class AdminGate:
             return _forbidden("host", message)
         if self.token is None:
             if not _is_local(request):
-                message = "No admin token is configured, so only the machine that Forebay runs on may ask."
+                message = "No admin token is configured, so only requests from Forebay's own machine are answered."
                 return _forbidden("not_local", message)
         elif not self._has_token(request):
             message = "The admin token is missing or wrong; it comes as 'Authorization: Bearer TOKEN'."

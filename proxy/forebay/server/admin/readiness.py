@@ -1,6 +1,6 @@
 """Readiness: whether every request can be served, and which check says no. The answer of GET /readyz.
 
-A check may be excluded by the one who asks (`/readyz?exclude=origin`), as with Kubernetes' own `/readyz`: without the
+A caller may exclude a check (`/readyz?exclude=origin`), as with Kubernetes' own `/readyz`: without the
 origin, what is cached is still served, which is enough for some (docs/decisions/0025).
 
 A failing tier makes nothing unready: every request is served, only slower, and a node that is taken out for its disk

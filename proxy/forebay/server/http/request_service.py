@@ -66,7 +66,7 @@ class RequestService:
         socket_path: str | None = None,
         misses: DirectMisses | None = None,
     ) -> None:
-        """`body_turns`: told of each message of a client. `receiving`: the bytes of bodies that
+        """`body_turns`: notified of each message of a client. `receiving`: the bytes of bodies that
         are received past aiohttp, of all connections. `tasks`: owns what a client that
         leaves doesn't end. `access_log`, `fast_lane`, `misses`: None for none.
         `socket_path`: of the Unix socket, for clients that ask."""

@@ -73,7 +73,7 @@ class RpcMethods:
 
 
 def origin_identity(policy: GatewayPolicy, request: Document) -> OriginIdentity | None:
-    """Returns the identity that the origin is asked with; None: Forebay's own. Raises PeerUnavailable for an
+    """Returns the identity that signs the requests to the origin; None: Forebay's own. Raises PeerUnavailable for an
     unknown one: its request is never sent as Forebay's own."""
     principal = request.get("identity")
     identity = policy.keyring.origin_identities.get(principal) if isinstance(principal, str) else None

@@ -244,7 +244,7 @@ class BatchReply:
         self._channel.write(FRAME.pack(DECLINED, 0, 0, 0, 0, 0))
 
     async def write(self, buffer: Buffer | bytes) -> None:
-        """Drops the bytes: the error is told over HTTP."""
+        """Drops the bytes: the client gets the error over HTTP."""
 
     def accept(self, piece: Buffer) -> int:
         """Likewise."""

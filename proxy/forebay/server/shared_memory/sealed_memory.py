@@ -7,9 +7,9 @@
 A size that is fixed before anybody maps the file is what makes a mapping safe: no access to it can raise SIGBUS. The
 seal against writing holds for every process, root's too.
 
-Who has the file is asked of the kernel: it grants a write lease on a descriptor only if the inode is open for reading
-nowhere else, and a mapping keeps the file open. So nobody's word is needed on what it has let go of, and nothing is
-left when a process is killed. The lease is given back at once.
+Whether another process has the file is known from the kernel: it grants a write lease on a descriptor only if the inode
+is open for reading nowhere else, and a mapping keeps the file open. So no client has to report a release, and nothing
+is left when a process is killed. The lease is given back at once.
 
 https://man7.org/linux/man-pages/man2/memfd_create.2.html, https://man7.org/linux/man-pages/man2/F_GET_SEALS.2const.html,
 https://man7.org/linux/man-pages/man2/F_GETLEASE.2const.html

@@ -2,7 +2,7 @@
 
     passing blocks  ──>  the shares' top bands, or plain blocks: whichever gives way (policy.pools)  ──>  LRU order
 
-Only asks and answers: the tier drops what it is told. It passes its capacity and what it uses, in bytes.
+Decides only: the tier passes its capacity and its used bytes, and drops the block that is returned.
 """
 
 from collections import OrderedDict

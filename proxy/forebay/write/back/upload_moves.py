@@ -197,7 +197,7 @@ class UploadMoves:
             return
         try:
             await self._at_origin.send_part(name, upload.origin_id, part)
-        except BodyDamaged as damage:  # its client is told by the origin that it is missing
+        except BodyDamaged as damage:  # the origin reports it as missing at the completion
             _log.error("part %d of an upload of %s is damaged in the journal: %s", part.part.number, name.path, damage)
         if self._is_unfinished(upload):
             await self._settle([part.record])

@@ -1,4 +1,4 @@
-"""Write probes: the origin is asked for a proof by what nobody sees, so that no write has to wait for it.
+"""Write probes: requests that prove the right to write and leave nothing behind, so that no write waits for the proof.
 
     put      an upload of the object is created, and aborted again
     delete   an object that nobody has made is deleted, in a bucket that keeps no versions (there it leaves no trace)
