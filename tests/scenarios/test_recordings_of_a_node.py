@@ -90,6 +90,26 @@ async def test_reads_wait_for_a_collector_that_is_restarted(tmp_path: Path) -> N
             assert (status, saved["recording"]["reads"]) == (200, STEP)
 
 
+async def test_hits_are_named_anew_to_a_restarted_collector(tmp_path: Path) -> None:
+    async def read_again(node: Node) -> None:
+        for key in KEYS[:STEP]:
+            assert (await node.client(1).request("GET", path_of("bucket", key))).status == 200
+
+    async with FakeOrigin() as origin:
+        for key in [*KEYS, "probe/key"]:
+            origin.store.put_synthetic("bucket", key, SIZE)
+        async with Node(origin, tmp_path, 2, rest=PROBED + RULE) as node:
+            before = await wait_collected(node)
+            await read_again(node)
+            await read_again(node)  # half of them from the memory of worker 1
+            await wait_metric(node, RECORDED, before + 2 * STEP)
+            ended = await node.kill_worker(0)
+            await read_again(node)
+            await node.wait_restarted(0, after=ended)
+            await wait_metric(node, RECORDED, before + 3 * STEP)
+            assert await metric(node, "forebay_reads_dropped_total") == 0
+
+
 @pytest.mark.long
 async def test_an_order_goes_from_node_to_node(tmp_path: Path) -> None:
     """Long, since eight workers are started."""

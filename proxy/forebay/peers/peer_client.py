@@ -224,7 +224,7 @@ class _Link:
         try:
             while True:
                 response = await self._channel.receive_document()
-                number = response.get("id")
+                number = response.pop("id", None)
                 waiting = self._waiting.get(number) if isinstance(number, int) else None
                 if waiting is not None and not waiting.done():
                     waiting.set_result(response)
