@@ -45,6 +45,14 @@ MALFORMED = {
 }
 
 
+async def test_an_error_has_the_ids_of_its_headers(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        answer = await rig.client(Secret(TRAINER.access, "wrong")).request("GET", TARGET)
+    assert error_code(answer) == "SignatureDoesNotMatch"
+    for header, element in (("x-amz-request-id", "RequestId"), ("x-amz-id-2", "HostId")):
+        assert f"<{element}>{answer.headers[header]}</{element}>".encode() in answer.body
+
+
 @pytest.mark.parametrize("name", MALFORMED)
 async def test_malformed_request_ends_the_connection(tmp_path: Path, name: str) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:

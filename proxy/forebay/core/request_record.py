@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+HOST_ID: Final = secrets.token_hex(8)
+"""The process that answers, in S3's header for it (x-amz-id-2) and in error documents: clients show it to people."""
+
 CacheStatus: TypeAlias = Literal["hit-memory", "hit-ssd", "hit-worker", "partial", "miss", "revalidated", "bypass"]
 
 Step: TypeAlias = Literal[

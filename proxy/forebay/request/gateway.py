@@ -25,7 +25,7 @@ from contextlib import suppress
 from typing import Final
 
 from forebay.core.errors import OriginCredentialFault, OriginError, S3Error, SpoolFull, Throttled
-from forebay.core.request_record import RequestRecord
+from forebay.core.request_record import HOST_ID, RequestRecord
 from forebay.core.requester import requester
 from forebay.policy.cors import cors_headers
 from forebay.protocol.cors_preflight import PREFLIGHT, preflight_refusal
@@ -260,7 +260,7 @@ class Gateway:
             if isinstance(reply, OssReply):
                 await reply.refuse(error, tuple(headers))
                 return
-            document = error_document(error, request_id=record.request_id)
+            document = error_document(error, request_id=record.request_id, host_id=HOST_ID)
             own = (("Content-Type", "application/xml"), ("x-amz-request-id", record.request_id))
             await reply.start(error.status, (*own, *headers), len(document))
             if request.method != "HEAD":

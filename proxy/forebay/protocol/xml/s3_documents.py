@@ -53,7 +53,7 @@ class UploadedPart(NamedTuple):
     """As the client sent it, with or without quotes; empty if it sent none."""
 
 
-def error_document(error: S3Error, *, request_id: str, host_id: str = "") -> bytes:
+def error_document(error: S3Error, *, request_id: str, host_id: str) -> bytes:
     """The body of an error response. It has no path of the request: S3's own have only the details of the case."""
     elements = {"Code": error.code, "Message": error.message, **error.details}
     elements["RequestId"] = request_id

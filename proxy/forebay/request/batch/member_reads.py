@@ -19,7 +19,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
-from forebay.core.request_record import RequestRecord
+from forebay.core.request_record import HOST_ID, RequestRecord
 from forebay.metadata.packed_objects import PackedObjects
 from forebay.protocol.batch.batch_request import BatchEntry
 from forebay.protocol.exchange import ObjectReply, Request
@@ -81,7 +81,7 @@ class MemberReads:
             await reply.start(206, (), 0)
             await reply.finish()
         except S3Error as error:
-            document = error_document(error, request_id=record.request_id)
+            document = error_document(error, request_id=record.request_id, host_id=HOST_ID)
             await self._refuse(reply, error.status, document)
         except ArchiveRefused as refused:
             await self._refuse(reply, refused.piece.status, refused.piece.content)

@@ -26,7 +26,7 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
 from forebay.core.fair_semaphore import SemaphoreShare
-from forebay.core.request_record import CacheStatus, new_request_id
+from forebay.core.request_record import HOST_ID, CacheStatus, new_request_id
 from forebay.metadata.resolver import Resolver
 from forebay.policy.access import Principal
 from forebay.policy.freshness import requests_revalidation
@@ -52,7 +52,7 @@ from forebay.server.fastpath.hit_body import MIN_SENDFILE_SIZE, HitBody
 from forebay.server.fastpath.prepared_response import NO_ENDS, PreparedResponse
 from forebay.server.fastpath.request_head import parse_request_head
 from forebay.server.fastpath.template_cache import TemplateCache
-from forebay.server.http.aiohttp_exchange import HOST_ID, SERVER_NAME
+from forebay.server.http.aiohttp_exchange import SERVER_NAME
 from forebay.server.http.sendfile_writer import FileExtent
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics

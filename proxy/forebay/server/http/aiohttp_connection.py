@@ -26,10 +26,11 @@ from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
 from forebay.core.errors import S3Error
 from forebay.core.fair_semaphore import SemaphoreShare
+from forebay.core.request_record import HOST_ID
 from forebay.core.timers import Timer, Timers
 from forebay.protocol.xml.s3_documents import error_document
 from forebay.server.fastpath.prepared_response import REQUEST_ID
-from forebay.server.http.aiohttp_exchange import HOST_ID, ExcessiveFraming
+from forebay.server.http.aiohttp_exchange import ExcessiveFraming
 from forebay.server.http.body_receiver import BUFFER, FAST, LEAST, BodyReceiver
 from forebay.server.http.connection_limits import ConnectionLimits
 from forebay.server.http.request_framing import RequestBoundary

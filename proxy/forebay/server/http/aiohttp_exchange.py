@@ -4,7 +4,6 @@ Framing and flow control are aiohttp's; the meaning of a request is the gateway'
 """
 
 import asyncio
-import secrets
 import select
 import socket
 import struct
@@ -23,13 +22,11 @@ from forebay.core.buffers import Buffer
 from forebay.core.errors import S3Error
 from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.heads import HeaderPairs
-from forebay.core.request_record import RequestRecord
+from forebay.core.request_record import HOST_ID, RequestRecord
 from forebay.core.timers import Timers
 from forebay.server.http.connection_limits import Timeout
 
 SERVER_NAME: Final = "Forebay"
-HOST_ID: Final = secrets.token_hex(8)
-"""The process that answered, in S3's header for it (x-amz-id-2): clients show it when they complain."""
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 """SO_LINGER with a timeout of zero: closing the socket, also when the process dies, resets the connection."""
 _FIN_ON_CLOSE: Final = struct.pack("ii", 0, 0)
