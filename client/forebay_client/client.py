@@ -11,7 +11,6 @@ the asyncio twin (forebay_client.async_client) are these. What only Forebay has:
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -35,6 +34,7 @@ from forebay_client.objects import (
     checked_keys,
 )
 from forebay_client.resource_calls import ResourceCalls
+from forebay_client.transport.client_threads import ClientThreads
 from forebay_client.transport.fork_safety import renew_after_fork
 from forebay_client.transport.http_transport import HttpTransport
 from forebay_client.transport.object_request import FilePart, ObjectRequest, ObjectResponse, Transport
@@ -113,7 +113,7 @@ class Client(ResourceCalls):
         self._signer = ObjectRequestSigner(self._settings)
         self._local: SocketTransport | None = None
         self._transports = self._make_transports()
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: ClientThreads | None = None
         self._renew()
         renew_after_fork(self._renew)
 
@@ -336,10 +336,10 @@ class Client(ResourceCalls):
         self._sender = RequestSender(self._transports, self._stats, self._settings.retries)
 
     @property
-    def executor(self) -> ThreadPoolExecutor:
+    def executor(self) -> ClientThreads:
         """The threads of its parallel reads, as many as it has connections."""
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._settings.connections, thread_name_prefix="forebay-client")
+            self._pool = ClientThreads(self._settings.connections, thread_name_prefix="forebay-client")
         return self._pool
 
     def _send(self, request: ObjectRequest) -> ObjectResponse:

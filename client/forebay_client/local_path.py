@@ -15,7 +15,6 @@ import os
 import sys
 import tempfile
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +23,7 @@ from typing import Final
 from forebay_client.client import Client
 from forebay_client.client_errors import ConditionNotMet, InvalidRequest
 from forebay_client.objects import ObjectInfo
+from forebay_client.transport.client_threads import ClientThreads
 from forebay_client.transport.object_request import ObjectRequest
 
 SCHEMES: Final = ("s3", "oss", "forebay")
@@ -175,7 +175,7 @@ def _fill(client: Client, info: ObjectInfo, fileno: int) -> None:
         for start in starts:
             copy_piece(start)
         return
-    with ThreadPoolExecutor(min(_WIDTH, len(starts), client.connections)) as executor:
+    with ClientThreads(min(_WIDTH, len(starts), client.connections)) as executor:
         for _ in executor.map(copy_piece, starts):
             pass
 

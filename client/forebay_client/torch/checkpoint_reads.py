@@ -11,7 +11,6 @@ memory), the elements go into a tensor of their own first, which is copied.
 import ctypes
 import io
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
@@ -22,6 +21,7 @@ from forebay_client.client_errors import BodyCorrupt
 from forebay_client.objects import BatchKey
 from forebay_client.torch.sample_list import parse_sample_uri
 from forebay_client.torch.saved_tensor import HEAD_SIZE, SavedTensor, saved_tensor
+from forebay_client.transport.client_threads import ClientThreads
 
 if TYPE_CHECKING:
     from forebay_client.client import Client
@@ -105,7 +105,7 @@ def _read_large(client: "Client", bucket: str, items: list[_Item], planner: Any,
         count = client.get_into(bucket, piece.key, piece.target, piece.start)
         _check(bucket, piece.key, count, len(piece.target))
 
-    with ThreadPoolExecutor(width, thread_name_prefix="forebay-checkpoint") as threads:
+    with ClientThreads(width, thread_name_prefix="forebay-checkpoint") as threads:
         for _ in threads.map(read, pieces):
             pass
     for item, source, target in finished:
