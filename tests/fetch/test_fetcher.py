@@ -7,8 +7,12 @@ import pytest
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, OriginError, OriginRefused, OriginUnfit, VersionChanged
 from forebay.core.events import FlightStarted, OriginBytesRead
+from forebay.fetch.fetch_request import ObjectView
+from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import Flight
+from forebay.fetch.run_reader import ThroughputFloor
 from forebay.origin.read_outcomes import BodySource, ObjectOpened, ReadBody
+from forebay.peers.owners import Peers
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, NAME, FetchRig, fetch_rig
@@ -96,6 +100,24 @@ async def test_an_object_that_came_whole_with_its_head_lands_at_once(source: Lit
         assert sum(event.size for event in rig.heard.of(OriginBytesRead)) == (BLOCK - 5 if source == "origin" else 0)
         assert (await landed(flights))[0] == whole
         assert rig.budget.in_use == len(rig.fetcher.registry) == 0
+
+
+async def test_a_landing_that_fails_leaves_no_flight() -> None:
+    """Nobody would end it: all later readers would follow it."""
+
+    def fail(event: object) -> None:
+        raise ArithmeticError("an observer of the test's")
+
+    async with fetch_rig() as rig:
+        content = rig.origin.store.put_synthetic(*NAME, BLOCK)
+        head = await rig.head()
+        whole = memoryview(content.expected(Span(0, BLOCK)))
+        view = ObjectView(NAME, head, "rule")
+        floor = ThroughputFloor(0, rig.timers)
+        fetcher = Fetcher(rig.reads, rig.tiers, rig.registry, rig.budget, rig.tasks, fail, Peers(), floor)
+        with pytest.raises(ArithmeticError):
+            fetcher.land_whole(view, lambda: whole)
+        assert rig.budget.in_use == len(rig.registry) == 0
 
 
 async def test_blocks_not_missing_are_read_through_and_dropped() -> None:

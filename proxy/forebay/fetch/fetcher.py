@@ -163,10 +163,14 @@ class Fetcher:
         flight = Flight(block, size, self._release, view.identity)
         flight.land(whole)
         self.registry.add((flight,))
-        self._observe(FlightStarted(1))
-        if is_from_origin:  # else its owner has counted it
-            self._observe(OriginBytesRead(size, view.rule))
-        self._tiers.admit(block, flight.buffer)
+        try:
+            self._observe(FlightStarted(1))
+            if is_from_origin:  # else its owner has counted it
+                self._observe(OriginBytesRead(size, view.rule))
+            self._tiers.admit(block, flight.buffer)
+        except BaseException:
+            flight.finish()  # nobody follows it
+            raise
         return flight
 
     def keep_whole(
