@@ -153,11 +153,12 @@ async def test_many_dropped_blocks_are_given_up_some_at_a_time() -> None:
         assert (ahead.budget.in_use, test.counted["useless"]) == (0, blocks * BLOCK)
 
 
-async def test_a_failure_among_dropped_blocks_keeps_no_later_ones() -> None:
+@pytest.mark.parametrize("nth", [2 * DROPPED, DROPPED + 2])
+async def test_a_failure_among_dropped_blocks_keeps_no_later_ones(nth: int) -> None:
     """It was in a later turn of the loop: there is nobody to hear of it but the loop."""
     blocks, failures = 4 * DROPPED, list[dict[str, Any]]()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
-    async with ahead_rig(fail_at=2 * DROPPED * BLOCK) as test:
+    async with ahead_rig(fail_at=nth * BLOCK) as test:
         test.rig.origin.store.put_synthetic(*NAME, (blocks + 1) * BLOCK)
         first = await test.prefetcher.fetch(AheadRequest(NAME, 0, blocks * BLOCK, "plan"))
         last = await test.prefetcher.fetch(AheadRequest(NAME, blocks * BLOCK, None, "plan"))

@@ -226,7 +226,8 @@ class Prefetcher:
         try:
             await self._fetch_blocks(body, decision.rule)
         except BaseException:
-            self._release(claimed)
+            self._dropped += claimed
+            self.drop(())
             raise
         finally:
             body.close()
@@ -276,7 +277,7 @@ class Prefetcher:
                 if late:
                     self._ahead.mark_used(block)
                 if self._ahead.is_used(block):
-                    self._release((block,))
+                    self._release(block)
                 else:
                     self._lingering.append((until, block))
         self._schedule()
@@ -303,7 +304,8 @@ class Prefetcher:
 
     def _release_dropped(self) -> None:
         try:
-            self._release([self._dropped.popleft() for _ in range(min(DROPPED, len(self._dropped)))])
+            for _ in range(min(DROPPED, len(self._dropped))):
+                self._release(self._dropped.popleft())
         finally:
             self._is_dropping = bool(self._dropped)
             if self._is_dropping:
@@ -325,14 +327,13 @@ class Prefetcher:
         self.drop(())
         self._schedule()
 
-    def _release(self, blocks: Iterable[BlockId]) -> None:
-        for block in blocks:
-            head = self._ahead.head(block.object)
-            buffer, useless = self._ahead.release(block)
-            if buffer is not None:
-                self._on_bytes("used", len(buffer))
-                self._tiers.admit(block, buffer)
-                if head is not None:  # which the tier had no room for: it has now, if it keeps the block
-                    self._tiers.put_head_in_memory(block.object, head)
-            elif useless:
-                self._on_bytes("useless", useless)
+    def _release(self, block: BlockId) -> None:
+        head = self._ahead.head(block.object)
+        buffer, useless = self._ahead.release(block)
+        if buffer is not None:
+            self._on_bytes("used", len(buffer))
+            self._tiers.admit(block, buffer)
+            if head is not None:  # which the tier had no room for: it has now, if it keeps the block
+                self._tiers.put_head_in_memory(block.object, head)
+        elif useless:
+            self._on_bytes("useless", useless)
