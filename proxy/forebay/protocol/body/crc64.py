@@ -13,12 +13,9 @@ https://reveng.sourceforge.io/crc-catalogue/17plus.htm#crc.cat.crc-64-xz
 """
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fastcrc.crc64 import xz
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
 
 _ALL: Final = 0xFFFF_FFFF_FFFF_FFFF
 _POLYNOMIAL_ONE: Final = 1 << 63
@@ -27,9 +24,8 @@ _BITS: Final = int.from_bytes(b"\1" * 127)
 _DIGITS: Final = int.from_bytes(b"0" * 127)
 
 
-def crc64(buffer: "ReadableBuffer", start: int = 0) -> int:
-    """The CRC of a contiguous buffer; `start` is the CRC of the bytes before it."""
-    return xz(buffer, start)
+crc64: Final = xz
+"""Called with a contiguous buffer, and the CRC of the bytes before it if there are any; returns the CRC."""
 
 
 def combine(first: int, second: int, second_length: int) -> int:

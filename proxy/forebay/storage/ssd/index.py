@@ -157,7 +157,8 @@ class Index:
     def locations(self, block_addresses: list[bytes]) -> list[BlockLocation | None]:
         """Returns the location of each block, as of one moment."""
         with self.env.begin(self.tables.blocks) as txn:
-            return [decode_location(txn.get(address)) for address in block_addresses]
+            rows = [txn.get(address) for address in block_addresses]
+        return [None if row is None else decode_location(row) for row in rows]
 
     def has_object(self, address: bytes) -> bool:
         """Returns whether there is a head or a block of the object."""

@@ -110,6 +110,10 @@ class IndexUpdates:
     def put_head(self, name: ObjectName, address: bytes, head: Head, trusted_from: float = 0.0) -> None:
         """Writes a head in place of an older one, unless that says the same. `trusted_from`: an older validation says
         nothing."""
+        raw = encode_head(name, head)
+        if self._txn.put(address, raw, db=self._tables.heads, overwrite=False):  # as for nearly all: they are new
+            self._txn.put(listing_key(name, address), b"", db=self._tables.names)
+            return
         stored = self._head(address)
         if stored is not None and stored.name == name:
             behind = head.validated_at - stored.head.validated_at
@@ -119,7 +123,7 @@ class IndexUpdates:
             )
             if is_trusted and 0 <= behind < SAME_HEAD_SECONDS and same:
                 return
-        self._txn.put(address, encode_head(name, head), db=self._tables.heads)
+        self._txn.put(address, raw, db=self._tables.heads)
         self._txn.put(listing_key(name, address), b"", db=self._tables.names)
 
     def remove_head(self, name: ObjectName, address: bytes) -> None:

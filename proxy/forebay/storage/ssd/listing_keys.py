@@ -34,7 +34,7 @@ ListingRow: TypeAlias = tuple[bytes, bytes]
 
 def ordered_name(name: ObjectName) -> bytes:
     """Returns the name in bytes that sort as listings do."""
-    return text_bytes(name.bucket) + b"\0" + text_bytes(name.key)
+    return text_bytes(f"{name.bucket}\0{name.key}")
 
 
 def listing_prefix(bucket: str, prefix: str) -> bytes:
@@ -45,7 +45,7 @@ def listing_prefix(bucket: str, prefix: str) -> bytes:
 
 def listing_key(name: ObjectName, address: bytes) -> bytes:
     """Returns the listing key of an object. `address` must be its object address."""
-    return listing_prefix(name.bucket, name.key) + b"\0" + address
+    return ordered_name(name)[:LISTED_BYTES] + b"\0" + address
 
 
 def list_names(

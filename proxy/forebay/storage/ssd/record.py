@@ -35,6 +35,7 @@ MAX_LENGTH: Final = SLICE * 0xFFFF
 
 _IDENTITY = struct.Struct(f">4sHHI{BLOCK_ADDRESS}s")
 _CHECKSUM = struct.Struct(">Q")
+_OF_ONE_SLICE = struct.Struct(f">4sHHI{BLOCK_ADDRESS}sQ")
 MIN_HEADER: Final = _IDENTITY.size + _CHECKSUM.size
 
 
@@ -45,9 +46,7 @@ class RecordHeader(NamedTuple):
     length: int
 
 
-def checksum(content: Buffer | bytes) -> int:
-    """Returns the CRC-64/XZ."""
-    return crc64(content)
+checksum: Final = crc64
 
 
 def slice_count(length: int) -> int:
@@ -75,10 +74,10 @@ def encode_header(address: bytes, payload: Buffer) -> bytes:
     """Returns the header of a block's record."""
     length = len(payload)
     if 0 < length <= SLICE:
-        sums = [checksum(payload)]
+        content = _OF_ONE_SLICE.pack(MAGIC, 1, 0, length, address, checksum(payload))
     else:
         sums = [checksum(payload[start : start + SLICE]) for start in range(0, length, SLICE)]
-    content = expected_identity(address, length) + struct.pack(f">{len(sums)}Q", *sums)
+        content = expected_identity(address, length) + struct.pack(f">{len(sums)}Q", *sums)
     return content + _CHECKSUM.pack(checksum(content))
 
 

@@ -95,10 +95,8 @@ class SsdPools:
 
     # For the event loop
 
-    def label_of(self, block: BlockId, address: bytes, wanted: Pool | None) -> SegmentLabel:
-        """Returns the label of the segment that a block belongs in. `address`: of its object."""
-        if wanted is None:
-            return PLAIN
+    def label_of(self, block: BlockId, address: bytes, wanted: Pool) -> SegmentLabel:
+        """Returns the label of the segment that a block of a pool belongs in. `address`: of its object."""
         pool = self._pool_of(wanted)
         if not pool.is_epoch:
             return SegmentLabel(pool.id, LRU_BAND)

@@ -36,6 +36,7 @@ from forebay.storage.ssd.index import INDEX_ERRORS
 from forebay.storage.ssd.listing_keys import listing_prefix
 from forebay.storage.ssd.record import MAX_LENGTH, record_size
 from forebay.storage.ssd.recovery import OpenDirectory, SsdOptions, close_directory, open_directory
+from forebay.storage.ssd.segment_label import PLAIN
 from forebay.storage.ssd.segment_use import SegmentUse
 from forebay.storage.ssd.space_accounting import BLOCK_SHARE, DiskSpace
 from forebay.storage.ssd.ssd_pins import SsdPins
@@ -159,7 +160,8 @@ class SsdTier:
             self._observe(AdmissionThrottled("ssd", size))
             return False
         address = self._addressing.block_address(block)
-        label = self._pins.label_for(block.object, record) or self._pools.label_of(block, address, pool)
+        pinned = self._pins.label_for(block.object, record)
+        label = pinned or (PLAIN if pool is None else self._pools.label_of(block, address, pool))
         if not self._pools.admits(label, record):
             self._observe(AdmissionRefused("ssd", size))
             return False

@@ -77,7 +77,7 @@ class SsdWriter:
     @property
     def is_paused(self) -> bool:
         """Whether admissions pause after a failure."""
-        return time.monotonic() < self._resume_at
+        return self._resume_at > 0.0 and time.monotonic() < self._resume_at
 
     def run(self) -> None:
         """Drains the queue until it is closed and empty."""
@@ -134,7 +134,7 @@ class SsdWriter:
             self._pools.record_new()
             for label, orders in by_label.items():
                 found = self._appenders.append(label, [encode_record(order.address, order.buffer) for order in orders])
-                locations.update(zip((order.address for order in orders), found, strict=True))
+                locations.update(zip([order.address for order in orders], found, strict=True))
         except (OSError, *INDEX_ERRORS) as error:
             self._fail("write", error)
             return {}
