@@ -5,6 +5,7 @@ import fcntl
 import os
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from operator import sub
 from pathlib import Path
 from threading import Event
 
@@ -18,6 +19,8 @@ from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import JournalLayout
 from forebay.storage.journal.settled_numbers import append_settled
 from forebay.write.back.accepted_write import AcceptedWrite
+from forebay.write.back.drain_duty import ADDED
+from forebay.write.back.journal_loader import RECORDS
 from forebay.write.back.record_writer import facts_of
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest
@@ -109,6 +112,59 @@ async def test_a_worker_that_reads_the_journal_acts_on_no_message(tmp_path: Path
                 scan.released.set()
             await starting
             assert len(rig.write_back.shown.writes) == 1
+
+
+async def test_a_start_with_many_pending_writes_holds_up_nobody(tmp_path: Path) -> None:
+    """100,000 were one step of six seconds: another worker with a write to tell takes this one for hung after five."""
+    scan, count = _HeldScan("bodies"), 5 * max(ADDED, RECORDS)
+    async with FakeOrigin() as origin:
+        rig = WriteBackRig(origin, tmp_path)
+        rig.journal_files = PointedFiles(scan)
+        async with rig:
+            await rig.prove()
+            await origin.refuse()
+            for number in range(count):
+                await rig.put(f"a/{number}", b"1")
+            await rig.stop()
+            scan.is_armed = True
+            starting = TaskRegistry().spawn(rig.start(), "start")
+            await run_loop_until(scan.held.is_set)
+            write_back = rig.write_back
+            scan.released.set()
+            before, most = [0, 0], [0, 0]
+            while not starting.done():
+                now = [len(write_back.shown.writes), len(write_back.drainer.entries)]
+                most = [max(each) for each in zip(most, map(sub, now, before), strict=True)]
+                before = now
+                await asyncio.sleep(0)
+            assert before == [count, count]
+            assert most[0] <= RECORDS
+            assert most[1] <= ADDED
+
+
+async def test_a_worker_that_begins_meanwhile_is_looked_after_at_the_end(tmp_path: Path) -> None:
+    """What its predecessor left is read once more, when what this worker found is shown."""
+    scan = _HeldScan("bodies")
+    async with FakeOrigin() as origin:
+        rig = WriteBackRig(origin, tmp_path)
+        rig.journal_files = PointedFiles(scan)
+        async with rig:
+            await rig.prove()
+            await origin.refuse()
+            await rig.put("a/key", b"1")
+            await rig.stop()
+            scan.is_armed = True
+            starting = TaskRegistry().spawn(rig.start(), "start")
+            await run_loop_until(scan.held.is_set)
+            write_back = rig.write_back
+            entry = AcceptedWrite(
+                "delete", ObjectName("ckpt", "a/left"), WriteInterval(*2 * [write_back.journal.stamp()])
+            )
+            await write_back.journal.append({**entry.document(), **write_back.record_origins.named("ckpt")})
+            await write_back.watch.receive_scan()
+            scan.released.set()
+            await starting
+            assert {write.name.key for write in write_back.shown.writes.values()} == {"a/key", "a/left"}
 
 
 async def test_what_a_killed_drainer_has_settled_is_forgotten(tmp_path: Path) -> None:

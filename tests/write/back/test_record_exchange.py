@@ -64,6 +64,7 @@ async def test_a_completion_heard_while_the_journal_is_read_has_its_parts(tmp_pa
         named = write_back.record_origins.named("ckpt")
         scan = JournalScan([PendingRecord(upload[0], {**upload[1].document(), **named}, b"")])
         run_to_completion(write_back.loader.load(scan, exchange.take_heard))
+        exchange.end_hearing()
         version = write_back.pending.current(NAME)
         assert version is not None
         assert version.parts == (BodyPart(len(CONTENT), CONTENT, None),)
@@ -74,6 +75,34 @@ async def test_a_completion_heard_while_the_journal_is_read_has_its_parts(tmp_pa
             {"log": "d" * 32, "number": 1, "document": dict(entry.document()), "payload": b64encode(payload).decode()}
         )
         assert list(write_back.uploads.by_id) == [], "an upload that has ended does not come back"
+
+
+async def test_what_is_heard_while_the_journal_is_shown_comes_behind_it(tmp_path: Path) -> None:
+    """The journal is shown in steps: a completion that is heard in between would come before its parts."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        write_back = rig.write_back
+        exchange = RecordExchange(Peers(), write_back.shown, write_back.proofs)
+        *found, completed = _entries(write_back.journal.stamp())
+        named = write_back.record_origins.named("ckpt")
+        other = AcceptedUpload(ObjectName("ckpt", "a/other"), "other", (), 0.0)
+        records = [
+            PendingRecord(RecordId("e" * 32, number), {**other.document(), **named}, b"") for number in range(99)
+        ]
+        records += [PendingRecord(record, {**entry.document(), **named}, payload) for record, entry, payload in found]
+        work = write_back.loader.load(JournalScan(records), exchange.take_heard)
+        while not write_back.uploads.by_id:
+            next(work)
+        assert "upload" not in write_back.uploads.by_id
+        record, entry, _ = completed
+        exchange.receive_pending(
+            {"log": record.log, "number": record.number, "document": dict(entry.document()), "payload": ""}
+        )
+        assert NAME not in write_back.pending
+        run_to_completion(work)
+        exchange.end_hearing()
+        await rig.settled()
+        assert at_origin(origin, NAME.key) == CONTENT
 
 
 class OtherWorker:

@@ -1,15 +1,17 @@
 """The journal loader: the records that a scan has found are shown to readers, in the order in which they depend on each
 other, and what is damaged, or of another origin, is said.
 
-    scan ──those that are not known, RECORDS a step──> decoded ──sorted, at once──> shown
+    scan ──those that are not known, RECORDS a step──> decoded ──sorted──> shown, RECORDS a step
 
-A running Forebay scans its journal each minute, which may have a million records, nearly all of them known: so a load
-is cooperative work (core.cooperative).
+A running Forebay scans its journal each minute, which may have a million records, nearly all of them known; and other
+workers wait for one that starts to answer, with what they acknowledge: so a load is cooperative work
+(core.cooperative).
 """
 
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from operator import itemgetter
 from typing import Final
 
 from forebay.core.cooperative import CooperativeWork
@@ -44,10 +46,11 @@ class JournalLoader:
     def load(
         self, scan: JournalScan, take_heard: Callable[[], Sequence[PendingRecord]] = tuple, *, is_first: bool = False
     ) -> CooperativeWork[None]:
-        """Shows what is pending and not shown yet. `take_heard()`: what came of other workers while the journal was
-        read, taken when it is shown: a scan that has a completion may have come too early for its parts. `is_first`:
-        what others, earlier runs or the drainer before this one, have made of objects at the origin is learnt too;
-        later this worker knows better."""
+        """Shows what is pending and not shown yet. `take_heard()`: what came of other workers since the last call; the
+        load ends when nothing has. It is taken first when the scan is read, and shown with that: a scan that has a
+        completion may have come too early for its parts, of which all workers were told before. `is_first`: what
+        others, earlier runs or the drainer before this one, have made of objects at the origin is learnt too; later
+        this worker knows better."""
         for log, damages in scan.damages.items():
             for damage in damages:
                 _log.error("the journal's log %s is damaged from byte %d to %d", log, damage.start, damage.stop)
@@ -72,14 +75,21 @@ class JournalLoader:
                 _log.error("record %d of the log %s is left alone: %s", record.id.number, record.id.log, error)
                 continue
             found.append((_load_order(entry), entry, record, obstacle))
-        for record in take_heard():
-            entry = decode_record(record)
-            found.append((_load_order(entry), entry, record, None))
-        for _, entry, record, obstacle in sorted(found, key=lambda each: each[0]):
-            if obstacle is None:
-                self._shown.show(entry, record.id, record.payload, is_recovered=True)
-            else:
-                self._shown.keep(entry, record.id, record.payload, obstacle)
+        while True:
+            for record in take_heard():
+                entry = decode_record(record)
+                found.append((_load_order(entry), entry, record, None))
+            if not found:
+                return
+            found.sort(key=itemgetter(0))
+            for number, (_, entry, record, obstacle) in enumerate(found, 1):
+                if obstacle is None:
+                    self._shown.show(entry, record.id, record.payload, is_recovered=True)
+                else:
+                    self._shown.keep(entry, record.id, record.payload, obstacle)
+                if number % RECORDS == 0:
+                    yield
+            found = []
 
 
 def _load_order(entry: JournalEntry) -> tuple[int, float]:

@@ -8,9 +8,10 @@ stop         pending writes have some time; what is left stays in the journal, a
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
-from forebay.core.cooperative import run_cooperatively, run_to_completion
+from forebay.core.cooperative import run_cooperatively
 from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.pending_objects import PendingObjects
 from forebay.storage.journal.recovery_scan import JournalScan
@@ -50,6 +51,9 @@ class JournalWatch:
         self._duty = duty
         self._room = room
         self._on_full = on_full
+        self._is_started = False
+        self._is_stale = False
+        """Whether another worker has begun while this one read the journal."""
 
     async def start(self) -> None:
         """Shows what is pending to readers, and has it carried out. Before anything is served. Raises OSError."""
@@ -57,15 +61,21 @@ class JournalWatch:
         await self._room.measure()
         scan = await (self._journal.reclaim() if is_drainer else self._journal.scan())
         if is_drainer:
-            # Not earlier: what another worker has this one read meanwhile (receive_scan) would be carried out before
-            # what the scan says of the origin is known, and then pass for somebody else's.
             self._duty.begin_assuming()
-            run_to_completion(self._duty.assume(self._shown, self._pending))  # nothing, or what was heard a moment ago
+        # In steps, as the take-over: other workers wait for this one to note what they acknowledge.
         await run_cooperatively(self._loader.load(scan, self._exchange.take_heard, is_first=True))
+        self._exchange.end_hearing()
+        if is_drainer:
+            # Not earlier: what this worker makes at the origin is newer than what the load has learnt.
+            await run_cooperatively(self._duty.assume(self._shown, self._pending))
         self._duty.keep(self._shown.kept.values())
         if self._shown.writes and is_drainer:
             _log.info("writes in the journal and not yet at the origin: %d", len(self._shown.writes))
         self._exchange.tell_scanned()
+        self._is_started = True
+        if self._is_stale:
+            with suppress(OSError):  # it is looked for each minute as well
+                await self.receive_scan()
 
     async def run(self) -> None:
         """Takes over from a drainer that has ended, and looks at the directory each minute. For ever."""
@@ -105,6 +115,9 @@ class JournalWatch:
     async def receive_scan(self) -> None:
         """Another worker has begun, and read the journal. Its predecessor may have left records that nobody knows, and
         may have settled some, as the drainer, that others still show. Raises OSError."""
+        if not self._is_started:  # what is shown in between would come before what it depends on
+            self._is_stale = True
+            return
         known, scan = self._shown.known(), await self._journal.scan()
         if self._duty.is_taken:
             await self._load(scan)

@@ -35,11 +35,16 @@ class RecordExchange:
         self._shown = shown
         self._proofs = proofs
         self._heard: list[PendingRecord] | None = []
+        """What came of other workers while the journal is read; None: it was."""
 
     def take_heard(self) -> list[PendingRecord]:
-        """Returns the records that came while the journal was read. From here on they are shown as they come."""
-        heard, self._heard = self._heard or [], None
+        """Returns the records that came since the last call, until `end_hearing`."""
+        heard, self._heard = self._heard or [], []
         return heard
+
+    def end_hearing(self) -> None:
+        """What the journal had and what was heard meanwhile is shown: from here on records are shown as they come."""
+        self._heard = None
 
     async def publish(self, entry: JournalEntry, record: RecordId, payload: bytes) -> None:
         """Shows a record to all workers, and has it carried out."""
