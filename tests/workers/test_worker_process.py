@@ -1,11 +1,11 @@
-"""Hang detection: not for one missed ping, nor because the worker has exited."""
+"""Hang detection: not for one missed ping, nor because the worker has exited. A start that answers pings may last."""
 
 import asyncio
 
 import pytest
 
 from forebay.core.errors import OriginBroken, PeerUnavailable
-from forebay.workers.worker_process import MAX_MISSED_PINGS, wait_until_hung
+from forebay.workers.worker_process import MAX_MISSED_PINGS, wait_answered, wait_until_hung
 
 
 class Worker:
@@ -55,3 +55,45 @@ async def test_exited_worker_is_pinged_with_pauses() -> None:
         async with asyncio.timeout(0.05):
             await wait_until_hung(worker.ping, lambda: True, interval=0.01, ping_timeout=0.001)
     assert worker.pinged < 20
+
+
+async def test_a_start_that_answers_pings_may_last() -> None:
+    """The first worker with a journal of many writes took more than a minute, was killed and began anew, for ever."""
+    worker, served = Worker("...."), asyncio.Event()
+
+    async def start() -> dict[str, str]:
+        await served.wait()
+        return {"is": "serving"}
+
+    async def ping() -> None:
+        await worker.ping()
+        if worker.pinged == 4:
+            served.set()
+
+    assert await wait_answered(start(), ping, seconds=0.0) == {"is": "serving"}
+    assert worker.pinged == 4
+
+
+@pytest.mark.parametrize("script", ["-", ".-", "..x"])
+async def test_a_start_that_answers_no_ping_is_given_up(script: str) -> None:
+    worker, cancelled = Worker(script), asyncio.Event()
+
+    async def start() -> dict[str, str]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return {}
+
+    with pytest.raises(TimeoutError):
+        await wait_answered(start(), worker.ping, seconds=0.001, ping_timeout=0.001)
+    await cancelled.wait()
+    assert worker.pinged == len(script)
+
+
+async def test_a_start_that_fails_says_why() -> None:
+    async def start() -> dict[str, str]:
+        raise OriginBroken("a defect")
+
+    with pytest.raises(OriginBroken, match="a defect"):
+        await wait_answered(start(), Worker("-").ping)

@@ -8,15 +8,17 @@ seems late, is not mistaken for a hang of all of them.
 import asyncio
 import contextlib
 import importlib.util
+import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import forebay_client
 from forebay.core.errors import ForebayError, OriginError, PeerUnavailable, WorkerStartError
+from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document, Spawn
 from forebay.peers.peer_client import Peer
 from forebay.peers.unix_socket import socket_path
@@ -24,7 +26,8 @@ from forebay.server.admin.json_codec import to_json
 from forebay.workers.worker_rpc import START, StartRequest, WorkerReport, WorkerRpc, call
 
 START_TIMEOUT: Final = 60.0
-"""Seconds from the start of a process until it serves: an SSD tier may have much to put aside."""
+"""Seconds from the start of a process until it serves, or answers pings: an SSD tier may have much to put aside, a
+journal many writes to show."""
 CONNECT_RETRY: Final = 0.02
 """Seconds between two attempts to reach a process that is starting."""
 PING_INTERVAL: Final = 2.0
@@ -60,6 +63,8 @@ class RunningProcess(Protocol):
         """Wait until it has exited; its exit code."""
         ...
 
+
+_log = logging.getLogger(__name__)
 
 RunWorker: TypeAlias = Callable[[Sequence[str], int | None], Awaitable[RunningProcess]]
 """Starts a process that runs worker_main with these arguments, and inherits a descriptor."""
@@ -135,8 +140,7 @@ class WorkerProcess:
     async def _start(self, request: StartRequest) -> None:
         document = {"kind": START, "version": forebay_client.__version__, "request": to_json(request)}
         try:
-            async with asyncio.timeout(START_TIMEOUT):
-                answer = await self._call_once_listening(document)
+            answer = await wait_answered(self._call_once_listening(document), self.peer.ping)
         except TimeoutError:
             raise WorkerStartError(f"worker {self.number} did not serve within {START_TIMEOUT:g} s") from None
         except OriginError as failure:
@@ -172,6 +176,28 @@ class WorkerProcess:
         code = await self._process.wait()
         self.peer.close()
         return code
+
+
+async def wait_answered(
+    call: Coroutine[Any, Any, Document],
+    ping: Callable[[], Awaitable[object]],
+    seconds: float = START_TIMEOUT,
+    ping_timeout: float = MAX_MISSED_PINGS * PING_TIMEOUT,
+) -> Document:
+    """Wait for the answer to a start. A worker that answers pings may take longer than so many seconds: it reads a
+    journal of many writes, and the next start would take as long. Raises TimeoutError, and what the call raises."""
+    start = TaskRegistry().spawn(call, "start a worker")
+    try:
+        while not (await asyncio.wait([start], timeout=seconds))[0]:
+            async with asyncio.timeout(ping_timeout):
+                with contextlib.suppress(PeerUnavailable):
+                    await ping()
+                    _log.warning("a worker that starts does not serve after %g s, but answers pings", seconds)
+                    continue
+            raise TimeoutError
+        return start.result()
+    finally:
+        start.cancel()
 
 
 async def wait_until_hung(
