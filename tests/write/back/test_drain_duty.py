@@ -1,6 +1,7 @@
 """The drain duty is taken over in steps, and nothing that comes meanwhile overtakes what is known."""
 
 import asyncio
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +19,7 @@ from forebay.storage.journal.pending_objects import PendingObjects, PendingVersi
 from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.drain_duty import ADDED, DrainDuty
 from forebay.write.back.journal_watch import JournalWatch
+from harness.jumping_loop import JumpingLoop
 
 
 async def _read_body(_ref: BodyRef, _span: Span) -> bytes:
@@ -108,17 +110,16 @@ async def test_a_write_that_comes_meanwhile_is_added_behind_what_is_known() -> N
 class Loader:
     """Takes `steps` to show nothing that the node does not know, and fails once if it is to."""
 
-    def __init__(self, steps: int, error: Exception | None = None) -> None:
+    def __init__(self, steps: int, *errors: Exception) -> None:
         self._steps = steps
-        self._error = error
+        self._errors = list(errors)
 
     def load(self, _scan: object, *, is_first: bool) -> CooperativeWork[None]:
         assert is_first
         for _ in range(self._steps):
             yield
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+        if self._errors:
+            raise self._errors.pop()
 
 
 def watch_of(node: Node, loader: Loader) -> JournalWatch:
@@ -128,8 +129,9 @@ def watch_of(node: Node, loader: Loader) -> JournalWatch:
 
     journal: Any = SimpleNamespace(try_become_drainer=lambda: True, scan=scan)
     its_loader: Any = loader
+    room: Any = SimpleNamespace(is_full=False)
     nothing: Any = None
-    return JournalWatch(journal, node.pending, node.shown, its_loader, nothing, node.duty, nothing, lambda _: None)
+    return JournalWatch(journal, node.pending, node.shown, its_loader, nothing, node.duty, room, lambda _: None)
 
 
 @pytest.mark.parametrize("steps", [2, 4, 8])
@@ -162,6 +164,37 @@ async def test_a_takeover_that_fails_is_begun_anew(caplog: pytest.LogCaptureFixt
     await watch.take_over()
     assert node.is_draining()
     assert node.added == [("k", 0, True), ("k", 1, True)]
+
+
+def test_a_takeover_that_fails_is_tried_again_with_growing_pauses() -> None:
+    """It reads the whole journal each time, and nobody else has the lock."""
+
+    async def scenario() -> list[float]:
+        node, times, loop = Node(), list[float](), asyncio.get_running_loop()
+        node.show("k", 0)
+        assert isinstance(loop, JumpingLoop)
+
+        class Failing(Loader):
+            def load(self, scan: object, *, is_first: bool) -> CooperativeWork[None]:
+                times.append(loop.time())
+                return super().load(scan, is_first=is_first)
+
+        failing = Failing(2, *8 * [ValueError("of a record")])
+        watching = TaskRegistry().spawn(watch_of(node, failing).run(), "watch")
+        with loop.jumping():
+            while not (node.added or watching.done()):  # noqa: ASYNC110 # the clock jumps
+                await asyncio.sleep(1)
+        assert node.added == [("k", 0, True)]
+        watching.cancel()
+        await asyncio.wait([watching])
+        assert watching.cancelled()
+        return [after - before for before, after in pairwise(times)]
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        pauses = runner.run(scenario())
+    assert [round(pause) for pause in pauses[:5]] == [2, 4, 8, 16, 32]
+    assert all(59 < pause < 63 for pause in pauses[5:])
+    assert len(pauses) == 8
 
 
 async def test_the_end_of_the_worker_ends_a_takeover() -> None:

@@ -25,6 +25,8 @@ CHECK_SECONDS: Final = 1.0
 """Between two attempts to take over from a drainer that has ended."""
 RECLAIM_SECONDS: Final = 60.0
 """Between two looks at the directory."""
+_MOST_CHECKS: Final = int(RECLAIM_SECONDS / CHECK_SECONDS)
+"""Until a take-over that has failed is tried again: the pause doubles."""
 
 _log = logging.getLogger(__name__)
 
@@ -79,16 +81,16 @@ class JournalWatch:
 
     async def run(self) -> None:
         """Takes over from a drainer that has ended, and looks at the directory each minute. For ever."""
+        checks, pause = 0, 1
         while True:
-            for _ in range(int(RECLAIM_SECONDS / CHECK_SECONDS)):
+            for _ in range(_MOST_CHECKS):
                 await asyncio.sleep(CHECK_SECONDS)
-                if not self._duty.is_taken:
-                    try:
-                        await self.take_over()
-                    except OSError as error:
-                        _log.error("the journal can't be read: %s", error.strerror)
-                elif self._room.is_full:
-                    self._on_full(int(CHECK_SECONDS))
+                checks += 1
+                if self._duty.is_taken:
+                    if self._room.is_full:
+                        self._on_full(int(CHECK_SECONDS))
+                elif checks >= pause:  # one that fails has read the whole journal in vain
+                    checks, pause = 0, 1 if await self._try_take_over() else min(2 * pause, _MOST_CHECKS)
             await self._duty.expire_uploads()
             try:
                 if self._duty.is_taken:
@@ -98,15 +100,23 @@ class JournalWatch:
             except OSError as error:
                 _log.error("the journal can't be reclaimed: %s", error.strerror)
 
-    async def take_over(self) -> None:
-        """Carries the node's writes out from now on, if nobody does. A failure leaves that to another call. Raises
-        OSError."""
+    async def _try_take_over(self) -> bool:
+        try:
+            return await self.take_over()
+        except OSError as error:
+            _log.error("the journal can't be read: %s", error.strerror)
+            return False
+
+    async def take_over(self) -> bool:
+        """Carries the node's writes out from now on, if nobody does. Returns whether somebody does; a failure leaves
+        that to another call, of this worker, which has the lock. Raises OSError."""
         if not self._journal.try_become_drainer():
-            return
+            return True
         scan = await self._journal.scan()
         _log.info("this worker carries out the journal's writes from now on")
         await self._duty.take_over(self._loader.load(scan, is_first=True), self._shown, self._pending)
         self._duty.keep(self._shown.kept.values())
+        return self._duty.is_taken
 
     async def _load(self, scan: JournalScan) -> None:
         await run_cooperatively(self._loader.load(scan))
