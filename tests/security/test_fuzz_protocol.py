@@ -54,7 +54,7 @@ def only_refused() -> Iterator[None]:
     if refusal is not None:
         assert refusal.code in S3_CODES
         assert refusal.status != 500
-        document = error_document(refusal, request_id="R")
+        document = error_document(refusal, request_id="R", host_id="H")
         assert document.startswith(b"<?xml")
 
 
