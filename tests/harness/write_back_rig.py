@@ -10,6 +10,7 @@ async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
 from pathlib import Path
 from typing import Any
 
+from forebay.core.timers import Timers
 from forebay.write.back.write_back import WriteBack
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
@@ -30,13 +31,15 @@ class WriteBackRig(Rig):
         rule: str = "",
         rest: str = "",
         journal_size: str = "256MiB",
+        timers: Timers | None = None,
         **settings: Any,
     ) -> None:
-        """`rule`: more of the `back` rule. `rest`: more TOML, in front of it. `settings`: see harness.rig.Rig."""
+        """`rule`: more of the `back` rule. `rest`: more TOML, in front of it. `timers`, `settings`: see
+        harness.rig.Rig."""
         self.origin = origin
         self.journal = directory / "journal"
         rest = rest + JOURNAL.format(path=self.journal, size=journal_size) + RULE + rule
-        super().__init__(origin.endpoint, origin.secret, directory / "rig", rest=rest, **settings)
+        super().__init__(origin.endpoint, origin.secret, directory / "rig", timers, rest=rest, **settings)
         self.configuration = self.configuration.replace('drain_timeout = "5s"', 'drain_timeout = "1ms"')
 
     @property

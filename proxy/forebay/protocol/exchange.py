@@ -5,7 +5,7 @@ forebay.server.fastpath.direct_reply); tests implement them in memory. A request
 `raw_target` are as received, and the target is decoded once, by forebay.protocol.target.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -40,6 +40,22 @@ class BytesBody:
 
 
 EMPTY_BODY: Final = BytesBody(b"")
+
+SMALL_BODY: Final = 64 << 10
+"""Bytes of a body that is received whole, then decoded and hashed at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmallBody:
+    """A body of at most SMALL_BODY bytes, the last of which may have yet to come. Implements Body."""
+
+    receive: Callable[[], Awaitable[bytes]]
+    """Returns all of it. To be called once; sends and raises what `Body.pieces` does."""
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yields the whole body, if it is not empty."""
+        if content := await self.receive():
+            yield content
 
 
 class Request(NamedTuple):

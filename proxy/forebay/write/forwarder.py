@@ -20,11 +20,11 @@ from forebay.origin.origin_response import OriginResponse
 from forebay.origin.origins import Origins
 from forebay.protocol.body.declared_checksums import Kind
 from forebay.protocol.body.payload import PayloadForm, PayloadReader, can_never_verify, payload_form
-from forebay.protocol.exchange import Body, BytesBody
+from forebay.protocol.exchange import SMALL_BODY, Body, BytesBody, SmallBody
 from forebay.protocol.forwarded_headers import forwarded_headers, forwarded_query, signed_extensions
 from forebay.storage.spool import Spool
 from forebay.write.forward_request import ForwardRequest
-from forebay.write.incoming_body import SMALL, IncomingBody, decode_piece
+from forebay.write.incoming_body import IncomingBody, decode_piece
 from forebay.write.upload_body import Tee, frame_body, trailer_for
 
 _SELECT: Final = "SelectObjectContent"  # a POST whose answer is as large as a read's
@@ -72,10 +72,12 @@ class Forwarder:
         if body is None:
             return None
         try:
-            content = forward.request.body.content if isinstance(forward.request.body, BytesBody) else None
-            if content is not None and len(content) <= SMALL:
-                await body.verify_whole(content)
-            elif content is not None:
+            source = forward.request.body
+            if isinstance(source, SmallBody):
+                await body.verify_whole(await source.receive())
+            elif isinstance(source, BytesBody) and len(source.content) <= SMALL_BODY:
+                await body.verify_whole(source.content)
+            elif isinstance(source, BytesBody):
                 await body.start()  # all of it: it is verified before the request takes a turn at the origin
             elif forward.spooled is None:
                 await body.read_ahead(self._spool)

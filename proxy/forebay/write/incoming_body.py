@@ -22,8 +22,6 @@ from forebay.storage.spool import SPILL_SIZE, Spool, SpooledBody
 
 READ_AHEAD: Final = 1 << 20
 """Bytes of a body that are awaited before its request takes a turn at the origin."""
-SMALL: Final = 64 << 10
-"""Bytes of a body that is hashed at once."""
 LARGE: Final = 1024 << 10
 """Bytes of a body, and at a time, that are checked in a thread."""
 _LARGE_PIECE: Final = 64 << 10
@@ -72,8 +70,8 @@ class IncomingBody:
         self._next = await anext(self._rest, None)
 
     async def verify_whole(self, content: bytes) -> None:
-        """Decodes and verifies a whole body of at most SMALL bytes, which is here. Raises S3Error for one that is not
-        what was announced."""
+        """Decodes and verifies a whole body of at most SMALL_BODY bytes, which is here. Raises S3Error for one that is
+        not what was announced."""
         decoded = await decode_piece(self.reader, content)
         ended = self.reader.close()
         self.checksums, self.is_whole = ended.checksums, True

@@ -102,14 +102,21 @@ def test_bytes_inserted_anywhere_are_plain_or_left(extra: bytes, position: int) 
         assert data.count(b"\r\n\r\n") == 1
 
 
-PUT = HEAD.replace(b"GET ", b"PUT ").replace(b"Host", b"content-LENGTH: \t010 \r\nHost")
+PUT = HEAD.replace(b"GET ", b"PUT ").replace(b"Host", b"content-LENGTH: \t10 \r\nHost")
 
 
 def test_the_head_of_a_put_is_parsed() -> None:
-    head = parse_upload_head(PUT)
+    head = parse_upload_head(PUT, 10)
     assert head is not None
-    assert (head.method, head.raw_target) == ("PUT", "/b/a%2Fb?x-id=GetObject")
-    assert dict(head.headers) == {"Content-Length": "010", "Host": "h:9000", "x-amz-date": "20261120T000000Z"}
+    assert (head.raw_target, head.length, head.expects_continue) == ("/b/a%2Fb?x-id=GetObject", 10, False)
+    assert dict(head.headers) == {"Content-Length": "10", "Host": "h:9000", "x-amz-date": "20261120T000000Z"}
+
+
+def test_a_put_may_wait_for_100_continue() -> None:
+    head = parse_upload_head(PUT.replace(b"Host", b"eXpect:100-Continue \r\nHost"), 10)
+    assert head is not None
+    assert head.expects_continue
+    assert head.headers["Expect"] == "100-continue"
 
 
 @pytest.mark.parametrize(
@@ -117,20 +124,25 @@ def test_the_head_of_a_put_is_parsed() -> None:
     [
         HEAD,
         PUT.replace(b"PUT ", b"POST "),
-        PUT.replace(b"010", b""),
-        PUT.replace(b"010", b"1 0"),
-        PUT.replace(b"010", b"+10"),
-        PUT.replace(b"010", b"-1"),
-        PUT.replace(b"010", b"1_0"),
-        PUT.replace(b"010", b"10, 10"),
-        PUT.replace(b"010", b"1" * 19),
-        PUT.replace(b"010", "\u0661".encode()),
-        PUT.replace(b"010", b"10\r\n 0"),
+        PUT.replace(b"10", b""),
+        PUT.replace(b"10", b"1 0"),
+        PUT.replace(b"10", b"+10"),
+        PUT.replace(b"10", b"-1"),
+        PUT.replace(b"10", b"1_0"),
+        PUT.replace(b"10", b"10, 10"),
+        PUT.replace(b"10", b"1" * 19),
+        PUT.replace(b"10", "\u0661".encode()),
+        PUT.replace(b"10", b"10\r\n 0"),
         PUT.replace(b"content-LENGTH", b"content-LENGTH "),
         PUT.replace(b"Host", b"Content-Length: 10\r\nHost"),
         PUT.replace(b"Host", b"Content-Length : 10\r\nHost"),
         PUT.replace(b"Host", b"Transfer-Encoding: chunked\r\nHost"),
-        PUT.replace(b"Host", b"Expect: 100-continue\r\nHost"),
+        PUT.replace(b"Host", b"Expect: 200-ok\r\nHost"),
+        PUT.replace(b"Host", b"Expect: 100-continue, other\r\nHost"),
+        PUT.replace(b"Host", b"Expect:\r\nHost"),
+        PUT.replace(b"Host", 2 * b"Expect: 100-continue\r\n" + b"Host"),
+        PUT.replace(b"10", b"010"),
+        PUT.replace(b"10", b"1048577"),
         PUT.replace(b"Host", b"Connection: close\r\nHost"),
         PUT.replace(b"Host", b"X-Latin: \xe9\r\nHost"),
         PUT.replace(b"h:9000", b"h, i"),
@@ -139,4 +151,4 @@ def test_the_head_of_a_put_is_parsed() -> None:
     ],
 )
 def test_any_other_head_of_a_put_is_left(data: bytes) -> None:
-    assert parse_upload_head(data) is None
+    assert parse_upload_head(data, 1 << 20) is None

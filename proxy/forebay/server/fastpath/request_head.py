@@ -3,7 +3,8 @@
 A subset of RFC 9112, chosen so that every HTTP parser agrees on it: one GET or HEAD of HTTP/1.1; visible ASCII and
 blanks alone; each line ended by CR LF and none folded; one plain Host; no body and no field that could announce one;
 nothing behind the head. A head outside the subset is not malformed: the full lane judges it. A POST in the same subset
-is the head of a batch on a read channel, whose frames bound its body. A PUT in it has one Content-Length besides.
+is the head of a batch on a read channel, whose frames bound its body. A PUT in it has one Content-Length besides, and
+perhaps one Expect: 100-continue.
 """
 
 import re
@@ -22,8 +23,10 @@ MAX_CACHED_LINE: Final = 200
 _READ_LINE: Final = re.compile(r"(GET|HEAD) (/[!-~]*) HTTP/1\.1", re.ASCII)
 _POST_LINE: Final = re.compile(r"(POST) (/[!-~]*) HTTP/1\.1", re.ASCII)
 _PUT_LINE: Final = re.compile(r"(PUT) (/[!-~]*) HTTP/1\.1", re.ASCII)
-_LENGTH_NAME: Final = "content-length:"
-_LENGTH: Final = re.compile(r"[ \t]*([0-9]{1,18})[ \t]*", re.ASCII)
+_UPLOAD_FIELD: Final = re.compile(
+    r"(?:(content-length):[ \t]*(0|[1-9][0-9]{0,17})|(expect):[ \t]*(100-continue))[ \t]*", re.ASCII | re.IGNORECASE
+)
+_UPLOAD_INITIALS: Final = frozenset("cCeE")
 _FIELD: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([!-~](?:[ \t!-~]*[!-~])?)?[ \t]*", re.ASCII)
 # Fields that bear on framing or the connection, or ask for another response than the plain one.
 _NOT_PLAIN: Final = frozenset(
@@ -58,20 +61,44 @@ def parse_request_head(data: bytes, *, is_post: bool = False) -> RequestHead | N
     return _parse_lines(_POST_LINE if is_post else _READ_LINE, first, lines)
 
 
-def parse_upload_head(data: bytes) -> RequestHead | None:
-    """The head of a PUT that `data` is, exactly, with one Content-Length, a number; None if `data` is anything else."""
+class UploadHead(NamedTuple):
+    """The head of a plain PUT."""
+
+    raw_target: str
+    headers: "CIMultiDict[str]"
+    length: int
+    """Of the body, in bytes."""
+    expects_continue: bool
+    """Whether the client waits for 100 Continue."""
+
+
+def parse_upload_head(data: bytes, largest: int) -> UploadHead | None:
+    """The head of a PUT that `data` is, exactly, with one Content-Length, a number up to `largest`; None if `data` is
+    anything else."""
     if not _is_head(data):
         return None
     first, *lines = data[:-4].decode("ascii").split("\r\n")
-    named = [line for line in lines if line[: len(_LENGTH_NAME)].lower() == _LENGTH_NAME]
-    length = _LENGTH.fullmatch(named[0], len(_LENGTH_NAME)) if len(named) == 1 else None
-    if length is None:
+    length, expects, others = -1, False, []
+    for line in lines:
+        field = _UPLOAD_FIELD.fullmatch(line) if line[:1] in _UPLOAD_INITIALS else None
+        if field is None:
+            others.append(line)
+        elif field[3] is None and length < 0:
+            length = int(field[2])
+        elif field[3] is not None and not expects:
+            expects = True
+        else:
+            return None
+    if not 0 <= length <= largest:
         return None
-    lines.remove(named[0])
-    request = _parse_lines(_PUT_LINE, first, lines)
-    if request is not None:
-        request.headers["Content-Length"] = length[1]
-    return request
+    request = _parse_lines(_PUT_LINE, first, others)
+    if request is None:
+        return None
+    headers = request.headers
+    headers["Content-Length"] = str(length)
+    if expects:
+        headers["Expect"] = "100-continue"
+    return UploadHead(request.raw_target, headers, length, expects)
 
 
 def _is_head(data: bytes) -> bool:

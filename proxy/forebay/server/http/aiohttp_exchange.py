@@ -30,7 +30,7 @@ SERVER_NAME: Final = "Forebay"
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 """SO_LINGER with a timeout of zero: closing the socket, also when the process dies, resets the connection."""
 _FIN_ON_CLOSE: Final = struct.pack("ii", 0, 0)
-CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 COPIED_SIZE: Final = 65 << 10
 """Bytes of an object that are handed to aiohttp at once: just more than it writes before it waits for the client."""
 
@@ -106,8 +106,14 @@ class RequestBody:
 
 def send_continue(request: web.BaseRequest) -> None:
     """Sends the interim response 100 (Continue), which a client of HTTP/1.0 must not get."""
-    if request.transport is not None and request.version >= HttpVersion11:
-        request.transport.write(CONTINUE)
+    if request.version >= HttpVersion11:
+        write_continue(request.transport)
+
+
+def write_continue(transport: asyncio.Transport | None) -> None:
+    """Sends the interim response 100 (Continue), unless the connection has ended."""
+    if transport is not None:
+        transport.write(_CONTINUE)
 
 
 def has_left(transport: asyncio.BaseTransport | None) -> bool:

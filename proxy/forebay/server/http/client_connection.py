@@ -25,7 +25,7 @@ from forebay.server.fastpath.direct_reply import MAX_JOINED_SIZE, DirectReply
 from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLane, HitResponse
 from forebay.server.http.accepted_bytes import unacknowledged, write_now
 from forebay.server.http.aiohttp_connection import AiohttpConnection
-from forebay.server.http.aiohttp_exchange import CONTINUE, has_left
+from forebay.server.http.arriving_body import ArrivingBody
 from forebay.server.http.connection_limits import StallTimer, Timeout
 from forebay.server.http.connection_services import ConnectionServices
 from forebay.server.http.sendfile_writer import SendfileWriter
@@ -40,6 +40,7 @@ class ClientConnection(AiohttpConnection):
     """See the module."""
 
     __slots__ = (
+        "_arriving",
         "_awaits_request",
         "_client",
         "_fd",
@@ -70,6 +71,8 @@ class ClientConnection(AiohttpConnection):
         """Bytes that wait until the current requests have been answered."""
         self._is_reading = False
         """Whether a read that the fast lane has admitted, or a small PUT, is being answered."""
+        self._arriving: ArrivingBody | None = None
+        """The body of a small PUT, of which more is to come."""
         self._is_closing = False
         """Whether the connection ends with the current answer."""
         self._is_only_request = False
@@ -90,6 +93,9 @@ class ClientConnection(AiohttpConnection):
         """Let go of everything that refers to the connection."""
         self._stall_timer.close()
         self._pending = b""
+        if self._arriving is not None:
+            self._arriving.break_off()
+            self._arriving = None
         if self._sendfile_writer is not None:
             if self._sendfile_writer.is_blocked:
                 self._requests.count_in_flight(-1)
@@ -138,6 +144,12 @@ class ClientConnection(AiohttpConnection):
     def data_received(self, data: bytes) -> None:
         """Have these bytes answered by the fast lane as far as it can, the rest by aiohttp."""
         self._requests.body_turns.demand += 1
+        if self._arriving is not None:
+            data = self._arriving.feed(data)
+            if self._arriving.is_eof():
+                self._arriving = None
+            if not data:
+                return
         if self._is_reading or (self._sendfile_writer is not None and self._sendfile_writer.is_busy):
             self._pending += data
             if self.transport is not None:
@@ -147,8 +159,10 @@ class ClientConnection(AiohttpConnection):
         is_idle = self.is_idle
         if is_idle and lane is not None and data:
             if data.startswith(b"PUT "):
-                if self._requests.upload(data, self):
+                body = self._requests.upload(data, self)
+                if body is not None:
                     self._is_reading = True
+                    self._arriving = None if body.is_eof() else body
                     return
             elif not (data := self._answer_fast(lane, data)):
                 return
@@ -204,19 +218,9 @@ class ClientConnection(AiohttpConnection):
         """The reply to an admitted read."""
         return DirectReply(self, record, is_last, isolation, is_head=is_head)
 
-    @property
-    def has_left(self) -> bool:
-        """Whether the client has closed the connection."""
-        return has_left(self.transport)
-
-    def send_interim(self) -> None:
-        """Send the interim response 100 (Continue)."""
-        if self.transport is not None:
-            self.transport.write(CONTINUE)
-
     def read_answered(self, *, keep_alive: bool) -> None:
         """The admitted read has been answered; `keep_alive`: another request may follow."""
-        self._is_reading = False
+        self._is_reading, self._arriving = False, None
         self._idle_until = self._timers.time() + self._limits.idle_timeout
         if self.transport is None:
             return

@@ -4,7 +4,7 @@ Every time limit of the listener runs on `Timers`: the event loop in production,
 
     idle connection         idle_timeout      before the first request and between two    aiohttp_connection
     head                    header_timeout    from its first byte to its last             aiohttp_connection
-    body of a request       stall             without a byte from the client              aiohttp_exchange
+    body of a request       stall             without a byte from the client            aiohttp_exchange, ArrivingBody
     response                stall             without a byte accepted by the client       aiohttp_exchange, StallTimer
     rest of a refused body  lingering         in all, lingering_pause without a byte      linger
     drain                   (an argument)     for the requests in flight                  listener
@@ -14,9 +14,9 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Protocol
 
 from aiohttp.client_exceptions import ClientPayloadError
-from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestPayloadError
 
 from forebay.core.fair_semaphore import SemaphoreShare
@@ -112,7 +112,19 @@ class StallTimer:
         self._timer = self._timers.call_later(self._stall, check)
 
 
-async def linger(content: StreamReader, limits: ConnectionLimits, timers: Timers) -> None:
+class UnreadBody(Protocol):
+    """The rest of a request's body."""
+
+    def is_eof(self) -> bool:
+        """Whether it has ended."""
+        ...
+
+    async def readany(self) -> bytes:
+        """Wait for more of it."""
+        ...
+
+
+async def linger(content: UnreadBody, limits: ConnectionLimits, timers: Timers) -> None:
     """Read and drop the rest of a request's body, well-formed or not, as far as the limits allow.
 
         request, part of its body ──> refused ──> the rest, dropped ──> closed

@@ -2,10 +2,11 @@
 
 RequestConnection    its request was parsed by aiohttp
 ReadConnection       its read was admitted by the fast lane
-UploadConnection     its small PUT has arrived whole
+UploadConnection     its small PUT is read past aiohttp
 BatchChannel         its batch came in a frame of a read channel
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
@@ -50,12 +51,9 @@ class UploadConnection(ReadConnection, Protocol):
     """What the connection of a small PUT is to the service that answers it."""
 
     @property
-    def has_left(self) -> bool:
-        """Whether the client has closed the connection."""
+    def transport(self) -> asyncio.Transport | None:
+        """None after the client has left."""
         ...
-
-    def send_interim(self) -> None:
-        """Send an interim response."""
 
 
 class AbortableReply(ObjectReply, Protocol):

@@ -109,6 +109,11 @@ def framing_error(request: BaseRequest) -> str | None:
     return None
 
 
+def head_size(request: BaseRequest) -> int:
+    """Bytes of the head. aiohttp bounds each line by itself, and their number, but not their sum."""
+    return len(request.raw_path) + sum(len(name) + len(value) + 4 for name, value in request.raw_headers)
+
+
 def origin_form(request: BaseRequest) -> str:
     """The target as a path. An absolute URL (RFC 9112 section 3.2.2) is reduced to its path if it names the very Host;
     any other target is returned unchanged."""

@@ -3,7 +3,7 @@
     aiohttp parsed it     ──> handle ─────┐
     fast lane admitted it ──> read ───────┼─> gateway ──> reply ──> record: metrics, access log
     batch of a channel    ──> read_batch ─┤
-    whole, small PUT      ──> upload ─────┘
+    small PUT, its head   ──> upload ─────┘
     it became no request  ──> refuse ───────────────────────────────> record
 
 It bounds the requests in flight, and wakes a drain when none is left. It knows connections by
@@ -26,13 +26,14 @@ from forebay.core.timers import Timers
 from forebay.metadata.direct_openings import DirectOpening
 from forebay.origin.body_turns import BodyTurns
 from forebay.protocol.channel_frames import CHANNEL_PATH, HINT_HEADER
-from forebay.protocol.exchange import EMPTY_BODY, BytesBody, ObjectReply, Request
+from forebay.protocol.exchange import EMPTY_BODY, SMALL_BODY, BytesBody, ObjectReply, Request, SmallBody
 from forebay.protocol.target import parse_target
 from forebay.request.gateway import Gateway
 from forebay.server.fastpath.direct_misses import DirectMisses, MissConnection
 from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane
 from forebay.server.fastpath.request_head import parse_request_head, parse_upload_head
-from forebay.server.http.aiohttp_exchange import RequestBody, StreamedReply, has_left, send_continue
+from forebay.server.http.aiohttp_exchange import RequestBody, StreamedReply, has_left, send_continue, write_continue
+from forebay.server.http.arriving_body import ArrivingBody
 from forebay.server.http.connection_limits import ConnectionLimits, linger
 from forebay.server.http.request_connections import (
     AbortableReply,
@@ -41,12 +42,11 @@ from forebay.server.http.request_connections import (
     RequestConnection,
     UploadConnection,
 )
-from forebay.server.http.request_framing import framing_error, origin_form
+from forebay.server.http.request_framing import framing_error, head_size, origin_form
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
 
-LARGEST_UPLOAD: Final = 64 << 10
-"""Bytes of the body of a PUT that is answered past aiohttp."""
+_END: Final = b"\r\n\r\n"
 
 
 class RequestService:
@@ -128,7 +128,7 @@ class RequestService:
         ):
             return web.Response(status=204, headers={HINT_HEADER: self._socket_path})
         record = RequestRecord(request.method, "full", time.monotonic(), new_request_id(), peer=connection.peer)
-        is_too_large = _head_size(request) > self._limits.header_size
+        is_too_large = head_size(request) > self._limits.header_size
         is_chunked = "Transfer-Encoding" in request.headers
 
         def is_last() -> bool:
@@ -252,47 +252,57 @@ class RequestService:
             self.finish(record)
             connection.read_answered(keep_alive=not reply.aborted)
 
-    def upload(self, data: bytes, connection: UploadConnection) -> bool:
-        """Answer a small PUT whose head and body these bytes are, exactly, in a task; `connection.read_answered`
-        follows. False: they are anything else, or there is no memory, and nothing was done."""
-        size = data.find(b"\r\n\r\n") + 4
-        if self.is_draining or size > self._limits.header_size or len(data) - size > LARGEST_UPLOAD:
-            return False
-        head = parse_upload_head(data[:size])
-        if head is None or head.headers["Content-Length"] != str(len(data) - size):
-            return False
-        if not self._receiving.try_acquire(len(data)):
-            return False
+    def upload(self, data: bytes, connection: UploadConnection) -> ArrivingBody | None:
+        """Answer a small PUT whose head these bytes are, and the front of its body or all of it, in a task;
+        `connection.read_answered` follows. Returns its body, which the connection feeds with the rest. None: they are
+        anything else, or there is no memory, and nothing was done."""
+        size = data.find(_END) + len(_END)
+        if self.is_draining or size > self._limits.header_size:
+            return None
+        head = parse_upload_head(data[:size], SMALL_BODY)
+        if head is None or size + head.length < len(data) or not self._receiving.try_acquire(size + head.length):
+            return None
         record = RequestRecord("PUT", "full", time.monotonic(), new_request_id(), peer=connection.peer)
-        record.received = len(data) - size
+
+        def send_interim() -> None:
+            write_continue(connection.transport)
+
+        left, announced = size + head.length - len(data), send_interim if head.expects_continue else None
+        body = ArrivingBody(data[size:], left, self._timers, self._limits.stall, record, announced)
         request = Request(
             "PUT",
             head.raw_target,
             head.headers["Host"],
             head.headers,
-            BytesBody(data[size:]),
-            has_body=record.received > 0,
+            SmallBody(body.receive),
+            has_body=head.length > 0,
             received_at=time.time(),
             peer=connection.peer,
             secure=connection.secure,
-            has_left=lambda: connection.has_left,
+            has_left=lambda: has_left(connection.transport),
             outlives_client=True,
-            send_interim=connection.send_interim,
+            send_interim=send_interim,
         )
         self.count_in_flight(1)
-        self._tasks.spawn(self._upload(request, record, connection, len(data)), "upload")
-        return True
+        self._tasks.spawn(self._upload(request, body, record, connection, size + head.length), "upload")
+        return body
 
     async def _upload(
-        self, request: Request, record: RequestRecord, connection: UploadConnection, charged: int
+        self, request: Request, body: ArrivingBody, record: RequestRecord, connection: UploadConnection, charged: int
     ) -> None:
-        isolation = self._gateway.policy.isolation_headers
-        reply = connection.make_reply(record, lambda: self.is_draining, isolation, is_head=False)
+        def is_last() -> bool:
+            return self.is_draining or not body.is_eof()  # the rest must not be mistaken for the next request
+
+        reply = connection.make_reply(record, is_last, self._gateway.policy.isolation_headers, is_head=False)
         try:
-            await self._handle(request, reply, record)
+            try:
+                await self._handle(request, reply, record)
+            finally:
+                self._receiving.release(charged)
+                self.finish(record)
+            if not reply.aborted:
+                await linger(body, self._limits, self._timers)
         finally:
-            self._receiving.release(charged)
-            self.finish(record)
             connection.read_answered(keep_alive=reply.keep_alive and not reply.aborted)
 
     async def _handle(self, request: Request, reply: AbortableReply, record: RequestRecord) -> None:
@@ -334,8 +344,3 @@ class RequestService:
 def is_socket_question(request: web.BaseRequest, peer: str) -> bool:
     """Whether a client of this machine asks where the Unix socket is."""
     return request.raw_path == CHANNEL_PATH and (peer.startswith("127.") or peer in {"::1", "unix"})
-
-
-def _head_size(request: web.BaseRequest) -> int:
-    """Bytes of the head. aiohttp bounds each line by itself, and their number, but not their sum."""
-    return len(request.raw_path) + sum(len(name) + len(value) + 4 for name, value in request.raw_headers)
