@@ -138,12 +138,12 @@ def _recordings(admin: AdminClient, context: CommandContext, args: argparse.Name
 def _plans(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
     if (problem := plans_command.problem_with(args)) is not None:
         raise UsageError(problem)
-    if args.action == "send":
-        try:
+    try:
+        if args.action == "send":
             return plans_command.send_plan(admin, context, args.id, args.file, args.key, as_json=args.json)
-        except plans_command.UnusablePlan as error:
-            raise UsageError(str(error)) from error
-    return plans_command.run_plans(admin, context, args.action, args.id, as_json=args.json)
+        return plans_command.run_plans(admin, context, args.action, args.id, as_json=args.json)
+    except plans_command.UnusablePlan as error:
+        raise UsageError(str(error)) from error
 
 
 _PACKED: Final[Argument] = (
@@ -240,7 +240,7 @@ JOB_COMMANDS: Final[dict[str, ClientCommand]] = {
                 {
                     "nargs": "?",
                     "metavar": "ID",
-                    "help": "the plan to show or cancel; with send: s3://bucket/name",
+                    "help": "the plan to show or cancel, or its s3://bucket/name, by which send names it",
                 },
             ),
             ("file", {**FILE, "nargs": "?", "help": "with send: the keys in the order in which they will be read"}),

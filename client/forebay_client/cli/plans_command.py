@@ -3,13 +3,14 @@
 import argparse
 from base64 import b64encode
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
 from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
 from forebay_client.cli.command_context import CommandContext
 from forebay_client.cli.human_format import escape_unprintable, format_age, format_count, format_plural, format_size
-from forebay_client.cli.s3_location import parse_location
+from forebay_client.cli.s3_location import SCHEMES, parse_location
 from forebay_client.cli.text_tables import Column, table
 
 PLANS: Final = (
@@ -41,7 +42,7 @@ def problem_with(args: argparse.Namespace) -> str | None:
     if args.file is not None or args.key is not None:
         return "A file and --key belong to `forebay plans send`."
     if (args.action == "ls") != (args.id is None):
-        return "Say `forebay plans`, or `forebay plans` with show or cancel, and an ID."
+        return "Say `forebay plans`, or `forebay plans` with show or cancel, and an ID or s3://bucket/name."
     return None
 
 
@@ -78,22 +79,23 @@ def send_plan(
     return 0 if plan["entries"] else 1
 
 
-def run_plans(admin: AdminClient, context: CommandContext, action: str, plan_id: str | None, *, as_json: bool) -> int:
-    """Carry out "ls", or "show" or "cancel" of a plan. The exit code: 1 if a plan to cancel had ended before."""
-    if plan_id is None:
+def run_plans(admin: AdminClient, context: CommandContext, action: str, target: str | None, *, as_json: bool) -> int:
+    """Carry out "ls", or "show" or "cancel" of a plan, whose id or s3://bucket/name `target` is. The exit code: 1 if a
+    plan to cancel had ended before. Raises UnusablePlan for a location that names no plan, or several."""
+    if target is None:
         plans: list[JsonObject] = admin.get(api_path("plans"))["plans"]
     else:
-        path = api_path("plans", plan_id)
+        path = api_path("plans", _plan_id(admin, target) if target.startswith(SCHEMES) else target)
         before = admin.get(path)
         plans = [admin.delete(path) if action == "cancel" else before]
         if action == "cancel" and before["state"] not in _LIVE:
-            context.screen.write_error(f"Plan {escape_unprintable(plan_id)} had ended before: {before['state']}.")
+            context.screen.write_error(f"Plan {escape_unprintable(target)} had ended before: {before['state']}.")
             return 1
     if as_json:
         for plan in plans:
             context.screen.write_json(plan)
-    elif action == "cancel" and plan_id is not None:
-        context.screen.write_line(f"Cancelled plan {escape_unprintable(plan_id)}.")
+    elif action == "cancel" and target is not None:
+        context.screen.write_line(f"Cancelled plan {escape_unprintable(target)}.")
     elif plans:
         context.screen.write_lines(table(PLANS, [_row(plan) for plan in plans]))
     else:
@@ -103,6 +105,23 @@ def run_plans(admin: AdminClient, context: CommandContext, action: str, plan_id:
             for line in _details(context, plan):
                 context.screen.write_line(line)
     return 0
+
+
+def _plan_id(admin: AdminClient, target: str) -> str:
+    """The id of the plan at the location `target`: the live one, else the one that was sent last."""
+    try:
+        location = parse_location(target)
+    except ValueError as error:
+        raise UnusablePlan(str(error)) from error
+    named = location.bucket, location.prefix.removeprefix(_RESOURCE)
+    found = [plan for plan in admin.get(api_path("plans"))["plans"] if (plan["bucket"], plan["name"]) == named]
+    live = [plan for plan in found if plan["state"] in _LIVE]
+    if not found:
+        raise UnusablePlan(f"There is no plan {escape_unprintable(target)}.")
+    if len(live) > 1:
+        ids = ", ".join(plan["id"] for plan in live)
+        raise UnusablePlan(f"Several access keys have a plan {escape_unprintable(target)}; say its ID: {ids}.")
+    return str(max(live or found, key=itemgetter("sent_at"))["id"])
 
 
 def _row(plan: JsonObject) -> Sequence[str]:

@@ -386,6 +386,24 @@ def test_plans(forebay: Typist, control: FakeControl) -> None:
     assert forebay.type("plans", "show", "other").code == 1
 
 
+@pytest.mark.parametrize("target", ["s3://datasets/epoch-0", "s3://datasets/.forebay/plans/epoch-0"])
+def test_a_plan_is_cancelled_by_its_location(forebay: Typist, control: FakeControl, target: str) -> None:
+    control.sent_plans["ended"] = replace(sample_plan(), id="ended", state="done", sent_at=9e9)
+    control.sent_plans["5d1c2f"] = sample_plan()
+    assert forebay.type("plans", "show", target).out.splitlines()[1].startswith("5d1c2f")
+    assert forebay.type("plans", "cancel", target).out == f"Cancelled plan {target}.\n"
+    assert control.sent_plans["5d1c2f"].state == "cancelled"
+
+
+def test_a_location_names_one_plan(forebay: Typist, control: FakeControl) -> None:
+    none = forebay.type("plans", "cancel", "s3://datasets/epoch-0")
+    assert (none.code, "There is no plan s3://datasets/epoch-0." in none.err) == (2, True)
+    for plan_id, principal in (("5d1c2f", "trainer"), ("77aa01", "tester")):
+        control.sent_plans[plan_id] = replace(sample_plan(), id=plan_id, principal=principal)
+    several = forebay.type("plans", "cancel", "s3://datasets/epoch-0")
+    assert (several.code, "say its ID: 5d1c2f, 77aa01." in several.err) == (2, True)
+
+
 def test_a_plan_is_sent(forebay: Typist, control: FakeControl, tmp_path: Path) -> None:
     order = tmp_path / "order.txt"
     order.write_bytes(b"b\na\n")
