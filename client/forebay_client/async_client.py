@@ -11,7 +11,6 @@ server. A cancelled call is given up; its request may still have its effect.
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -22,6 +21,7 @@ from forebay_client.forebay_resources import PlanHandle, WarmHandle
 from forebay_client.object_file import ObjectFile
 from forebay_client.object_writer import WRITER_PART_SIZE, WritableObject
 from forebay_client.objects import BatchItem, BatchKey, CommonPrefix, ObjectInfo
+from forebay_client.transport.client_threads import ClientThreads
 from forebay_client.transport.fork_safety import renew_after_fork
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class AsyncClient:
         """`arguments`: those of Client. Raises ClientConfigurationError."""
         self._arguments = {"endpoint": endpoint, **arguments}
         self._client = Client(endpoint, **arguments)
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: ClientThreads | None = None
         renew_after_fork(self._renew)
 
     async def get(self, bucket: str, key: str, *, version_id: str | None = None) -> memoryview:
@@ -186,7 +186,7 @@ class AsyncClient:
     async def _run(self, call: Callable[..., T], *arguments: Any, **named: Any) -> T:
         if self._pool is None:
             # As many as there are connections: a call that waits for one would wait here as well.
-            self._pool = ThreadPoolExecutor(self._client.connections, thread_name_prefix="forebay-async")
+            self._pool = ClientThreads(self._client.connections, thread_name_prefix="forebay-async")
         return await asyncio.get_running_loop().run_in_executor(self._pool, partial(call, *arguments, **named))
 
     async def _iterate(self, start: Callable[[], Iterator[T]]) -> AsyncIterator[T]:

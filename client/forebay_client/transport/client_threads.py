@@ -7,10 +7,13 @@ other: a checkpoint that is saved at the end is saved.
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_REFUSED: Final = "cannot schedule new futures"
+"""How CPython's message begins when the pool, or the interpreter, is shut down."""
 
 
 class ClientThreads(ThreadPoolExecutor):
@@ -20,10 +23,12 @@ class ClientThreads(ThreadPoolExecutor):
         """Runs a function in a thread; in this one, before it returns, where no other can be had."""
         try:
             return super().submit(fn, *args, **kwargs)
-        except RuntimeError:
+        except RuntimeError as error:
+            if not str(error).startswith(_REFUSED):  # a thread did not start: the work is queued, and may be done yet
+                raise
             done = Future[T]()
             try:
                 done.set_result(fn(*args, **kwargs))
-            except Exception as error:  # the future's
-                done.set_exception(error)
+            except Exception as failure:  # the future's
+                done.set_exception(failure)
             return done

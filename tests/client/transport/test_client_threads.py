@@ -11,9 +11,9 @@ from forebay_client.transport.client_threads import ClientThreads
 from harness.fake_origin import FakeOrigin
 
 _AT_EXIT = """\
-import atexit, sys
+import asyncio, atexit, sys
 import forebay_client
-from forebay_client import Client
+from forebay_client import AsyncClient, Client
 endpoint, access, secret, file = sys.argv[1:]
 client = Client(endpoint, access_key=access, secret_key=secret, socket="", retries=0)
 
@@ -26,6 +26,11 @@ def save():
         written.write(bytes(11 << 20))
     print(client.head("data", "written").size)
 
+async def read():
+    async with AsyncClient(endpoint, access_key=access, secret_key=secret, socket="", retries=0) as twin:
+        return bytes(await twin.get("data", "a"))
+
+atexit.register(lambda: print(asyncio.run(read())))
 atexit.register(save)
 """
 
@@ -39,6 +44,24 @@ def test_without_threads_work_is_done_before_submit_returns() -> None:
         failed.result()
 
 
+class ExhaustedThreads(ClientThreads):
+    """The system has one thread for it."""
+
+    def _adjust_thread_count(self) -> None:  # which CPython's submit calls when it has queued the work
+        if self._threads:
+            raise RuntimeError("can't start new thread")
+        super()._adjust_thread_count()
+
+
+def test_queued_work_is_not_done_twice() -> None:
+    done: list[int] = []
+    with ExhaustedThreads(2) as threads:
+        threads.submit(done.append, 1).result()
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            threads.submit(done.append, 2)
+    assert done == [1, 2]
+
+
 async def test_a_handler_at_exit_reads_and_writes(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(bytes(range(256)) * (12 << 12))
@@ -49,4 +72,4 @@ async def test_a_handler_at_exit_reads_and_writes(tmp_path: Path) -> None:
         command = (sys.executable, "-c", _AT_EXIT, origin.endpoint, secret.access, secret.secret, str(file))
         run = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
     assert run.stderr == ""
-    assert run.stdout.splitlines() == ["[b'1', b'2', b'1']", str(12 << 20), "True", str(11 << 20)]
+    assert run.stdout.splitlines() == ["[b'1', b'2', b'1']", str(12 << 20), "True", str(11 << 20), "b'1'"]
