@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -67,3 +68,18 @@ async def test_a_descriptor_that_is_not_sent_aborts_the_connection(ends: Ends) -
     assert transport.is_closing()
     await asyncio.to_thread(lambda: [None for _ in iter(lambda: ends.client.recv(1 << 20), b"")])
     assert not writer.can_send
+
+
+async def test_a_ring_that_cannot_be_opened_aborts_the_connection(ends: Ends) -> None:
+    writer, transport = ends.writer, ends.writer.transport
+    slot = writer.allocate(100)
+    assert slot is not None
+    assert transport is not None
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1, limits[1]))
+    try:
+        with pytest.raises(ConnectionAbortedError):
+            writer.announce(b"head", slot[1], 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert transport.is_closing()

@@ -220,7 +220,11 @@ class ChannelWriter:
         if ring.is_passed:
             self.write(FRAME.pack(kind, flags, count, len(head), position, length) + head)
             return
-        reader = ring.memory.file.open_reader()
+        try:
+            reader = ring.memory.file.open_reader()
+        except OSError as error:
+            self.abort()  # the client counts on the ring from here on
+            raise ConnectionAbortedError("the ring can't be opened for the client") from error
         try:
             frame = FRAME.pack(kind, flags | WITH_DESCRIPTOR, count, len(head), position, length)
             self.send(frame + head, [reader])
