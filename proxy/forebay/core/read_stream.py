@@ -5,7 +5,7 @@
 Both lanes note each plain read that is answered with bytes. While nobody subscribes no log is active, and the lanes
 note nothing. Otherwise a hit pays for one append of a number; all else is done for a batch, by a timer, never within a
 hit. The timer runs only while something is read: a log that a whole interval found empty is inactive, and the next
-read activates it again. The first batch behind such a pause comes after FIRST_SECONDS.
+read activates it again.
 
 The reads of all workers of a node are collected by forebay.peers.node_reads, where plans, recordings and statistics
 subscribe. For one event loop.
@@ -19,8 +19,6 @@ from forebay.core.read_log import LogContext, ReadGroup, ReadLog, context_of, gr
 from forebay.core.timers import Timers
 
 BATCH_SECONDS: Final = 0.05
-FIRST_SECONDS: Final = 0.01
-"""The first batch behind a pause comes sooner: the readers of an epoch begin together, and wait for what follows."""
 MAX_UNDELIVERED: Final = 1 << 14
 """Reads of one log that are kept for the next delivery, however late that is; more are dropped and counted."""
 MAX_KNOWN: Final = 1 << 17
@@ -126,7 +124,7 @@ class ReadStream:
             self._active.append(log)
             if not self._is_timed:
                 self._is_timed = True
-                self._timers.call_later(FIRST_SECONDS, self._deliver)
+                self._timers.call_later(BATCH_SECONDS, self._deliver)
 
     def deliver(self) -> None:
         """Delivers what was read so far at once: whoever subscribes next gets nothing that was read before."""

@@ -11,12 +11,6 @@ with another; positions are:
 `evidence` is the logarithm of that chance, and EVIDENCE is demanded. Eight reads exactly one after another count as
 well, which tells small sets apart: by chance that is n^-7.
 
-Most jobs begin at the beginning. So the first reads of an epoch, and those behind a pause, are also asked whether all
-of them are among the first of the recording: by chance k reads are among its first m with C(m, k) / C(n, k), as nothing
-but their number is free. Five or six do. What it can't tell apart are recordings that begin alike: a job that reads its
-indices before it shuffles. So it counts only if one recording begins so, and a reader that then goes another way has
-parted after a third of the reads.
-
 *Anchors* are the reads whose hash lies below a threshold. A recording keeps the positions of its anchors, at most
 MAX_ANCHORS: all its reads while it is small, a uniform share of them when it is large. So the memory of a recording is
 bounded, and a read that is no anchor costs one comparison.
@@ -42,8 +36,6 @@ _CLOSE: Final = ((6, 6), (8, 8), (10, 10), (12, 12), (16, 14), (16, 16), (32, 16
 """Of the latest so many reads, how many have to lie close to each other. All of them: the more there are, the further
 apart may a loader's workers be. Half of them: two jobs may alternate."""
 _IN_ROW: Final = 8
-_FIRST: Final = 16
-"""The first anchors of an epoch, or behind a pause, that are compared with a recording's beginning."""
 
 PARTED_OF: Final = 64
 PARTED_BELOW: Final = 14
@@ -51,8 +43,6 @@ PARTED_BELOW: Final = 14
 that alternate, 32 are, give or take 4."""
 PARTED_AT_ONCE: Final = 24
 """So many in a row that are not near."""
-PARTED_AT_START: Final = 8
-"""The same, of a reader that was recognised by its first reads, until another one is near."""
 _MIN_SLACK: Final = 64
 """Positions that a reader may be away from where it is expected, at least: several batches."""
 _MAX_GAP: Final = 8
@@ -140,19 +130,6 @@ class RecordingMatch:
     """Positions from there to the last of them."""
     evidence: float
     """Minus the logarithm of the chance that reads of another order look like this."""
-    is_start: bool = False
-    """Whether only the first reads say so."""
-
-
-def judge_start(positions: Sequence[int], count: int) -> RecordingMatch | None:
-    """Returns the match of an epoch's first anchors with the beginning of a recording of `count` reads; None: they
-    begin in another way, or it may be chance. Arguments as of `judge`."""
-    found = set(positions)
-    if not found or min(found) < 0:
-        return None
-    furthest = max(found)
-    evidence = sum(log((count - number) / (furthest + 1 - number)) for number in range(len(found)))
-    return RecordingMatch(min(found), furthest - min(found), evidence, is_start=True) if evidence >= EVIDENCE else None
 
 
 def judge(positions: Sequence[int], count: int) -> RecordingMatch | None:
@@ -202,13 +179,11 @@ def _are_in_row(positions: Sequence[int]) -> bool:
 class Recogniser:
     """Compares the reads of one reader with one recording."""
 
-    __slots__ = ("_first", "_index", "_positions")
+    __slots__ = ("_index", "_positions")
 
     def __init__(self, index: AnchorIndex) -> None:
         self._index = index
         self._positions: deque[int] = deque(maxlen=WINDOW)
-        self._first: list[int] = []
-        """The positions of the first anchors, until there are _FIRST: only then the reader is where they are."""
 
     def observe(self, hashes: Sequence[int]) -> RecordingMatch | None:
         """Adds reads. Returns where they are in the recording; None: they go another way, or it is too early to say."""
@@ -219,21 +194,11 @@ class Recogniser:
             return None
         latest = [positions.get(found, -1) for found in anchors[-WINDOW:]]
         self._positions.extend(latest)
-        start = None
-        if len(self._first) < _FIRST:
-            self._first += latest
-            if len(self._first) <= _FIRST:
-                start = judge_start(self._first, index.count)
-        return start or judge(tuple(self._positions), index.count)
-
-    def begin(self) -> None:
-        """Takes the next reads for the first ones of an epoch."""
-        self._first.clear()
+        return judge(tuple(self._positions), index.count)
 
     def forget(self) -> None:
         """Begins anew."""
         self._positions.clear()
-        self.begin()
 
 
 class FollowedReader:
@@ -247,7 +212,7 @@ class FollowedReader:
         self._near: deque[int] = deque([max(0, match.position - match.spread)] * PARTED_OF, maxlen=PARTED_OF)
         """The positions of the latest anchors; -1 for those that were not near. At first where a worker of the loader
         may be that has hardly read yet."""
-        self._away = PARTED_AT_ONCE - PARTED_AT_START if match.is_start else 0
+        self._away = 0
         """Anchors since the last that was near."""
         self.start = match.position
         """Where it was recognised."""

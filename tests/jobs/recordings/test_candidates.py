@@ -14,10 +14,10 @@ ORDERS = [shuffled(sample_keys(600), seed) for seed in range(2)]
 NEW = hashes_of([f"new/{number}" for number in range(ATTENTIVE_READS)])
 
 
-async def recorded(directory: Path, orders: list[list[str]] = ORDERS) -> RecordingCatalogue:
+async def recorded(directory: Path) -> RecordingCatalogue:
     catalogue = RecordingCatalogue(directory, 1 << 24, TaskRegistry(), count(1_000_000.0).__next__)
     await catalogue.open()
-    for order in orders:
+    for order in ORDERS:
         recording = catalogue.begin("bucket", "user", "set", "run", 1)
         catalogue.append(recording, RecordingPage.of(whole_reads(order)))
         catalogue.end(recording, index_of(order))
@@ -67,28 +67,4 @@ async def test_reads_are_compared_seldom_once_nothing_matched(tmp_path: Path) ->
     for _ in range(SELDOM):
         candidates.compare(NEW)
     assert best(candidates, 0) is not None, "it is the turn of the next ones"
-    await catalogue.close()
-
-
-async def test_first_reads_that_two_recordings_have_tell_nothing(tmp_path: Path) -> None:
-    indices = [f"index/{number}" for number in range(6)]
-    catalogue = await recorded(tmp_path, [[*indices, *order] for order in ORDERS])
-    candidates = RecordingCandidates("bucket", catalogue, lambda _: True)
-    assert candidates.compare(hashes_of(indices)) is None
-    found = candidates.compare(hashes_of(ORDERS[1][:2]))
-    assert found is not None
-    assert found[0] is list(catalogue.recordings)[1]
-    await catalogue.close()
-
-
-async def test_first_reads_are_told_behind_a_pause(tmp_path: Path) -> None:
-    catalogue = await recorded(tmp_path)
-    first, _ = catalogue.recordings
-    candidates = RecordingCandidates("bucket", catalogue, lambda _: True)
-    assert candidates.compare(NEW[:20]) is None
-    assert candidates.compare(hashes_of(ORDERS[0][:5])) is None
-    candidates.attend()
-    found = candidates.compare(hashes_of(ORDERS[0][:5]))
-    assert found is not None
-    assert found[0] is first
     await catalogue.close()

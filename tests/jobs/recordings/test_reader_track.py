@@ -112,19 +112,6 @@ async def test_a_reader_that_parts_is_noticed_soon(rig: TrackRig) -> None:
     assert rig.listener.calls == [("followed", rig.catalogue.recordings[0].name), ("ended", True)]
 
 
-async def test_an_order_that_only_begins_alike_is_recorded_whole(rig: TrackRig) -> None:
-    indices = [f"index/{number}" for number in range(6)]
-    rig.read(indices + ORDERS[0])
-    rig.track.end()
-    rig.read(indices, step=6)
-    rig.read(ORDERS[1])
-    assert [call[0] for call in rig.listener.calls] == ["followed", "ended"]
-    rig.track.end()
-    _, second = await rig.recorded()
-    assert second[:6] == indices
-    assert sorted(second) == sorted(indices + ORDERS[1])
-
-
 async def test_a_recording_parted_from_twice_is_not_tried_again(rig: TrackRig) -> None:
     rig.read(ORDERS[0])
     rig.track.end()

@@ -41,10 +41,8 @@ class RecordingCandidates:
         """How often the reader has parted from a recording in this epoch, by the id."""
 
     def attend(self) -> None:
-        """Has the next reads compared, all of them, and with the beginnings of recordings."""
+        """Has the next reads compared, all of them."""
         self._compared = 0
-        for _, recogniser in self._recognisers.values():
-            recogniser.begin()
 
     def begin_epoch(self) -> None:
         """Every recording may be tried again."""
@@ -76,17 +74,13 @@ class RecordingCandidates:
         if self._known_version != self._catalogue.version:
             self._load()
         best: tuple[Recording, RecordingMatch] | None = None
-        starts = 0
         for recording, recogniser in self._recognisers.values():
             match = recogniser.observe(hashes)
-            if match is None:
+            if match is None or self._parted[recording.id] >= MAX_PARTED:
                 continue
-            starts += match.is_start
-            if self._parted[recording.id] >= MAX_PARTED:
-                continue
-            if best is None or (not match.is_start, match.evidence) > (not best[1].is_start, best[1].evidence):
+            if best is None or match.evidence > best[1].evidence:
                 best = recording, match
-        return best if best is None or not best[1].is_start or starts == 1 else None
+        return best
 
     def _load(self) -> None:
         self._known_version = self._catalogue.version

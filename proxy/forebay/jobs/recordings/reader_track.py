@@ -193,13 +193,12 @@ class ReaderTrack:
 
     # Recording
 
-    def _begin_to_repeat(self, recording: Recording, certain: int) -> None:
-        """The epoch so far is the beginning of `recording`, and its first `certain` reads are: it is not recorded for
-        now."""
+    def _begin_to_repeat(self, recording: Recording) -> None:
+        """The epoch so far is the beginning of `recording`: it is not recorded for now."""
         if self._recording is not None:
             self._catalogue.remove(self._recording)
         self._recording, self._recorder = None, EpochRecorder(self.latest_read)
-        self._repeats, self._certain, self._prefix = True, certain, None
+        self._repeats, self._certain, self._prefix = True, 0, None
         self._doubtful.clear()
 
     def _repeat(self, reader: FollowedReader, reads: ColumnSource, hashes: Sequence[int]) -> None:
@@ -288,7 +287,7 @@ class ReaderTrack:
             self._catalogue.mark_used(recording)
             first = max(_FIRST_READS, recording.reads // 50) + len(hashes)
             if match.position <= first and self._recorder.count <= first:
-                self._begin_to_repeat(recording, match.position + match.spread + 1 if match.is_start else 0)
+                self._begin_to_repeat(recording)
             if self._follows:
                 self._listener.followed(self.key, recording, self._start, missed=self._missed)
 
