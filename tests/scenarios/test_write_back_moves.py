@@ -2,8 +2,10 @@
 
 import asyncio
 import errno
+import hashlib
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,20 @@ import pytest
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
+from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
+from forebay.policy.drain_order import WriteInterval
+from forebay.storage.journal.log_writer import RecordId
+from forebay.write.back.accepted_write import (
+    AcceptedPart,
+    AcceptedUpload,
+    AcceptedWrite,
+    CompletedPart,
+    JournalEntry,
+    MovedUpload,
+)
 from forebay.write.back.pending_uploads import is_local
+from forebay.write.back.record_writer import facts_of
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest, LoseAnswer, Respond
 from harness.fake.gate import Gate
@@ -26,6 +40,8 @@ from harness.write_back_rig import RULE, WriteBackRig, at_origin
 
 MIB = 1 << 20
 PART = 5 * MIB
+FILLERS = 10_000
+"""Parts that a start shows between a move and a completion."""
 CONFIG = TransferConfig(multipart_threshold=PART, multipart_chunksize=PART, max_concurrency=3)
 
 
@@ -260,3 +276,37 @@ async def test_an_upload_that_can_not_move_stays(tmp_path: Path) -> None:
             listed.append((3, (await oss.part(target, upload, 3, content)).headers["ETag"]))
             assert (await oss.complete(target, upload, listed)).status == 200
             assert at_origin(origin, "a/file") == content * 3
+
+
+async def test_a_start_shows_all_before_it_carries_parts(tmp_path: Path) -> None:
+    """Killed between the record of a move and its settlement, beside a completion: the parts are its bytes."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        journal, named = rig.write_back.journal, rig.write_back.record_origins.named("ckpt")
+
+        async def append(entry: JournalEntry, payload: bytes = b"") -> RecordId:
+            return await journal.append({**entry.document(), **named}, payload)
+
+        content, name, other = b"content of a part", ObjectName("ckpt", "a/key"), ObjectName("ckpt", "a/other")
+        digest = hashlib.md5(content, usedforsecurity=False)
+        etag = f'"{hashlib.md5(digest.digest(), usedforsecurity=False).hexdigest()}-1"'
+        origin_id = await rig.write_back.moves._at_origin.create(name, ())  # noqa: SLF001 # not moved yet
+        written = journal.stamp()
+        await append(AcceptedUpload(name, "upload", (), 0.0))
+        part = AcceptedPart(name, "upload", 1, f'"{digest.hexdigest()}"', len(content), (), None, (), 0.0)
+        completed = CompletedPart(1, part.etag, await append(part, content))
+        facts = facts_of(etag, len(content), 0.0, ())
+        interval = WriteInterval(written, written)
+        completion = AcceptedWrite(
+            "complete", name, interval, facts=facts, block_size=1 << 20, upload_id="upload", parts=(completed,)
+        )
+        await append(completion)
+        await append(MovedUpload(name, "upload", origin_id, journal.stamp()))
+        await append(AcceptedUpload(other, "other", (), 0.0))
+        for start in range(1, FILLERS, 500):
+            later = replace(part, name=other, upload_id="other", accepted_at=5.0)
+            await asyncio.gather(*(append(replace(later, number=start + each), content) for each in range(500)))
+        await rig.stop()
+        await rig.start()
+        await rig.settled()
+        assert at_origin(origin, name.key) == content

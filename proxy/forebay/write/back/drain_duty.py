@@ -109,8 +109,10 @@ class DrainDuty:
             asyncio.get_running_loop().call_soon(add)
 
     def carry_parts(self, upload: PendingUpload) -> None:
-        """Has the parts of a moved upload carried to the origin."""
-        self._moves.carry(upload)
+        """Has the parts of a moved upload carried to the origin; not before all that is pending is shown: a completion
+        may yet come that has them."""
+        if self._arrived is None:
+            self._moves.carry(upload)
 
     def settle_soon(self, records: Sequence[RecordId]) -> bool:
         """Has records settled. Returns whether this worker does it."""
