@@ -23,7 +23,7 @@ from forebay.server.http.connection_limits import Timeout
 class ArrivingBody:
     """See the module. `receive` is called once, if at all."""
 
-    __slots__ = ("_is_broken", "_left", "_pieces", "_record", "_send_continue", "_stall", "_timers", "_waiter")
+    __slots__ = ("_content", "_is_broken", "_left", "_record", "_send_continue", "_stall", "_timers", "_waiter")
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class ArrivingBody:
     ) -> None:
         """`front`: what came with the head. `left`: bytes to come. `stall`: seconds that may pass between two pieces.
         `send_continue`: sends what the client waits for; None: it does not wait."""
-        self._pieces = [front]
+        self._content = bytearray(front)
         self._left = left
         self._timers = timers
         self._stall = stall
@@ -49,7 +49,7 @@ class ArrivingBody:
         """Take of these bytes those that belong to the body. Returns the others."""
         own = data[: self._left]
         self._left -= len(own)
-        self._pieces.append(own)
+        self._content += own
         self._wake()
         return data[len(own) :]
 
@@ -66,7 +66,7 @@ class ArrivingBody:
         """Returns the whole body. Raises S3Error when it stalls or ends too soon."""
         if self._send_continue is not None:
             self._send_continue()
-        self._record.received = sum(map(len, self._pieces))
+        self._record.received = len(self._content)
         while self._left:
             try:
                 async with Timeout(self._timers, self._stall):
@@ -76,13 +76,13 @@ class ArrivingBody:
             except ConnectionError as error:
                 raise S3Error("IncompleteBody") from error
             finally:
-                self._record.received = sum(map(len, self._pieces))
-        return b"".join(self._pieces)
+                self._record.received = len(self._content)
+        return bytes(self._content)
 
     async def readany(self) -> bytes:
         """Wait for more, and drop it. Raises ConnectionError if none comes."""
         await self._next()
-        self._pieces.clear()
+        self._content.clear()
         return b""
 
     async def _next(self) -> None:
