@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from forebay.core.errors import OriginBroken, PeerUnavailable
-from forebay.workers.worker_process import MAX_MISSED_PINGS, wait_answered, wait_until_hung
+from forebay.workers.worker_process import MAX_MISSED_PINGS, MAX_STARTS_LATE, wait_answered, wait_until_hung
 
 
 class Worker:
@@ -89,6 +89,13 @@ async def test_a_start_that_answers_no_ping_is_given_up(script: str) -> None:
         await wait_answered(start(), worker.ping, seconds=0.001, ping_timeout=0.001)
     await cancelled.wait()
     assert worker.pinged == len(script)
+
+
+async def test_a_start_that_answers_pings_for_ever_is_given_up() -> None:
+    worker = Worker("." * (MAX_STARTS_LATE + 1))
+    with pytest.raises(TimeoutError):
+        await wait_answered(asyncio.Event().wait(), worker.ping, seconds=0.0)  # type: ignore[arg-type] # never answers
+    assert worker.pinged == MAX_STARTS_LATE
 
 
 async def test_a_start_that_fails_says_why() -> None:

@@ -28,6 +28,8 @@ from forebay.workers.worker_rpc import START, StartRequest, WorkerReport, Worker
 START_TIMEOUT: Final = 60.0
 """Seconds from the start of a process until it serves, or answers pings: an SSD tier may have much to put aside, a
 journal many writes to show."""
+MAX_STARTS_LATE: Final = 60
+"""So many times START_TIMEOUT a start may last that answers pings: it may hang all the same, on a disk for instance."""
 CONNECT_RETRY: Final = 0.02
 """Seconds between two attempts to reach a process that is starting."""
 PING_INTERVAL: Final = 2.0
@@ -185,17 +187,20 @@ async def wait_answered(
     ping_timeout: float = MAX_MISSED_PINGS * PING_TIMEOUT,
 ) -> Document:
     """Wait for the answer to a start. A worker that answers pings may take longer than so many seconds: it reads a
-    journal of many writes, and the next start would take as long. Raises TimeoutError, and what the call raises."""
+    journal of many writes, and the next start would take as long; MAX_STARTS_LATE times as long at the most. Raises
+    TimeoutError, and what the call raises."""
     start = TaskRegistry().spawn(call, "start a worker")
     try:
-        while not (await asyncio.wait([start], timeout=seconds))[0]:
+        for _ in range(MAX_STARTS_LATE):
+            if (await asyncio.wait([start], timeout=seconds))[0]:
+                return start.result()
             async with asyncio.timeout(ping_timeout):
                 with contextlib.suppress(PeerUnavailable):
                     await ping()
                     _log.warning("a worker that starts does not serve after %g s, but answers pings", seconds)
                     continue
-            raise TimeoutError
-        return start.result()
+            break
+        raise TimeoutError
     finally:
         start.cancel()
 
