@@ -106,8 +106,9 @@ def _holder_of(lock: Path) -> int:
     return next((int(words[4]) for words in found if words[1] == "FLOCK" and words[5].endswith(end)), 0)
 
 
+@pytest.mark.parametrize("is_listening", [True, False])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 12))])
-async def test_kills_and_ends_in_takeovers_lose_nothing(tmp_path: Path, seed: int) -> None:
+async def test_kills_and_ends_in_takeovers_lose_nothing(tmp_path: Path, seed: int, *, is_listening: bool) -> None:
     store, random = RecordingStore(), Random(seed)
     async with FakeOrigin() as origin:
         origin.store = store
@@ -122,7 +123,6 @@ async def test_kills_and_ends_in_takeovers_lose_nothing(tmp_path: Path, seed: in
             os.kill(first, signal.SIGKILL)
             second = await _drainer(process, tmp_path / "journal", after=first)
             # A worker without a proof has its writes wait for the origin and what is pending, 200 s at the most.
-            is_listening = random.random() >= 0.5
             if is_listening:
                 await origin.listen()
                 await writers.wait_more(random.randrange(5))
