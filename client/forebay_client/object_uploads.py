@@ -33,7 +33,7 @@ def upload_headers(content_type: str | None, metadata: Mapping[str, str] | None)
         if not (name.isascii() and value.isascii() and value.isprintable() and name.isprintable()):
             raise InvalidRequest(f"metadata is printable ASCII; {name!r} is not")
         if not _TOKEN.fullmatch(name):
-            raise InvalidRequest(f"a name of metadata is letters, digits and hyphens, as of a header; {name!r} is not")
+            raise InvalidRequest(f"a name of metadata is a token, as that of a header; {name!r} is not")
         headers[f"{_META}{name.lower()}"] = value
     return headers
 

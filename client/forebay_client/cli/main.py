@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from forebay_client.cli.admin_client import (
     DEFAULT_ADDRESS,
@@ -27,7 +28,7 @@ from forebay_client.cli.commands import COMMANDS
 from forebay_client.cli.proxy_commands import run_proxy_command
 from forebay_client.cli.run_command import run_program
 
-REFUSED_VALUES = ("bad_request", "settings_refused")
+REFUSED_VALUES: Final = ("bad_request", "bad_list", "settings_refused")
 """Errors of the admin port about a value of the command line or a file that was sent: wrong usage."""
 
 

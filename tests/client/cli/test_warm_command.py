@@ -81,8 +81,8 @@ def test_warm_rejects_contradictory_keys(tmp_path: Path) -> None:
     empty.write_text("\n")
     latin.write_bytes(b"\xff\n")
     for location, keys, code in (
-        ("s3://b", empty, 1),
-        ("s3://b", latin, 1),
+        ("s3://b", empty, 2),
+        ("s3://b", latin, 2),
         ("s3://b", tmp_path / "none", 2),
         ("s3://b/p", latin, 2),
     ):
@@ -203,7 +203,7 @@ def test_a_bad_line_is_named(tmp_path: Path) -> None:
     control, file = FakeControl(), tmp_path / "list.jsonl"
     file.write_text('{"key": "k", "bucket": "b"}\nk\n' + '"x"\n' * 100_000)
     typed = warm(control, "--manifest", str(file))
-    assert (typed.code, typed.err) == (1, "Line 2: it is not JSON.\n")
+    assert (typed.code, typed.err) == (2, "Line 2: it is not JSON.\n")
     assert control.calls == []
 
 

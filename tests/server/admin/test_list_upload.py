@@ -70,9 +70,12 @@ async def test_a_client_that_leaves_is_no_failure(caplog: pytest.LogCaptureFixtu
     async def read_body(_request: web.Request) -> web.StreamResponse:
         raise ConnectionResetError("Connection lost")  # as aiohttp does
 
-    answer = await error_middleware(make_mocked_request("POST", "/v1/lists"), read_body)
-    assert answer.status == 400
+    left = make_mocked_request("POST", "/v1/lists")
+    left.protocol.transport = None
+    assert (await error_middleware(left, read_body)).status == 400
     assert [record for record in caplog.records if record.levelno > logging.INFO] == []
+    stays = make_mocked_request("POST", "/v1/lists")
+    assert (await error_middleware(stays, read_body)).status == 500, "it is of another connection"
 
 
 async def test_another_content_type_is_refused(client: Client) -> None:

@@ -78,7 +78,11 @@ async def error_middleware(request: web.Request, handler: Handler) -> web.Stream
     except OriginError:
         _log.warning("admin: the origin was needed and could not be read", exc_info=True)
         return _error_response(502, "origin", "The origin could not be read; the reason is in Forebay's log.")
-    except ConnectionResetError:  # of aiohttp, as the body is read: nobody is left to be answered
+    except ConnectionResetError:
+        if request.transport is not None:  # it is of another connection
+            _log.exception("admin: %s %s failed", request.method, request.path)
+            return _error_response(500, "internal", "Forebay failed; the reason is in its log.")
+        # of aiohttp, as the body is read: nobody is left to be answered
         _log.info("admin: %s %s: the client left before the end of its body", request.method, request.path)
         return _error_response(400, "incomplete", "The body ended early.")
     except web.HTTPMethodNotAllowed as error:
