@@ -131,7 +131,7 @@ async def test_lists_in_every_format_are_warmed(origin: FakeOrigin, tmp_path: Pa
             ("list.jsonl", json.dumps({"Key": KEYS[2]}) + "\n", 0),
             ("list.csv", f"url\ns3://bucket/{KEYS[3]}\n", 0),
             ("missing.csv", "key\nmissing\n", 3),
-            ("bad.csv", "key,size\na,1\nb,x\n", 1),
+            ("bad.csv", "key,size\na,1\nb,x\n", 2),
         ):
             (tmp_path / name).write_text(text)
             option = "--keys" if name.endswith("txt") else "--manifest"
