@@ -4,7 +4,6 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
 """
 
 import binascii
-import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
 from hashlib import md5
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from forebay.core.errors import MalformedXml
+from forebay.protocol.header_line import HEADER_NAME
 from forebay.protocol.xml.xml_tree import Element, read_tree, write_tree
 from forebay_client.client_errors import BodyCorrupt, ClientError, InvalidRequest, ObjectNotFound, ServiceUnavailable
 from forebay_client.objects import ObjectInfo
@@ -20,8 +20,6 @@ from forebay_client.transport.object_request import FilePart, ObjectRequest, Obj
 MAX_PARTS: Final = 10_000
 SMALLEST_PART: Final = 5 << 20
 _META: Final = "x-amz-meta-"
-_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-"""https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2"""
 
 
 def upload_headers(content_type: str | None, metadata: Mapping[str, str] | None) -> dict[str, str]:
@@ -32,7 +30,7 @@ def upload_headers(content_type: str | None, metadata: Mapping[str, str] | None)
             raise TypeError(f"metadata is text; {name!r} is of type {type(value).__name__}")
         if not (name.isascii() and value.isascii() and value.isprintable() and name.isprintable()):
             raise InvalidRequest(f"metadata is printable ASCII; {name!r} is not")
-        if not _TOKEN.fullmatch(name):
+        if not HEADER_NAME.fullmatch(name.lower()):
             raise InvalidRequest(f"a name of metadata is a token, as that of a header; {name!r} is not")
         headers[f"{_META}{name.lower()}"] = value
     return headers

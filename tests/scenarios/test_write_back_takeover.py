@@ -91,80 +91,68 @@ async def test_a_write_during_a_takeover_overtakes_nothing(tmp_path: Path) -> No
             assert store.history == [("a/first", b"1"), ("a/second", b"2")]
 
 
-async def test_a_worker_that_reads_the_journal_acts_on_no_message(tmp_path: Path) -> None:
-    """It carries nothing out before it has read what was settled: it would take the older version for the origin's."""
+@asynccontextmanager
+async def _starting_again(
+    directory: Path, *keys: str
+) -> AsyncIterator[tuple[WriteBackRig, _HeldScan, asyncio.Task[None]]]:
+    """A worker that starts beside pending writes of these keys and an origin that refuses, held as it reads the
+    journal; the hold, and its start."""
     scan = _HeldScan("bodies")
     async with FakeOrigin() as origin:
-        rig = WriteBackRig(origin, tmp_path)
+        rig = WriteBackRig(origin, directory)
         rig.journal_files = PointedFiles(scan)
         async with rig:
             await rig.prove()
             await origin.refuse()
-            await rig.put("a/key", b"1")
+            for key in keys:
+                await rig.put(key, b"1")
             await rig.stop()
             scan.is_armed = True
             starting = TaskRegistry().spawn(rig.start(), "start")
             await run_loop_until(scan.held.is_set)
             try:
-                await rig.write_back.watch.receive_scan()
-                assert rig.write_back.shown.writes == {}
+                yield rig, scan, starting
             finally:
                 scan.released.set()
-            await starting
-            assert len(rig.write_back.shown.writes) == 1
+
+
+async def test_a_worker_that_reads_the_journal_acts_on_no_message(tmp_path: Path) -> None:
+    """It carries nothing out before it has read what was settled: it would take the older version for the origin's."""
+    async with _starting_again(tmp_path, "a/key") as (rig, scan, starting):
+        await rig.write_back.watch.receive_scan()
+        assert rig.write_back.shown.writes == {}
+        scan.released.set()
+        await starting
+        assert len(rig.write_back.shown.writes) == 1
 
 
 async def test_a_start_with_many_pending_writes_holds_up_nobody(tmp_path: Path) -> None:
     """100,000 were one step of six seconds: another worker with a write to tell takes this one for hung after five."""
-    scan, count = _HeldScan("bodies"), 5 * max(ADDED, RECORDS)
-    async with FakeOrigin() as origin:
-        rig = WriteBackRig(origin, tmp_path)
-        rig.journal_files = PointedFiles(scan)
-        async with rig:
-            await rig.prove()
-            await origin.refuse()
-            for number in range(count):
-                await rig.put(f"a/{number}", b"1")
-            await rig.stop()
-            scan.is_armed = True
-            starting = TaskRegistry().spawn(rig.start(), "start")
-            await run_loop_until(scan.held.is_set)
-            write_back = rig.write_back
-            scan.released.set()
-            before, most = [0, 0], [0, 0]
-            while not starting.done():
-                now = [len(write_back.shown.writes), len(write_back.drainer.entries)]
-                most = [max(each) for each in zip(most, map(sub, now, before), strict=True)]
-                before = now
-                await asyncio.sleep(0)
-            assert before == [count, count]
-            assert most[0] <= RECORDS
-            assert most[1] <= ADDED
+    count = 5 * max(ADDED, RECORDS)
+    async with _starting_again(tmp_path, *(f"a/{number}" for number in range(count))) as (rig, scan, starting):
+        write_back = rig.write_back
+        scan.released.set()
+        before, most = [0, 0], [0, 0]
+        while not starting.done():
+            now = [len(write_back.shown.writes), len(write_back.drainer.entries)]
+            most = [max(each) for each in zip(most, map(sub, now, before), strict=True)]
+            before = now
+            await asyncio.sleep(0)
+        assert before == [count, count]
+        assert most[0] <= RECORDS
+        assert most[1] <= ADDED
 
 
 async def test_a_worker_that_begins_meanwhile_is_looked_after_at_the_end(tmp_path: Path) -> None:
     """What its predecessor left is read once more, when what this worker found is shown."""
-    scan = _HeldScan("bodies")
-    async with FakeOrigin() as origin:
-        rig = WriteBackRig(origin, tmp_path)
-        rig.journal_files = PointedFiles(scan)
-        async with rig:
-            await rig.prove()
-            await origin.refuse()
-            await rig.put("a/key", b"1")
-            await rig.stop()
-            scan.is_armed = True
-            starting = TaskRegistry().spawn(rig.start(), "start")
-            await run_loop_until(scan.held.is_set)
-            write_back = rig.write_back
-            entry = AcceptedWrite(
-                "delete", ObjectName("ckpt", "a/left"), WriteInterval(*2 * [write_back.journal.stamp()])
-            )
-            await write_back.journal.append({**entry.document(), **write_back.record_origins.named("ckpt")})
-            await write_back.watch.receive_scan()
-            scan.released.set()
-            await starting
-            assert {write.name.key for write in write_back.shown.writes.values()} == {"a/key", "a/left"}
+    async with _starting_again(tmp_path, "a/key") as (rig, scan, starting):
+        write_back = rig.write_back
+        entry = AcceptedWrite("delete", ObjectName("ckpt", "a/left"), WriteInterval(*2 * [write_back.journal.stamp()]))
+        await write_back.journal.append({**entry.document(), **write_back.record_origins.named("ckpt")})
+        await write_back.watch.receive_scan()
+        scan.released.set()
+        await starting
+        assert {write.name.key for write in write_back.shown.writes.values()} == {"a/key", "a/left"}
 
 
 async def test_what_a_killed_drainer_has_settled_is_forgotten(tmp_path: Path) -> None:

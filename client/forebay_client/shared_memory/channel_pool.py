@@ -85,13 +85,7 @@ class ChannelPool:
     def drop(self, channel: ClientChannel, why: str = "") -> None:
         """Forgets a channel that is broken. One that had a timeout speaks for all: there is none for as long again."""
         if why == TIMED_OUT:
-            while self._idle:
-                try:
-                    idle = self._idle.pop()
-                except IndexError:
-                    break
-                idle.close()
-                self.drop(idle)
+            self._close_idle()
         with self._lock:
             if channel in self._all:  # else it is of the process that this one was forked from
                 self._all.discard(channel)
@@ -102,6 +96,9 @@ class ChannelPool:
     def close(self) -> None:
         """Closes the idle channels. A later read opens another."""
         self._closed.set()
+        self._close_idle()
+
+    def _close_idle(self) -> None:
         while self._idle:
             try:
                 channel = self._idle.pop()

@@ -28,8 +28,7 @@ class ServerOutage:
         self, server: str, patience: float, silence: float = 0.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """`server`: as messages name it. `patience`, `silence`: seconds."""
-        self._server, self._clock = server, clock
-        self._longest = {False: patience, True: silence}
+        self._server, self._patience, self._silence, self._clock = server, patience, silence, clock
         self._began: float | None = None
         self._is_silent = False
         """Whether connections can be made, and nothing comes on them."""
@@ -80,7 +79,7 @@ class ServerOutage:
         return self._unreachable(now - self._began)
 
     def _is_given_up(self, seconds: float) -> bool:
-        return seconds >= self._longest[self._is_silent]
+        return seconds >= (self._silence if self._is_silent else self._patience)
 
     def _unreachable(self, seconds: float) -> Unreachable:
         tried = f", tried for {seconds:.0f} s" if seconds >= 1 else ""

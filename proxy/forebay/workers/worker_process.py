@@ -44,6 +44,9 @@ SUPERVISOR_NUMBER: Final = -1
 """The supervisor's number among the workers."""
 
 
+_log = logging.getLogger(__name__)
+
+
 class RunningProcess(Protocol):
     """A process, as asyncio.subprocess.Process has it."""
 
@@ -65,8 +68,6 @@ class RunningProcess(Protocol):
         """Wait until it has exited; its exit code."""
         ...
 
-
-_log = logging.getLogger(__name__)
 
 RunWorker: TypeAlias = Callable[[Sequence[str], int | None], Awaitable[RunningProcess]]
 """Starts a process that runs worker_main with these arguments, and inherits a descriptor."""

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
+from forebay.protocol.header_line import can_be_header
 from forebay.protocol.signatures.canonical_request import encode_path
 from forebay.protocol.target import check_key
 from forebay.protocol.xml.tagging import tagging_header
@@ -21,7 +22,6 @@ from forebay.protocol.xml.xml_tree import escape_text
 
 FILENAME: Final = "${filename}"
 
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _HEADERS: Final = frozenset(
     {
         "cache-control",
@@ -85,7 +85,7 @@ def put_headers(fields: Mapping[str, str]) -> HeaderPairs:
             continue
         if name in _DROPPED or not value:
             continue
-        if _CONTROL.search(value) or not re.fullmatch(r"[!#$%&'*+.^_`|~0-9a-z-]+", header):
+        if not can_be_header(header, value):
             raise S3Error("InvalidArgument", "A field of the form can't be a header.", ArgumentName=name)
         pairs.append((header, value.strip(" \t")))
     return tuple(pairs)

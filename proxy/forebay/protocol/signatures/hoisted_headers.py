@@ -10,22 +10,19 @@ In other requests a query parameter is never a header.
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
 """
 
-import re
 from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.core.errors import S3Error
 from forebay.protocol.forwarded_headers import SIGNATURE_QUERY
+from forebay.protocol.header_line import can_be_header
 from forebay.protocol.header_map import Headers
 from forebay.protocol.signatures.sigv2 import is_hoisted_header
 from forebay.protocol.target import Target
 
 _VERSION_4: Final = "X-Amz-Signature"
 _VERSION_2: Final = "Signature"
-_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
-# Characters that end a header line, or that some parser could take for its end.
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def hoist_query_headers(target: Target, headers: Headers) -> tuple[Target, Headers]:
@@ -52,7 +49,7 @@ def hoist_query_headers(target: Target, headers: Headers) -> tuple[Target, Heade
 
 
 def _add_header(headers: CIMultiDict[str], name: str, value: str) -> None:
-    if not _NAME.fullmatch(name) or _CONTROL.search(value):
+    if not can_be_header(name, value):
         raise S3Error("InvalidArgument", "A query parameter that stands for a header can't be one.", ArgumentName=name)
     values = headers.getall(name, [])
     if not values:

@@ -78,13 +78,6 @@ async def error_middleware(request: web.Request, handler: Handler) -> web.Stream
     except OriginError:
         _log.warning("admin: the origin was needed and could not be read", exc_info=True)
         return _error_response(502, "origin", "The origin could not be read; the reason is in Forebay's log.")
-    except ConnectionResetError:
-        if request.transport is not None:  # it is of another connection
-            _log.exception("admin: %s %s failed", request.method, request.path)
-            return _error_response(500, "internal", "Forebay failed; the reason is in its log.")
-        # of aiohttp, as the body is read: nobody is left to be answered
-        _log.info("admin: %s %s: the client left before the end of its body", request.method, request.path)
-        return _error_response(400, "incomplete", "The body ended early.")
     except web.HTTPMethodNotAllowed as error:
         allowed = ", ".join(sorted(error.allowed_methods))
         message = f"{request.method} is not for this path; it takes {allowed}."
@@ -93,7 +86,10 @@ async def error_middleware(request: web.Request, handler: Handler) -> web.Stream
         return _error_response(404, "no_such_path", "There is nothing at this path; docs/cli.md lists the paths.")
     except web.HTTPException as error:
         return _error_response(error.status, "http", error.reason)
-    except Exception:
+    except Exception as error:
+        if isinstance(error, ConnectionResetError) and request.transport is None:  # nobody is left to be answered
+            _log.info("admin: %s %s: the client left before the end of its body", request.method, request.path)
+            return _error_response(400, "incomplete", "The body ended early.")
         _log.exception("admin: %s %s failed", request.method, request.path)
         return _error_response(500, "internal", "Forebay failed; the reason is in its log.")
 
