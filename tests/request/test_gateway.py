@@ -18,7 +18,6 @@ from forebay.protocol.operations import Access
 from forebay.request.admission import GatewayPolicy
 from forebay.request.authentication import Keyring
 from forebay.request.gateway import Gateway
-from forebay.write.forward_request import WriteContext
 from harness.memory_exchange import MemoryBody, MemoryReply
 
 EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
@@ -27,7 +26,7 @@ CLOSED = Keyring({}, {})
 
 
 class Failing:
-    """In place of reader, writer and OSS front end: fails, `late` after the response head has left."""
+    """In place of whatever answers: fails, `late` after the response head has left."""
 
     def __init__(self, failure: Exception, *, late: bool = False) -> None:
         self.failure, self.late, self.calls = failure, late, 0
@@ -38,18 +37,18 @@ class Failing:
             await reply.start(200, (), 10)
         raise self.failure
 
-    async def write(self, context: WriteContext) -> None:
-        await self.answer(None, None, context.reply, None)
 
-    async def prepare_write(self, forward: object) -> object:
-        return forward
+class NoMembers:
+    """In place of the subresources of packs: no request is about a member."""
 
-    spool = prepare_write
+    async def answer(self, *_request: object) -> bool:
+        return False
 
 
 async def handle(failing: Failing, method: str = "GET", keyring: Keyring = OPEN) -> tuple[MemoryReply, RequestRecord]:
-    doubles: Any = failing
-    gateway = Gateway(GatewayPolicy(keyring, Rules(()), (), {}), doubles, doubles, doubles, doubles, doubles, doubles)
+    policy = GatewayPolicy(keyring, Rules(()), (), {})
+    failing_parts: list[Any] = [failing] * 8
+    gateway = Gateway(policy, *failing_parts, NoMembers())  # type: ignore[call-arg] # mypy does not count a list
     reply, record = MemoryReply(), RequestRecord(method, "full", time.monotonic(), "ID")
     headers = CIMultiDictProxy(CIMultiDict({"Host": "localhost"}))
     await gateway.handle(

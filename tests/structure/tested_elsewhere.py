@@ -55,7 +55,8 @@ jobs/packing/test_multipart_writer.py    origin/small_objects
 scenarios/test_batch_members.py          request/batch/member_reads
 client/cli/test_commands.py              client/cli/client_command client/cli/job_commands client/cli/write_commands
 client/test_forebay_resources.py          client/resource_calls
-scenarios/test_packed_copies.py          request/packed_copies request/packed_subresources
+scenarios/test_packed_copies.py          request/packed_copies request/packed_subresources request/admitted_write
+scenarios/test_write_back_listings.py    request/uncached_read
 namespace/test_page_builder.py           namespace/entry_lookup
 namespace/test_snapshot_walk.py          namespace/snapshot
 scenarios/test_listings.py               namespace/origin_pages
@@ -78,7 +79,7 @@ scenarios/test_data_set_objects.py       server/data_set_resource
 protocol/packs/test_tar_members.py       protocol/tar_header
 request/test_gateway.py                  protocol/exchange
 request/test_object_read.py              request/read_context
-scenarios/test_cors.py                   request/cors_reply
+scenarios/test_cors.py                   request/cors_frontend request/cors_reply
 jobs/plans/test_plan_store.py            jobs/plans/plan_entries
 scenarios/test_plans.py                  jobs/plans/plan_coordinator jobs/plans/plan_resource
 scenarios/test_recordings.py             core/recording_info

@@ -1,13 +1,14 @@
 """The gateway: the way of a request through its steps.
 
     parse ──> authenticate ──> authorise ──> rule ──┬─> freshness ─> plan ─> tiers ─> flight     read from the cache
-              └──────── admission ────────────────┘ ├─> origin                                   bypass
+              └──────── admission ────────────────┘ ├─> pending writes, listings, origin         bypass
                                                     └─> origin, between two invalidations        write
 
 Authentication to rule are one call here (forebay.request.admission): an Admission comes out of it, without which
-nothing is read or written. A request that speaks OSS is in S3's terms from there on, and its reply is translated back
-(forebay.request.oss_frontend, forebay.request.oss_reply). A form upload is signed in its body
-(forebay.request.form_upload).
+nothing is read or written. The three ways from there are rooms of their own: forebay.request.object_read,
+forebay.request.uncached_read and forebay.request.admitted_write. A request that speaks OSS is in S3's terms from its
+admission on, and its reply is translated back (forebay.request.oss_frontend, forebay.request.oss_reply). A form upload
+is signed in its body (forebay.request.form_upload).
 
 A request about one of Forebay's own resources, below `.forebay/`, is answered by forebay.request.resource_router, a
 batch of reads by forebay.request.batch, each of whose entries comes back here (`Gateway.read`).
@@ -27,36 +28,26 @@ from typing import Final
 from forebay.core.errors import OriginCredentialFault, OriginError, S3Error, SpoolFull, Throttled
 from forebay.core.request_record import HOST_ID, RequestRecord
 from forebay.core.requester import requester
-from forebay.policy.cors import cors_headers
-from forebay.protocol.cors_preflight import PREFLIGHT, preflight_refusal
+from forebay.protocol.cors_preflight import PREFLIGHT
 from forebay.protocol.exchange import ObjectReply, Request
-from forebay.protocol.listing_query import without_own_token
-from forebay.protocol.operation_table import Access
 from forebay.protocol.oss.dialect_detection import speaks_oss
 from forebay.protocol.response_headers import unsatisfiable_headers
 from forebay.protocol.target import Target, parse_target
 from forebay.protocol.xml.s3_documents import error_document
 from forebay.request.admission import Admission, GatewayPolicy, admit
+from forebay.request.admitted_write import AdmittedWriter
 from forebay.request.batch.batch_reader import BatchReader
-from forebay.request.bucket_cors import BucketCors
-from forebay.request.cors_reply import CorsReply
+from forebay.request.cors_frontend import CorsFrontend
 from forebay.request.form_upload import FormUpload, is_form
-from forebay.request.forwarded_reads import ForwardedReads
-from forebay.request.listing_read import ListingReader
 from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
 from forebay.request.oss_reply import OssReply
-from forebay.request.packed_copies import PackedCopies
 from forebay.request.packed_subresources import PackedSubresources
 from forebay.request.resource_router import ResourceRouter
-from forebay.write.back.write_back import WriteBack
-from forebay.write.forward_request import ForwardRequest, WriteContext
-from forebay.write.length_spooler import LengthSpooler
-from forebay.write.object_write import ObjectWriter
+from forebay.request.uncached_read import UncachedReader
 
 _log = logging.getLogger(__name__)
 
-_UPLOAD_LISTINGS: Final = frozenset({"ListParts", "ListMultipartUploads"})
 _READ_METHODS: Final = frozenset({"GET", "HEAD"})
 
 
@@ -67,41 +58,32 @@ class Gateway:
         self,
         policy: GatewayPolicy,
         reader: ObjectReader,
-        forwarded_reads: ForwardedReads,
-        writer: ObjectWriter,
+        uncached_reader: UncachedReader,
+        writer: AdmittedWriter,
+        form_upload: FormUpload,
         oss_frontend: OssFrontend,
+        cors_frontend: CorsFrontend,
         resources: ResourceRouter,
         batches: BatchReader,
-        length_spooler: LengthSpooler | None = None,
-        cors: BucketCors | None = None,
-        listing_reader: ListingReader | None = None,
-        write_back: WriteBack | None = None,
-        copies: PackedCopies | None = None,
-        subresources: PackedSubresources | None = None,
+        subresources: PackedSubresources,
     ) -> None:
-        """`length_spooler` None: a body in S3's dialect must declare its length. `listing_reader` None: listings are
-        forwarded."""
         self.policy = policy
         self.reader = reader
-        self._forwarded_reads = forwarded_reads
+        self._uncached_reader = uncached_reader
         self._writer = writer
+        self._form_upload = form_upload
         self._oss_frontend = oss_frontend
-        self._length_spooler = length_spooler
-        self._cors = cors
-        self._listing_reader = listing_reader
-        self._write_back = write_back
-        self._copies = copies
-        self._subresources = subresources
+        self._cors_frontend = cors_frontend
         self.resources = resources
         self._batches = batches
-        self._form_upload = FormUpload(writer)
+        self._subresources = subresources
 
     async def handle(self, request: Request, reply: ObjectReply, record: RequestRecord) -> None:
         """Answer `request` on `reply` and fill in `record`."""
         try:
             target = parse_target(request.raw_target, request.host, self.policy.domains, self.policy.cnames)
             if self.policy.answers_pages and "Origin" in request.headers:
-                reply = await self._add_cors_headers(reply, request, target)
+                reply = await self._cors_frontend.wrap_reply(reply, request, target)
             if speaks_oss(target, request.headers):
                 reply = self._oss_frontend.wrap_reply(reply, request, target, record)
         except S3Error as error:
@@ -134,33 +116,11 @@ class Gateway:
             await self._form_upload.answer(policy, request, target, reply, record)
             return
         if request.method == PREFLIGHT:
-            await self._answer_preflight(request, target, reply, record)
+            pages = policy.answers_pages
+            await self._cors_frontend.answer_preflight(request, target, reply, record, answers_pages=pages)
             return
         admission = admit(policy, request.method, target, request.headers, request.received_at, record=record)
         await self._carry_out(admission, request, reply, record)
-
-    async def _add_cors_headers(self, reply: ObjectReply, request: Request, target: Target) -> ObjectReply:
-        """The reply to a page's request, with the headers that the bucket's rules add to it."""
-        if self._cors is None or target.bucket is None or request.method == PREFLIGHT:
-            return reply
-        rules = await self._cors.rules(target.bucket)
-        headers = cors_headers(rules, request.headers["Origin"], request.method)
-        return reply if headers is None else CorsReply(reply, headers)
-
-    async def _answer_preflight(
-        self, request: Request, target: Target, reply: ObjectReply, record: RequestRecord
-    ) -> None:
-        """Answer a preflight by the bucket's rules. Raises S3Error where there are none that allow it."""
-        headers, allowed = request.headers, None
-        method, site = headers.get("Access-Control-Request-Method"), headers.get("Origin")
-        if self.policy.answers_pages and self._cors is not None and target.bucket is not None and method and site:
-            names = ",".join(headers.getall("Access-Control-Request-Headers", ())).split(",")
-            allowed = cors_headers(await self._cors.rules(target.bucket), site, method, names)
-        if allowed is None:
-            raise preflight_refusal(target, request.headers)
-        record.operation = "Preflight"
-        await reply.start(200, (*allowed, ("x-amz-request-id", record.request_id)), 0)
-        await reply.finish()
 
     async def _carry_out(
         self, admission: Admission, request: Request, reply: ObjectReply, record: RequestRecord
@@ -186,35 +146,12 @@ class Gateway:
             if bypass is None:
                 return
             _log.info("%s: bypassed to the origin: %s", record.request_id, bypass.reason)
-        if self._subresources is not None and await self._subresources.answer(admission, request, reply, record):
+        if await self._subresources.answer(admission, request, reply, record):
             return
-        target = admission.target
-        if self._write_back is not None and admission.operation.name in _UPLOAD_LISTINGS and request.method == "GET":
-            is_own = admission.identity is None
-            document = await self._write_back.answer_listing(admission.operation.name, target, is_own=is_own)
-            if document is not None:
-                await _answer_document(document, reply, record)
-                return
-        is_read, is_listing = request.method in _READ_METHODS, admission.operation.access is Access.LIST
-        if self._write_back is not None and is_read and (admission.identity is not None or not is_listing):
-            await self._write_back.barriers.before_read(target)
-        if self._listing_reader is not None and is_listing:
-            if await self._listing_reader.answer(admission, request, reply, record):
-                return
-            target = without_own_token(target) or target
-            if self._write_back is not None and is_read:
-                await self._write_back.barriers.before_read(target)
-        forward = ForwardRequest(request, target, admission.operation, admission.signed, admission.identity)
-        record.cache = "bypass"
-        if is_read:
-            await self._forwarded_reads.relay(forward, reply, record)
-            return
-        if request.oss_request is not None:
-            forward = await self._oss_frontend.prepare_write(forward)
-        elif self._length_spooler is not None:
-            forward = await self._length_spooler.spool(forward)
-        context = WriteContext(forward, admission.principal, admission.decision, reply, record)
-        await self._writer.write(context if self._copies is None else await self._copies.as_write(context))
+        if request.method in _READ_METHODS:
+            await self._uncached_reader.answer(admission, request, reply, record)
+        else:
+            await self._writer.answer(admission, request, reply, record)
 
     async def _answer_failures(
         self, work: Awaitable[None], request: Request, reply: ObjectReply, record: RequestRecord
@@ -269,11 +206,3 @@ class Gateway:
         except ConnectionError:
             record.aborted = True
             reply.abort()
-
-
-async def _answer_document(document: bytes, reply: ObjectReply, record: RequestRecord) -> None:
-    record.cache, record.step = "bypass", "reply"
-    own = (("Content-Type", "application/xml"), ("x-amz-request-id", record.request_id))
-    await reply.start(200, own, len(document))
-    await reply.write(document)
-    await reply.finish()

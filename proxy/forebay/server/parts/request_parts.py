@@ -9,11 +9,14 @@ from forebay.core.read_stream import ReadStream
 from forebay.metadata.permissions import Permissions
 from forebay.origin.origins import Origins
 from forebay.request.admission import GatewayPolicy
+from forebay.request.admitted_write import AdmittedWriter
 from forebay.request.batch.archive_index import ArchiveIndexes
 from forebay.request.batch.batch_reader import BatchReader
 from forebay.request.batch.batch_run import BatchServices
 from forebay.request.batch.cached_entries import CachedEntries
 from forebay.request.batch.member_reads import MemberReads
+from forebay.request.cors_frontend import CorsFrontend
+from forebay.request.form_upload import FormUpload
 from forebay.request.forwarded_reads import ForwardedReads
 from forebay.request.gateway import Gateway
 from forebay.request.listing_read import ListingReader
@@ -23,6 +26,7 @@ from forebay.request.packed_copies import PackedCopies
 from forebay.request.packed_subresources import PackedSubresources
 from forebay.request.resource_router import ResourceRouter
 from forebay.request.resource_uploads import ResourceUploads
+from forebay.request.uncached_read import UncachedReader
 from forebay.request.verified_bodies import VerifiedBodies
 from forebay.server.gateway_policy import gateway_policy
 from forebay.server.parts.fetch_parts import FetchParts
@@ -80,19 +84,17 @@ def compose_requests(
     members = MemberReads(metadata.packed, ArchiveIndexes())
     services = BatchServices(cached_entries, members, batch_share, tasks, context.observe)
     batches = BatchReader(services, VerifiedBodies(spooler))
+    copies = PackedCopies(metadata.packed, fetch.block_source, context.rules, context.clock)
     gateway = Gateway(
         policy,
         reader,
-        ForwardedReads(origins, front),
-        writes.writer,
+        UncachedReader(ForwardedReads(origins, front), listing_reader, writes.write_back),
+        AdmittedWriter(writes.writer, front, copies, spooler),
+        FormUpload(writes.writer),
         front,
+        CorsFrontend(metadata.cors),
         resources,
         batches,
-        spooler,
-        metadata.cors,
-        listing_reader,
-        writes.write_back,
-        PackedCopies(metadata.packed, fetch.block_source, context.rules, context.clock),
         PackedSubresources(metadata.packed),
     )
     return RequestParts(policy, gateway, reader, read_stream, resources, listing_permissions)

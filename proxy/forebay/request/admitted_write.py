@@ -1,0 +1,44 @@
+"""The way of a write from its admission to the writer, which it reaches as a PUT, POST or DELETE of S3 with a length.
+
+a client of OSS   ──> its document or its conditions in S3's form   (request.oss_frontend)
+a client of S3    ──> a body of unknown length is spooled           (write.length_spooler)
+a copy of a member of a pack ──> the PUT of its bytes               (request.packed_copies)
+"""
+
+from forebay.core.request_record import RequestRecord
+from forebay.protocol.exchange import Reply, Request
+from forebay.request.admission import Admission
+from forebay.request.oss_frontend import OssFrontend
+from forebay.request.packed_copies import PackedCopies
+from forebay.write.forward_request import ForwardRequest, WriteContext
+from forebay.write.length_spooler import LengthSpooler
+from forebay.write.object_write import ObjectWriter
+
+
+class AdmittedWriter:
+    """Makes writes of admitted requests. Keeps no state."""
+
+    def __init__(
+        self,
+        writer: ObjectWriter,
+        oss_frontend: OssFrontend,
+        copies: PackedCopies,
+        length_spooler: LengthSpooler | None = None,
+    ) -> None:
+        """`length_spooler` None: a body in S3's dialect must declare its length."""
+        self._writer = writer
+        self._oss_frontend = oss_frontend
+        self._copies = copies
+        self._length_spooler = length_spooler
+
+    async def answer(self, admission: Admission, request: Request, reply: Reply, record: RequestRecord) -> None:
+        """Carry the write out, and answer it. Raises S3Error, OriginError, Throttled, SpoolFull, and ConnectionError
+        for a client that has left."""
+        record.cache = "bypass"
+        forward = ForwardRequest(request, admission.target, admission.operation, admission.signed, admission.identity)
+        if request.oss_request is not None:
+            forward = await self._oss_frontend.prepare_write(forward)
+        elif self._length_spooler is not None:
+            forward = await self._length_spooler.spool(forward)
+        context = WriteContext(forward, admission.principal, admission.decision, reply, record)
+        await self._writer.write(await self._copies.as_write(context))
