@@ -5,9 +5,9 @@ forebay.server.fastpath.direct_reply); tests implement them in memory. A request
 `raw_target` are as received, and the target is decoded once, by forebay.protocol.target.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from forebay.core.buffers import Buffer
 from forebay.core.heads import HeaderPairs
@@ -58,6 +58,24 @@ class SmallBody:
             yield content
 
 
+class OpenFile(Protocol):
+    """A file that stays open for as long as a reference to this exists."""
+
+    fd: int
+
+
+BodyPart: TypeAlias = Buffer | bytes | tuple[OpenFile, int, int, None]
+"""Bytes of a body: in memory, or in a file, from a start to a stop, where they are certain to be in memory as well."""
+
+
+class ChunkWriter(Protocol):
+    """Writes the chunks of a body whose length is not known, without a copy of theirs."""
+
+    async def write(self, parts: Sequence[BodyPart], size: int) -> None:
+        """Sends a chunk of `size` bytes, once the response was started; returns when the client can take more, and
+        nothing refers to the parts. Raises ConnectionError when it has left, or stalls."""
+
+
 class Request(NamedTuple):
     """The head of a request, and its body."""
 
@@ -79,6 +97,8 @@ class Request(NamedTuple):
     """Whether the connection to this listener is TLS."""
     batch_output: BatchOutput | None = None
     """Where a batch is answered; None: as a TAR, by the reply."""
+    chunks: ChunkWriter | None = None
+    """Writes to the reply's body, in place of `Reply.write`; None: its transport has to copy, or knows no chunks."""
     has_left: Callable[[], bool] = lambda: False
     """Whether the client has closed the connection."""
     outlives_client: bool = False

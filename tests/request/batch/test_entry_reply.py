@@ -21,7 +21,7 @@ class Entry:
 
     def __init__(self, entry: BatchEntry) -> None:
         self.sent = MemoryReply()
-        self.output = TarOutput(self.sent, (), SemaphoreShare(FairSemaphore(1 << 20), 4), shows_index=False)
+        self.output = TarOutput(self.sent, (), SemaphoreShare(FairSemaphore(1 << 20), 4), None, shows_index=False)
         self.sizes: list[int] = []
         self.signals = 0
         self.reply = EntryReply(entry, 0, self.output, self.sizes.append, self._count)

@@ -1,15 +1,19 @@
-"""The output of a batch: joined, charged, and holding nothing of what it was given."""
+"""The output of a batch: joined, charged, and holding nothing of what it was given once that was written."""
+
+from collections.abc import Sequence
 
 import pytest
 
 from forebay.core.fair_semaphore import FairSemaphore, SemaphoreShare
-from forebay.request.batch.tar_output import FULL_SIZE, TarOutput
+from forebay.protocol.batch.batch_request import BatchEntry
+from forebay.protocol.exchange import BodyPart
+from forebay.request.batch.tar_output import COPIED_SIZE, FULL_SIZE, TarOutput
 from harness.memory_exchange import DisconnectedReply, MemoryReply
 
 
 async def test_pieces_are_joined_and_the_head_leaves_with_the_first() -> None:
     reply, budget = MemoryReply(), FairSemaphore(1 << 20)
-    output = TarOutput(reply, (("a", "b"),), SemaphoreShare(budget, 4), shows_index=False)
+    output = TarOutput(reply, (("a", "b"),), SemaphoreShare(budget, 4), None, shows_index=False)
     await output.flush()
     assert not output.has_started
     output.append(b"one ")
@@ -27,8 +31,38 @@ async def test_pieces_are_joined_and_the_head_leaves_with_the_first() -> None:
 
 async def test_a_client_that_left_leaves_nothing_charged() -> None:
     budget = FairSemaphore(1 << 20)
-    output = TarOutput(DisconnectedReply(), (), SemaphoreShare(budget, 4), shows_index=False)
+    output = TarOutput(DisconnectedReply(), (), SemaphoreShare(budget, 4), None, shows_index=False)
     output.append(b"one")
     with pytest.raises(ConnectionResetError):
         await output.flush()
     assert budget.in_use == 0
+
+
+class Chunks:
+    """Takes chunks. Implements forebay.protocol.exchange.ChunkWriter."""
+
+    def __init__(self, budget: FairSemaphore) -> None:
+        self._budget = budget
+        self.written = list[tuple[Sequence[BodyPart], int, int]]()
+        """The parts of each, its size, and what was charged meanwhile."""
+
+    async def write(self, parts: Sequence[BodyPart], size: int) -> None:
+        self.written.append((parts, size, self._budget.in_use))
+
+
+async def test_large_entries_are_written_from_where_they_are() -> None:
+    reply, budget = MemoryReply(), FairSemaphore(4 << 20)
+    chunks = Chunks(budget)
+    output = TarOutput(reply, (), SemaphoreShare(budget, 1), chunks, shows_index=False)
+    small, large = memoryview(bytes(COPIED_SIZE)), memoryview(bytes(COPIED_SIZE + 1))
+    for content in (small, large, small):
+        output.put(0, BatchEntry("key"), "", content)
+    await output.flush()
+    [(parts, size, charged)] = chunks.written
+    assert [part is large for part in parts] == [False, True, False]
+    assert size == charged == sum(len(part) for part in parts if isinstance(part, memoryview))
+    assert size % 512 == 0
+    assert (reply.started, bytes(reply.body), budget.in_use) == (True, b"", 0)
+    await output.finish()
+    assert reply.finished
+    assert chunks.written[-1][1] == 1024

@@ -3,8 +3,9 @@
     put    an entry whose bytes are all there             begin, append ..., end    one whose bytes come in pieces
     mark   an entry that can't be read                    flush, finish             write what was appended
 
-Entries come one after the other, each whole before the next. What is put or appended is copied by the time `flush` or
-`finish` begins to wait, so that no block of a tier waits for a slow client.
+Entries come one after the other, each whole before the next. What is appended is copied by the time `flush` or `finish`
+begins to wait, so that no flight waits for a slow client. What is put may be referred to until they return: it is
+charged, as the body of a hit is.
 """
 
 from typing import Final, Protocol

@@ -61,5 +61,7 @@ class BatchReader:
             (ENTRIES, str(len(batch.entries))),
         )
         record.step = "reply"
-        output = request.batch_output or TarOutput(reply, headers, share, shows_index=batch.as_they_come)
+        output = request.batch_output
+        if output is None:
+            output = TarOutput(reply, headers, share, request.chunks, shows_index=batch.as_they_come)
         await BatchRun(self._services, admission, request, batch, output, record, read).stream()

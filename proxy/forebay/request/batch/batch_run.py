@@ -48,7 +48,6 @@ from forebay.request.batch.cached_entries import (
 from forebay.request.batch.entry_reply import HELD_SIZE, EntryReply
 from forebay.request.batch.file_output import FileOutput
 from forebay.request.batch.member_reads import MemberReads, ReadObject
-from forebay.storage.memory.shared_blocks import MIN_SHARED_BYTES
 
 _DENIED: Final = EntryMark(403, "AccessDenied", S3_CODES["AccessDenied"][1])
 _BROKEN: Final = EntryMark(503, "ServiceUnavailable", "The object broke off while it was read. Please try again.")
@@ -104,9 +103,10 @@ class BatchRun:
         self._batch, self._output, self._record, self._read = batch, output, record, read
         self._no_cache = requests_revalidation(admission.headers)
         by_grants = admission.principal.id not in admission.policy.keyring.origin_identities
-        self._files = output if isinstance(output, FileOutput) and by_grants else None
+        least = output.least_in_file if isinstance(output, FileOutput) and by_grants else None
+        self._files = output if isinstance(output, FileOutput) and least is not None else None
         """Takes large entries where they lie, if the principal's grants alone say what it may read, of any bucket."""
-        self._least_in_files = sys.maxsize if self._files is None else MIN_SHARED_BYTES
+        self._least_in_file = sys.maxsize if least is None else least
         self._lookup = BatchLookup(
             services.cached, admission, no_cache=self._no_cache, in_files=self._files is not None
         )
@@ -220,7 +220,7 @@ class BatchRun:
             return None if self._put_in_files(index, found) else found.prepared.admitted
         prepared, span, buffer, source = found
         size = len(buffer)
-        if size >= self._least_in_files:
+        if size >= self._least_in_file:
             large = self._lookup.find_in_files(found)
             if large is not None and self._put_in_files(index, large):
                 return None
@@ -229,11 +229,10 @@ class BatchRun:
         return None
 
     def _put_in_files(self, index: int, found: EntryInFiles) -> bool:
-        prepared, span, extents = found
-        size = span.length
-        if self._files is None or not self._files.put_in_files(index, self._admission.principal, extents, size):
+        entry, reader = self._batch.entries[index], self._admission.principal
+        if self._files is None or not self._files.put_in_files(index, entry, found, reader):
             return False
-        self._count_found(prepared, span, size, "memory")
+        self._count_found(found.prepared, found.span, found.span.length, "memory")
         return True
 
     def _count_found(self, prepared: PreparedEntry, span: Span | None, size: int, source: EntrySource) -> None:

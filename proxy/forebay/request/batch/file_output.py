@@ -1,10 +1,11 @@
-"""An output of batches that takes entries where they lie: in files of the memory tier, which the client maps."""
+"""An output of batches that takes entries where they lie: in files of the memory tier, which the client
+maps or the kernel sends from."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 
 from forebay.policy.access import Principal
-from forebay.storage.memory.shared_blocks import SharedExtent
+from forebay.protocol.batch.batch_request import BatchEntry
+from forebay.request.batch.cached_entries import EntryInFiles
 
 
 class FileOutput(ABC):
@@ -12,7 +13,13 @@ class FileOutput(ABC):
 
     __slots__ = ()
 
+    @property
     @abstractmethod
-    def put_in_files(self, index: int, reader: Principal, extents: Sequence[SharedExtent], size: int) -> bool:
-        """Appends a whole entry of `size` bytes. False: nothing was done, as `reader` may not have one of the files, or
-        it can't be passed now."""
+    def least_in_file(self) -> int | None:
+        """Bytes from which on an entry of one block is better taken from a file than from memory; those of several
+        blocks always are. None: this one takes no files."""
+
+    @abstractmethod
+    def put_in_files(self, index: int, entry: BatchEntry, found: EntryInFiles, reader: Principal) -> bool:
+        """Appends a whole entry. False: nothing was done, as `reader` may not have one of the files, or it can't be
+        passed now."""

@@ -1,35 +1,58 @@
-"""The answer to a batch over HTTP: a TAR, joined from small pieces and written to the client's reply.
+"""The answer to a batch over HTTP: a TAR, in pieces that are written together.
 
-Everything is copied, so that no block of a tier and no flight waits for a slow client: what waits is at most FULL_SIZE
-bytes and one piece, charged to the share of the buffers that batches have while there is room in it.
+    small, or in pieces    joined, copied                              so that no flight waits for a slow client
+    large, in memory       its buffer, where the transport can         what waits is at most FULL_SIZE bytes and one
+    large, in files        the file, where the transport can           block: charged to the share of the buffers that
+                                                                       batches have while there is room in it
+
+What the kernel sends from a file is in nobody's buffer.
 """
 
+import sys
 from typing import Final
 
 from forebay.core.buffers import Buffer
 from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.heads import HeaderPairs
-from forebay.protocol.batch.batch_output import STEP
+from forebay.policy.access import Principal
 from forebay.protocol.batch.batch_request import BatchEntry
 from forebay.protocol.batch.tar_entries import EntryMark, entry_header, mark_header
 from forebay.protocol.dates import parse_http_date
-from forebay.protocol.exchange import Reply
+from forebay.protocol.exchange import BodyPart, ChunkWriter, Reply
 from forebay.protocol.tar_header import END_OF_TAR, padding
+from forebay.request.batch.cached_entries import EntryInFiles
+from forebay.request.batch.file_output import FileOutput
 
-FULL_SIZE: Final = STEP
-"""Bytes that are joined before they are written: as many as a transport takes before it waits for the client."""
+FULL_SIZE: Final = 256 << 10
+"""Bytes that are gathered before they are written, at least."""
+COPIED_SIZE: Final = 16 << 10
+"""Bytes of an entry up to which it is copied: a buffer more to write costs as much."""
 
 
-class TarOutput:
+class TarOutput(FileOutput):
     """Writes the response of one batch: a BatchOutput. The head leaves with the first bytes."""
 
-    def __init__(self, reply: Reply, headers: HeaderPairs, share: SemaphoreShare, *, shows_index: bool) -> None:
-        """`shows_index`: whether entries say which of the batch they are, as they come in another order."""
+    def __init__(
+        self,
+        reply: Reply,
+        headers: HeaderPairs,
+        share: SemaphoreShare,
+        chunks: ChunkWriter | None,
+        *,
+        shows_index: bool,
+    ) -> None:
+        """`chunks`: writes to the reply's body without a copy; None: everything is joined. `shows_index`: whether
+        entries say which of the batch they are, as they come in another order."""
         self._reply = reply
         self._headers = headers
         self._share = share
+        self._chunks = chunks
         self._shows_index = shows_index
+        self._parts: list[BodyPart] = []
         self._joined = bytearray()
+        """Behind the parts."""
+        self._parts_size = self._memory_size = 0
+        """Bytes of all parts, and of those in memory."""
         self._size = 0
         """Of the entry that was begun."""
 
@@ -41,13 +64,33 @@ class TarOutput:
     @property
     def is_full(self) -> bool:
         """Whether it is to be flushed before more is appended."""
-        return len(self._joined) >= FULL_SIZE
+        return self._parts_size + len(self._joined) >= FULL_SIZE
+
+    @property
+    def least_in_file(self) -> int | None:
+        """See FileOutput. The kernel is as fast from the buffer of a block, and its client reads that faster."""
+        return sys.maxsize if self._chunks is not None else None
 
     def put(self, index: int, entry: BatchEntry, last_modified: str, content: Buffer) -> None:
         """Appends a whole entry."""
         self.begin(index, entry, last_modified, len(content))
-        self.append(content)
+        if self._chunks is None or len(content) <= COPIED_SIZE:
+            self.append(content)
+        else:
+            self._end_joined()
+            self._parts.append(content)
+            self._parts_size += len(content)
+            self._memory_size += len(content)
         self.end()
+
+    def put_in_files(self, index: int, entry: BatchEntry, found: EntryInFiles, _reader: Principal) -> bool:
+        """See FileOutput. Always done: no more of a file is sent than the entry."""
+        self.begin(index, entry, found.prepared.head.facts.last_modified, found.span.length)
+        self._end_joined()
+        self._parts += found.extents
+        self._parts_size += found.span.length
+        self.end()
+        return True
 
     def mark(self, index: int, entry: BatchEntry, mark: EntryMark) -> None:
         """Appends a mark."""
@@ -67,16 +110,31 @@ class TarOutput:
         """Appends the zeros behind an entry."""
         self._joined += padding(self._size)
 
+    def _end_joined(self) -> None:
+        """Makes a part of what was joined."""
+        if self._joined:
+            self._parts.append(memoryview(self._joined))
+            self._parts_size += len(self._joined)
+            self._memory_size += len(self._joined)
+            self._joined = bytearray()
+
     async def flush(self) -> None:
         """Writes what was appended, if anything was. Raises ConnectionError when the client has left, or stalls."""
-        if not self._joined:
+        self._end_joined()
+        if not self._parts:
             return
-        joined, self._joined = self._joined, bytearray()
+        parts, size, in_memory = self._parts, self._parts_size, self._memory_size
+        self._parts, self._parts_size, self._memory_size = [], 0, 0
         if not self._reply.started:
             await self._reply.start(200, self._headers, None)
-        charged = len(joined) if self._share.try_acquire(len(joined)) else 0
+        charged = in_memory if self._share.try_acquire(in_memory) else 0
         try:
-            await self._reply.write(memoryview(joined).toreadonly())
+            if self._chunks is not None:
+                await self._chunks.write(parts, size)
+            else:
+                for joined in parts:
+                    assert not isinstance(joined, tuple)  # noqa: S101 # files are for chunks
+                    await self._reply.write(joined)
         finally:
             self._share.release(charged)
 

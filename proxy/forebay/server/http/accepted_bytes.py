@@ -37,3 +37,19 @@ def write_now(transport: Transport | None, fd: int, pieces: Sequence[Buffer | by
         return os.writev(fd, pieces)
     except BlockingIOError:
         return 0
+
+
+def send_file_now(transport: Transport | None, fd: int, file: int, start: int, stop: int) -> int:
+    """Sends what the client accepts at once of bytes of a file, past the transport, and returns how many that was.
+    Raises ConnectionError."""
+    if transport is None or transport.is_closing():
+        raise ConnectionResetError("the client has left")
+    if transport.get_write_buffer_size():
+        return 0
+    try:
+        sent = os.sendfile(fd, file, start, stop - start)
+    except BlockingIOError:
+        return 0
+    if not sent:
+        raise ConnectionAbortedError("the file is shorter than it was")
+    return sent

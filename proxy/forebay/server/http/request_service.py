@@ -16,6 +16,7 @@ from typing import Final
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
+from aiohttp.http_writer import HttpVersion11
 
 from forebay.core.errors import S3Error
 from forebay.core.fair_semaphore import SemaphoreShare
@@ -34,6 +35,7 @@ from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane
 from forebay.server.fastpath.request_head import parse_request_head, parse_upload_head
 from forebay.server.http.aiohttp_exchange import RequestBody, StreamedReply, has_left, send_continue, write_continue
 from forebay.server.http.arriving_body import ArrivingBody
+from forebay.server.http.chunk_sender import ChunkSender
 from forebay.server.http.connection_limits import ConnectionLimits, linger
 from forebay.server.http.request_connections import (
     AbortableReply,
@@ -150,6 +152,7 @@ class RequestService:
             received_at=time.time(),
             peer=record.peer,
             secure=connection.secure,
+            chunks=None if connection.secure or request.version < HttpVersion11 else ChunkSender(request, connection),
             has_left=lambda: has_left(request.transport),
             send_interim=lambda: send_continue(request),
         )

@@ -31,8 +31,9 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
+from forebay.protocol.exchange import OpenFile
 from forebay.storage.ssd.verified_extents import VerifiedExtent
 
 TURN_SECONDS: Final = 0.001
@@ -72,12 +73,6 @@ class SendQueue:
             self._is_scheduled = bool(self._waiting)
             if self._is_scheduled:
                 self._loop.call_soon(self._run)
-
-
-class OpenFile(Protocol):
-    """A file that stays open for as long as a reference to this exists."""
-
-    fd: int
 
 
 FileExtent: TypeAlias = tuple[OpenFile, int, int, VerifiedExtent | None]

@@ -11,7 +11,6 @@ A batch that is refused before its first frame is declined: the client sends it 
 """
 
 import time
-from collections.abc import Sequence
 from typing import Final, Protocol
 
 from forebay.core.buffers import Buffer
@@ -31,12 +30,13 @@ from forebay.protocol.channel_frames import (
     MAX_ENTRIES,
     MAX_TEXT,
 )
+from forebay.request.batch.cached_entries import EntryInFiles
 from forebay.request.batch.file_output import FileOutput
 from forebay.server.shared_memory.channel_files import ChannelFiles
 from forebay.server.shared_memory.channel_reply import RingConnection
 from forebay.server.shared_memory.client_memory import ReadForm
 from forebay.server.shared_memory.client_ring import ClientRing
-from forebay.storage.memory.shared_blocks import SharedExtent
+from forebay.storage.memory.shared_blocks import MIN_SHARED_BYTES
 
 RUN_SIZE: Final = 256 << 10
 """Bytes of a run from which on it is written."""
@@ -110,10 +110,16 @@ class ChannelBatch(FileOutput):
         self._entries.append(ENTRY.pack(index, mark.status, len(text), 0, 0))
         self._texts.append(text)
 
-    def put_in_files(self, index: int, reader: Principal, extents: Sequence[SharedExtent], size: int) -> bool:
+    @property
+    def least_in_file(self) -> int:
+        """See FileOutput."""
+        return MIN_SHARED_BYTES
+
+    def put_in_files(self, index: int, _entry: BatchEntry, found: EntryInFiles, reader: Principal) -> bool:
         """See FileOutput. Raises ConnectionError."""
         if self._files.policy is not self._policy:
             return False  # the reader was admitted under another one
+        extents, size = found.extents, found.span.length
         entry = ENTRY.pack(index, _OK, 0, size, 0)
         frame = self._files.known_entry(entry, extents, size)
         self._write_run(0)

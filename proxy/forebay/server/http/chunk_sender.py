@@ -1,0 +1,70 @@
+"""The chunks of a response that aiohttp has begun, written past aiohttp and without a copy.
+
+    in memory   by the transport               what the client does not take yet waits there, referred to
+    in a file   by the kernel (sendfile)       while the transport has nothing to write, so nothing overtakes anything
+
+Where the client takes no more of a file, the transport gets a few bytes of the rest, copied: it reports when they have
+left.
+
+Plain HTTP/1.1 only: TLS has to copy, and HTTP/1.0 has no chunks.
+
+RFC 9112 section 7.1
+"""
+
+import os
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from forebay.core.buffers import Buffer
+from forebay.protocol.exchange import BodyPart
+from forebay.server.fastpath.direct_reply import TAIL_SIZE, ReplyConnection
+from forebay.server.http.accepted_bytes import send_file_now
+
+
+class ChunkSender:
+    """Implements forebay.protocol.exchange.ChunkWriter, for one request."""
+
+    def __init__(self, request: web.BaseRequest, connection: ReplyConnection) -> None:
+        self._request, self._connection = request, connection
+        self._fd = -1
+
+    async def write(self, parts: Sequence[BodyPart], size: int) -> None:
+        """Sends a chunk."""
+        if self._fd < 0 and (transport := self._connection.transport) is not None:
+            self._request.writer.send_headers()  # which aiohttp holds back until it writes a body
+            transport.set_write_buffer_limits(0)  # `drain` waits until nothing is left, and referred to
+            self._fd = transport.get_extra_info("socket").fileno()
+        pieces: list[Buffer | bytes] = [b"%x\r\n" % size]
+        for part in parts:
+            if isinstance(part, tuple):
+                await self._write(pieces)
+                pieces.clear()
+                await self._send_file(part[0].fd, part[1], part[2])
+            else:
+                pieces.append(part)
+        pieces.append(b"\r\n")
+        await self._write(pieces)
+
+    async def _write(self, pieces: Sequence[Buffer | bytes]) -> None:
+        transport = self._connection.transport
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError("the client has left")
+        if len(pieces) == 1:
+            transport.write(pieces[0])
+        else:
+            transport.writelines(pieces)
+        if self._connection.writing_paused:
+            await self._connection.drain()
+
+    async def _send_file(self, file: int, start: int, stop: int) -> None:
+        connection = self._connection
+        while start < stop:
+            if connection.writing_paused:
+                await connection.drain()
+            sent = send_file_now(connection.transport, self._fd, file, start, stop)
+            start += sent
+            if not sent:
+                rest = os.pread(file, min(TAIL_SIZE, stop - start), start)
+                start += len(rest)
+                await self._write((rest,))

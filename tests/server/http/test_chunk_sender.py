@@ -1,0 +1,188 @@
+"""Answers to batches that are written past aiohttp: whole, in order and unchanged under every disturbance."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from forebay.core.names import ObjectName
+from forebay.server.event_loop import sliced_loop
+from harness.batches import batch_body, entries_in
+from harness.clients import RawRequest, path_of
+from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
+from harness.manual_timers import ManualTimers
+from harness.raw_connection import RawConnection
+from harness.rig import Rig
+
+MIB = 1 << 20
+SIZES = {"small": 5_000, "middle": 70_001, "block": 602_112, "large": 6 * MIB + 12_345, "other": 4 * MIB}
+"""Copied, and referred to where they lie; the last two, of several blocks, are sent from files."""
+BLOCKS = 7 + 4
+LISTED: list[str | dict[str, Any]] = [
+    *("small", "large", "gone", "block", "middle", "other", "small", "large"),
+    *({"key": "large", "start": 5, "end": 3 * MIB}, {"key": "block", "start": 9}, {"key": "large", "start": 6 * MIB}),
+]
+RULE = '[[rules]]\npath = "**"\nfreshness = "immutable"\n'
+IMPATIENT = f'{RULE}[limits]\nbody_timeout = "1s"\nidle_timeout = "60s"\n'
+
+
+def content(key: str) -> bytes:
+    return random.Random(key).randbytes(SIZES[key])
+
+
+def expected() -> list[bytes]:
+    cut = [each if isinstance(each, dict) else {"key": each} for each in LISTED]
+    return [
+        content(each["key"])[each.get("start", 0) : each.get("end")] if each["key"] in SIZES else b"" for each in cut
+    ]
+
+
+def batch(rig: Rig, keys: Sequence[object] = LISTED) -> RawRequest:
+    return rig.client().sign("POST", "/b/.forebay/batch", (), batch_body(keys))
+
+
+async def bodies(connection: RawConnection) -> list[bytes]:
+    answer = await connection.answer("POST")
+    assert (answer.status, answer.aborted) == (200, False)
+    return [entry.body for entry in entries_in(answer.body)]
+
+
+async def in_files(rig: Rig, origin: FakeOrigin) -> None:
+    """Fills the cache, and reads until what has several blocks lies in files."""
+    for key in SIZES:
+        origin.store.put("b", key, content(key))
+    async with asyncio.timeout(30), await rig.client().open() as connection:
+        while len(rig.parts.tiers.memory.arenas) < BLOCKS:
+            await connection.send(batch(rig).wire)
+            assert await bodies(connection) == expected()
+
+
+async def is_idle(rig: Rig) -> None:
+    await run_loop_until(lambda: rig.parts.budget.in_use == 0 and rig.worker.listener.requests.in_flight == 0)
+
+
+async def entries_are_the_same_however_they_are_sent(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULE) as rig:
+        await in_files(rig, origin)
+        gets = origin.log.count("GET")
+        for receive_buffer in (None, 4096):
+            async with await rig.client().open(receive_buffer=receive_buffer) as connection:
+                for _ in range(2):
+                    await connection.send(batch(rig).wire)
+                    assert await bodies(connection) == expected()
+        assert origin.log.count("GET") == gets + 4, "of the one that is gone"
+        await is_idle(rig)
+
+
+async def what_is_asked_behind_a_batch_is_answered_behind_it(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULE) as rig:
+        await in_files(rig, origin)
+        large, small = (rig.client().sign("GET", path_of("b", key)).wire for key in ("large", "small"))
+        async with await rig.client().open(receive_buffer=4096) as connection:
+            await connection.send(batch(rig).wire)
+            await connection.send(small + large)  # while the batch is on its way
+            await connection.send(batch(rig).wire + small)
+            assert await bodies(connection) == expected()
+            assert [(await connection.answer()).body for _ in range(2)] == [content("small"), content("large")]
+            assert await bodies(connection) == expected()
+            assert (await connection.answer()).body == content("small")
+
+
+async def a_slow_client_gets_what_was_read_whatever_becomes_of_it(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULE) as rig:
+        await in_files(rig, origin)
+        slow = await rig.client().open(receive_buffer=4096)
+        await slow.send(batch(rig, ["large", "block", "large"]).wire)
+        await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 1)
+        head = await slow.read_head("POST")
+        for key, size in SIZES.items():
+            await rig.parts.tiers.forget(ObjectName("b", key))
+            origin.store.put("b", key, bytes(size))
+        body, is_aborted = await slow.read_rest()
+        assert (head.status, is_aborted) == (200, False)
+        first, *_ = [entry.body for entry in entries_in(body)]
+        assert first == content("large")
+        await slow.close()
+        await is_idle(rig)
+
+
+async def a_client_that_leaves(tmp_path: Path, leave: str = "reset") -> None:
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, timers := ManualTimers(), rest=IMPATIENT) as rig,
+        asyncio.timeout(30),
+    ):
+        await in_files(rig, origin)
+        for listed in (["large"] * 20, ["block"] * 100, ["small"] * 5_000):
+            connection = await rig.client().open(receive_buffer=4096)
+            await connection.send(batch(rig, listed).wire)
+            assert (await connection.read_head("POST")).status == 200
+            if leave == "reset":
+                connection.reset()
+            began = timers.time()
+            with timers.flowing(0.0 if leave == "reset" else 0.1):
+                await is_idle(rig)
+            if leave != "reset":
+                assert timers.time() >= began + 1.0
+                assert (await connection.read_rest())[1], "is seen to be no whole batch"
+                await connection.close()
+
+
+async def a_client_that_stalls(tmp_path: Path) -> None:
+    await a_client_that_leaves(tmp_path, "takes nothing")
+
+
+async def draining_waits_for_a_batch_that_is_on_its_way(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULE) as rig:
+        await in_files(rig, origin)
+        async with (
+            asyncio.timeout(30),
+            await rig.client().open(receive_buffer=4096) as connection,
+            asyncio.TaskGroup() as group,
+        ):
+            await connection.send(batch(rig).wire)
+            await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 1)
+            group.create_task(rig.stop())
+            assert await bodies(connection) == expected()
+            assert await connection.ended()
+        await rig.start()
+
+
+async def a_client_of_http_1_0_gets_no_chunks(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULE) as rig:
+        await in_files(rig, origin)
+        async with await rig.client().open() as connection:
+            await connection.send(batch(rig).wire.replace(b" HTTP/1.1\r\n", b" HTTP/1.0\r\n", 1))
+            answer = await connection.answer("POST")
+        assert "Transfer-Encoding" not in answer.headers
+        assert [entry.body for entry in entries_in(answer.body)] == expected()
+
+
+SCENARIOS = (
+    entries_are_the_same_however_they_are_sent,
+    what_is_asked_behind_a_batch_is_answered_behind_it,
+    a_slow_client_gets_what_was_read_whatever_becomes_of_it,
+    a_client_that_leaves,
+    a_client_that_stalls,
+    draining_waits_for_a_batch_that_is_on_its_way,
+    a_client_of_http_1_0_gets_no_chunks,
+)
+
+
+@pytest.mark.parametrize(
+    "loop", [sliced_loop(asyncio.SelectorEventLoop), sliced_loop(uvloop.Loop)], ids=["asyncio", "uvloop"]
+)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=[scenario.__name__ for scenario in SCENARIOS])
+def test_chunks(
+    scenario: Callable[[Path], Coroutine[Any, Any, None]],
+    loop: Callable[[], asyncio.AbstractEventLoop],
+    tmp_path: Path,
+) -> None:
+    """On both loops that Forebay runs on: what is sent past the transport depends on the transport."""
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(scenario(tmp_path))
