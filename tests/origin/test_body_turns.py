@@ -21,6 +21,7 @@ from forebay.origin.http.transport_response import PooledResponse
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.request_turns import Turn
+from forebay.protocol.response_templates import ResponseTemplates
 from forebay.server.event_loop import sliced_loop
 from harness.manual_timers import ManualTimers
 from harness.scripted_origin import ScriptedConnection, scripted_origin
@@ -266,7 +267,7 @@ async def test_a_small_body_beside_demand_comes_whole() -> None:
         assert connection is not None
         assert len(connection.shared.received) == RECEIVED_BESIDE_DEMAND < len(body)
         connection.write_request(HEAD, "GET")
-        connection.call_when_ready(ready.set, 30.0)
+        connection.call_when_ready(ready.set, 30.0, ResponseTemplates())
         await ready.wait()
         assert connection.whole_head is not None
         assert bytes((await pool.receive(connection, 30.0)).take_whole(len(body)) or b"") == body

@@ -77,9 +77,9 @@ async def test_a_whole_object_is_taken_and_its_connection_is_idle_again() -> Non
     async with sender(then((206, WHOLE, b"next"), (206, WHOLE, b"last"))) as on:
         for expected in (b"next", b"last"):
             sent = await on.answered()
-            valid = sent.whole()
-            assert valid is not None
-            assert (valid.facts.size, valid.facts.version.etag) == (4, '"v1"')
+            facts = sent.whole()
+            assert facts is not None
+            assert (facts.size, facts.version.etag) == (4, '"v1"')
             body = sent.take_whole()
             assert body is not None
             assert bytes(body) == expected
@@ -144,8 +144,9 @@ async def test_a_body_is_waited_for_to_its_end() -> None:
         assert on.origin.connections == 1
 
 
+@pytest.mark.parametrize("learnt", [pytest.param(False, id="parsed"), pytest.param(True, id="by a template")])
 @pytest.mark.parametrize("size", [1_000, 20_000, 131_072, 131_073])
-async def test_a_task_goes_on_in_the_middle_of_a_body(size: int) -> None:
+async def test_a_task_goes_on_in_the_middle_of_a_body(size: int, learnt: bool) -> None:
     content, gate = bytes(range(251)) * (size // 251 + 1), asyncio.Event()
     content = content[:size]
 
@@ -153,6 +154,9 @@ async def test_a_task_goes_on_in_the_middle_of_a_body(size: int) -> None:
         await line.read_request()
         await line.respond(206, WHOLE, b"body")
         await line.read_request()
+        if learnt:
+            await line.respond(206, WHOLE, b"body")
+            await line.read_request()
         headers = f"{FACTS}Content-Range: bytes 0-{size - 1}/{size}\n"
         await line.respond(206, headers, content[: size // 2], size)
         await gate.wait()
@@ -160,19 +164,40 @@ async def test_a_task_goes_on_in_the_middle_of_a_body(size: int) -> None:
         await line.wait_closed()
 
     async with sender(halved) as on:
+        if learnt:
+            whole = await on.answered()
+            assert whole.whole() is not None
+            whole.take_whole()
+        requests = len(on.origin.requests) + 1
         sent = on.client.sent_reads.send(NAME, Span(0, 1 << 20), "reader", (Tick(1), 2.0), on.called, None)
         assert sent is not None
-        while len(on.origin.requests) < 2:  # noqa: ASYNC110 # nobody tells
+        while len(on.origin.requests) < requests:  # noqa: ASYNC110 # nobody tells
             await asyncio.sleep(0)
         for _ in range(5):
             await turns()
         opened = await on.reads.open_read(NAME, Span(0, 1 << 20), sent=sent)
         assert isinstance(opened, ObjectOpened)
+        assert (opened.facts.last_modified, opened.facts.size) == ("then", size)
         gate.set()
         received = b""
         while some := await some_of(opened.body):
             received += some
         assert received == content
+
+
+async def test_more_than_was_asked_for_is_not_whole() -> None:
+    longer = 'ETag: "v2"\nLast-Modified: later\nContent-Range: bytes 0-64/65\n'  # matches the template of the first
+    async with sender(then((206, WHOLE, b"next"), (206, longer, bytes(65))), then()) as on:
+        learnt = await on.answered()
+        assert learnt.whole() is not None
+        learnt.take_whole()
+        on.ready.clear()
+        sent = await on.answered()
+        assert sent.whole() is None
+        opened = await on.reads.open_read(NAME, SPAN, sent=sent)
+        assert isinstance(opened, ObjectOpened)
+        assert await some_of(opened.body) == b"body"
+        assert on.origin.connections == 2, "it was asked for anew"
 
 
 async def test_a_task_gets_the_response_that_has_come() -> None:

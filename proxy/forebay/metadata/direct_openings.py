@@ -250,10 +250,10 @@ class DirectOpening:
         lookup.complete(_resolved(head, flight))
 
     def _head_from_origin(self, sent: SentRead) -> Head | None:
-        valid = sent.whole()
-        if valid is None:
+        facts = sent.whole()
+        if facts is None:
             return None
-        facts = self._openings.heads.merged_facts(self.name, valid.facts, None)
+        facts = self._openings.heads.merged_facts(self.name, facts, None)
         return head_of(facts, self.decision.block, sent.noted[1])
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forebay.core.byte_ranges import Span
 from forebay.core.events import OriginAnswered
 from forebay.core.fences import Tick
+from forebay.core.heads import ObjectFacts
 from forebay.core.names import ObjectName
 from forebay.origin.breaker import BreakerState
 from forebay.origin.http.connection_pool import ConnectionPool
@@ -26,6 +27,7 @@ from forebay.origin.origin_request import OriginRequest
 from forebay.origin.request_signer import RequestSigner
 from forebay.origin.request_turns import Turn
 from forebay.origin.verdict import OriginRead, ValidResponse, judge
+from forebay.protocol.response_templates import ResponseTemplates
 
 if TYPE_CHECKING:
     from forebay.origin.hedging import Hedging
@@ -54,6 +56,7 @@ class SentReads:
         """`pool`, `signer`: of the client."""
         self.client, self._pool, self._signer = client, pool, signer
         self._requests: dict[Span, tuple[OriginRead, OriginRequest]] = {}
+        self._templates = ResponseTemplates()
 
     def send(
         self,
@@ -87,7 +90,7 @@ class SentReads:
         if connection is None:
             turn.release()
             return None
-        sent = SentRead(client, connection, turn, read, span, noted, on_ready)
+        sent = SentRead(client, connection, turn, read, span, noted, on_ready, self._templates)
         try:
             connection.write_request(self._signer.signed_head(request, url, secret), "GET")
         except (ConnectionFault, ValueError):  # the full way says what is wrong
@@ -116,6 +119,7 @@ class SentRead:
         "_on_ready",
         "_read",
         "_started",
+        "_templates",
         "_turn",
         "_waits_since",
         "noted",
@@ -131,9 +135,10 @@ class SentRead:
         span: Span,
         noted: tuple[Tick, float],
         on_ready: Callable[[], None],
+        templates: ResponseTemplates,
     ) -> None:
         self._client, self._connection, self._turn, self._read = client, connection, turn, read
-        self.span, self.noted = span, noted
+        self.span, self.noted, self._templates = span, noted, templates
         self._on_ready: Callable[[], None] | None = on_ready
         self._started = client.monotonic()
         self._hedging: Hedging | None = None
@@ -146,7 +151,7 @@ class SentRead:
         if hedging is not None:
             self._hedging, self._waits_since = hedging, hedging.timers.time()
             hedging.sweep.add(self)
-        self._connection.call_when_ready(self._end_wait, self._client.limits.answer_timeout)
+        self._connection.call_when_ready(self._end_wait, self._client.limits.answer_timeout, self._templates)
 
     def _end_wait(self) -> None:
         on_ready, self._on_ready = self._on_ready, None
@@ -173,15 +178,19 @@ class SentRead:
 
     # The response
 
-    def whole(self) -> ValidResponse | None:
+    def whole(self) -> ObjectFacts | None:
         """What the response says, if it is all of an object that has bytes, and has come; None: anything else."""
         head = self._connection.whole_head
         if head is None or head.status != 206:
             return None
+        if head.facts is not None:
+            return head.facts if head.facts.size <= self.span.stop else None
         verdict = judge(self._read, 206, head.headers)
-        if not isinstance(verdict, ValidResponse):
+        if not isinstance(verdict, ValidResponse) or not verdict.span.length == verdict.facts.size == head.body_length:
             return None
-        return verdict if verdict.span.length == verdict.facts.size == head.body_length else None
+        if head.is_persistent:
+            self._templates.learn(head.reason, tuple(head.headers.items()), verdict.facts)
+        return verdict.facts
 
     def take_whole(self) -> memoryview | None:
         """Takes the body of a response that is `whole`, with which the read is over."""

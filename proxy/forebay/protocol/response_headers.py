@@ -151,7 +151,7 @@ def facts_from(status: int, headers: Headers) -> ObjectFacts | None:
     None if the headers are inconsistent or the object must not be cached. Such a response can be forwarded still.
     """
     pairs = tuple(headers.items())
-    roles = _field_roles(tuple([name for name, _ in pairs]))
+    roles = field_roles(tuple([name for name, _ in pairs]))
     if roles is None:
         return None
     etag, length = pairs[roles.etag][1].strip(), pairs[roles.length][1].strip()
@@ -243,7 +243,7 @@ def _role(name: str) -> Literal["kept", "checksum", "uncacheable", "dropped"]:
     return "kept" if lower in _KEPT else "dropped"
 
 
-class _FieldRoles(NamedTuple):
+class FieldRoles(NamedTuple):
     """Where the facts of an object are among the fields of a response; -1: absent."""
 
     etag: int
@@ -259,7 +259,7 @@ class _FieldRoles(NamedTuple):
 
 
 @lru_cache(maxsize=1024)  # an origin's responses have the same fields each time
-def _field_roles(names: tuple[str, ...]) -> _FieldRoles | None:
+def field_roles(names: tuple[str, ...]) -> FieldRoles | None:
     """What the fields of a response are to the facts of an object; None: it can't have any, whatever their values."""
     lowered, roles = [name.lower() for name in names], [_role(name) for name in names]
     is_ambiguous = any(lowered.count(name) > 1 for name in ("etag", "content-length", "content-range"))
@@ -271,7 +271,7 @@ def _field_roles(names: tuple[str, ...]) -> _FieldRoles | None:
     def position(name: str) -> int:
         return lowered.index(name) if name in lowered else -1
 
-    return _FieldRoles(
+    return FieldRoles(
         lowered.index("etag"),
         lowered.index("content-length"),
         position("content-range"),

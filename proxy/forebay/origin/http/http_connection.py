@@ -23,15 +23,14 @@ the loop, so that nobody else has it before the owner knows; at most one `read_i
 it is idle belong to no response, and close it. Failures are raised as ConnectionFault. RFC 9112, 9.3.
 """
 
-import asyncio
 from collections.abc import Callable
-from typing import Final, cast
+from typing import Final
 
 from forebay.core.errors import MalformedHttp
 from forebay.origin.http.chunked_decoder import ChunkedDecoder
 from forebay.origin.http.receive_buffer import ReceiveBuffer
 from forebay.origin.http.receive_wait import ReceiveWait
-from forebay.origin.http.response_head import MAX_HEAD, ResponseHead, first_head, head_size
+from forebay.origin.http.response_head import MAX_HEAD, ResponseHead, first_head, head_size, matched_head, parse_head
 from forebay.origin.http.transport_errors import (
     body_stalled,
     connection_lost,
@@ -61,7 +60,6 @@ class HttpConnection(ReceiveWait):
         `shared`: of the loop; another one may be put in its place before a request."""
         super().__init__()
         self._on_idle, self._on_closed, self.shared = on_idle, on_closed, shared
-        self._transport: asyncio.Transport | None = None
         self._buffer = _EMPTY
         """What was received and is not read yet, from `_start` to `_stop`."""
         self._start = self._stop = 0
@@ -73,7 +71,6 @@ class HttpConnection(ReceiveWait):
         self._chunked: ChunkedDecoder | None = None
         self._target: memoryview | None = None
         self._pauses = False
-        self._reading = True
         self.ended = True
         """Whether the response was received to its last byte, or there is none."""
         self.idle_since = 0.0
@@ -117,6 +114,8 @@ class HttpConnection(ReceiveWait):
             else:
                 self._resume()
                 await self._wait(response_timeout, response_timed_out)
+        if head.text:
+            head = self._head = parse_head(head.text, self._method)
         if self._left != self._stop or not self._left:  # else all of a counted body is here, for `buffered_body`
             self._finish_if_complete()
         return head
@@ -206,21 +205,7 @@ class HttpConnection(ReceiveWait):
         self._resume()  # so that the end of the connection is seen
         self._on_idle(self)
 
-    def _pause(self) -> None:
-        if self._reading and self._transport is not None:
-            self._reading = False
-            self._transport.pause_reading()
-
-    def _resume(self) -> None:
-        if not self._reading and self._transport is not None:
-            self._reading = True
-            self._transport.resume_reading()
-
     # The transport's side
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The transport is connected."""
-        self._transport = cast("asyncio.Transport", transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """The reader's buffer if it waits for counted bytes; else the connection's own, or the shared one if that is
@@ -245,20 +230,27 @@ class HttpConnection(ReceiveWait):
         if self._head is None:
             self._receive_head(nbytes)
             return
-        if self._buffer and self._stop == len(self._buffer):  # behind all of the body
-            self._buffer = self._buffer + self.shared.received[:nbytes]
-            self._stop += nbytes
-        elif self._buffer:
-            self._stop += nbytes
-        else:
+        if not self._append(nbytes):
             self._keep(self.shared.received, 0, nbytes)
         self._wake_reader()
         if self._buffer and self._stop == len(self._buffer) and not self._is_here:
             self._pause()
 
-    def _wake_reader(self) -> None:
-        if self._on_ready is None or not self._stop < self._left <= WHOLE_LIMIT:
-            self._wake(0)
+    def _append(self, nbytes: int) -> bool:
+        """Keeps `nbytes` behind what is kept. False: nothing is, and they are in the shared buffer."""
+        if not self._buffer:
+            return False
+        if self._stop == len(self._buffer):  # behind a whole head, or all of a body
+            self._buffer = self._buffer + self.shared.received[:nbytes]
+        self._stop += nbytes
+        return True
+
+    def _wake_reader(self) -> bool:
+        """Wakes the reader, unless it waits for the rest of a small body. Returns whether it did."""
+        if self._on_ready is not None and self._stop < self._left <= WHOLE_LIMIT:
+            return False
+        self._wake(0)
+        return True
 
     @property
     def _is_here(self) -> bool:
@@ -267,30 +259,34 @@ class HttpConnection(ReceiveWait):
 
     def _receive_head(self, nbytes: int) -> None:
         """Keeps `nbytes` of a head and what follows it, and wakes the reader once the head is whole."""
-        if self._buffer and self._stop == len(self._buffer):  # behind a whole head
-            self._buffer, self._stop = self._buffer + self.shared.received[:nbytes], self._stop + nbytes
-        elif self._buffer:
-            self._stop += nbytes
-        else:
+        head, received = None, self.shared.received
+        if self._on_ready is not None and self._templates is not None and not self._buffer:
+            head = matched_head(received, nbytes, self._templates)
+        if head is not None:
+            self._begin_body(head, received, len(head.text), nbytes)
+        elif not self._keep_head(nbytes):
+            return
+        if self._wake_reader() and self._stop >= len(received):
+            self._pause()
+
+    def _keep_head(self, nbytes: int) -> bool:
+        """Keeps `nbytes` of a head and what follows it. Returns whether the reader has something to do."""
+        if not self._append(nbytes):
             self._buffer, self._stop = self.shared.received[:nbytes], nbytes
         try:
             self._has_raw_head = self._has_raw_head or head_size(self._buffer, 0, self._stop) > 0
         except MalformedHttp:
             self._fail(malformed_response)
             self.close()
-            return
+            return False
         if not self._has_raw_head:
             if self._stop == len(self._buffer):
                 self._keep(self._buffer, 0, self._stop)  # with room for the rest
-            return
+            return False
         if self._on_ready is not None:
             self._parse_head()
-            if self._head is None:  # that was informational, or malformed
-                return
-        if self._on_ready is None or not self._stop < self._left <= WHOLE_LIMIT:
-            self._wake(0)
-            if self._stop >= len(self.shared.received):
-                self._pause()
+            return self._head is not None  # else that was informational, or malformed
+        return True
 
     def _parse_head(self) -> None:
         """Parses the head at the front of the buffer, and keeps what follows it."""
@@ -302,11 +298,15 @@ class HttpConnection(ReceiveWait):
             self._fail(malformed_response)
             self.close()
             return
-        if head is None:
-            self._buffer, self._stop = _EMPTY, 0
-            if stop > start:
-                self._keep(received, start, stop)
+        if head is not None:
+            self._begin_body(head, received, start, stop)
             return
+        self._buffer, self._stop = _EMPTY, 0
+        if stop > start:
+            self._keep(received, start, stop)
+
+    def _begin_body(self, head: ResponseHead, received: bytearray, start: int, stop: int) -> None:
+        """The head has come, and keeps what has come behind it."""
         self._head = head
         self._left = head.body_length if isinstance(head.body_length, int) else 0
         self._chunked = ChunkedDecoder() if head.body_length == "chunked" else None

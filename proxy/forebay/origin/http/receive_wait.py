@@ -1,4 +1,4 @@
-"""The wait of a connection's one reader for what it receives: until it arrives, fails, or is late.
+"""The wait of a connection's one reader for what it receives: until it arrives, fails, or is late. Receiving pauses.
 
     _wait             ──_wake──> bytes        ──_fail, or the deadline──> ConnectionFault
     call_when_ready   ──_wake, _fail, or the deadline──> on_ready()
@@ -9,9 +9,11 @@ fails, with what it failed with first.
 
 import asyncio
 from collections.abc import Callable
+from typing import cast
 
 from forebay.origin.http.response_deadline import ResponseDeadline
 from forebay.origin.http.transport_errors import ConnectionFault, response_timed_out
+from forebay.protocol.response_templates import ResponseTemplates
 
 
 class ReceiveWait(asyncio.BufferedProtocol):
@@ -19,17 +21,39 @@ class ReceiveWait(asyncio.BufferedProtocol):
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._reading = True
         self._waiter: asyncio.Future[int] | None = None
         self._on_ready: Callable[[], None] | None = None
+        self._templates: ResponseTemplates | None = None
+        """Of the response that `_on_ready` waits for."""
         self._fault: ConnectionFault | None = None
         self._deadline = ResponseDeadline(self._loop, self._pass_deadline)
         self._timed_out = response_timed_out
         """What passing the deadline means to whoever waits."""
 
-    def call_when_ready(self, on_ready: Callable[[], None], response_timeout: float) -> None:
-        """Has `on_ready` called once, in a turn of its own: with the response, if it is small, with the head of another
-        one, or when there will be none. `response_head` returns or raises at once from then on."""
-        self._on_ready = on_ready
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The transport is connected."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def _pause(self) -> None:
+        if self._reading and self._transport is not None:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if not self._reading and self._transport is not None:
+            self._reading = True
+            self._transport.resume_reading()
+
+    def call_when_ready(
+        self, on_ready: Callable[[], None], response_timeout: float, templates: ResponseTemplates
+    ) -> None:
+        """Has `on_ready` called once, in a turn of its own: with the response to a GET, if it is small, with the head
+        of another one, or when there will be none. `response_head` returns or raises at once from then on.
+
+        `templates`: that its head may match."""
+        self._on_ready, self._templates = on_ready, templates
         self._timed_out = response_timed_out
         self._deadline.set(response_timeout)
 

@@ -11,6 +11,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.core.errors import MalformedHttp
+from forebay.core.heads import ObjectFacts
+from forebay.protocol.response_templates import ResponseTemplates
 
 MAX_HEAD: Final = 64 * 1024
 """Bytes of a head. A user may give 2 KB of metadata, in as many fields as fit, and other fields may be long
@@ -26,6 +28,8 @@ _FRAMING: Final = frozenset({"connection", "content-length", "transfer-encoding"
 _WITHOUT_BODY: Final = frozenset({204, 304})
 _MAX_DIGITS: Final = 19
 
+_UNPARSED: Final[CIMultiDictProxy[str]] = CIMultiDictProxy(CIMultiDict())
+
 BodyLength: TypeAlias = int | Literal["chunked", "close"]
 """The end of a body: after so many bytes, where its chunked framing says, or with the connection."""
 
@@ -39,6 +43,20 @@ class ResponseHead(NamedTuple):
     body_length: BodyLength
     is_persistent: bool
     """Whether the connection may carry another request afterwards (RFC 9112, 9.3)."""
+    facts: ObjectFacts | None = None
+    """Of the whole object that comes behind a head that matched a template. Its headers have yet to be parsed."""
+    text: bytes = b""
+    """The head, if it matched a template."""
+
+
+def matched_head(received: bytearray, stop: int, templates: ResponseTemplates) -> ResponseHead | None:
+    """The head at the front of `received`, in a response to a GET, if it is complete before `stop` and matches."""
+    end = received.find(_END, 0, min(stop, MAX_HEAD))
+    if end < 0:
+        return None
+    text = bytes(received[: end + len(_END)])
+    facts = templates.match(text.decode("latin-1"))  # as all bytes have a meaning there, others than ASCII don't match
+    return None if facts is None else ResponseHead(206, "", _UNPARSED, facts.size, True, facts, text)
 
 
 def head_size(received: bytes | bytearray, start: int, stop: int) -> int:
