@@ -33,6 +33,7 @@ client/cli/test_commands.py                  client/cli/plans_command
 client/shared_memory/test_socket_transport.py    client/shared_memory/channel_input
 server/http/test_client_connection.py    server/http/accepted_bytes server/http/connection_services
 server/http/test_client_connection.py    server/http/request_connections
+scenarios/test_arriving_uploads.py       server/http/small_uploads
 server/shared_memory/test_read_channel.py        server/shared_memory/channel_reply
 server/shared_memory/test_read_channel.py        server/shared_memory/channel_files
 server/shared_memory/test_read_channel.py        server/shared_memory/client_memory

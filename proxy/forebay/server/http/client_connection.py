@@ -1,7 +1,8 @@
 """One client connection: which lane each of its requests takes, and in which order responses leave.
 
     bytes ──> idle, at a clean boundary? ──yes──> fast lane ──> a hit: written, or sent from files
-                      │ no                            ├──> an admitted read, a small PUT: the request service, in a task
+                      │ no                            ├──> an admitted read: the request service, in a task
+                      │                               ├──> a small PUT: the small uploads, in a task
                       │                               └──> neither
                       └──────────────────> aiohttp <──────────┘
 
@@ -159,7 +160,7 @@ class ClientConnection(AiohttpConnection):
         is_idle = self.is_idle
         if is_idle and lane is not None and data:
             if data.startswith(b"PUT "):
-                body = self._requests.upload(data, self)
+                body = self._services.uploads.begin(data, self)
                 if body is not None:
                     self._is_reading = True
                     self._arriving = None if body.is_eof() else body

@@ -7,6 +7,7 @@ from forebay.core.timers import Timers
 from forebay.server.http.connection_limits import ConnectionLimits
 from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendQueue
+from forebay.server.http.small_uploads import SmallUploads
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,7 @@ class ConnectionServices:
     """See the module."""
 
     requests: RequestService
+    uploads: SmallUploads
     limits: ConnectionLimits
     timers: Timers
     unsent: SemaphoreShare

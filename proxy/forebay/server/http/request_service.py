@@ -3,7 +3,7 @@
     aiohttp parsed it     ──> handle ─────┐
     fast lane admitted it ──> read ───────┼─> gateway ──> reply ──> record: metrics, access log
     batch of a channel    ──> read_batch ─┤
-    small PUT, its head   ──> upload ─────┘
+    small PUT             ──> answer ─────┘                         (forebay.server.http.small_uploads)
     it became no request  ──> refuse ───────────────────────────────> record
 
 It bounds the requests in flight, and wakes a drain when none is left. It knows connections by
@@ -12,14 +12,13 @@ forebay.server.http.request_connections only.
 
 import asyncio
 import time
-from typing import Final
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 from aiohttp.http_writer import HttpVersion11
 
 from forebay.core.errors import S3Error
-from forebay.core.fair_semaphore import SemaphoreShare
+from forebay.core.heads import HeaderPairs
 from forebay.core.names import BATCH_KEY
 from forebay.core.request_record import RequestRecord, new_request_id
 from forebay.core.task_registry import TaskRegistry
@@ -27,14 +26,13 @@ from forebay.core.timers import Timers
 from forebay.metadata.direct_openings import DirectOpening
 from forebay.origin.body_turns import BodyTurns
 from forebay.protocol.channel_frames import CHANNEL_PATH, HINT_HEADER
-from forebay.protocol.exchange import EMPTY_BODY, SMALL_BODY, BytesBody, ObjectReply, Request, SmallBody
+from forebay.protocol.exchange import EMPTY_BODY, BytesBody, ObjectReply, Request
 from forebay.protocol.target import parse_target
 from forebay.request.gateway import Gateway
 from forebay.server.fastpath.direct_misses import DirectMisses, MissConnection
 from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane
-from forebay.server.fastpath.request_head import parse_request_head, parse_upload_head
-from forebay.server.http.aiohttp_exchange import RequestBody, StreamedReply, has_left, send_continue, write_continue
-from forebay.server.http.arriving_body import ArrivingBody
+from forebay.server.fastpath.request_head import parse_request_head
+from forebay.server.http.aiohttp_exchange import RequestBody, StreamedReply, has_left, send_continue
 from forebay.server.http.chunk_sender import ChunkSender
 from forebay.server.http.connection_limits import ConnectionLimits, linger
 from forebay.server.http.request_connections import (
@@ -42,13 +40,10 @@ from forebay.server.http.request_connections import (
     BatchChannel,
     ReadConnection,
     RequestConnection,
-    UploadConnection,
 )
 from forebay.server.http.request_framing import framing_error, head_size, origin_form
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
-
-_END: Final = b"\r\n\r\n"
 
 
 class RequestService:
@@ -62,15 +57,11 @@ class RequestService:
         limits: ConnectionLimits,
         timers: Timers,
         body_turns: BodyTurns,
-        receiving: SemaphoreShare,
-        tasks: TaskRegistry,
         fast_lane: FastLane | None = None,
         socket_path: str | None = None,
         misses: DirectMisses | None = None,
     ) -> None:
-        """`body_turns`: notified of each message of a client. `receiving`: the bytes of bodies that
-        are received past aiohttp, of all connections. `tasks`: owns what a client that
-        leaves doesn't end. `access_log`, `fast_lane`, `misses`: None for none.
+        """`body_turns`: notified of each message of a client. `access_log`, `fast_lane`, `misses`: None for none.
         `socket_path`: of the Unix socket, for clients that ask."""
         self.body_turns = body_turns
         self.misses = misses
@@ -79,8 +70,6 @@ class RequestService:
         self._metrics = metrics
         self._access_log = access_log
         self._limits = limits
-        self._receiving = receiving
-        self._tasks = tasks
         self._timers = timers
         self._reads = TaskRegistry()
         self._idle = asyncio.Event()
@@ -95,6 +84,11 @@ class RequestService:
         """From now on end each connection with its next response."""
         self.is_draining = True
         self.fast_lane = None  # the gateway's replies tell clients that the connection ends
+
+    @property
+    def isolation_headers(self) -> HeaderPairs:
+        """Of every response, in open mode."""
+        return self._gateway.policy.isolation_headers
 
     @property
     def is_idle(self) -> bool:
@@ -140,7 +134,7 @@ class RequestService:
             return self.is_draining or is_too_large or (is_chunked and connection.is_pipelined)
 
         stall = self._limits.stall
-        isolation = self._gateway.policy.isolation_headers
+        isolation = self.isolation_headers
         reply = StreamedReply(request, self._timers, stall, record, is_last, isolation, connection.unsent)
         parsed = Request(
             method=request.method,
@@ -250,65 +244,12 @@ class RequestService:
     ) -> None:
         record.received = int(request.headers["Content-Length"])
         try:
-            await self._handle(request, reply, record)
+            await self.answer(request, reply, record)
         finally:
             self.finish(record)
             connection.read_answered(keep_alive=not reply.aborted)
 
-    def upload(self, data: bytes, connection: UploadConnection) -> ArrivingBody | None:
-        """Answer a small PUT whose head these bytes are, and the front of its body or all of it, in a task;
-        `connection.read_answered` follows. Returns its body, which the connection feeds with the rest. None: they are
-        anything else, or there is no memory, and nothing was done."""
-        size = data.find(_END) + len(_END)
-        if self.is_draining or size > self._limits.header_size:
-            return None
-        head = parse_upload_head(data[:size], SMALL_BODY)
-        if head is None or size + head.length < len(data) or not self._receiving.try_acquire(size + head.length):
-            return None
-        record = RequestRecord("PUT", "full", time.monotonic(), new_request_id(), peer=connection.peer)
-
-        def send_interim() -> None:
-            write_continue(connection.transport)
-
-        left, announced = size + head.length - len(data), send_interim if head.expects_continue else None
-        body = ArrivingBody(data[size:], left, self._timers, self._limits.stall, record, announced)
-        request = Request(
-            "PUT",
-            head.raw_target,
-            head.headers["Host"],
-            head.headers,
-            SmallBody(body.receive),
-            has_body=head.length > 0,
-            received_at=time.time(),
-            peer=connection.peer,
-            secure=connection.secure,
-            has_left=lambda: has_left(connection.transport),
-            outlives_client=True,
-            send_interim=send_interim,
-        )
-        self.count_in_flight(1)
-        self._tasks.spawn(self._upload(request, body, record, connection, size + head.length), "upload")
-        return body
-
-    async def _upload(
-        self, request: Request, body: ArrivingBody, record: RequestRecord, connection: UploadConnection, charged: int
-    ) -> None:
-        def is_last() -> bool:
-            return self.is_draining or not body.is_eof()  # the rest must not be mistaken for the next request
-
-        reply = connection.make_reply(record, is_last, self._gateway.policy.isolation_headers, is_head=False)
-        try:
-            try:
-                await self._handle(request, reply, record)
-            finally:
-                self._receiving.release(charged)
-                self.finish(record)
-            if not reply.aborted:
-                await linger(body, self._limits, self._timers)
-        finally:
-            connection.read_answered(keep_alive=reply.keep_alive and not reply.aborted)
-
-    async def _handle(self, request: Request, reply: AbortableReply, record: RequestRecord) -> None:
+    async def answer(self, request: Request, reply: AbortableReply, record: RequestRecord) -> None:
         """Have the gateway answer a request, unless too many are in flight; the reply is aborted where that fails."""
         try:
             if not await self._is_refused(request, reply, record):

@@ -13,6 +13,7 @@ from forebay.server.http.connection_limits import ConnectionLimits
 from forebay.server.http.connection_services import ConnectionServices
 from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendQueue
+from forebay.server.http.small_uploads import SmallUploads
 from forebay.server.resource_limits import usable_connections
 from forebay.server.shared_memory.channel_writer import ChannelServices
 from forebay.server.shared_memory.client_memory import ClientMemory
@@ -51,14 +52,13 @@ def connection_services(
         allowed,
         timers,
         parts.body_turns,
-        receiving,
-        parts.tasks,
         fast_lane,
         settings.server.socket,
         misses,
     )
+    uploads = SmallUploads(requests, allowed, timers, receiving, parts.tasks)
     send_queue = SendQueue(asyncio.get_running_loop())
-    return ConnectionServices(requests, allowed, timers, unsent, receiving, send_queue)
+    return ConnectionServices(requests, uploads, allowed, timers, unsent, receiving, send_queue)
 
 
 def socket_services(settings: Settings, parts: Parts, services: ConnectionServices, timers: Timers) -> ChannelServices:

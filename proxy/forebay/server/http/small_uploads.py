@@ -1,0 +1,101 @@
+"""Small PUTs, which are read past aiohttp: one task answers each, while its body arrives.
+
+    head, front of the body ──> begin ──> gateway ──> reply ──> what is left of the body is dropped ──> read_answered
+    the rest ──────────────────> ArrivingBody.feed ──┘
+
+What is answered, bounded and recorded is the request service's. Its head and its body are charged to the buffers from
+their begin to their answer; where there is no room, aiohttp has the request. A client that leaves does not end it: the
+write is carried out, as in aiohttp's lane.
+"""
+
+import time
+from typing import Final
+
+from forebay.core.fair_semaphore import SemaphoreShare
+from forebay.core.request_record import RequestRecord, new_request_id
+from forebay.core.task_registry import TaskRegistry
+from forebay.core.timers import Timers
+from forebay.protocol.exchange import SMALL_BODY, Request, SmallBody
+from forebay.server.fastpath.request_head import parse_upload_head
+from forebay.server.http.aiohttp_exchange import has_left, write_continue
+from forebay.server.http.arriving_body import ArrivingBody
+from forebay.server.http.connection_limits import ConnectionLimits, linger
+from forebay.server.http.request_connections import UploadConnection
+from forebay.server.http.request_service import RequestService
+
+_END: Final = b"\r\n\r\n"
+
+
+class SmallUploads:
+    """See the module. One for each worker."""
+
+    def __init__(
+        self,
+        requests: RequestService,
+        limits: ConnectionLimits,
+        timers: Timers,
+        receiving: SemaphoreShare,
+        tasks: TaskRegistry,
+    ) -> None:
+        """`receiving`: the bytes of bodies that are received past aiohttp, of all connections. `tasks`: owns what a
+        client that leaves doesn't end."""
+        self._requests = requests
+        self._limits = limits
+        self._timers = timers
+        self._receiving = receiving
+        self._tasks = tasks
+
+    def begin(self, data: bytes, connection: UploadConnection) -> ArrivingBody | None:
+        """Answer a small PUT whose head these bytes are, and the front of its body or all of it, in a task;
+        `connection.read_answered` follows. Returns its body, which the connection feeds with the rest. None: they are
+        anything else, or there is no memory, and nothing was done."""
+        size = data.find(_END) + len(_END)
+        if self._requests.is_draining or size > self._limits.header_size:
+            return None
+        head = parse_upload_head(data[:size], SMALL_BODY)
+        if head is None or size + head.length < len(data) or not self._receiving.try_acquire(size + head.length):
+            return None
+        record = RequestRecord("PUT", "full", time.monotonic(), new_request_id(), peer=connection.peer)
+
+        def send_interim() -> None:
+            write_continue(connection.transport)
+
+        left, announced = size + head.length - len(data), send_interim if head.expects_continue else None
+        body = ArrivingBody(data[size:], left, self._timers, self._limits.stall, record, announced)
+        request = Request(
+            "PUT",
+            head.raw_target,
+            head.headers["Host"],
+            head.headers,
+            SmallBody(body.receive),
+            has_body=head.length > 0,
+            received_at=time.time(),
+            peer=connection.peer,
+            secure=connection.secure,
+            has_left=lambda: has_left(connection.transport),
+            outlives_client=True,
+            send_interim=send_interim,
+        )
+        self._requests.count_in_flight(1)
+        self._tasks.spawn(self._answer(request, body, record, connection, size + head.length), "upload")
+        return body
+
+    async def _answer(
+        self, request: Request, body: ArrivingBody, record: RequestRecord, connection: UploadConnection, charged: int
+    ) -> None:
+        requests = self._requests
+
+        def is_last() -> bool:
+            return requests.is_draining or not body.is_eof()  # the rest must not be mistaken for the next request
+
+        reply = connection.make_reply(record, is_last, requests.isolation_headers, is_head=False)
+        try:
+            try:
+                await requests.answer(request, reply, record)
+            finally:
+                self._receiving.release(charged)
+                requests.finish(record)
+            if not reply.aborted:
+                await linger(body, self._limits, self._timers)
+        finally:
+            connection.read_answered(keep_alive=reply.keep_alive and not reply.aborted)
