@@ -118,7 +118,7 @@ def whole_headers(facts: ObjectFacts, *, checksums: bool = False, oss: bool = Fa
     `checksums`: the client requested them. `oss`: the client speaks OSS.
     """
     hidden = _HIDDEN[checksums, oss]
-    return (*_without_prefixes(facts, hidden), *_validators(facts), ("Content-Length", str(facts.size)))
+    return (*_without_prefixes(facts.headers, hidden), *_validators(facts), ("Content-Length", str(facts.size)))
 
 
 def partial_headers(facts: ObjectFacts, span: Span, *, oss: bool = False) -> HeaderPairs:
@@ -127,7 +127,7 @@ def partial_headers(facts: ObjectFacts, span: Span, *, oss: bool = False) -> Hea
     OSS sends the CRC64 of the whole object here, too.
     """
     return (
-        *_without_prefixes(facts, (_CHECKSUM,) if oss else (_CHECKSUM, _OSS)),
+        *_without_prefixes(facts.headers, (_CHECKSUM,) if oss else (_CHECKSUM, _OSS)),
         *_validators(facts),
         ("Content-Range", f"bytes {span.start}-{span.stop - 1}/{facts.size}"),
         ("Content-Length", str(span.length)),
@@ -227,8 +227,9 @@ def _is_checksum(name: str) -> bool:
     return name[: len(_CHECKSUM)].lower() == _CHECKSUM
 
 
-def _without_prefixes(facts: ObjectFacts, hidden: tuple[str, ...]) -> HeaderPairs:
-    return tuple([pair for pair in facts.headers if not pair[0].lower().startswith(hidden)])
+@lru_cache(maxsize=256)  # many objects have the same ones
+def _without_prefixes(headers: HeaderPairs, hidden: tuple[str, ...]) -> HeaderPairs:
+    return tuple([pair for pair in headers if not pair[0].lower().startswith(hidden)])
 
 
 def _role(name: str) -> Literal["kept", "checksum", "uncacheable", "dropped"]:

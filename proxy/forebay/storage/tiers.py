@@ -90,12 +90,16 @@ class Tiers:
         """Keeps a head, as `put_head`, and the only block of its object, as `admit`: most objects are small and new
         here, and for these both are one step."""
         memory, ssd = self.memory, self.ssd
-        if memory.ahead.is_expecting or self._pool_of(name) is not None or not self._owns(name):
+        if memory.ahead.is_expecting or self._pool_of(name) is not None:
             self.put_head(name, head)
             self.admit(block, buffer)
             return
+        owned = self._owns(name)
+        if not owned and not memory.is_admissible(block, len(buffer)):
+            memory.put_head(name, head)
+            return
         memory.put_object(name, head, block, buffer)
-        if ssd is not None and not ssd.admit(block, buffer, None, head):
+        if owned and ssd is not None and not ssd.admit(block, buffer, None, head):
             ssd.put_head(name, head)
 
     def stage(self, block: BlockId, buffer: Buffer) -> None:

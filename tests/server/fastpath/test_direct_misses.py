@@ -191,6 +191,25 @@ async def test_a_stop_ends_misses_under_way(tmp_path: Path) -> None:
         gate.open()
 
 
+async def test_a_drain_ends_the_connection_with_the_answer_to_its_miss(tmp_path: Path) -> None:
+    async with connected(tmp_path, "key") as (rig, origin):
+        origin.faults.add(actions.HoldHead(gate := Gate()), key="key", times=1)
+        client, service = rig.client(), rig.worker.listener.requests
+        async with await client.open() as connection, asyncio.timeout(30):
+            await connection.send(client.sign("GET", path_of("bucket", "key")).wire)
+            await gate.reached()
+            assert len(misses_of(rig)) == 1
+            async with asyncio.TaskGroup() as group:
+                group.create_task(rig.worker.stop())
+                await run_loop_until(lambda: service.is_draining)
+                gate.open()
+                answer = await connection.answer()
+            assert (answer.status, answer.headers["Connection"], answer.body) == (200, "close", content_of("key"))
+            assert await connection.ended()
+        assert origin.log.count(key="key") == 1
+        rig._worker = None  # noqa: SLF001 # it has been stopped
+
+
 async def test_who_may_not_read_an_object_does_not_open_it(tmp_path: Path) -> None:
     async with connected(tmp_path, "key") as (rig, origin):
         denied = await rig.client(READER).request("GET", path_of("bucket", "key"))

@@ -9,6 +9,7 @@ decided here only where their answer needs nothing else: the whole object, witho
 The headers are those of the full way, by the same functions.
 """
 
+import time
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Final, Protocol
@@ -23,7 +24,7 @@ from forebay.core.request_record import RequestRecord, new_request_id
 from forebay.metadata.direct_openings import DirectOpening, DirectOpenings
 from forebay.protocol.response_headers import requests_checksums, whole_headers
 from forebay.request.object_read import ObjectReader
-from forebay.server.fastpath.direct_reply import MAX_JOINED_SIZE, DirectReply, ReplyConnection
+from forebay.server.fastpath.direct_reply import MAX_JOINED_SIZE, DirectReply, ReplyConnection, plain_head
 from forebay.server.fastpath.fast_lane import AdmittedRead
 
 _SELECTING: Final = frozenset(
@@ -49,7 +50,7 @@ class MissConnection(ReplyConnection, Protocol):
     def make_reply(
         self, record: RequestRecord, is_last: Callable[[], bool], isolation: HeaderPairs, *, is_head: bool
     ) -> DirectReply:
-        """The reply to a read that this connection began."""
+        """The reply to a read that this connection began, for a task that answers it."""
         ...
 
     def write_response(self, head: bytes, body: Buffer) -> None:
@@ -137,26 +138,27 @@ class DirectMisses:
         if size > MAX_JOINED_SIZE and not self._unsent.has(size):
             return False
         record = _record(read, connection.peer)
-        isolation = admission.policy.isolation_headers
-        reply = connection.make_reply(record, lambda: service.is_draining, isolation, is_head=False)
         headers = whole_headers(facts, checksums=opening.checksums)
         own = (("x-amz-request-id", record.request_id), ("x-forebay-cache", "miss"))
         try:
-            start = reply.prepare(200, (*headers, *own), size)
+            start = plain_head(200, (*headers, *own), size, admission.policy.isolation_headers)
         except ValueError:
             return False
+        if start is None or service.is_draining:
+            return False
+        record.status, record.first_byte = 200, time.monotonic()
         transport = connection.transport
         if transport is None or transport.is_closing():
             record.aborted = True
         else:
-            connection.write_response(start, body)
+            connection.write_response(start.encode("utf-8", "ignore"), body)
             record.count_sent("flight", size)
             if self._reads.is_open and admission.decision is not None and admission.name is not None:
                 name, rule, track = admission.name, admission.decision.rule, admission.decision.track
                 span = Span(0, size)
                 self._reads.add(ObjectRead(name, span, size, admission.principal.id, rule, "miss", 0.0, track))
         service.finish(record)
-        connection.read_answered(keep_alive=reply.keep_alive and not record.aborted)
+        connection.read_answered(keep_alive=not record.aborted)
         return True
 
     def close(self) -> None:

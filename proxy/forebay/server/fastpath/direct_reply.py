@@ -118,7 +118,7 @@ class DirectReply:
         """Does what `start` does, and returns the head: for a caller that writes it, with the whole body."""
         text = None
         if length is not None and not self._is_head and status in {200, 206} and not self._is_last():
-            text = _plain_head(status, headers, length, self._isolation)
+            text = plain_head(status, headers, length, self._isolation)
         if text is not None:
             self._left = length or 0
         else:
@@ -249,7 +249,7 @@ class DirectReply:
         return transport
 
 
-def _plain_head(status: int, headers: HeaderPairs, length: int, isolation: HeaderPairs) -> str | None:
+def plain_head(status: int, headers: HeaderPairs, length: int, isolation: HeaderPairs) -> str | None:
     """The head of a response whose headers are as usual; None where each of them has to be looked at. ValueError as for
     any head."""
     added = _added_lines(tuple([name for name, _ in headers]), isolation, is_empty=not length)

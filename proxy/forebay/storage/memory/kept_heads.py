@@ -14,9 +14,10 @@ Invariants: `used` is the sum of what each head was counted as, `transient_used`
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
-from forebay.core.heads import Head
+from forebay.core.heads import Head, HeaderPairs
 from forebay.core.names import ObjectName
 
 # What a head costs beside its texts: its objects and its entries. Measured with tracemalloc, as the overhead of a block
@@ -33,7 +34,12 @@ def head_texts(name: ObjectName, head: Head) -> int:
     """Returns the bytes that the texts of a head take."""
     facts = head.facts
     texts = len(name.bucket) + len(name.key) + len(facts.version.etag) + len(facts.last_modified)
-    return texts + sum([len(field_name) + len(value) + PAIR_OVERHEAD for field_name, value in facts.headers])
+    return texts + _header_texts(facts.headers)
+
+
+@lru_cache(maxsize=256)  # many objects have the same ones
+def _header_texts(headers: HeaderPairs) -> int:
+    return sum([len(name) + len(value) + PAIR_OVERHEAD for name, value in headers])
 
 
 def transient_window(capacity: int) -> int:
