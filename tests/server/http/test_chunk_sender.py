@@ -23,7 +23,7 @@ MIB = 1 << 20
 SIZES = {"small": 5_000, "middle": 70_001, "block": 602_112, "large": 6 * MIB + 12_345, "other": 4 * MIB}
 """Copied, and referred to where they lie; the last two, of several blocks, are sent from files."""
 BLOCKS = 7 + 4
-LISTED: list[str | dict[str, Any]] = [
+LISTED: list[Any] = [
     *("small", "large", "gone", "block", "middle", "other", "small", "large"),
     *({"key": "large", "start": 5, "end": 3 * MIB}, {"key": "block", "start": 9}, {"key": "large", "start": 6 * MIB}),
 ]
