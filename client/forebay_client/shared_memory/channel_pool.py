@@ -3,9 +3,10 @@
     lease ──> an idle channel, or a new one ──> read ──> release
     every few seconds: dropped views are given back, channels that were idle for long or that Forebay has ended go
 
-A path where nobody listens is not tried again at once: after a failure there is no channel for a while, longer each
-time, and ten times as long as the attempt took. So a Forebay that is there again is found within a second, and one
-that hangs costs reads over HTTP little. Channels do not cross a fork: the child makes its own.
+A path where nobody listens is not tried again at once: after a failure to open one there is no channel for a while,
+longer each time, and ten times as long as the attempt took. So a Forebay that is there again is found within a second,
+and one that hangs costs reads over HTTP little. A read that has no answer bars nothing: it may be one slow object.
+Channels do not cross a fork: the child makes its own.
 """
 
 import os
@@ -59,6 +60,8 @@ class ChannelPool:
         self._pause = 0.0
         self._not_before = 0.0
         self._why = ""
+        self._answered_at = 0.0
+        """When a channel was last released."""
         self._tender: threading.Thread | None = None
         self._closed = threading.Event()
 
@@ -79,19 +82,18 @@ class ChannelPool:
             channel.close()
             self.drop(channel)
             return
-        channel.used_at = self._clock()
+        channel.used_at = self._answered_at = self._clock()
         self._idle.append(channel)
 
     def drop(self, channel: ClientChannel, why: str = "") -> None:
-        """Forgets a channel that is broken. One that had a timeout speaks for all: there is none for as long again."""
-        if why == TIMED_OUT:
+        """Forgets a channel that is broken. Where none had an answer since one with a timeout sent its read, the server
+        may hang: the idle ones go, so that the next read, which opens one, finds that out."""
+        if why == TIMED_OUT and self._clock() - self._answered_at >= channel.timeout:
             self._close_idle()
         with self._lock:
             if channel in self._all:  # else it is of the process that this one was forked from
                 self._all.discard(channel)
                 self._leased -= 1
-                if why == TIMED_OUT:
-                    self._not_before, self._why = self._clock() + channel.timeout, why
 
     def close(self) -> None:
         """Closes the idle channels. A later read opens another."""

@@ -105,15 +105,31 @@ def test_an_attempt_that_took_long_is_made_less_often() -> None:
 
 
 def test_a_channel_that_timed_out_speaks_for_the_idle_ones() -> None:
+    """The server may hang: the next read finds that out by the handshake of a new channel."""
     fixture = Fixture()
     hung, idle = fixture.pool.lease(), fixture.pool.lease()
     fixture.pool.release(idle)
+    fixture.now += hung.timeout
     fixture.pool.drop(hung, TIMED_OUT)
     assert fixture.opened[1].is_closed
-    with pytest.raises(NoChannel, match=TIMED_OUT):
-        fixture.pool.lease()
-    fixture.now += hung.timeout
+    fixture.failure, fixture.attempt_takes = TIMED_OUT, 2.0
+    for _ in range(2):
+        with pytest.raises(NoChannel, match=TIMED_OUT):
+            fixture.pool.lease()
+    assert fixture.attempts == 3
+    fixture.pool.close()
+
+
+def test_one_slow_read_takes_no_channel_from_the_others() -> None:
+    fixture = Fixture()
+    slow, quick = fixture.pool.lease(), fixture.pool.lease()
+    fixture.now += slow.timeout
+    fixture.pool.release(quick)  # the server has answered meanwhile
+    fixture.pool.drop(slow, TIMED_OUT)
+    assert not fixture.opened[1].is_closed
+    assert fixture.pool.lease() is quick
     fixture.pool.lease()
+    assert len(fixture.opened) == 3
     fixture.pool.close()
 
 

@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from forebay_client import Client
+from harness.fake.actions import HoldHead
+from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.forebay_process import PATHS
 from harness.forked import FORKS_WITH_THREADS
+from harness.inspection import run_loop_until
 from harness.rig import READER, TRAINER
 from harness.socket_rig import SocketRig
 
@@ -48,6 +51,24 @@ async def test_threads_share_a_client(tmp_path: Path) -> None:
         assert all(await asyncio.to_thread(read_all))
         assert client.stats.fallbacks == {}
         assert client.stats.requests == {"socket": 200}
+
+
+async def test_one_slow_miss_leaves_the_socket_to_all_other_reads(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path, rest=IMMUTABLE) as rig:
+        fill(origin)
+        gate, client = Gate(), rig.library(timeout=1.0)
+        for key in KEYS[1:]:
+            await asyncio.to_thread(client.get, "b", key)
+        origin.faults.add(HoldHead(gate), key=KEYS[0])
+        async with asyncio.TaskGroup() as group:
+            slow = group.create_task(asyncio.to_thread(client.get, "b", KEYS[0]))
+            await run_loop_until(lambda: client.stats.fallbacks == {"socket: timeout": 1})
+            gate.open()
+        assert slow.result() == content_of(KEYS[0])
+        before = client.stats.requests["socket"]
+        for key in KEYS:
+            assert await asyncio.to_thread(client.get, "b", key) == content_of(key)
+        assert client.stats.requests["socket"] - before == len(KEYS)
 
 
 CHILD = """
