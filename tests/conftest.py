@@ -80,9 +80,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep what was collected out of the garbage collector's way, as it stays to the end. What tests leave behind is
-    large, and mostly not cyclic: the collector looks at it more seldom than by default."""
-    gc.collect()
+    """Keep what was collected out of the garbage collector's way, as it stays to the end, and what garbage is among it:
+    to find that would take a second of each process. What tests leave behind is large, and mostly not cyclic: the
+    collector looks at it more seldom than by default."""
     gc.freeze()
     gc.set_threshold(COLLECTOR_THRESHOLD)
     gc.enable()

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -25,13 +26,15 @@ class Module:
         return self.path.stem
 
 
-def modules() -> list[Module]:
-    """Every module of every package, `__init__` included."""
-    return [
+@cache
+def modules() -> tuple[Module, ...]:
+    """Every module of every package, `__init__` included. Parsed by the first test that asks: not at the collection,
+    which each process of pytest makes."""
+    return tuple(
         Module(file.relative_to(ROOT / folder), ast.parse(file.read_text(encoding="utf-8")))
         for package, folder in PACKAGES.items()
         for file in sorted((ROOT / folder / package).rglob("*.py"))
-    ]
+    )
 
 
 def defined_names(tree: ast.Module) -> Iterator[tuple[int, str]]:

@@ -10,8 +10,6 @@ import pytest
 
 from structure.source_tree import ROOT, Module, defined_names, modules
 
-MODULES: Final = modules()
-
 BANNED: Final = frozenset(
     [
         "asked",
@@ -100,7 +98,7 @@ def banned(module: Module) -> list[str]:
 
 
 def test_banned_identifiers_stay_away() -> None:
-    assert [found for module in MODULES for found in banned(module)] == []
+    assert [found for module in modules() for found in banned(module)] == []
 
 
 @pytest.mark.parametrize(
@@ -114,7 +112,7 @@ def test_a_banned_identifier_is_found(source: str) -> None:
 def test_a_public_class_name_exists_once() -> None:
 
     where: dict[str, list[str]] = defaultdict(list)
-    for module in MODULES:
+    for module in modules():
         for node in module.tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 where[node.name].append(str(module.path))
@@ -123,7 +121,7 @@ def test_a_public_class_name_exists_once() -> None:
 
 def test_a_module_name_exists_once() -> None:
     where: dict[str, list[str]] = defaultdict(list)
-    for module in MODULES:
+    for module in modules():
         where[module.name].append(str(module.path))
     repeated = {name: found for name, found in where.items() if len(found) > 1}
     assert {name: found for name, found in repeated.items() if name not in SHARED_FILE_NAMES} == {}
