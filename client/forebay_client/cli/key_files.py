@@ -4,7 +4,9 @@ The server reads the lists, and names the line of what it can't understand; docs
 """
 
 import gzip
+import zlib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -38,7 +40,13 @@ def key_file(name: str, list_format: str | None) -> KeyFile:
 
 
 def read_pieces(context: CommandContext, name: str) -> Iterator[bytes]:
-    """The bytes of a file, unpacked if it is a gzip file. Raises UnreadableFile."""
+    """The bytes of a file, unpacked if it is a gzip file. The first of them are read at once, so that no request begins
+    for a file that can't be read. Raises UnreadableFile, then and later."""
+    pieces = _read(context, name)
+    return chain([next(pieces, b"")], pieces)
+
+
+def _read(context: CommandContext, name: str) -> Iterator[bytes]:
     try:
         if name == "-":
             # A terminal's or a pipe's text has bytes below; a test's has none.
@@ -49,7 +57,7 @@ def read_pieces(context: CommandContext, name: str) -> Iterator[bytes]:
             file.seek(0)
             with gzip.open(file) if packed else file as plain:
                 yield from _pieces(plain)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UnreadableFile(f"{name} can't be read: {reason}.") from error
 

@@ -85,13 +85,10 @@ def _order(admin: AdminClient, context: CommandContext, request: WarmRequest) ->
     if request.key_files:
         bucket = {"bucket": request.locations[0].bucket} if request.locations else {}
         columns = {"columns": request.columns} if request.columns is not None else {}
+        contents = [(file.list_format, read_pieces(context, file.name)) for file in request.key_files]
         fields["lists"] = [
-            admin.post_stream(
-                api_path("lists"),
-                {"format": file.list_format, **bucket, **columns},
-                read_pieces(context, file.name),
-            )["id"]
-            for file in request.key_files
+            admin.post_stream(api_path("lists"), {"format": list_format, **bucket, **columns}, pieces)["id"]
+            for list_format, pieces in contents
         ]
         return fields
     globs = [each for each in request.locations if not request.is_literal and is_glob(each)]

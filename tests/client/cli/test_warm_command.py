@@ -76,6 +76,16 @@ def test_warm_reads_keys_from_standard_input() -> None:
     assert control.lists == {"00": [KeyListEntry("b", "a"), KeyListEntry("b", "b")]}
 
 
+def test_warm_reads_the_beginning_of_every_file_first(tmp_path: Path) -> None:
+    control, keys, packed = FakeControl(), tmp_path / "keys", tmp_path / "packed.gz"
+    keys.write_text("a\n")
+    packed.write_bytes(gzip.compress(b"b\n")[:10] + b"\xff" * 20)
+    for bad in (packed, tmp_path / "none"):
+        typed = warm(control, "s3://b", "--keys", str(keys), "--manifest", str(bad), "--format", "keys")
+        assert (typed.code, control.calls, control.lists) == (2, [], {})
+        assert typed.err.splitlines()[-1].startswith(f"{bad} can't be read: ")
+
+
 def test_warm_rejects_contradictory_keys(tmp_path: Path) -> None:
     control, empty, latin = FakeControl(), tmp_path / "empty", tmp_path / "latin"
     empty.write_text("\n")
