@@ -38,16 +38,16 @@ class AheadRig:
 
 @asynccontextmanager
 async def ahead_rig(
-    *, ahead: int = 1 << 24, accelerate: bool = True, fail_at: int = -1, **settings: Any
+    *, ahead: int = 1 << 24, accelerate: bool = True, fail_at: int = -1, fails: str = "useless", **settings: Any
 ) -> AsyncIterator[AheadRig]:
-    """`fail_at`: bytes that were useless, at which their counter fails."""
+    """`fail_at`: bytes that were useless, or what `fails` says, at which their counter fails."""
     async with fetch_rig(**settings) as rig:
         rig.tiers.memory.ahead.budget.resize(ahead)
         counted: dict[str, int] = {}
 
         def count(result: str, size: int) -> None:
             counted[result] = counted.get(result, 0) + size
-            if result == "useless" and counted[result] == fail_at:
+            if result == fails and counted[result] == fail_at:
                 raise ArithmeticError("a counter of the test's")
 
         rules = Rules([], replace(DECISION, accelerate=accelerate))
@@ -309,6 +309,18 @@ async def test_a_late_block_goes_to_the_tiers_at_once() -> None:
         outcome = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
         test.prefetcher.finish([outcome.ticket], late=True)
         assert (len(test.rig.tiers.memory.ahead), test.rig.tiers.memory.occupancy().blocks) == (0, 1)
+
+
+async def test_one_release_that_fails_keeps_no_other_block() -> None:
+    async with ahead_rig(fail_at=2 * BLOCK, fails="used") as test:
+        test.rig.origin.store.put_synthetic(*NAME, 4 * BLOCK)
+        outcome = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
+        await test.read(Span(0, 4 * BLOCK))
+        with pytest.raises(ArithmeticError):
+            test.prefetcher.finish([outcome.ticket])
+        test.rig.timers.advance(SWEEP_SECONDS)
+        assert (len(test.rig.tiers.memory.ahead), test.rig.tiers.memory.ahead.budget.in_use) == (0, 0)
+        assert test.counted["used"] == 4 * BLOCK
 
 
 async def test_everything_can_be_dropped_at_once() -> None:

@@ -49,11 +49,11 @@ class NodePrefetcher:
 
     def finish(self, tickets: Iterable[int], *, late: bool = False) -> None:
         """See Prefetcher.finish."""
-        for worker, own in self._by_worker(tickets).items():
-            if worker == self._peers.number:
-                self._local.finish(own, late=late)
-            else:
-                self._notify(worker, {"kind": KIND_FINISH, "tickets": own, "late": late, "drop": False})
+        by_worker = self._by_worker(tickets)
+        own = by_worker.pop(self._peers.number, ())
+        for worker, theirs in by_worker.items():
+            self._notify(worker, {"kind": KIND_FINISH, "tickets": theirs, "late": late, "drop": False})
+        self._local.finish(own, late=late)  # the last, as it may fail
 
     def drop(self, tickets: Iterable[int]) -> None:
         """See Prefetcher.drop."""

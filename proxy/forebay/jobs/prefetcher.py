@@ -272,15 +272,20 @@ class Prefetcher:
         """The bytes of these tickets were read. A block that is not used yet is kept for a while; not if its reader
         came too `late` for it, and has its bytes from the flight."""
         until = self._timers.time() + LINGER
-        for ticket in tickets:
-            for block in self._tickets.pop(ticket, ()):
+        blocks = deque(block for ticket in tickets for block in self._tickets.pop(ticket, ()))
+        try:
+            while blocks:
+                block = blocks.popleft()
                 if late:
                     self._ahead.mark_used(block)
                 if self._ahead.is_used(block):
                     self._release(block)
                 else:
                     self._lingering.append((until, block))
-        self._schedule()
+        finally:
+            # One release that fails keeps no other block: the sweep gives them up.
+            self._lingering += ((until, block) for block in blocks)
+            self._schedule()
 
     def drop(self, tickets: Iterable[int]) -> None:
         """The bytes of these tickets won't be read. The first blocks are given up now, the others in later turns of the
