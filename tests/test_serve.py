@@ -284,7 +284,7 @@ REFUSED = [
     (["--origin", "http://127.0.0.1:1"], {}, "auth.keys: got [], allowed: at least one: [[auth.keys]]"),
     (["--origin", "http://127.0.0.1:1", "--open", "--listen", "0.0.0.0:1"], {}, "server.listen: got '0.0.0.0:1'"),
     (["--origin", "127.0.0.1:1", "--open"], {}, "origin.endpoint: got '127.0.0.1:1', allowed: http:// or https://"),
-    (["--origin", "http://127.0.0.1:1", "--open", "--ssd", "/x"], {}, "ssd.size: not given, allowed: a size"),
+    (["--origin", "http://127.0.0.1:1", "--open", "--ssd", "/x"], {}, "ssd.size: must be given: a size"),
     (
         ["--origin", "http://h", "--open", "--workers", "257"],
         {},

@@ -66,5 +66,5 @@ def test_a_code_has_its_status_and_message(code: str) -> None:
 
 def test_a_refused_configuration_shows_every_problem() -> None:
     refused = SettingsErrors([SettingsError("memory.size", "x", "a size"), SettingsError("ssd.path", None, "a path")])
-    assert str(refused) == "memory.size: got 'x', allowed: a size\nssd.path: not given, allowed: a path"
+    assert str(refused) == "memory.size: got 'x', allowed: a size\nssd.path: must be given: a path"
     assert (refused.where, refused.value, refused.allowed) == ("memory.size", "x", "a size")

@@ -51,14 +51,14 @@ def test_origins_may_stand_in_the_environment() -> None:
 @pytest.mark.parametrize(
     ("text", "where", "allowed"),
     [
-        ("", "origin.endpoint", "it must be given"),
+        ("", "origin.endpoint", "http:// or https://"),
         (FAR + FAR, "origins[1].name", "no other origin has"),
         (FAR.replace('"far"', '"default"'), "origins[0].name", "that of [origin]"),
         (FAR.replace('"far"', '"a b"'), "origins[0].name", "letters, digits"),
         (FAR.replace('["far-*"]', "[]"), "origins[0].buckets", "names of buckets"),
         (FAR.replace("far-*", "far/**"), "origins[0].buckets", "no key"),
         (FAR.replace("far-*", "far***"), "origins[0].buckets", "three stars"),
-        (FAR.replace("endpoint", "#"), "origins[0].endpoint", "it must be given"),
+        (FAR.replace("endpoint", "#"), "origins[0].endpoint", "http:// or https://"),
         (FAR + 'buckts = ["x"]\n', "origins[0].buckts", "buckets"),
         (FAR + 'access_key = "a"\n', "origins[0].secret_key", "since access_key is given"),
         (FAR + 'max_run = "1MiB"\n', "origins[0].max_run", "access_key, anonymous"),

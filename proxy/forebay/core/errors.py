@@ -145,14 +145,15 @@ def access_denied(log_reason: str) -> S3Error:
 
 
 class SettingsError(ForebayError):
-    """A refused setting. `where` is its path, e.g. `rules[2].freshness`; `allowed` says which values it may have;
-    `variable` is the environment variable that gave the value, None if a file or a flag did."""
+    """A refused setting. `where` is its path, e.g. `rules[2].freshness`; `value` is None if it is missing and must be
+    given; `allowed` says which values it may have; `variable` is the environment variable that gave the value, None if
+    a file or a flag did."""
 
     def __init__(self, where: str, value: object, allowed: str, variable: str | None = None) -> None:
         self.where, self.value, self.allowed, self.variable = where, value, allowed, variable
         source = f" (from {variable})" if variable is not None else ""
-        got = "not given" if value is None else f"got {value!r}"
-        super().__init__(f"{where}{source}: {got}, allowed: {allowed}")
+        got = "must be given:" if value is None else f"got {value!r}, allowed:"
+        super().__init__(f"{where}{source}: {got} {allowed}")
 
 
 class SettingsErrors(SettingsError):

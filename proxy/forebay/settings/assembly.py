@@ -187,7 +187,7 @@ def _credentials(
 def _key(values: Values, where: str, sources: SecretSources, problems: list[SettingsError]) -> KeySettings:
     secret = fetch_secret(values, "secret", where, sources, problems)
     if not any(values["secret" + suffix] is not None for suffix in _SECRET_SUFFIXES):
-        problems.append(SettingsError(f"{where}.secret", None, "secret_env, secret_file or secret must be given"))
+        problems.append(SettingsError(f"{where}.secret", None, "as secret_env, secret_file or secret"))
     return KeySettings(
         id=values["id"],
         # An empty secret only ever accompanies a problem, so it is never served.

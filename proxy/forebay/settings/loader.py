@@ -84,7 +84,7 @@ def _require_origin(tree: Mapping[str, object], problems: list[SettingsError]) -
     origin = tree.get("origin", {})
     if isinstance(origin, Mapping) and "endpoint" not in origin and not tree.get("origins"):
         allowed = next(setting.allowed for setting in TABLE if setting.path == "origin.endpoint")
-        problems.append(SettingsError("origin.endpoint", None, f"{allowed}; it must be given"))
+        problems.append(SettingsError("origin.endpoint", None, allowed))
 
 
 def _open_by_flag(flags: Mapping[str, object], auth: Values, warnings: list[str]) -> None:

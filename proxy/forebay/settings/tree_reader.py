@@ -75,7 +75,7 @@ def read_setting(raw: object, setting: Setting, where: str, problems: list[Setti
     if raw is UNSET:
         return None
     if raw is REQUIRED:
-        problems.append(SettingsError(where, None, f"{setting.allowed}; it must be given"))
+        problems.append(SettingsError(where, None, setting.allowed))
         return None
     value = setting.value_type.from_text(str(raw)) if isinstance(raw, RawText) else raw
     try:
