@@ -24,6 +24,7 @@ import multiprocessing
 import os
 import random
 import resource
+import signal
 import sys
 import tempfile
 import time
@@ -206,6 +207,7 @@ def main(asked: dict[str, Any]) -> None:
     size = asked["size"] // asked["ranks"]
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # osstorchconnector writes its first log lines to standard output
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # which removes the scratch directory
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch, "source")
         source.write_bytes(random.Random(size).randbytes(1 << 20) * (size >> 20))

@@ -118,6 +118,8 @@ class World:
         self.parts.plans.coordinator.close()
         await self.parts.tasks.wait_idle()
         self.parts.prefetcher.drop_all()
+        if self.parts.kept_recordings is not None:
+            await self.parts.kept_recordings.close()
         assert len(self.parts.flights) == 0
         assert self.parts.budget.in_use == 0
         assert self.parts.tiers.memory.ahead.budget.in_use == 0
