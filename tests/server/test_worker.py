@@ -183,6 +183,16 @@ async def test_idle_connections_do_not_delay_a_stop(tmp_path: Path) -> None:
 # Probes and reloads
 
 
+async def test_a_start_removes_what_killed_processes_have_spooled(tmp_path: Path) -> None:
+    abandoned = tmp_path / "held" / "forebay-holds-dead"
+    abandoned.mkdir(parents=True)
+    (abandoned / "lock").touch()
+    async with FakeOrigin() as origin:
+        limits = f'[limits]\nheld_path = "{tmp_path / "held"}"\n'
+        async with running(source_of(origin, tmp_path, limits)), asyncio.timeout(30):
+            await run_loop_until(lambda: not abandoned.exists())
+
+
 async def test_readiness_follows_the_origin(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with (
         FakeOrigin() as origin,

@@ -185,6 +185,17 @@ async def test_only_directories_of_killed_processes_are_removed(tmp_path: Path) 
     second.close()
 
 
+async def test_what_a_killed_process_spooled_is_removed_at_once(tmp_path: Path) -> None:
+    abandoned = tmp_path / "held" / "forebay-holds-dead"
+    spool, _ = spool_of(tmp_path)
+    spool.remove_abandoned()
+    abandoned.mkdir(parents=True)
+    (abandoned / "lock").touch()
+    spool.remove_abandoned()
+    assert directories(tmp_path) == []
+    spool.close()
+
+
 async def test_another_process_reads_a_file_until_its_release(tmp_path: Path) -> None:
     spool, budget = spool_of(tmp_path)
     body = await spooled(spool, b"abc", b"def")

@@ -155,6 +155,7 @@ class Worker:
             opened.pop_all()
         self._background.spawn(self._watch_origin(), "watch the origin")
         self._background.spawn(self._adopt_jobs(), "adopt warm-up jobs")
+        self._background.spawn(asyncio.to_thread(self.parts.spool.remove_abandoned), "remove abandoned spools")
         if self.parts.plans.coordinates:
             self.parts.tasks.spawn(self.parts.plans.coordinator.start(), "take up the plans")
         if self.parts.kept_recordings is not None:

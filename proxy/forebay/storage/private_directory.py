@@ -4,9 +4,9 @@
         lock        flock'ed by the process that created the directory
         ...         its files
 
-A directory that a killed process has left has a lock that nobody holds; the next process that creates such a directory
-removes it. The parent may be writable by others (/tmp): anything but a directory and a lock of this user, reached by no
-link, is left alone.
+A directory that a killed process has left has a lock that nobody holds; the next process that creates such a directory,
+or calls `remove_abandoned`, removes it. The parent may be writable by others (/tmp): anything but a directory and a
+lock of this user, reached by no link, is left alone.
 """
 
 import fcntl
@@ -32,8 +32,8 @@ class PrivateDirectory:
     @classmethod
     def create(cls, parent: Path, prefix: str) -> Self:
         """Creates one in `parent`, which exists, and removes abandoned ones of this `prefix`. Raises OSError."""
-        _remove_abandoned(parent, prefix)
-        # Locked before it has the name that `_remove_abandoned` looks for.
+        remove_abandoned(parent, prefix)
+        # Locked before it has the name that `remove_abandoned` looks for.
         created = Path(tempfile.mkdtemp(prefix=f".{prefix}{secrets.token_hex(8)}-", dir=parent))
         with ExitStack() as on_failure:
             on_failure.callback(shutil.rmtree, created, ignore_errors=True)
@@ -50,7 +50,8 @@ class PrivateDirectory:
         os.close(self._lock)
 
 
-def _remove_abandoned(parent: Path, prefix: str) -> None:
+def remove_abandoned(parent: Path, prefix: str) -> None:
+    """Removes what killed processes have left in `parent`, if that exists."""
     for found in parent.glob(f"{prefix}*"):
         with ExitStack() as descriptors:
             try:

@@ -32,7 +32,7 @@ from typing import Final
 from forebay.core.buffers import Piece
 from forebay.core.errors import SpoolFailed, SpoolFull
 from forebay.core.fair_semaphore import FairSemaphore
-from forebay.storage.private_directory import PrivateDirectory
+from forebay.storage.private_directory import PrivateDirectory, remove_abandoned
 
 PIECE: Final = 256 << 10
 """Bytes that are read from a file at a time."""
@@ -76,6 +76,10 @@ class Spool:
     def __contains__(self, body: "SpooledBody") -> bool:
         """Returns whether a body is not released."""
         return body in self._bodies
+
+    def remove_abandoned(self) -> None:
+        """Removes the files of killed processes, which no body may need space for again for long. In a thread."""
+        remove_abandoned(self._parent, _PREFIX)
 
     def create(self) -> "SpooledBody":
         """Returns a new body, empty."""
