@@ -1,5 +1,6 @@
 """Who sees what is pending: every form of a write is seen by both dialects, in both lanes, through every worker."""
 
+import asyncio
 import base64
 import hashlib
 import os
@@ -8,11 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from forebay.core.names import BlockId, ObjectName
+from forebay.metadata.staged_objects import StagedBody, encode_staged
+from forebay.peers.peer_codec import encode_name
+from forebay.server.rpc.rpc_methods import OpenWrites
 from harness.aws_chunked import Framing
 from harness.clients import RawClient, chunked, path_of
-from harness.fake.actions import HoldRequest, Respond
+from harness.fake.actions import HoldRequest, LoseAnswer, Respond
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
 from harness.oss_client import OssClient, told
 from harness.reference_sigv4 import SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED, UNSIGNED_CHUNKS_TRAILER
 from harness.rig import TRAINER
@@ -122,6 +128,34 @@ async def test_both_lanes_see_what_is_pending(tmp_path: Path) -> None:
         }
         assert lanes == {"fast", "full"}
         await rig.start()
+
+
+@pytest.mark.parametrize("is_answer_lost", [False, True])
+async def test_a_late_installation_hides_no_later_deletion(tmp_path: Path, is_answer_lost: bool) -> None:
+    """The owner of an object may hear late that the origin has a write: when its deletion was acknowledged, and long
+    before that is carried out, as the worker that did it was killed."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        path, name, client, gate = path_of("ckpt", "a/object"), ObjectName("ckpt", "a/object"), rig.client(), Gate()
+        await rig.put("a/object", CONTENT)
+        await rig.settled()
+        tiers, head = rig.parts.tiers, rig.parts.tiers.head(name)
+        assert head is not None
+        staged = encode_staged(StagedBody(head.generation, head.block_size, head.size, head.version.etag))
+        actions = (HoldRequest(gate), LoseAnswer()) if is_answer_lost else (HoldRequest(gate),)
+        origin.faults.add(*actions, method="DELETE", times=1)
+        assert (await client.request("DELETE", path)).headers["x-forebay-durable"] == "local"
+        await gate.reached()
+        install = {"name": encode_name(name), "staged": staged, "identity": None}
+        tiers.stage(BlockId(name, head.generation, 0), memoryview(CONTENT))
+        rig.parts.peer_service.ordered["install"](install, OpenWrites())
+        async with asyncio.timeout(30):
+            await run_loop_until(lambda: tiers.memory.head(name) is not None)
+        for method in ("GET", "HEAD"):
+            assert (await client.request(method, path)).status == 404
+        gate.open()
+        await rig.settled()
+        assert (await client.request("GET", path)).status == 404
 
 
 async def test_every_worker_sees_what_another_has_accepted(tmp_path: Path) -> None:

@@ -46,11 +46,12 @@ class Tiers:
 
     def head(self, name: ObjectName) -> Head | None:
         """Returns the head of an object, in microseconds. One from the SSD is kept in memory from then on."""
+        # Pending writes first: memory may have what the origin had before them, stored since they were acknowledged.
+        if self.pending is not None and (pending := self.pending.head(name)) is not None:
+            return None if isinstance(pending, Deleted) else pending  # in no tier: it ends when the write is settled
         head = self.memory.head(name)
         if head is not None:
             return head
-        if self.pending is not None and (pending := self.pending.head(name)) is not None:
-            return None if isinstance(pending, Deleted) else pending  # in no tier: it ends when the write is settled
         if self.ssd is not None:
             head = self.ssd.head(name)
             if head is not None:

@@ -76,9 +76,9 @@ class Persister:
         Never raises."""
         try:
             found = await self._look(write, may_be_done=True)
+            return await self._found(write, found) if isinstance(found, PersistOutcome) else None
         except ForebayError as error:
             return judge_failure(error)
-        return self._noted(write, found) if isinstance(found, PersistOutcome) else None
 
     async def commit(
         self, write: AcceptedWrite, version: PendingVersion, prepared: PreparedUpload | None, *, may_be_done: bool
@@ -87,12 +87,20 @@ class Persister:
         try:
             found = await self._look(write, may_be_done=may_be_done)
             if isinstance(found, PersistOutcome):
-                outcome = found
-            else:
-                outcome = await self._commit_on(found, write, version, prepared)
-            return self._noted(write, outcome)
+                return await self._found(write, found, version)
+            return self._noted(write, await self._commit_on(found, write, version, prepared))
         except (ForebayError, OSError) as error:
             return judge_failure(error)
+
+    async def _found(
+        self, write: AcceptedWrite, outcome: PersistOutcome, version: PendingVersion | None = None
+    ) -> PersistOutcome:
+        """Invalidates what an earlier attempt has written: what was read of the origin before its effect may have been
+        stored since its own invalidation, and its answer was lost."""
+        if outcome.result == "done":
+            head = version.head if version is not None else None
+            await self._invalidator.invalidate((write.name,), head.generation if head is not None else None)
+        return self._noted(write, outcome)
 
     def _noted(self, write: AcceptedWrite, outcome: PersistOutcome) -> PersistOutcome:
         """Notes which version the origin has, if it has the write: one that was accepted beside it is no conflict."""
