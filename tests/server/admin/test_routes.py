@@ -1,9 +1,11 @@
 """Every route of the admin port: its response to a valid request, and its refusals."""
 
+import asyncio
+import gc
 import json
 import logging
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
@@ -13,7 +15,7 @@ from pytest_aiohttp.plugin import AiohttpClient
 from forebay.core.errors import OriginUnreachable, SettingsError, Throttled
 from forebay.server.admin.admin_gate import AdminGate
 from forebay.server.admin.admin_schema import MAX_CONCURRENCY, Document, WarmFailure
-from forebay.server.admin.admin_server import admin_application
+from forebay.server.admin.admin_server import AdminRunner, admin_application
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.request_reader import MAX_SMALL_BODY
 from forebay.server.admin.warm_order import WarmOrder
@@ -142,6 +144,33 @@ async def test_refusals_do_not_repeat_secrets(client: Client, control: FakeContr
     status, answer = await ask(client, "POST", "/v1/config/reload")
     assert status == 422
     assert "hush" not in json.dumps(answer)
+
+
+async def test_a_missing_setting_is_said_to_be_missing(client: Client, control: FakeControl) -> None:
+    control.fails_with = SettingsError("ssd.size", None, "a size")
+    status, answer = await ask(client, "POST", "/v1/config/reload")
+    assert (status, answer["message"]) == (422, "ssd.size: must be given: a size")
+
+
+class _Transport(asyncio.Transport):
+    def close(self) -> None:
+        """There is no socket."""
+
+
+async def test_a_client_that_leaves_before_it_is_served_is_no_error() -> None:
+    runner = AdminRunner(admin_application(FakeControl().verbs, AdminGate()))
+    await runner.setup()
+    assert runner.server is not None
+    failed: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(context))
+    connection = runner.server()
+    connection.connection_made(_Transport())
+    connection.connection_lost(None)
+    await asyncio.sleep(0)
+    del connection
+    gc.collect()
+    await runner.cleanup()
+    assert failed == []
 
 
 async def test_reload(client: Client, control: FakeControl) -> None:

@@ -40,10 +40,31 @@ async def serve_admin(server: ServerSettings, control: Control, admin: socket.so
     hosts = frozenset({server.admin.host}) if server.admin is not None else frozenset[str]()
     gate = AdminGate(server.admin_token.reveal() if server.admin_token is not None else None, hosts)
     application = admin_application(control, gate)
-    runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=ADMIN_GRACE)
+    runner = AdminRunner(application, access_log=None, handle_signals=False, shutdown_timeout=ADMIN_GRACE)
     await runner.setup()
     await web.SockSite(runner, admin).start()
     return runner
+
+
+class AdminRunner(web.AppRunner):
+    """aiohttp's runner, with AdminConnections."""
+
+    async def _make_server(self) -> web.Server:
+        made = await super()._make_server()
+        return _AdminServer(made.request_handler, request_factory=made.request_factory, **made._kwargs)  # noqa: SLF001 # aiohttp has no other way
+
+
+class _AdminServer(web.Server):
+    def __call__(self) -> web.RequestHandler:
+        return _AdminConnection(self, loop=self._loop, **self._kwargs)
+
+
+class _AdminConnection(web.RequestHandler):
+    async def start(self) -> None:
+        """aiohttp's task, without the exception of a client that left before its first step, as a probe of a node that
+        starts may: the exception is awaited nowhere."""
+        if self._manager is not None:
+            await super().start()
 
 
 def admin_application(control: Control, gate: AdminGate) -> web.Application:
@@ -98,7 +119,8 @@ def _settings_error_response(error: SettingsError) -> web.Response:
     """What was wrong with a configuration, and what would be right. A secret isn't repeated, though the caller sent it:
     on a reload it came out of a file that the caller may not be able to read."""
     value = REDACTED if is_secret_name(error.where) else repr(redact(error.value))
-    message = f"{error.where}: got {value}, allowed: {error.allowed}"
+    got = "must be given:" if error.value is None else f"got {value}, allowed:"
+    message = f"{error.where}: {got} {error.allowed}"
     details = {"where": error.where, "given": value, "allowed": error.allowed}
     return _error_response(422, "settings_refused", message, details=details)
 
