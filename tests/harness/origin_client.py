@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 from forebay.core.events import Observe, unobserved
 from forebay.core.timers import Timers
+from forebay.origin.body_turns import BodyTurns
 from forebay.origin.credentials import ANONYMOUS, StaticCredentials
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
@@ -26,6 +27,7 @@ async def client_of(
     observe: Observe = unobserved,
     timers: Timers | None = None,
     *,
+    body_turns: BodyTurns | None = None,
     anonymous: bool = False,
 ) -> AsyncIterator[OriginClient]:
     """A client whose turns must be back, and whose connections gone or idle, when the test is over."""
@@ -39,6 +41,7 @@ async def client_of(
         observe=observe,
         clock=lambda: NOW,
         timers=timers,
+        body_turns=body_turns,
     ) as client:
         yield client
         assert (client.reads.in_use, client.writes.in_use) == (0, 0)

@@ -102,6 +102,23 @@ def test_without_demand_nothing_waits() -> None:
     assert (found, waits()) == ([True, False], False)
 
 
+async def test_a_step_ends_beside_demand_only() -> None:
+    body_turns, order = BodyTurns(ManualTimers()), list[str]()
+
+    async def step() -> None:
+        asyncio.get_running_loop().call_soon(order.append, "due")
+        await body_turns.end_step()
+        order.append("next step")
+
+    await step()
+    await asyncio.sleep(0)
+    assert order == ["next step", "due"]
+    order.clear()
+    body_turns.demand += 1
+    await step()
+    assert order == ["due", "next step"]
+
+
 async def test_a_cancelled_wait_leaves_nothing_behind() -> None:
     body_turns, received = BodyTurns(ManualTimers()), list[int]()
 

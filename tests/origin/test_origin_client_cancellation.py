@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
+from forebay.core.requester import BACKGROUND, requester
+from forebay.origin.body_turns import BodyTurns
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import OriginRequest
+from harness.manual_timers import ManualTimers
 from harness.origin_client import client_of, get, put
 from harness.scripted_origin import ScriptedConnection, never_respond, respond_always, scripted_origin, stall_in_body
 
@@ -47,6 +50,27 @@ async def test_cancelled_before_the_response() -> None:
     async with scripted_origin(script) as origin, client_of(origin.url) as client:
         async with going(client, get()):
             await heard.wait()
+        await origin.all_ended(1)
+
+
+async def test_cancelled_between_a_head_and_what_is_done_with_it() -> None:
+    """Beside demand, a response to background work ends a step of the loop."""
+
+    def cancel(_event: object) -> None:
+        asyncio.get_running_loop().call_soon(request.cancel)
+
+    body_turns = BodyTurns(ManualTimers())
+    body_turns.demand += 1
+    requester.set(BACKGROUND)
+    async with (
+        scripted_origin(stall_in_body) as origin,
+        client_of(origin.url, observe=cancel, body_turns=body_turns) as client,
+        asyncio.TaskGroup() as tasks,
+    ):
+        request = tasks.create_task(client.send(get()))
+        with suppress(asyncio.CancelledError):
+            await request
+        assert request.cancelled()
         await origin.all_ended(1)
 
 

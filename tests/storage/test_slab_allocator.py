@@ -1,15 +1,24 @@
 """Buffers never share memory; free slots are reused, and returned to the kernel beyond the reserve."""
 
 import gc
+import itertools
 import mmap
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.storage.slab_allocator import MIN_SLOT, POPULATED_AT_ONCE, SlabAllocator, populate, slot_length
+from forebay.storage.slab_allocator import (
+    MIN_SLOT,
+    POPULATED_AT_ONCE,
+    POPULATED_BRIEFLY,
+    SlabAllocator,
+    populate,
+    slot_length,
+)
 
 MIB = 1 << 20
 
@@ -100,10 +109,22 @@ def test_a_preallocated_slot_serves_the_next_buffer() -> None:
     memory.preallocate(1 << 40)  # neither is preallocated
 
 
+def test_background_work_makes_its_pages_in_short_steps() -> None:
+    """None while half of a step is left: what came along with a head is copied in the step that allocates."""
+    buffer, steps = SlabAllocator().allocate(MIB, populated=POPULATED_BRIEFLY), list[int]()
+    slot: Any = buffer.obj
+    for filled in range(0, MIB, POPULATED_BRIEFLY // 4):
+        populate(buffer, filled, briefly=True)
+        steps.append(slot.populated // POPULATED_BRIEFLY)
+    assert steps[:7] == [1, 1, 1, 2, 2, 2, 2]
+    assert max(after - before for before, after in itertools.pairwise(steps)) == 1
+    assert steps[-1] == MIB // POPULATED_BRIEFLY
+
+
 def test_a_buffer_gets_its_pages_piece_by_piece() -> None:
     memory = SlabAllocator()
     before = resident()
-    buffer = memory.allocate(2 * MIB, whole=False)
+    buffer = memory.allocate(2 * MIB, populated=POPULATED_AT_ONCE)
     for filled in range(0, 2 * MIB, POPULATED_AT_ONCE // 2):
         populate(buffer, filled)
         assert resident() - before < filled + 2 * POPULATED_AT_ONCE

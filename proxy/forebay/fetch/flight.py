@@ -20,7 +20,13 @@ from typing import Final, Literal
 from forebay.core.buffers import Buffer
 from forebay.core.names import BlockId
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.storage.slab_allocator import MIN_SLOT, allocate_buffer, populate
+from forebay.storage.slab_allocator import (
+    MIN_SLOT,
+    POPULATED_AT_ONCE,
+    POPULATED_BRIEFLY,
+    allocate_buffer,
+    populate,
+)
 
 _NOTHING: Final = memoryview(b"")
 
@@ -119,12 +125,13 @@ class Flight:
         self.followers -= 1
         self._release_if_unused()
 
-    def unfilled(self) -> memoryview:
-        """Returns the part of the buffer that is still to be filled. No reader sees its bytes before `advance`."""
+    def unfilled(self, *, briefly: bool = False) -> memoryview:
+        """Returns the part of the buffer that is still to be filled. No reader sees its bytes before `advance`.
+        `briefly`: for background work, which makes its memory in short steps."""
         if self._buffer is _NOTHING:
-            self._buffer = allocate_buffer(self.length, whole=False)
+            self._buffer = allocate_buffer(self.length, populated=POPULATED_BRIEFLY if briefly else POPULATED_AT_ONCE)
         else:
-            populate(self._buffer, self.filled)
+            populate(self._buffer, self.filled, briefly=briefly)
         return self._buffer[self.filled :]
 
     def land(self, whole: memoryview) -> None:

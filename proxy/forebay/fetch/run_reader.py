@@ -38,6 +38,7 @@ from forebay.core.errors import (
 from forebay.core.events import HeadContradicted, Observe, OriginBytesRead, SlowResponse
 from forebay.core.interruption import Interruption
 from forebay.core.names import BlockId, ObjectName
+from forebay.core.requester import BACKGROUND, requester
 from forebay.core.sweep import Sweep
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
@@ -188,12 +189,13 @@ class RunReader:
         self._window.restart(self._source.floor.timers.time(), self._received)
         skipped, body = self._position - opened.span.start, opened.body
         scope = self._scope = Interruption()
+        briefly = requester.get() == BACKGROUND
         try:
             with scope:
                 while skipped:
                     skipped -= self._count(await body.read_into(memoryview(bytearray(skipped))))
                 while self._blocks and (self._is_begun() or self._is_followed()):
-                    count = self._count(await body.read_into(self._blocks[0].target()))
+                    count = self._count(await body.read_into(self._blocks[0].target(briefly=briefly)))
                     if self._position + count == opened.span.stop and await body.read_into(memoryview(bytearray(1))):
                         raise OriginBroken("the body is longer than announced")
                     self._position += count
@@ -339,8 +341,8 @@ class _RunBlock:
     flight: Flight | None
     """The flight that it feeds; None: its bytes are dropped."""
 
-    def target(self) -> memoryview:
-        """Returns where its next bytes go."""
+    def target(self, *, briefly: bool) -> memoryview:
+        """Returns where its next bytes go. `briefly`: see Flight.unfilled."""
         if self.flight is not None:
-            return self.flight.unfilled()
+            return self.flight.unfilled(briefly=briefly)
         return memoryview(bytearray(min(self.remaining, READ_THROUGH)))

@@ -67,6 +67,11 @@ class BodyTurns:
         if waiter is not None:
             await waiter
 
+    async def end_step(self) -> None:
+        """Beside demand, returns in a later turn of the loop than it was called in, if others are due before."""
+        if self.is_beside_demand:
+            await asyncio.sleep(0)
+
     def waiter(self) -> "asyncio.Future[None] | None":
         """Returns a future that is done when a piece may go on; None: it may at once. Whoever must not wait any longer
         may set the future's result: the turn then goes to the next waiter."""

@@ -34,7 +34,7 @@ from forebay.core.events import (
     OriginRetried,
     unobserved,
 )
-from forebay.core.requester import requester
+from forebay.core.requester import BACKGROUND, requester
 from forebay.core.timers import Timers
 from forebay.origin.body_turns import BodyTurns
 from forebay.origin.breaker import Breaker
@@ -175,6 +175,12 @@ class OriginClient:
                 await body.settled()
             raise
         if response.status < 300:
+            if principal == BACKGROUND:
+                try:
+                    await self._body_turns.end_step()
+                except BaseException:
+                    await response.__aexit__(None, None, None)
+                    raise
             return response
         if self._regions is not None and response.status in REGION_STATUSES and not is_relocated:
             try:
