@@ -17,11 +17,13 @@ from forebay.policy.drain_order import WriteInterval
 from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import JournalLayout
+from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.settled_numbers import append_settled
 from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.drain_duty import ADDED
 from forebay.write.back.journal_loader import RECORDS
 from forebay.write.back.record_writer import facts_of
+from forebay.write.back.shown_records import REMEMBERED
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate
@@ -41,11 +43,16 @@ class _HeldScan:
     def __init__(self, folder: str = "logs") -> None:
         self._point = f"before list {folder}"
         self.is_armed = self.is_failing = False
+        self.defects = 0
+        """So many times it fails by what is no OSError."""
         self.held, self.released = Event(), Event()
 
     def __call__(self, point: str) -> None:
         if point == self._point and self.is_failing:
             raise OSError(5, "EIO")
+        if point == self._point and self.defects:
+            self.defects -= 1
+            raise ValueError("a defect")
         if point == self._point and self.is_armed:
             self.held.set()
             self.released.wait()
@@ -114,6 +121,16 @@ async def _starting_again(
                 yield rig, scan, starting
             finally:
                 scan.released.set()
+
+
+async def test_what_is_settled_while_a_worker_begins_is_not_shown(tmp_path: Path) -> None:
+    """However much the drainer settles meanwhile: its readers would see replaced versions until the next minute."""
+    async with _starting_again(tmp_path, "a/key", "a/settled") as (rig, scan, starting):
+        exchange, log = rig.write_back.exchange, next((rig.journal / "logs").glob("*.log")).stem
+        exchange.forget_here([RecordId(log, 3), *(RecordId("another", number) for number in range(REMEMBERED))])
+        scan.released.set()
+        await starting
+        assert [write.name.key for write in rig.write_back.shown.writes.values()] == ["a/key"]
 
 
 async def test_a_worker_that_reads_the_journal_acts_on_no_message(tmp_path: Path) -> None:
@@ -221,12 +238,32 @@ def test_each_minute_the_drainer_finds_what_nobody_told_it(tmp_path: Path) -> No
         assert 59 < runner.run(scenario()) < 62
 
 
+def test_a_failure_of_any_kind_does_not_end_the_watch(tmp_path: Path) -> None:
+    """Nobody would take the drain over, or look at the directory, until the worker ends."""
+    scan = _HeldScan()
+
+    async def scenario() -> float:
+        async with FakeOrigin() as origin:
+            origin.store.create_bucket("ckpt")
+            rig = WriteBackRig(origin, tmp_path)
+            rig.journal_files = PointedFiles(scan)
+            async with _drainer_elsewhere(rig) as lock, rig:
+                await rig.put("a/pending", b"1")
+                fcntl.flock(lock, fcntl.LOCK_UN)
+                scan.defects = 4  # the worker watches, too
+                return await _seconds_of_watching(rig, rig.write_back.pending.wait_settled(lambda _: True))
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        assert 6 < runner.run(scenario()) < 10
+    assert scan.defects == 0
+
+
 async def _seconds_of_watching(rig: WriteBackRig, until: Awaitable[None]) -> float:
     """How long the worker watches until something has happened, by a clock that jumps."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, JumpingLoop)
     began, watching = loop.time(), TaskRegistry().spawn(rig.write_back.watch.run(), "watch")
-    with loop.jumping():
+    with loop.jumping(lambda: rig.write_back.journal.is_committing):
         await until
     ended = loop.time()
     watching.cancel()

@@ -1,6 +1,7 @@
 """The drain duty is taken over in steps, and nothing that comes meanwhile overtakes what is known."""
 
 import asyncio
+from contextlib import nullcontext
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -39,7 +40,7 @@ class Node:
 
     def __init__(self) -> None:
         self.pending = PendingObjects(_read_body)  # type: ignore[arg-type] # nothing is read
-        self.shown: Any = SimpleNamespace(writes={}, kept={})
+        self.shown: Any = SimpleNamespace(writes={}, kept={}, remembering=nullcontext)
         self.added, self.moved = Added(), list[int]()
         moves: Any = SimpleNamespace(carry_all=lambda: self.moved.append(len(self.added)))
         drainer: Any = self.added

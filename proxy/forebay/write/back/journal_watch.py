@@ -7,9 +7,9 @@ stop         pending writes have some time; what is left stays in the journal, a
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeVar
 
 from forebay.core.cooperative import run_cooperatively
 from forebay.storage.journal.journal import Journal
@@ -20,6 +20,8 @@ from forebay.write.back.journal_loader import JournalLoader
 from forebay.write.back.journal_room import JournalRoom
 from forebay.write.back.record_exchange import RecordExchange
 from forebay.write.back.shown_records import ShownRecords
+
+T = TypeVar("T")
 
 CHECK_SECONDS: Final = 1.0
 """Between two attempts to take over from a drainer that has ended."""
@@ -61,11 +63,12 @@ class JournalWatch:
         """Shows what is pending to readers, and has it carried out. Before anything is served. Raises OSError."""
         is_drainer = self._journal.try_become_drainer()
         await self._room.measure()
-        scan = await (self._journal.reclaim() if is_drainer else self._journal.scan())
-        if is_drainer:
-            self._duty.begin_assuming()
-        # In steps, as the take-over: other workers wait for this one to note what they acknowledge.
-        await run_cooperatively(self._loader.load(scan, self._exchange.take_heard, is_first=True))
+        with self._shown.remembering():
+            scan = await (self._journal.reclaim() if is_drainer else self._journal.scan())
+            if is_drainer:
+                self._duty.begin_assuming()
+            # In steps, as the take-over: other workers wait for this one to note what they acknowledge.
+            await run_cooperatively(self._loader.load(scan, self._exchange.take_heard, is_first=True))
         self._exchange.end_hearing()
         if is_drainer:
             # Not earlier: what this worker makes at the origin is newer than what the load has learnt.
@@ -90,31 +93,27 @@ class JournalWatch:
                     if self._room.is_full:
                         self._on_full(int(CHECK_SECONDS))
                 elif checks >= pause:  # one that fails has read the whole journal in vain
-                    checks, pause = 0, 1 if await self._try_take_over() else min(2 * pause, _MOST_CHECKS)
-            await self._duty.expire_uploads()
-            try:
-                if self._duty.is_taken:
-                    await self._load(await self._journal.reclaim())
-                else:
-                    await self.receive_scan()  # in case that the message of a worker that began was lost
-            except OSError as error:
-                _log.error("the journal can't be reclaimed: %s", error.strerror)
+                    is_taken = await _attempt(self.take_over(), "the journal can't be read")
+                    checks, pause = 0, 1 if is_taken else min(2 * pause, _MOST_CHECKS)
+            await _attempt(self._duty.expire_uploads(), "unfinished uploads can't be looked at")
+            await _attempt(self._look(), "the journal can't be reclaimed")
 
-    async def _try_take_over(self) -> bool:
-        try:
-            return await self.take_over()
-        except OSError as error:
-            _log.error("the journal can't be read: %s", error.strerror)
-            return False
+    async def _look(self) -> None:
+        if self._duty.is_taken:
+            with self._shown.remembering():
+                await self._load(await self._journal.reclaim())
+        else:
+            await self.receive_scan()  # in case that the message of a worker that began was lost
 
     async def take_over(self) -> bool:
         """Carries the node's writes out from now on, if nobody does. Returns whether somebody does; a failure leaves
         that to another call, of this worker, which has the lock. Raises OSError."""
         if not self._journal.try_become_drainer():
             return True
-        scan = await self._journal.scan()
-        _log.info("this worker carries out the journal's writes from now on")
-        await self._duty.take_over(self._loader.load(scan, is_first=True), self._shown, self._pending)
+        with self._shown.remembering():
+            scan = await self._journal.scan()
+            _log.info("this worker carries out the journal's writes from now on")
+            await self._duty.take_over(self._loader.load(scan, is_first=True), self._shown, self._pending)
         self._duty.keep(self._shown.kept.values())
         return self._duty.is_taken
 
@@ -128,10 +127,11 @@ class JournalWatch:
         if not self._is_started:  # what is shown in between would come before what it depends on
             self._is_stale = True
             return
-        known, scan = self._shown.known(), await self._journal.scan()
-        if self._duty.is_taken:
-            await self._load(scan)
-            return
+        with self._shown.remembering():
+            known, scan = self._shown.known(), await self._journal.scan()
+            if self._duty.is_taken:
+                await self._load(scan)
+                return
         pending = {each.id for each in scan.pending}
         self._exchange.forget_here([each for each in known - pending if each.log not in scan.damages])
 
@@ -148,3 +148,14 @@ class JournalWatch:
             if left := len(self._shown.writes):
                 _log.warning("%d writes stay in the journal: the next start carries them out", left)
         return len(self._shown.writes)
+
+
+async def _attempt(work: Awaitable[T], failure: str) -> T | None:
+    """Returns what `work` does, or None: it has failed, whatever the reason, and is tried again later."""
+    try:
+        return await work
+    except OSError as error:
+        _log.error("%s: %s", failure, error.strerror)
+    except Exception:  # a defect of ours must not end the watch: nobody would take the drain over
+        _log.exception("%s", failure)
+    return None

@@ -17,7 +17,8 @@ if all of its parts are here; else it was refused.
 
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -39,7 +40,7 @@ from forebay.write.back.last_settled import LastSettled
 from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads
 from forebay.write.invalidation import Invalidator
 
-_REMEMBERED: Final = 65_536
+REMEMBERED: Final = 65_536
 """Settled records, and uploads that have ended, that are kept in mind: a message about one of them may come late."""
 
 K = TypeVar("K")
@@ -96,6 +97,8 @@ class ShownRecords:
         """All unsettled records."""
         self.last_settled = LastSettled()
         self._finished: OrderedDict[RecordId, None] = OrderedDict()
+        self._scans = 0
+        """Under way."""
         self._ended: dict[RecordId, list[RecordId]] = {}
         """The records of a completed upload, by that of its completion."""
         self._listed: set[RecordId] = set()
@@ -176,6 +179,20 @@ class ShownRecords:
             return not is_recovered or any(part.record not in self._uploads.parts for part in entry.parts)
         return self._ended_uploads.get(entry.upload_id, False)
 
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """While the journal is scanned and the scan is shown, all that is settled is kept in mind: it may be found."""
+        self._scans += 1
+        try:
+            yield
+        finally:
+            self._scans -= 1
+            self._bound_finished()
+
+    def _bound_finished(self) -> None:
+        while not self._scans and len(self._finished) > REMEMBERED:
+            self._finished.popitem(last=False)
+
     def is_known(self, record: RecordId) -> bool:
         """Returns whether a record is known, or was settled."""
         return record in self._known or record in self._finished
@@ -225,7 +242,8 @@ class ShownRecords:
         """Forgets a record that is settled. Returns the write, if it was shown."""
         self._known.discard(record)
         self._ended.pop(record, None)
-        _remember(self._finished, record, None)
+        self._finished[record] = None
+        self._bound_finished()
         self._uploads.settle(record)
         self._kept_uploads.settle(record)
         if (kept := self.kept.pop(record, None)) is not None:
@@ -241,5 +259,5 @@ class ShownRecords:
 
 def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:
     known[key] = value
-    if len(known) > _REMEMBERED:
+    if len(known) > REMEMBERED:
         known.popitem(last=False)
