@@ -5,8 +5,9 @@
         with loop.jumping():                   # from here on, when no socket has anything: to the next timer at once
             ...
 
-While a thread of the loop's executor works (a name is resolved, a file read), the clock is real. Other threads are not
-seen, nor are other processes: time passes them by. Outside of `jumping` the clock is real, but for the jumps made.
+While a thread of an executor works for the loop (a name is resolved, a file read), the clock is real, and while
+`is_busy()`, given to `jumping`, says so. Other threads are not seen, nor are other processes: time passes them by.
+Outside of `jumping` the clock is real, but for the jumps made.
 """
 
 import asyncio
@@ -23,6 +24,10 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
+def _never() -> bool:
+    return False
+
+
 class _Selector(selectors.DefaultSelector):
     """Waits shortly, and skips the rest of a wait that nothing ended."""
 
@@ -32,9 +37,10 @@ class _Selector(selectors.DefaultSelector):
         self.skipped = 0.0
         self.threads = 0
         """At work for the loop."""
+        self.is_busy = _never
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if not self.jumps or self.threads or timeout is None or timeout <= QUIET:
+        if not self.jumps or self.threads or self.is_busy() or timeout is None or timeout <= QUIET:
             return super().select(timeout)
         found = super().select(QUIET)
         if not found:
@@ -70,9 +76,9 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         self._clock.skipped += seconds
 
     @contextmanager
-    def jumping(self) -> Iterator[None]:
-        """Within its block the clock jumps."""
-        self._clock.jumps = True
+    def jumping(self, is_busy: Callable[[], bool] = _never) -> Iterator[None]:
+        """Within its block the clock jumps, but while `is_busy`: a thread of somebody else's works for the loop."""
+        self._clock.jumps, self._clock.is_busy = True, is_busy
         try:
             yield
         finally:

@@ -70,6 +70,25 @@ def test_what_comes_over_a_socket_is_not_overtaken_by_a_timeout() -> None:
     assert run(work()) == b"a"
 
 
+def test_a_thread_that_is_named_is_waited_for() -> None:
+    async def work() -> bool:
+        ended, this_loop = asyncio.Event(), loop()
+
+        def run_thread() -> None:
+            threading.Event().wait(QUIET * 20)
+            this_loop.call_soon_threadsafe(ended.set)
+
+        thread = threading.Thread(target=run_thread)
+        thread.start()
+        with this_loop.jumping(lambda: not ended.is_set()):
+            async with asyncio.timeout(60):
+                await ended.wait()
+        thread.join()
+        return True
+
+    assert run(work())
+
+
 def test_a_thread_is_waited_for() -> None:
     async def work() -> int:
         with loop().jumping():
