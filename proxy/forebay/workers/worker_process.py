@@ -144,8 +144,8 @@ class WorkerProcess:
         document = {"kind": START, "version": forebay_client.__version__, "request": to_json(request)}
         try:
             answer = await wait_answered(self._call_once_listening(document), self.peer.ping)
-        except TimeoutError:
-            raise WorkerStartError(f"worker {self.number} did not serve within {START_TIMEOUT:g} s") from None
+        except TimeoutError as given_up:
+            raise WorkerStartError(f"worker {self.number} {given_up}") from None
         except OriginError as failure:
             raise WorkerStartError(f"worker {self.number} failed while starting: {failure}") from failure
         if "refused" in answer:
@@ -189,19 +189,19 @@ async def wait_answered(
 ) -> Document:
     """Wait for the answer to a start. A worker that answers pings may take longer than so many seconds: it reads a
     journal of many writes, and the next start would take as long; MAX_STARTS_LATE times as long at the most. Raises
-    TimeoutError, and what the call raises."""
+    TimeoutError, which says why, and what the call raises."""
     start = TaskRegistry().spawn(call, "start a worker")
     try:
-        for _ in range(MAX_STARTS_LATE):
+        for waits in range(1, MAX_STARTS_LATE + 1):
             if (await asyncio.wait([start], timeout=seconds))[0]:
                 return start.result()
-            async with asyncio.timeout(ping_timeout):
-                with contextlib.suppress(PeerUnavailable):
+            try:
+                async with asyncio.timeout(ping_timeout):
                     await ping()
-                    _log.warning("a worker that starts does not serve after %g s, but answers pings", seconds)
-                    continue
-            break
-        raise TimeoutError
+            except (TimeoutError, PeerUnavailable):
+                raise TimeoutError(f"did not serve within {waits * seconds:g} s, and answers no ping") from None
+            _log.warning("a worker that starts does not serve after %g s, but answers pings", waits * seconds)
+        raise TimeoutError(f"did not serve within {waits * seconds:g} s, though it answers pings")
     finally:
         start.cancel()
 
