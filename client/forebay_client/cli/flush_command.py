@@ -9,8 +9,10 @@ from forebay_client.cli.s3_location import Location
 
 ONE_WAIT: Final = 5.0
 """Seconds that one request waits, so that Ctrl-C and a lost connection are noticed."""
-_STOPPED: Final = frozenset({"stuck", "conflict"})
+_STOPPED: Final = ("stuck", "conflict")
 """States that a person ends."""
+_UNDER_WAY: Final = ("sending", "failing")
+"""States that end by themselves."""
 
 
 def run_flush(
@@ -30,7 +32,8 @@ def run_flush(
     if as_json:
         context.screen.write_json({"left": left})
     elif left:
-        context.screen.write_error(f"Not at the origin under {name}: {format_plural(left, 'write')}.")
+        why = f"; see `forebay writes ls s3://{escape_unprintable(location.bucket)}/`"
+        context.screen.write_error(f"Not at the origin under {name}: {format_plural(left, 'write')}{why}.")
     else:
         context.screen.write_line(f"All writes under {name} are at the origin.")
     return 1 if left else 0
@@ -38,6 +41,8 @@ def run_flush(
 
 def _is_stuck(admin: AdminClient, bucket: str) -> bool:
     """Whether nothing moves in a bucket until a person does something: each write is stuck or in conflict, or waits."""
-    page = admin.get(api_path("writes"), {"bucket": bucket})
-    states = {write["state"] for write in page["writes"]}
-    return page["next"] is None and bool(states & _STOPPED) and states <= {"waiting", *_STOPPED}
+
+    def is_any(state: str) -> bool:
+        return bool(admin.get(api_path("writes"), {"bucket": bucket, "state": state, "limit": "1"})["writes"])
+
+    return any(map(is_any, _STOPPED)) and not any(map(is_any, _UNDER_WAY))

@@ -58,7 +58,9 @@ def _list(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
         size = format_size(sum(write["size"] for write in found))
         context.screen.write_line(f"{format_plural(len(found), 'write')} of {size}.")
     else:
-        context.screen.write_error("No writes are pending.")
+        context.screen.write_error(
+            "No such writes are pending." if args.write or args.state else "No writes are pending."
+        )
     return 0
 
 

@@ -41,6 +41,8 @@ def test_no_pending_write_is_no_failure(forebay: Typist, control: FakeControl) -
     control.pending = {}
     typed = forebay.type("writes", "ls")
     assert (typed.code, typed.out, typed.err) == (0, "", "No writes are pending.\n")
+    for narrowed in (("s3://ckpts/run-8/",), ("--state", "stuck")):
+        assert forebay.type("writes", "ls", *narrowed).err == "No such writes are pending.\n"
     control.pending = None
     typed = forebay.type("writes")
     assert (typed.code, typed.err) == (1, "Forebay runs without a journal; it needs a configuration and a restart.\n")

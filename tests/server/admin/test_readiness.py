@@ -52,7 +52,7 @@ def test_a_journal_that_is_late_degrades() -> None:
     assert degraded_journal([sound, sound]) == {}
     late = replace(sound, stuck=2, conflicts=3, oldest=61.0, is_full=True)
     assert degraded_journal([sound, late]) == {
-        "journal": "The origin has refused 2 acknowledged writes; `forebay writes` lists them. Somebody else has "
-        "written the objects of 3 acknowledged writes; `forebay writes` lists them. The oldest acknowledged write is "
-        "not at the origin after 61 s. The journal is nearly full, so writes go through."
+        "journal": "Acknowledged writes that are stuck: 2; see `forebay writes ls --state stuck`. Acknowledged writes "
+        "whose objects somebody else has written: 3; see `forebay writes ls --state conflict`. The oldest acknowledged "
+        "write is not at the origin after 61 s; see `forebay writes`. The journal is nearly full, so writes go through."
     }

@@ -167,7 +167,7 @@ async def test_writes_are_objects_for_those_who_may_read(running: BacklogRig) ->
 async def test_a_stuck_write_degrades_and_stays_ready(running: BacklogRig) -> None:
     async with aiohttp.ClientSession() as session, session.get(f"{running.rig.admin}/readyz") as answer:
         document = await answer.json()
-    assert document["degraded"]["journal"].startswith("The origin has refused 1 acknowledged writes;")
+    assert document["degraded"]["journal"].startswith("Acknowledged writes that are stuck: 1;")
     async with aiohttp.ClientSession() as session, session.get(f"{running.rig.admin}/v1/stats") as answer:
         journal = (await answer.json())["journal"]
     assert (journal["stuck"], journal["writes"], journal["size"]) == (1, 2, 2 * len(CONTENT))

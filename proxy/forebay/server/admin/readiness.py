@@ -89,14 +89,17 @@ def degraded_journal(journals: Iterable[JournalStats | None]) -> dict[DegradedPa
     stuck, oldest = max(each.stuck for each in known), max(each.oldest for each in known)
     sentences = []
     if stuck:
-        sentences.append(f"The origin has refused {stuck} acknowledged writes; `forebay writes` lists them.")
+        sentences.append(f"Acknowledged writes that are stuck: {stuck}; see `forebay writes ls --state stuck`.")
     conflicts = max(each.conflicts for each in known)
     if conflicts:
         sentences.append(
-            f"Somebody else has written the objects of {conflicts} acknowledged writes; `forebay writes` lists them."
+            f"Acknowledged writes whose objects somebody else has written: {conflicts}; "
+            "see `forebay writes ls --state conflict`."
         )
     if oldest > known[0].max_age:
-        sentences.append(f"The oldest acknowledged write is not at the origin after {oldest:.0f} s.")
+        sentences.append(
+            f"The oldest acknowledged write is not at the origin after {oldest:.0f} s; see `forebay writes`."
+        )
     if any(each.is_full for each in known):
         sentences.append("The journal is nearly full, so writes go through.")
     return {"journal": " ".join(sentences)} if sentences else {}
