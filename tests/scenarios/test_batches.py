@@ -217,6 +217,17 @@ async def test_a_body_that_ends_early_is_no_whole_batch(tmp_path: Path) -> None:
             assert entries_in(answer.body)[0].status == 503
 
 
+async def test_a_batch_that_breaks_off_is_no_error_of_ours(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The connection was ended before the head had left: there is no 500, in no log."""
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        put(origin, ["object"], 3 * BLOCK)
+        origin.faults.add(CloseAfter(BLOCK // 2), key="object")
+        answer = await send_batch(rig.client(), "bucket", ["object"])
+        assert (answer.status, answer.aborted) == (0, True)
+    assert len(rig.access_lines()) == 1
+    assert "unhandled" not in caplog.text
+
+
 async def test_a_failure_ends_the_batch_if_asked_for(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         put(origin, ["a"])

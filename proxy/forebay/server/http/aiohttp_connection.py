@@ -293,7 +293,8 @@ class AiohttpConnection(RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """The response to bytes that aiohttp could not parse, and to exceptions of the gateway (it raises none)."""
-        if request.writer.output_size > 0 or request.transport is None:
+        # A ConnectionError: the reply has broken the connection, which may be before its head has left.
+        if request.writer.output_size > 0 or request.transport is None or isinstance(exc, ConnectionError):
             raise ConnectionError("broken off after the head had left")
         match exc:
             case HttpProcessingError():
