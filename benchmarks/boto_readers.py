@@ -19,7 +19,9 @@ Reader processes with a boto3 client each, unmodified
 ([benchmarks/peers/boto_epochs.py](../benchmarks/peers/boto_epochs.py)): batches of 16 samples are dealt to them in
 turns, and after each sample a reader computes for {{compute:g}} ms, in which its CPU is free. The origin is
 {ROUND_TRIP * 1000:g} ms away, over connections of {BANDWIDTH / 1e6:g} MB/s; its objects were put at once, so that
-Forebay needs no HEAD beside each GET for the checksums that boto3 asks for."""
+Forebay needs no HEAD beside each GET for the checksums that boto3 asks for. It stands on the cores that are measured,
+which a far one does not, so it answers plain reads by as few steps as it can
+([benchmarks/plain_reads.py](../benchmarks/plain_reads.py)), in every column alike."""
 
 
 class ReaderCase(NamedTuple):

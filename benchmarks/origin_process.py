@@ -20,6 +20,7 @@ from typing import Final
 import uvloop
 
 from benchmarks.link import FarConnection, Link
+from benchmarks.plain_reads import PlainReads
 from forebay.core.byte_ranges import Span
 from harness.fake.content import Synthetic
 from harness.fake.store import StoredObject, md5_etag
@@ -46,8 +47,9 @@ async def serve(bucket: str, links: list[Link], specs: list[str]) -> None:
 
         async with AsyncExitStack() as stack:
             servers = [await stack.enter_async_context(await asyncio.start_server(tell, "127.0.0.1", 0))]
+            reads = partial(PlainReads, origin.protocol, origin.store, origin.log)
             for link in links:
-                far = await loop.create_server(partial(FarConnection, origin.protocol, link), "127.0.0.1", 0)
+                far = await loop.create_server(partial(FarConnection, reads, link), "127.0.0.1", 0)
                 servers.append(await stack.enter_async_context(far))
             ports = [origin.port, *(server.sockets[0].getsockname()[1] for server in servers)]
             sys.stdout.write(" ".join(map(str, ports)) + "\n")
