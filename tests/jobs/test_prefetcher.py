@@ -270,7 +270,7 @@ async def test_a_failing_origin_leaves_nothing_behind() -> None:
         test.rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         test.rig.origin.faults.add(actions.CloseAfter(10), method="GET")
         outcome = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
-        assert outcome.status == "failed"
+        assert outcome.status == "unavailable"
         assert test.rig.tiers.memory.ahead.budget.in_use == 0
 
 

@@ -386,6 +386,34 @@ async def test_a_key_that_is_gone_ends_its_plans(tmp_path: Path) -> None:
         assert rig.parts.tiers.memory.ahead.budget.in_use == 0
 
 
+async def test_a_grant_that_is_gone_gives_up_what_is_ahead(tmp_path: Path) -> None:
+    secret = [f"secret/{number}" for number in range(5)]
+    async with rig_with_data(tmp_path, [*KEYS, *secret]) as (_, rig):
+        await send(rig, [*secret, *KEYS[:5]])
+        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 10)
+        ahead, before = rig.parts.tiers.memory.ahead.budget, rig.parts.tiers.memory.ahead.budget.in_use
+        without = rig.configuration.replace('path = "**", allow', 'path = "b/open/**", allow', 1)
+        assert without != rig.configuration
+        (rig.directory / "forebay.toml").write_text(without)
+        await rig.worker.reload()
+        await until(rig, lambda plan: plan["given_up"] == 5)
+        await run_loop_until(lambda: ahead.in_use == before // 2)
+        assert await read(rig, KEYS[:5]) == ["hit-memory"] * 5
+        assert (await until(rig, lambda plan: plan["state"] == "done"))["late"] == 0
+
+
+async def test_a_plan_waits_for_an_origin_that_is_overloaded(tmp_path: Path) -> None:
+    async with rig_with_data(tmp_path) as (origin, rig):
+        origin.faults.add(actions.Respond(503, "SlowDown"), operation="GetObject")
+        await send(rig, KEYS)
+        await run_loop_until(lambda: origin.log.count("GET") > 8 * len(KEYS))
+        assert (await progress(rig))["failed"] == 0
+        origin.faults.clear()
+        await until(rig, lambda plan: plan["lead_entries"] == 60)
+        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 60)
+        assert await read(rig, KEYS) == ["hit-memory"] * 60
+
+
 async def test_boto3_and_an_oss_client_send_list_and_cancel(tmp_path: Path) -> None:
     async with rig_with_data(tmp_path) as (_, rig):
         client = rig.boto3()

@@ -31,6 +31,7 @@ from forebay.core.timers import Timers
 from forebay.fetch.block_source import BlockSource
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import OrderedBody
+from forebay.jobs.transient_failures import is_transient, is_transient_status
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolver import Resolver
@@ -49,8 +50,9 @@ SWEEP_SECONDS: Final = 0.5
 DROPPED: Final = 4
 """Blocks that are given up in one callback: to return the memory of one takes some 50 microseconds."""
 
-AheadStatus: TypeAlias = Literal["fetched", "full", "refused", "failed"]
-"""Refused: no rule accelerates the object, or the origin has answered with an error."""
+AheadStatus: TypeAlias = Literal["fetched", "full", "refused", "failed", "unavailable"]
+"""Refused: no rule accelerates the object, or the origin has answered with an error. Unavailable: it may be had later,
+as the origin is overloaded or away."""
 
 
 class AheadRequest(NamedTuple):
@@ -183,7 +185,7 @@ class Prefetcher:
             try:
                 return await self._fetch(request, decision)
             except ForebayError as failure:
-                return AheadOutcome("failed", problem=str(failure))
+                return AheadOutcome("unavailable" if is_transient(failure) else "failed", problem=str(failure))
 
     def _has_room(self, request: AheadRequest, decision: Decision) -> bool:
         """Whether there is room, and demand leaves buffers to fetch through."""
@@ -215,7 +217,8 @@ class Prefetcher:
                     body = OrderedBody(self._source, view, resolution.located(span), flights, joined=joined)
                     resolution.release_flights()
                 case ErrorResponse(status):
-                    return AheadOutcome("refused", problem=f"the origin answered {status}")
+                    refusal: AheadStatus = "unavailable" if is_transient_status(status) else "refused"
+                    return AheadOutcome(refusal, problem=f"the origin answered {status}")
                 case Uncacheable(reason):
                     return AheadOutcome("refused", problem=reason)
                 case _:

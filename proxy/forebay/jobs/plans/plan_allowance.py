@@ -1,10 +1,16 @@
 """What a plan may do, as its runner asks anew at each step: by the grants and rules in force."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from forebay.core.names import ObjectName
+from forebay.jobs.plans.plan_window import WindowEntry
 from forebay.origin.origin_identity import OriginIdentity
+
+_AT_ONCE: Final = 64
+"""Entries that are looked at in one turn of the loop, some microseconds each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +25,13 @@ class Allowance:
     """Bytes that may be ahead, by the rule of an object and what other plans have."""
     data_set: Callable[[ObjectName], str]
     """The data set of an object."""
+
+    async def forbidden(self, bucket: str, entries: Sequence[WindowEntry]) -> list[WindowEntry]:
+        """Returns those of some entries that may not be read (any more)."""
+        found = []
+        for number, entry in enumerate(entries, 1):
+            if not self.permits(ObjectName(bucket, entry.key)):
+                found.append(entry)
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return found

@@ -29,6 +29,7 @@ from forebay.core.timers import Timers
 from forebay.jobs.node_prefetcher import NodePrefetcher
 from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_entries import OrderedEntries
+from forebay.jobs.plans.plan_report import progress_of
 from forebay.jobs.plans.plan_runner import PlanRunner
 from forebay.jobs.plans.plan_store import PlanRecord, PlanStore
 from forebay.jobs.plans.plan_window import PlanStart
@@ -148,12 +149,12 @@ class PlanCoordinator:
 
     def plans(self) -> list[PlanProgress]:
         """The plans that run or wait, and the latest that have ended."""
-        live = [runner.progress() for runner in self._runners.values()]
+        live = [progress_of(runner) for runner in self._runners.values()]
         return [*live, *(each for plan, each in self._ended.items() if plan not in self._runners)]
 
     def _note_ended(self, runner: PlanRunner) -> None:
         self._ended.pop(runner.record.id, None)
-        self._ended[runner.record.id] = runner.progress()
+        self._ended[runner.record.id] = progress_of(runner)
         if len(self._ended) > MAX_ENDED:
             del self._ended[next(iter(self._ended))]
 
@@ -185,7 +186,7 @@ class PlanCoordinator:
 
     def lead(self) -> tuple[int, float]:
         """The lead of all plans in bytes, and the shortest lead of a running one in seconds; 0 for none."""
-        progresses = [runner.progress() for runner in self._runners.values() if runner.state == "running"]
+        progresses = [progress_of(runner) for runner in self._runners.values() if runner.state == "running"]
         seconds = [each.lead_seconds for each in progresses if each.lead_seconds is not None]
         return sum(each.lead_bytes for each in progresses), min(seconds, default=0.0)
 

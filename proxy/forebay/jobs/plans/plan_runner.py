@@ -18,12 +18,13 @@ from typing import Any, Final, TypeAlias
 
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
-from forebay.core.plan_progress import PlanProgress, PlanState
+from forebay.core.plan_progress import PlanState
 from forebay.core.timers import Timers
 from forebay.jobs.plans.entry_access import EntryAccess
 from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_entries import OrderedEntries
 from forebay.jobs.plans.plan_pace import PlanPace
+from forebay.jobs.plans.plan_retry import PlanRetry
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import SPREAD, PlanStart, PlanWindow, WindowEntry, tickets_of
 from forebay.jobs.plans.reader_search import ReaderSearch
@@ -78,17 +79,20 @@ class PlanRunner:
         self._clock = clock
         self._count = count
         self._wake = asyncio.Event()
-        self._ended_at: float | None = None
-        self._closed_at: int | None = None
+        self.ended_at: float | None = None
+        self.closed_at: int | None = None
         """How far its reader was when it was closed, which gives up all the rest."""
         self._search = ReaderSearch(self._entries)
-        self._pace = PlanPace(timers.time())
+        self.pace = PlanPace(timers.time())
+        self._retry = PlanRetry()
+        self._known_allowance: Allowance | None = None
+        """By which what is here may be read."""
         self._in_flight = 0
         self._early: list[ObjectRead] | None = []
         """Reads that came before the entries around the reader were loaded; None: these are."""
         self._unneeded = 0
         """Entries in a row that were cached already."""
-        self._full_until, self._data_set = 0.0, ""
+        self._full_until, self.data_set = 0.0, ""
         self.read = self.late = self.given_up = self.failed = 0
 
     def __repr__(self) -> str:
@@ -97,32 +101,7 @@ class PlanRunner:
     @property
     def has_fetched_all(self) -> bool:
         """Whether nothing is left to be fetched: the next plan of the series may begin."""
-        return self.window.next >= self.window.count or self._ended_at is not None
-
-    def progress(self) -> PlanProgress:
-        """How far the plan is."""
-        window, record = self.window, self.record
-        seconds = self._pace.seconds_of(window.lead)
-        return PlanProgress(
-            id=record.id,
-            bucket=record.bucket,
-            name=record.name,
-            principal=record.principal,
-            state=self.state,
-            sent_at=record.sent_at,
-            ended_at=self._ended_at,
-            entries=record.entries,
-            dropped=record.dropped,
-            position=window.front if self._closed_at is None else self._closed_at,
-            read=self.read,
-            late=self.late,
-            given_up=self.given_up,
-            failed=self.failed,
-            lead_entries=window.lead_entries,
-            lead_bytes=window.lead,
-            lead_seconds=None if seconds is None else round(seconds, 3),
-            data_set=self._data_set,
-        )
+        return self.window.next >= self.window.count or self.ended_at is not None
 
     # The reader
 
@@ -142,9 +121,9 @@ class PlanRunner:
             (late if read.cached < 1.0 else ready).extend(found)
             for entry in found:
                 stop = read.span.stop if entry.stop is None else min(entry.stop, read.span.stop)
-                self._pace.entry_read(stop - (read.span.start if entry.stop is None else entry.start))
+                self.pace.entry_read(stop - (read.span.start if entry.stop is None else entry.start))
         if ready or late:
-            self._pace.last_read = self._timers.time()
+            self.pace.last_read = self._timers.time()
             self.read += len(ready) + len(late)
             self.late += len(late)
             self._count("ready", len(ready))
@@ -165,7 +144,7 @@ class PlanRunner:
         if self.is_closed.is_set():
             return
         self.state = "running"
-        self._pace.last_read = self._timers.time()
+        self.pace.last_read = self._timers.time()
         try:
             while not (self.is_closed.is_set() or self._is_ended()):
                 self._wake.clear()
@@ -175,7 +154,8 @@ class PlanRunner:
                     continue
                 if not is_loaded:
                     continue
-                pause = FULL_PAUSE if self._full_until else TICK_SECONDS
+                is_pausing = self._full_until or self._retry.until > self._timers.time()
+                pause = FULL_PAUSE if is_pausing else TICK_SECONDS
                 timer = self._timers.call_later(pause, self._wake.set)
                 try:
                     await self._wake.wait()
@@ -186,23 +166,24 @@ class PlanRunner:
 
     def close(self, state: PlanState) -> None:
         """Gives everything back, and ends `run`. A plan that has ended stays as it ended."""
-        if self._ended_at is None:
+        if self.ended_at is None:
             self._end(state)
             self._wake.set()
         if not self.is_closed.is_set():
             self.is_closed.set()
-            self._closed_at = self.window.front
+            self.closed_at = self.window.front
             self._ahead.drop(tickets_of(self.window.give_up_before(self.window.count)))
             self._entries.close()
 
     def _end(self, state: PlanState) -> None:
-        self.state, self._ended_at = state, self._clock()
+        self.state, self.ended_at = state, self._clock()
 
     def _is_ended(self) -> bool:
         now, window = self._timers.time(), self.window
-        self._pace.measure(now)
-        since = now - self._pace.last_read
-        if self._allowance() is None:
+        self.pace.measure(now)
+        since = now - self.pace.last_read
+        allowance = self._allowance()
+        if allowance is None:
             self._end("revoked")
         elif window.is_read or ((self.is_near_end or window.front >= window.count) and since > END_SECONDS):
             self._end("done")
@@ -210,9 +191,12 @@ class PlanRunner:
             self._end("expired")
         elif self.record.recording and self._unneeded > MAX_UNNEEDED:
             self._end("done")
-        if self._ended_at is not None:
+        if self.ended_at is not None:
             return True
         self._give_up(window.give_up_stragglers(self._horizon() // 2))
+        known, self._known_allowance = self._known_allowance, allowance
+        if allowance is not None and known is not None and known is not allowance:
+            self._spawn(self._give_up_forbidden(allowance), f"look at what {self.record.name} may have")
         if since > IDLE_SECONDS and self.state == "running":
             self.state = "idle"
             self._ahead.drop(tickets_of(window.rewind()))
@@ -245,17 +229,18 @@ class PlanRunner:
         first = self.window.first_key
         if allowance is None or first is None:
             return 0
-        return self._pace.horizon(allowance.horizon(ObjectName(self.record.bucket, first)))
+        return self.pace.horizon(allowance.horizon(ObjectName(self.record.bucket, first)))
 
     def _fetch_some(self) -> bool:
         """Fetches entries that are not here. Returns whether to go on in the next turn of the loop."""
         allowance, window, found = self._allowance(), self.window, 0
-        if allowance is None or self.state != "running" or self._full_until > self._timers.time():
+        now = self._timers.time()
+        if allowance is None or self.state != "running" or self._full_until > now or self._retry.until > now:
             return False
         self._full_until = 0.0
         horizon = self._horizon()
-        expected = self._pace.expected_size(horizon)
-        most = self._pace.most_in_flight(window.lead, window.next - window.base)
+        expected = self.pace.expected_size(horizon)
+        most = self.pace.most_in_flight(window.lead, window.next - window.base)
         while self._in_flight < most and (window.lead + expected <= horizon or (horizon and not window.lead)):
             if (entry := window.next_pending()) is None:
                 return False
@@ -266,7 +251,7 @@ class PlanRunner:
             if not allowance.permits(request.name):
                 self._fail(entry)
                 continue
-            self._data_set = self._data_set or allowance.data_set(request.name)
+            self.data_set = self.data_set or allowance.data_set(request.name)
             if (here := self._ahead.find_nowait(request)) is not None:
                 found += 1
                 self._note_found(entry, here)
@@ -280,11 +265,11 @@ class PlanRunner:
         self._unneeded = 0 if here.ticket else self._unneeded + 1
         self.window.arrive(entry, here.stop - entry.start)
         self.window.settle(entry)
-        self._pace.entry_found(entry.size)
+        self.pace.entry_found(entry.size)
 
     def _request(self, entry: WindowEntry, position: int, identity: OriginIdentity | None) -> AheadRequest:
         """The rest of an entry from `position` on."""
-        expected = min(self._pace.mean_size, PIECE)
+        expected = min(self.pace.mean_size, PIECE)
         name = ObjectName(self.record.bucket, entry.key)
         return AheadRequest(name, position, entry.stop, self.record.id, identity, expected, self.record.checksums)
 
@@ -298,6 +283,11 @@ class PlanRunner:
             self.given_up += len(entries)
             self._count("given_up", len(entries))
             self._ahead.drop(tickets_of(entries))
+
+    async def _give_up_forbidden(self, allowance: Allowance) -> None:
+        """Gives up what the grants in force let its sender read no more."""
+        forbidden = await allowance.forbidden(self.record.bucket, self.window.fetched)
+        self._give_up(self.window.give_up(forbidden))
 
     # One entry
 
@@ -317,17 +307,23 @@ class PlanRunner:
                         window.put_back(entry)
                         return
                     break  # the start of it is here
+                if outcome.status == "unavailable":
+                    entry.attempts += 1
+                    if self._retry.failed(self._timers.time(), entry.attempts) and not is_known:
+                        window.put_back(entry)
+                        return
                 if outcome.status != "fetched":
                     _log.info("plan %s: %s is not fetched ahead: %s", self.record.name, name.path, outcome.problem)
                     self._fail(entry)
                     return
                 stop = outcome.size if entry.stop is None else min(entry.stop, outcome.size)
                 is_known = True
+                self._retry.succeeded()
                 window.arrive(entry, max(0, outcome.stop - position))
                 if outcome.stop >= stop or outcome.stop <= position or window.lead >= self._horizon():
                     break
                 position = outcome.stop
-            self._pace.entry_fetched(self._timers.time() - began, entry.size if is_known else None)
+            self.pace.entry_fetched(self._timers.time() - began, entry.size if is_known else None)
             window.settle(entry)
             if is_known and not entry.tickets:
                 self._unneeded += 1

@@ -40,7 +40,19 @@ class PlanStart(NamedTuple):
 class WindowEntry:
     """An entry that was not read yet."""
 
-    __slots__ = ("expected", "is_given_up", "is_read", "key", "number", "size", "start", "state", "stop", "tickets")
+    __slots__ = (
+        "attempts",
+        "expected",
+        "is_given_up",
+        "is_read",
+        "key",
+        "number",
+        "size",
+        "start",
+        "state",
+        "stop",
+        "tickets",
+    )
 
     def __init__(self, number: int, entry: PlanEntry) -> None:
         self.number = number
@@ -51,6 +63,8 @@ class WindowEntry:
         self.expected = 0
         """Bytes that it counts until they are known."""
         self.tickets: list[int] = []
+        self.attempts = 0
+        """How often it could not be had, and may be later."""
         self.is_read = False
         self.is_given_up = False
 
@@ -87,7 +101,7 @@ class PlanWindow:
     @property
     def lead_entries(self) -> int:
         """Entries that are here or being fetched, and not read."""
-        return sum(entry.state != "pending" for entry in self._entries.values())
+        return len(self.fetched)
 
     @property
     def first_key(self) -> str | None:
@@ -147,6 +161,19 @@ class PlanWindow:
         self.next = max(self.next, min(number, self.count))
         self.front = max(self.front, min(number, self.count))
         self._advance()
+        return found
+
+    @property
+    def fetched(self) -> list[WindowEntry]:
+        """The entries that are here or being fetched."""
+        return [entry for entry in self._entries.values() if entry.state != "pending"]
+
+    def give_up(self, entries: Iterable[WindowEntry]) -> list[WindowEntry]:
+        """Gives up those of some entries that are unread, and returns them."""
+        found = [entry for entry in entries if self._entries.get(entry.number) is entry]
+        for entry in found:
+            entry.is_given_up = True
+            self._remove(entry)
         return found
 
     def give_up_stragglers(self, most: int) -> list[WindowEntry]:

@@ -1,0 +1,30 @@
+"""The plan's report: how far a plan is, for whoever asks."""
+
+from forebay.core.plan_progress import PlanProgress
+from forebay.jobs.plans.plan_runner import PlanRunner
+
+
+def progress_of(runner: PlanRunner) -> PlanProgress:
+    """Returns how far the plan of a runner is."""
+    window, record = runner.window, runner.record
+    seconds = runner.pace.seconds_of(window.lead)
+    return PlanProgress(
+        id=record.id,
+        bucket=record.bucket,
+        name=record.name,
+        principal=record.principal,
+        state=runner.state,
+        sent_at=record.sent_at,
+        ended_at=runner.ended_at,
+        entries=record.entries,
+        dropped=record.dropped,
+        position=window.front if runner.closed_at is None else runner.closed_at,
+        read=runner.read,
+        late=runner.late,
+        given_up=runner.given_up,
+        failed=runner.failed,
+        lead_entries=window.lead_entries,
+        lead_bytes=window.lead,
+        lead_seconds=None if seconds is None else round(seconds, 3),
+        data_set=runner.data_set,
+    )
