@@ -17,18 +17,19 @@ STALL = 60.0
 
 
 class Transport(asyncio.Transport):
-    """Accepts everything."""
+    """Accepts everything, but for the `unsent` bytes that it says are left."""
 
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1)})
         self.closed = asyncio.Event()
         self.written = bytearray()
+        self.unsent = 1 << 20
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += data
 
     def get_write_buffer_size(self) -> int:
-        return 0
+        return self.unsent
 
     def is_closing(self) -> bool:
         return self.closed.is_set()
@@ -59,6 +60,22 @@ async def test_a_drain_ends_with_the_stall_timeout(tmp_path: Path) -> None:
         connection.pause_writing()
         with pytest.raises(ConnectionAbortedError), timers.flowing(1.0):
             await connection.drain()
+        connection.connection_lost(None)
+
+
+async def test_a_drain_goes_on_while_the_client_takes_bytes(tmp_path: Path) -> None:
+    timers = ManualTimers()
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, timers) as rig:
+        connection, transport = connect(rig)
+        connection.pause_writing()
+        async with asyncio.TaskGroup() as group:
+            draining = group.create_task(connection.drain())
+            with timers.flowing(1.0):
+                while timers.time() < 3 * STALL:
+                    transport.unsent -= 1
+                    await asyncio.sleep(0)
+            assert not draining.done()
+            connection.resume_writing()
         connection.connection_lost(None)
 
 

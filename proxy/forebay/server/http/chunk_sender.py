@@ -11,8 +11,10 @@ Plain HTTP/1.1 only: TLS has to copy, and HTTP/1.0 has no chunks.
 RFC 9112 section 7.1
 """
 
+import asyncio
 import os
 from collections.abc import Sequence
+from typing import Final
 
 from aiohttp import web
 
@@ -20,6 +22,9 @@ from forebay.core.buffers import Buffer
 from forebay.protocol.exchange import BodyPart
 from forebay.server.fastpath.direct_reply import TAIL_SIZE, ReplyConnection
 from forebay.server.http.accepted_bytes import send_file_now
+
+TURN_SIZE: Final = 1 << 20
+"""Bytes of a file that are sent in one turn of the loop: a fast client takes them without a pause."""
 
 
 class ChunkSender:
@@ -62,9 +67,11 @@ class ChunkSender:
         while start < stop:
             if connection.writing_paused:
                 await connection.drain()
-            sent = send_file_now(connection.transport, self._fd, file, start, stop)
+            sent = send_file_now(connection.transport, self._fd, file, start, min(stop, start + TURN_SIZE))
             start += sent
-            if not sent:
+            if sent:
+                await asyncio.sleep(0)
+            else:
                 rest = os.pread(file, min(TAIL_SIZE, stop - start), start)
                 start += len(rest)
                 await self._write((rest,))

@@ -297,6 +297,7 @@ class ClientConnection(AiohttpConnection):
                     await self._drain_helper()
                 return
             except TimeoutError as error:
+                self._drain_waiter = None  # the timeout has cancelled it, and aiohttp would wait for it once more
                 if self._unacknowledged() == before:
                     raise ConnectionAbortedError("the client takes no bytes") from error
 
@@ -307,8 +308,7 @@ class ClientConnection(AiohttpConnection):
         self._idle_until = self._timers.time() + self._limits.idle_timeout
 
     def _make_sendfile_writer(self) -> SendfileWriter:
-        # What a TCP server hands to a protocol. uvloop's is no subclass of asyncio's.
-        transport = cast("asyncio.Transport", self.transport)
+        transport = cast("asyncio.Transport", self.transport)  # of which uvloop's is no subclass
         self._sendfile_writer = SendfileWriter(
             transport, self._services.send_queue, self._send_blocked, self._send_finished, self._send_failed
         )

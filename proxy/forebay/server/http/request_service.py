@@ -156,6 +156,9 @@ class RequestService:
                 await self._gateway.refuse(S3Error("RequestHeaderSectionTooLarge"), parsed, reply, record)
             elif not await self._is_refused(parsed, reply, record):
                 await self._gateway.handle(parsed, reply, record)
+        except BaseException:
+            reply.abort()  # closing in order would wait for a client that takes nothing
+            raise
         finally:
             self.finish(record)
         if reply.aborted:
