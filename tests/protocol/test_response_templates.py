@@ -146,8 +146,18 @@ def test_a_head_with_a_repeated_field_is_no_template() -> None:
     assert match(templates, text_of(repeated)) is None
 
 
+def test_a_value_of_other_characters_is_its_own_only() -> None:
+    """Heads are parsed as UTF-8, and matched as latin-1."""
+    templates, latin = ResponseTemplates(), text_of(WHOLE).replace(b"image/jpeg", b"x/\xe9")
+    for kind in ("x/\u00c3\u00a9", "x/\u00e9"):
+        learn(templates, changed(WHOLE, Content_Type=kind))
+    for raw in (latin, text_of(changed(WHOLE, Content_Type="x/\u00e9"))):
+        assert match(templates, raw) is None
+
+
 _VALUES = st.one_of(
     st.text(st.characters(max_codepoint=0x17F), max_size=12),
+    st.binary(max_size=4).map(lambda raw: raw.decode("utf-8", "surrogateescape")),
     st.sampled_from(["bytes 0-4/5", "bytes 0-5/6", "5", "6", "close", "keep-alive", '"e"', '"e-2"', " a", "a\t", DATE]),
 )
 _NAMES = st.sampled_from(

@@ -133,7 +133,11 @@ class ResponseTemplates:
 
     def learn(self, reason: str, fields: HeaderPairs, facts: ObjectFacts) -> None:
         """Keeps what heads may have in common with one that matched none: the head of a 206 over a connection that may
-        carry another request, with all of the object that `facts` describe."""
+        carry another request, with all of the object that `facts` describe.
+
+        One that isn't ASCII can't be matched: it was decoded as UTF-8, and the next one will not be."""
+        if not all(text.isascii() for text in (reason, *(value for _, value in fields))):
+            return
         self._unmatched += 1
         if self._made >= MAX_TEMPLATES and self._unmatched < LEARNT_EVERY:
             return
