@@ -30,6 +30,13 @@ def test_an_entry_is_left_out_while_others_come() -> None:
     assert not retry.failed(2.0, ATTEMPTS)
 
 
+def test_so_is_one_that_fails_during_the_pause_of_another_one() -> None:
+    retry = PlanRetry()
+    assert retry.failed(1.0, 1)
+    retry.succeeded()
+    assert not retry.failed(1.0, ATTEMPTS)
+
+
 def test_an_outage_leaves_out_nothing_for_long() -> None:
     retry, now = PlanRetry(), 0.0
     for attempts in range(1, MOST_ATTEMPTS):

@@ -35,4 +35,4 @@ class PlanRetry:
         if now >= self.until:  # else it began before the pause, as others did that failed with it
             self.until = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._in_row, 16))
             self._in_row += 1
-        return attempts < (ATTEMPTS if self._in_row == 1 else MOST_ATTEMPTS)
+        return attempts < (ATTEMPTS if self._in_row <= 1 else MOST_ATTEMPTS)
