@@ -144,6 +144,7 @@ class Follower:
         try:
             content = await self._read(recording)
         except FileNotFoundError:  # it was dropped meanwhile
+            self.end_trial(reader)
             return
         if self._current.get(reader) is not current:  # it has parted, or was at its end, meanwhile
             return
@@ -159,11 +160,13 @@ class Follower:
             recording=recording.name,
         )
         current.runner = self._plans.follow(record, entries, current.start())
-        if current.runner is not None:
-            self._runners.append(current.runner)
-            current.is_beginning = False
-            if current.is_trial:
-                current.runner.limit_entries(TRIAL_ENTRIES)
+        if current.runner is None:
+            self.end_trial(reader)  # there may be room when it is known to go along
+            return
+        self._runners.append(current.runner)
+        current.is_beginning = False
+        if current.is_trial:
+            current.runner.limit_entries(TRIAL_ENTRIES)
 
     def ended(self, reader: ReaderKey, *, parted: bool) -> None:
         """Leaves the plan to its end, or ends it."""
