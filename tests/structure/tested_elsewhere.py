@@ -84,7 +84,6 @@ scenarios/test_cors.py                   request/cors_frontend request/cors_repl
 jobs/plans/test_plan_store.py            jobs/plans/plan_entries
 scenarios/test_plans.py                  jobs/plans/plan_coordinator jobs/plans/plan_resource
 scenarios/test_recordings.py             core/recording_info
-scenarios/test_recordings.py             jobs/recordings/first_reads
 scenarios/test_plans.py                  jobs/plans/plan_allowance jobs/plans/plan_report core/plan_progress
 scenarios/test_recordings.py             jobs/recordings/kept_recordings jobs/recordings/recording_resource
 scenarios/test_recordings.py             request/reader_policy server/parts/recording_parts

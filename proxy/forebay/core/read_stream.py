@@ -68,9 +68,6 @@ class ReadStream:
         self._subscribers: list[ReadSubscriber] = []
         self.is_open = False
         """Whether anybody subscribes: only then are reads added."""
-        self.on_begun: Callable[[LogContext, str, int], None] | None = None
-        """Called with the key and the first byte of a plain read that begins, where it may have to wait for the origin
-        and its rule follows recordings. It may fail, and is not counted as a read; `add` follows if it does not."""
 
     def subscribe(self, subscriber: ReadSubscriber) -> Callable[[], None]:
         """Has `subscriber` called with each batch from now on. Returns a function that ends this."""

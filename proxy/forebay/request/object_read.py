@@ -24,7 +24,6 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginRefused, OriginUnfit, S3Error, VersionChanged
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
-from forebay.core.read_log import LogContext
 from forebay.core.read_stream import ReadStream
 from forebay.core.request_record import CacheStatus, RequestRecord
 from forebay.fetch.block_source import BlockSource
@@ -101,8 +100,6 @@ class ObjectReader:
             return Bypass("not a read that a cache may answer")
         spec = parse_range(range_header(request.headers))
         read = ReadContext(admission, name, variant, decision, spec, request, reply, record)
-        if request.method == "GET" and admission.operation.is_plain_read:
-            self.note_begun(admission.principal.id, name, decision, spec.start if isinstance(spec, ByteRange) else 0)
         for _ in range(MAX_TRIES):
             record.step = "freshness"
             found = await self._resolve(read)
@@ -144,11 +141,6 @@ class ObjectReader:
             finally:
                 found.release_flights()
         return Bypass("replaced again and again while it was read")
-
-    def note_begun(self, principal: str, name: ObjectName, decision: Decision, start: int = 0) -> None:
-        """A plain read begins that may be a miss."""
-        if decision.follow and self.reads.on_begun is not None:
-            self.reads.on_begun(LogContext(name.bucket, principal, decision.rule, decision.track), name.key, start)
 
     def first_span(self, decision: Decision) -> Span:
         """The span to request first of an object that is read whole."""

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
-from forebay.jobs.recordings.kept_recordings import KeptRecordings
+from forebay.jobs.recordings.recorder import Recorder
 from forebay.server.admin.admin_server import serve_admin
 from forebay.server.admin.worker_control import WorkerControl
 from forebay.server.composition import WorkerGroup, compose
@@ -160,7 +160,7 @@ class Worker:
             self.parts.tasks.spawn(self.parts.plans.coordinator.start(), "take up the plans")
         if self.parts.kept_recordings is not None:
             self._background.spawn(self.parts.kept_recordings.start(), "open the recordings")
-            self._background.spawn(self._tend_recordings(self.parts.kept_recordings), "tend the recordings")
+            self._background.spawn(self._tend_recordings(self.parts.kept_recordings.recorder), "tend the recordings")
         if member is None:
             self._background.spawn(remove_stale_record(run), "run record")
         if self.parts.ssd is not None:
@@ -318,10 +318,10 @@ class Worker:
             self.parts.uploads.expire()
             await asyncio.sleep(self._check_interval)
 
-    async def _tend_recordings(self, kept: KeptRecordings) -> None:
+    async def _tend_recordings(self, recorder: Recorder) -> None:
         while True:
             await asyncio.sleep(self._check_interval)
-            kept.tend()
+            recorder.tend()
 
     async def _adopt_jobs(self) -> None:
         """Go on with the jobs of the run before; from then on, with those of a worker that has ended."""

@@ -105,18 +105,6 @@ async def test_the_rest_of_a_recording_becomes_a_plan() -> None:
     assert (rig.follower.running, rig.counts) == (1, ["followed"])
 
 
-async def test_a_trial_without_room_keeps_nothing_from_being_followed() -> None:
-    rig = FollowRig(limit=0)
-    noted = recording()
-    rig.follower.try_out(READER, noted)
-    await rig.tasks.wait_idle()
-    assert (rig.plans.begun, rig.follower.trials) == ([], 0)
-    rig.plans.limit = 1
-    rig.follower.followed(READER, noted, rig.start, missed=True)
-    await rig.tasks.wait_idle()
-    assert rig.plans.begun == [("recording:name", "user", 0, 300)]
-
-
 async def test_a_plan_begins_where_the_reader_is_by_then() -> None:
     rig = FollowRig()
     rig.file_read.clear()

@@ -71,7 +71,6 @@ class PlanRunner:
         self.is_closed = asyncio.Event()
         self.is_near_end = False
         """Whether whoever follows the reader has seen it near the end: its last entries may never be read."""
-        self._most_entries = record.entries
         self._entries = EntryAccess(entries)
         self._ahead = ahead
         self._allowance = allowance
@@ -87,6 +86,7 @@ class PlanRunner:
         self.pace = PlanPace(timers.time())
         self._retry = PlanRetry()
         self._known_allowance: Allowance | None = None
+        """By which what is here may be read."""
         self._in_flight = 0
         self._early: list[ObjectRead] | None = []
         """Reads that came before the entries around the reader were loaded; None: these are."""
@@ -102,11 +102,6 @@ class PlanRunner:
     def has_fetched_all(self) -> bool:
         """Whether nothing is left to be fetched: the next plan of the series may begin."""
         return self.window.next >= self.window.count or self.ended_at is not None
-
-    def limit_entries(self, most: int | None) -> None:
-        """Fetches at most the first so many entries; None: all of them."""
-        self._most_entries = self.record.entries if most is None else most
-        self._wake.set()
 
     # The reader
 
@@ -159,8 +154,9 @@ class PlanRunner:
                     continue
                 if not is_loaded:
                     continue
-                is_short = self._full_until or self._retry.until > self._timers.time()
-                timer = self._timers.call_later(FULL_PAUSE if is_short else TICK_SECONDS, self._wake.set)
+                is_pausing = self._full_until or self._retry.until > self._timers.time()
+                pause = FULL_PAUSE if is_pausing else TICK_SECONDS
+                timer = self._timers.call_later(pause, self._wake.set)
                 try:
                     await self._wake.wait()
                 finally:
@@ -246,7 +242,7 @@ class PlanRunner:
         expected = self.pace.expected_size(horizon)
         most = self.pace.most_in_flight(window.lead, window.next - window.base)
         while self._in_flight < most and (window.lead + expected <= horizon or (horizon and not window.lead)):
-            if (entry := window.next_pending()) is None or entry.number >= self._most_entries:
+            if (entry := window.next_pending()) is None:
                 return False
             if found == MAX_FOUND:
                 return True

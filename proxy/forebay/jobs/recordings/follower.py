@@ -25,8 +25,6 @@ from forebay.jobs.recordings.recording_entries import RecordingEntries
 
 MAX_FOLLOWED: Final = 8
 """Recordings that are followed at once; each has its file in memory."""
-TRIAL_ENTRIES: Final = 64
-"""Entries that are fetched before a reader is known to go along."""
 
 
 class FollowedPlans(Protocol):
@@ -44,7 +42,7 @@ class FollowedPlans(Protocol):
 class _Followed:
     """A recording that one reader goes along."""
 
-    __slots__ = ("is_beginning", "is_trial", "plan", "recording", "runner", "start")
+    __slots__ = ("is_beginning", "plan", "recording", "runner", "start")
 
     def __init__(self, plan: str, recording: Recording, start: Callable[[], PlanStart]) -> None:
         self.plan = plan
@@ -52,7 +50,7 @@ class _Followed:
         self.start = start
         """Returns where its reader is."""
         self.runner: PlanRunner | None = None
-        self.is_beginning = self.is_trial = False
+        self.is_beginning = False
 
     @property
     def wants_plan(self) -> bool:
@@ -97,37 +95,12 @@ class Follower:
     def followed(
         self, reader: ReaderKey, recording: Recording, start: Callable[[], PlanStart], *, missed: bool
     ) -> None:
-        """Begins to fetch ahead of the reader, once it misses anything; or goes on, if that was tried out already."""
+        """Begins to fetch ahead of the reader, once it misses anything."""
+        self._stop(reader)
         self._count("followed")
-        current = self._current.get(reader)
-        if current is None or not current.is_trial or current.recording is not recording:
-            self._stop(reader)
-            current = self._current[reader] = _followed(reader, recording, start)
-        current.start, current.is_trial = start, False
-        if current.runner is not None:
-            current.runner.limit_entries(None)
+        plan = plan_id(reader.bucket, reader.principal, _plan_name(recording))
+        self._current[reader] = _Followed(plan, recording, start)
         self.advanced(reader, missed=missed)
-
-    @property
-    def trials(self) -> int:
-        """How many recordings are tried out."""
-        return sum(each.is_trial for each in self._current.values())
-
-    def is_following(self, reader: ReaderKey) -> bool:
-        """Whether the reader goes along a recording, or that is tried out."""
-        return reader in self._current
-
-    def try_out(self, reader: ReaderKey, recording: Recording) -> None:
-        """Begins to fetch the beginning of a recording, for a reader that may go along. `followed` goes on with it."""
-        current = self._current[reader] = _followed(reader, recording, PlanStart)
-        current.is_trial = True
-        self.advanced(reader, missed=True)
-
-    def end_trial(self, reader: ReaderKey) -> None:
-        """Fetches no more of a recording that was tried out, if the reader is not known to go along by now."""
-        current = self._current.get(reader)
-        if current is not None and current.is_trial:
-            self._stop(reader)
 
     def advanced(self, reader: ReaderKey, *, missed: bool) -> None:
         """Has a plan begin if the reader has missed something and there is none. A plan that runs sees the reads
@@ -144,7 +117,6 @@ class Follower:
         try:
             content = await self._read(recording)
         except FileNotFoundError:  # it was dropped meanwhile
-            self.end_trial(reader)
             return
         if self._current.get(reader) is not current:  # it has parted, or was at its end, meanwhile
             return
@@ -160,13 +132,9 @@ class Follower:
             recording=recording.name,
         )
         current.runner = self._plans.follow(record, entries, current.start())
-        if current.runner is None:
-            self.end_trial(reader)  # there may be room when it is known to go along
-            return
-        self._runners.append(current.runner)
-        current.is_beginning = False
-        if current.is_trial:
-            current.runner.limit_entries(TRIAL_ENTRIES)
+        if current.runner is not None:
+            self._runners.append(current.runner)
+            current.is_beginning = False
 
     def ended(self, reader: ReaderKey, *, parted: bool) -> None:
         """Leaves the plan to its end, or ends it."""
@@ -186,10 +154,6 @@ class Follower:
     def _stop(self, reader: ReaderKey) -> None:
         if (current := self._current.pop(reader, None)) is not None:
             self._plans.stop(current.plan)
-
-
-def _followed(reader: ReaderKey, recording: Recording, start: Callable[[], PlanStart]) -> _Followed:
-    return _Followed(plan_id(reader.bucket, reader.principal, _plan_name(recording)), recording, start)
 
 
 def _plan_name(recording: Recording) -> str:

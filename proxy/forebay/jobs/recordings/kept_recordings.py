@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Protocol
 
 from forebay.core.events import ReaderKey
-from forebay.core.read_stream import ReadStream, ReadSubscriber
+from forebay.core.read_stream import ReadSubscriber
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
-from forebay.jobs.recordings.first_reads import FirstReads
 from forebay.jobs.recordings.follower import FollowedPlans, Follower
 from forebay.jobs.recordings.recorder import Recorder
 from forebay.jobs.recordings.recording import Recording
@@ -48,10 +47,9 @@ class KeptRecordings:
         tasks: TaskRegistry,
         clock: Callable[[], float],
         count: CountRecordings,
-        stream: ReadStream,
     ) -> None:
         """`directory`, `limit`: see RecordingCatalogue. `plans`: where the rest of a recording runs. `subscribe`: to
-        the reads of the node. `stream`: of this worker, for reads that begin."""
+        the reads of the node."""
         self._subscribe = subscribe
         self._unsubscribe: Callable[[], None] | None = None
         self._policy = policy
@@ -65,8 +63,6 @@ class KeptRecordings:
             lambda event: count(event, 1),
         )
         self.recorder = Recorder(self.catalogue, self.follower, policy.rules, clock, count)
-        self.first_reads = FirstReads(self.catalogue, self.recorder, self.follower, clock)
-        self._stream = stream
         self.local = LocalRecordings(self.catalogue, self.recorder.cut)
 
     async def start(self) -> None:
@@ -78,18 +74,12 @@ class KeptRecordings:
     def apply_rules(self) -> None:
         """Listens to reads if a rule records or follows."""
         wants = self._policy.rules().has_tracks
-        self._stream.on_begun = self.first_reads.begun if wants else None
         if wants and self._unsubscribe is None:
             self._unsubscribe = self._subscribe(self.recorder.observe)
         elif not wants and self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
             self.recorder.close()
-
-    def tend(self) -> None:
-        """Ends what has stopped. Called every few seconds."""
-        self.recorder.tend()
-        self.first_reads.tend()
 
     async def close(self) -> None:
         """Ends and writes what is being recorded."""

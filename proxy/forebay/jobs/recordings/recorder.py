@@ -50,11 +50,6 @@ class Recorder:
         """The readers of which something is known."""
         return self._tracks.values()
 
-    def latest_read(self, reader: ReaderKey) -> float:
-        """When something was read last by a reader; 0: nothing is known of it."""
-        track = self._tracks.get(reader)
-        return track.latest_read if track is not None else 0.0
-
     def observe(self, batch: ReadBatch) -> None:
         """Adds a batch of reads of one worker."""
         if not self._catalogue.is_open:

@@ -111,7 +111,6 @@ class DirectMisses:
         if opening is None:
             return False
         self._under_way[opening] = read, connection, service
-        self._reader.note_begun(admission.principal.id, name, decision)
         return True
 
     def _end(

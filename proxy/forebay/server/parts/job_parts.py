@@ -127,7 +127,7 @@ def compose_jobs(
         context.rules,
         clock,
     )
-    kept_recordings, recordings = compose_recordings(context, node_reads, coordinator, requests.read_stream)
+    kept_recordings, recordings = compose_recordings(context, node_reads, coordinator)
     requests.resources.by_kind |= {
         "plans": plan_resource,
         "datasets": data_set_resource,

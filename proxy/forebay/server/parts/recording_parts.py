@@ -2,7 +2,6 @@
 together, and in any other worker the way to them.
 """
 
-from forebay.core.read_stream import ReadStream
 from forebay.jobs.recordings.follower import FollowedPlans
 from forebay.jobs.recordings.kept_recordings import KeptRecordings
 from forebay.jobs.recordings.recording_access import RecordingAccess, RemoteRecordings
@@ -13,7 +12,7 @@ from forebay.server.parts.worker_context import WorkerContext
 
 
 def compose_recordings(
-    context: WorkerContext, node_reads: NodeReads, plans: FollowedPlans, stream: ReadStream
+    context: WorkerContext, node_reads: NodeReads, plans: FollowedPlans
 ) -> tuple[KeptRecordings | None, RecordingAccess]:
     """The recordings, if this worker keeps them, and how its parts reach them."""
     if not node_reads.is_collector:
@@ -27,6 +26,5 @@ def compose_recordings(
         context.tasks,
         context.clock,
         lambda event, count: context.metrics.count(f"forebay_recording_{event}_total", by=count),
-        stream,
     )
     return kept, kept.local
