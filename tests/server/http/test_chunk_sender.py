@@ -79,6 +79,25 @@ async def entries_are_the_same_however_they_are_sent(tmp_path: Path) -> None:
         await is_idle(rig)
 
 
+async def what_is_fetched_meanwhile_comes_behind_what_is_sent(tmp_path: Path) -> None:
+    """An entry in its turn may have more to write before what comes before it has left."""
+    blocks = '[[rules]]\npath = "b/blocks"\nfreshness = "immutable"\nblock = "64KiB"\n'
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=blocks + RULE) as rig:
+        await in_files(rig, origin)
+        origin.store.put("b", "blocks", several := random.Random("blocks").randbytes(200_000))
+        for receive_buffer in (None, 4096):
+            cold = {f"{receive_buffer}/{number}": random.Random(number).randbytes(MIB) for number in range(8)}
+            for key, body in cold.items():
+                origin.store.put("b", key, body)
+            async with await rig.client().open(receive_buffer=receive_buffer) as connection:
+                while len(rig.parts.tiers.memory.arenas) < BLOCKS + 4:
+                    await connection.send(batch(rig, ["blocks"]).wire)
+                    assert await bodies(connection) == [several]
+                await connection.send(batch(rig, ["large", *[key for each in cold for key in ("blocks", each)]]).wire)
+                found = await bodies(connection)
+                assert found == [content("large"), *[body for each in cold.values() for body in (several, each)]]
+
+
 async def what_is_asked_behind_a_batch_is_answered_behind_it(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULE) as rig:
         await in_files(rig, origin)
@@ -165,6 +184,7 @@ async def a_client_of_http_1_0_gets_no_chunks(tmp_path: Path) -> None:
 
 SCENARIOS = (
     entries_are_the_same_however_they_are_sent,
+    what_is_fetched_meanwhile_comes_behind_what_is_sent,
     what_is_asked_behind_a_batch_is_answered_behind_it,
     a_slow_client_gets_what_was_read_whatever_becomes_of_it,
     a_client_that_leaves,

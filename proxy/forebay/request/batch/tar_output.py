@@ -6,8 +6,11 @@
                                                                        batches have while there is room in it
 
 What the kernel sends from a file is in nobody's buffer.
+
+An entry in its turn may flush while what comes before it is being written, so flushes wait for each other.
 """
 
+import asyncio
 import sys
 from typing import Final
 
@@ -48,6 +51,7 @@ class TarOutput(FileOutput):
         self._share = share
         self._chunks = chunks
         self._shows_index = shows_index
+        self._flushing = asyncio.Lock()
         self._parts: list[BodyPart] = []
         self._joined = bytearray()
         """Behind the parts."""
@@ -120,6 +124,10 @@ class TarOutput(FileOutput):
 
     async def flush(self) -> None:
         """Writes what was appended, if anything was. Raises ConnectionError when the client has left, or stalls."""
+        async with self._flushing:
+            await self._write()
+
+    async def _write(self) -> None:
         self._end_joined()
         if not self._parts:
             return
