@@ -83,3 +83,22 @@ async def test_a_ring_that_cannot_be_opened_aborts_the_connection(ends: Ends) ->
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert transport.is_closing()
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_all_that_wait_for_the_client_go_on(ends: Ends, *, leaves: bool) -> None:
+    """An entry of a batch in its turn may wait for what was written before, as the batch does."""
+    writer, size = ends.writer, 4 << 20
+    writer.write(bytes(size))
+    assert writer.is_stalled
+
+    async def go_on() -> None:
+        left = 0 if leaves else size
+        while left:
+            left -= len(await asyncio.to_thread(ends.client.recv, left))
+        if leaves:
+            writer.abort()
+
+    async with asyncio.timeout(30):
+        *ended, _ = await asyncio.gather(*[writer.drain() for _ in range(3)], go_on(), return_exceptions=True)
+    assert [type(each) for each in ended] == [ConnectionResetError if leaves else type(None)] * 3

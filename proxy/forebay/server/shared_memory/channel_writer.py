@@ -61,6 +61,7 @@ class ChannelWriter:
         self.is_stalled = False
         """Whether the client does not read."""
         self._resumed: asyncio.Future[None] | None = None
+        """What drains wait for."""
         self.ring: ClientRing | None = None
         self._ring_failed = False
         self.idle_until = 0.0
@@ -81,8 +82,7 @@ class ChannelWriter:
         """Lets go of the connection, which has ended; not of the ring."""
         self.transport = None
         self._stall_timer.close()
-        if self._resumed is not None and not self._resumed.done():
-            self._resumed.set_exception(ConnectionResetError("the client has left"))
+        self._end_waits()
         if self._socket is not None:
             self._socket.close()
 
@@ -94,8 +94,12 @@ class ChannelWriter:
         """The client has read what was written."""
         self.is_stalled = False
         self._stall_timer.stop()
-        if self._resumed is not None and not self._resumed.done():
-            self._resumed.set_result(None)
+        self._end_waits()
+
+    def _end_waits(self) -> None:
+        resumed, self._resumed = self._resumed, None
+        if resumed is not None:
+            resumed.set_result(None)
 
     @property
     def writing_paused(self) -> bool:
@@ -107,18 +111,17 @@ class ChannelWriter:
         return write_now(self.transport, self._fd, pieces)
 
     async def drain(self) -> None:
-        """Waits until the client has read what was written. Raises ConnectionError."""
+        """Waits until the client has read what was written, as others may meanwhile. Raises ConnectionError."""
         while self.is_stalled and self.transport is not None:
             before = self._unacknowledged()
-            self._resumed = asyncio.get_running_loop().create_future()
+            if self._resumed is None:
+                self._resumed = asyncio.get_running_loop().create_future()
             try:
                 async with Timeout(self._services.timers, self._services.limits.stall):
-                    await self._resumed
+                    await asyncio.shield(self._resumed)
             except TimeoutError:
                 if self._unacknowledged() == before:
                     raise ConnectionAbortedError("the client takes no bytes") from None
-            finally:
-                self._resumed = None
         if self.transport is None:
             raise ConnectionResetError("the client has left")
 
