@@ -152,8 +152,12 @@ class SettingsError(ForebayError):
     def __init__(self, where: str, value: object, allowed: str, variable: str | None = None) -> None:
         self.where, self.value, self.allowed, self.variable = where, value, allowed, variable
         source = f" (from {variable})" if variable is not None else ""
-        got = "must be given:" if value is None else f"got {value!r}, allowed:"
-        super().__init__(f"{where}{source}: {got} {allowed}")
+        super().__init__(f"{where}{source}: {refusal_reason(None if value is None else repr(value), allowed)}")
+
+
+def refusal_reason(value: str | None, allowed: str) -> str:
+    """Says why a setting is refused. `value`: as it is shown, None if it is missing."""
+    return f"must be given: {allowed}" if value is None else f"got {value}, allowed: {allowed}"
 
 
 class SettingsErrors(SettingsError):

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvloop
 
 from forebay.core.names import ObjectName
-from forebay.server.event_loop import sliced_loop
 from harness.batches import batch_body, entries_in
+from harness.both_loops import BOTH_LOOPS, run_on
 from harness.clients import RawRequest, path_of
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
@@ -194,15 +193,11 @@ SCENARIOS = (
 )
 
 
-@pytest.mark.parametrize(
-    "loop", [sliced_loop(asyncio.SelectorEventLoop), sliced_loop(uvloop.Loop)], ids=["asyncio", "uvloop"]
-)
+@BOTH_LOOPS
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=[scenario.__name__ for scenario in SCENARIOS])
 def test_chunks(
     scenario: Callable[[Path], Coroutine[Any, Any, None]],
     loop: Callable[[], asyncio.AbstractEventLoop],
     tmp_path: Path,
 ) -> None:
-    """On both loops that Forebay runs on: what is sent past the transport depends on the transport."""
-    with asyncio.Runner(loop_factory=loop) as runner:
-        runner.run(scenario(tmp_path))
+    run_on(loop, scenario(tmp_path))

@@ -21,7 +21,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from forebay.core.errors import OriginError, PinRefused, SettingsError, Throttled
+from forebay.core.errors import OriginError, PinRefused, SettingsError, Throttled, refusal_reason
 from forebay.server.admin.admin_errors import AdminRefusal
 from forebay.server.admin.admin_gate import AdminGate, gate_middleware
 from forebay.server.admin.control import Control
@@ -119,8 +119,7 @@ def _settings_error_response(error: SettingsError) -> web.Response:
     """What was wrong with a configuration, and what would be right. A secret isn't repeated, though the caller sent it:
     on a reload it came out of a file that the caller may not be able to read."""
     value = REDACTED if is_secret_name(error.where) else repr(redact(error.value))
-    got = "must be given:" if error.value is None else f"got {value}, allowed:"
-    message = f"{error.where}: {got} {error.allowed}"
+    message = f"{error.where}: {refusal_reason(None if error.value is None else value, error.allowed)}"
     details = {"where": error.where, "given": value, "allowed": error.allowed}
     return _error_response(422, "settings_refused", message, details=details)
 

@@ -154,11 +154,8 @@ class RequestService:
         try:
             if is_too_large:
                 await self._gateway.refuse(S3Error("RequestHeaderSectionTooLarge"), parsed, reply, record)
-            elif not await self._is_refused(parsed, reply, record):
-                await self._gateway.handle(parsed, reply, record)
-        except BaseException:
-            reply.abort()  # closing in order would wait for a client that takes nothing
-            raise
+            else:
+                await self.answer(parsed, reply, record)
         finally:
             self.finish(record)
         if reply.aborted:
@@ -258,7 +255,7 @@ class RequestService:
             if not await self._is_refused(request, reply, record):
                 await self._gateway.handle(request, reply, record)
         except BaseException:
-            reply.abort()
+            reply.abort()  # closing in order would wait for a client that takes nothing
             raise
 
     def refuse(self, error: S3Error, peer: str) -> str:
