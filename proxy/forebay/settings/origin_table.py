@@ -19,14 +19,13 @@ from forebay.settings.value_types import (
 
 
 def _origin(table: str) -> tuple[Setting, ...]:
-    """The settings that each origin has, in `[origin]` and in `[[origins]]`. There, how patient Forebay is with the
-    origin and how many requests it sends is as in `[origin]`, where it is not set."""
+    """The settings that each origin has, in `[origin]` and in `[[origins]]`."""
+    return (*_identity(table), *_credential(table), *_limits(table))
+
+
+def _identity(table: str) -> tuple[Setting, ...]:
+    """Which object store it is, and how it is spoken to."""
     is_listed = table.endswith("[]")
-
-    def shared(value: str | int) -> str | int | Absent:
-        return UNSET if is_listed else value
-
-    otherwise = "; if not set, that of `[origin]`" if is_listed else ""
     return (
         Setting(
             f"{table}.endpoint",
@@ -57,6 +56,12 @@ def _origin(table: str) -> tuple[Setting, ...]:
             'The kind of origin; if not set, "aws" for hosts of amazonaws.com, "oss" (Alibaba OSS in its own '
             'protocol) for hosts of aliyuncs.com, "minio" for all others.',
         ),
+    )
+
+
+def _credential(table: str) -> tuple[Setting, ...]:
+    """What Forebay signs with there, and whose certificates it accepts."""
+    return (
         Setting(
             f"{table}.profile",
             PROFILE,
@@ -88,6 +93,19 @@ def _origin(table: str) -> tuple[Setting, ...]:
             UNSET,
             "A file of CA certificates that the origin's certificate is verified against, instead of the system's.",
         ),
+    )
+
+
+def _limits(table: str) -> tuple[Setting, ...]:
+    """How long Forebay waits for the origin, and how many requests it sends. An entry of `[[origins]]` that doesn't set
+    one of them has that of `[origin]`."""
+    is_listed = table.endswith("[]")
+
+    def shared(value: str | int) -> str | int | Absent:
+        return UNSET if is_listed else value
+
+    otherwise = "; if not set, that of `[origin]`" if is_listed else ""
+    return (
         Setting(
             f"{table}.connect_timeout",
             DURATION,
