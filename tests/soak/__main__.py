@@ -8,6 +8,7 @@ no task), and every worker answers with what the origin has. Prints what was don
 """
 
 import asyncio
+import contextlib
 import random
 import sys
 import tempfile
@@ -25,22 +26,34 @@ from harness.fake_origin import FakeOrigin
 from harness.oss_origin import OssOrigin
 from soak.clients import SoakClient
 from soak.configuration import BOB_THERE, BUCKET, CLIENTS, VERSIONED, all_keys
-from soak.oracle import NOTHING, ObservedStore, Oracle, Snapshot
+from soak.data_bucket import DATA, EPOCH_KEYS, EPOCH_SIZE, MEMBER_SIZE, packed_keys
+from soak.data_clients import DataClients
+from soak.final_state import (
+    end_plans_and_uploads,
+    flush,
+    verify_data,
+    verify_gauges,
+    verify_journal,
+    verify_no_process,
+)
+from soak.operators import Operators
+from soak.oracle import NOTHING, Oracle, Snapshot
 from soak.several_workers import SeveralWorkers
 from soak.single_worker import SingleWorker
+from soak.write_history import DataStore, WriteHistory
 
 ORIGINS: Final[Mapping[str, type[FakeOrigin]]] = {"s3": FakeOrigin, "oss": OssOrigin}
+
+BETWEEN_RESTARTS: Final = 50.0
+"""Seconds between two restarts of the whole node, on the average."""
 
 
 async def soak(seconds: float, seed: int, workers: int, kind: type[FakeOrigin]) -> None:
     oracle = Oracle()
-    with tempfile.TemporaryDirectory() as temporary:
+    history = WriteHistory(oracle)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         async with kind(verify=False, keep_log=False) as origin:
-            origin.store = ObservedStore(oracle, BUCKET)
-            origin.store.create_bucket(BUCKET)
-            origin.store.create_bucket(VERSIONED).versioning = "Enabled"
-            bob = f"Credential={BOB_THERE.access}/"
-            origin.faults.add(FORBIDDEN, where=lambda asked: bob in asked.headers.get("Authorization", ""))
+            fill(origin, oracle, history)
             directory = Path(temporary)
             node = (
                 SeveralWorkers(origin, directory, oracle, workers)
@@ -48,26 +61,88 @@ async def soak(seconds: float, seed: int, workers: int, kind: type[FakeOrigin]) 
                 else SingleWorker(origin, directory, oracle)
             )
             await node.start()
-            deadline = time.monotonic() + seconds
-            async with asyncio.TaskGroup() as group:
-                group.create_task(disturb(node, seed, deadline))
-                for number in range(CLIENTS):
-                    client = SoakClient(node, oracle, number, random.Random(f"{seed}/{number}"))
-                    group.create_task(client.run(deadline))
-            await node.wait_idle()
-            del origin.faults.rules[1:]
-            await verify_all_keys(node, oracle)
+            try:
+                await run_clients(node, origin, oracle, history, seconds, seed)
+                await verify_end(node, origin, oracle, history)
+            except BaseException:
+                with contextlib.suppress(AssertionError):  # what was wrong first is told
+                    await node.stop()
+                raise
             await node.stop()
+            verify_journal(directory / "journal")
+            verify_no_process()
     for what, count in sorted(oracle.done.items()):
         print(f"{count:9d}  {what}")  # noqa: T201 - a command's output
     print("nothing wrong, nothing left behind")  # noqa: T201 - likewise
 
 
-async def disturb(node: SingleWorker | SeveralWorkers, seed: int, deadline: float) -> None:
+async def run_clients(
+    node: SingleWorker | SeveralWorkers,
+    origin: FakeOrigin,
+    oracle: Oracle,
+    history: WriteHistory,
+    seconds: float,
+    seed: int,
+) -> None:
+    """All that happens at the same time."""
     rng = random.Random(seed)
+    operators = Operators(origin.faults, node.configuration, node.request_admin, history, rng)
+    await operators.pack()
+    deadline = time.monotonic() + seconds
+    async with asyncio.TaskGroup() as group:
+        group.create_task(disturb(node, operators, history, rng, deadline))
+        group.create_task(DataClients(node, node.socket, oracle, history, seed).run(deadline))
+        for number in range(CLIENTS):
+            client = SoakClient(node, oracle, number, random.Random(f"{seed}/{number}"))
+            group.create_task(client.run(deadline))
+    await operators.end()
+    await node.end_disturbances()
+
+
+async def verify_end(
+    node: SingleWorker | SeveralWorkers, origin: FakeOrigin, oracle: Oracle, history: WriteHistory
+) -> None:
+    """When all is quiet, the origin has what was acknowledged, everybody reads it, and nothing is held."""
+    del origin.faults.rules[1:]
+    await flush(node.request_admin)
+    await end_plans_and_uploads(node.request_admin, node.worker_clients()[0])
+    await verify_gauges(node.request_admin)
+    await node.wait_idle()
+    await verify_all_keys(node, oracle)
+    await verify_data(origin, history, node.worker_clients())
+    await node.restart()  # a start removes what kills have left in the journal
+    await verify_data(origin, history, node.worker_clients())
+
+
+def fill(origin: FakeOrigin, oracle: Oracle, history: WriteHistory) -> None:
+    """The buckets, what is in them before anybody writes, and whom the origin refuses."""
+    origin.store = DataStore(oracle, BUCKET, history)
+    origin.store.create_bucket(BUCKET)
+    origin.store.create_bucket(VERSIONED).versioning = "Enabled"
+    for key in packed_keys():
+        origin.store.put(DATA, key, history.preload(key, MEMBER_SIZE))
+    for key in EPOCH_KEYS:
+        origin.store.put(DATA, key, history.preload(key, EPOCH_SIZE))
+    bob = f"Credential={BOB_THERE.access}/"
+    origin.faults.add(FORBIDDEN, where=lambda asked: bob in asked.headers.get("Authorization", ""))
+
+
+async def disturb(
+    node: SingleWorker | SeveralWorkers,
+    operators: Operators,
+    history: WriteHistory,
+    rng: random.Random,
+    deadline: float,
+) -> None:
+    restart_at = time.monotonic() + BETWEEN_RESTARTS * rng.uniform(0.3, 1.3)
     while time.monotonic() < deadline:
         await asyncio.sleep(0.2)
         await node.disturb(rng)
+        await operators.disturb()
+        assert not history.violations, history.violations
+        if time.monotonic() >= restart_at:
+            await node.restart()
+            restart_at = time.monotonic() + BETWEEN_RESTARTS * rng.uniform(0.7, 1.3)
 
 
 async def verify_all_keys(node: SingleWorker | SeveralWorkers, oracle: Oracle) -> None:

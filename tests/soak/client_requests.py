@@ -9,7 +9,8 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from types import TracebackType
+from typing import Final, Protocol, Self
 
 from harness.clients import RawClient
 from harness.raw_connection import RawAnswer, RawConnection
@@ -30,6 +31,10 @@ class SoakServer(Protocol):
     """The server under test, as the clients see it."""
 
     def client(self, rng: random.Random) -> RawClient: ...
+
+    def endpoints(self) -> Sequence[str]:
+        """Of the workers, without TLS."""
+        ...
 
     def record_duration(self, client: RawClient, what: str, seconds: float) -> None:
         """Records how long a request took. AssertionError if that is too long."""
@@ -56,20 +61,29 @@ class ClientRequest:
 
 
 class RequestSender:
-    """Sends the requests of one client."""
+    """Sends the requests of one client. `is_timed`: whether the server may take no longer than it should."""
 
-    def __init__(self, server: SoakServer, oracle: Oracle, rng: random.Random) -> None:
-        self._server, self._oracle, self._rng = server, oracle, rng
+    def __init__(self, server: SoakServer, oracle: Oracle, rng: random.Random, *, is_timed: bool = True) -> None:
+        self._server, self._oracle, self._rng, self._is_timed = server, oracle, rng, is_timed
         self._kept: dict[tuple[str, int], RawConnection] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        await self.close()
 
     async def send(self, request: ClientRequest) -> RawAnswer:
         """Sends one request. The answer has status 0 if none came."""
         client = self._server.client(self._rng)
         began = time.monotonic()
         [answer] = await self._exchange(client, [request], keep=self._rng.random() < KEEP)
-        self._server.record_duration(client, request.method, time.monotonic() - began)
+        if self._is_timed:
+            self._server.record_duration(client, request.method, time.monotonic() - began)
         if answer.aborted and not answer.status:
-            await asyncio.sleep(0.02)  # its worker is not there: as any client, not again at once
+            await asyncio.sleep(0.1)  # its worker is not there: as any client, not again at once
         return answer
 
     async def send_pipelined(self, request: Sequence[ClientRequest]) -> list[RawAnswer]:
@@ -94,6 +108,20 @@ class RequestSender:
         short = head.aborted or len(body) < length
         self._oracle.done["read slowly"] += 1
         return self._record(request, RawAnswer(head.status, head.pairs, bytes(body), short))
+
+    async def send_reading_late(self, request: ClientRequest, seconds: float) -> RawAnswer:
+        """Sends one request and reads nothing but the head of its answer for so long."""
+        client = self._server.client(self._rng)
+        try:
+            async with await client.open(receive_buffer=4096) as connection:
+                await connection.send(request.encoded)
+                head = await connection.read_head(request.method)
+                await asyncio.sleep(seconds)
+                body, is_short = (b"", True) if head.aborted else await connection.read_rest()
+        except OSError:
+            return self._record(request, _BROKEN)
+        self._oracle.done["read late"] += 1
+        return self._record(request, RawAnswer(head.status, head.pairs, body, head.aborted or is_short))
 
     async def send_and_disconnect(self, request: ClientRequest) -> None:
         """Sends a request, reads a part of its answer, and resets the connection."""

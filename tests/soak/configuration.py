@@ -1,10 +1,12 @@
 """The buckets, keys, principals and rules of the soak."""
 
+from pathlib import Path
 from typing import Final
 
 from harness.fake_origin import FakeOrigin
 from harness.oss_origin import OssOrigin
 from harness.reference_sigv4 import Secret
+from soak.data_bucket import data_settings
 
 BUCKET: Final = "soak"
 VERSIONED: Final = "soak-versions"
@@ -38,9 +40,19 @@ block = "64KiB"
 )
 
 
-def settings_of(origin: FakeOrigin) -> dict[str, str]:
-    """What is the same for one worker and several (harness.rig.configuration_of)."""
-    return {"dialect": "oss" if isinstance(origin, OssOrigin) else "swift", "rest": RULES, "ssd": "64MiB"}
+def settings_of(origin: FakeOrigin, directory: Path, server: str) -> dict[str, str]:
+    """What is the same for one worker and several (harness.rig.configuration_of). `server`: more of that table."""
+    return {
+        "dialect": "oss" if isinstance(origin, OssOrigin) else "swift",
+        "server": f'socket = "{socket_of(directory)}"\n{server}',
+        "rest": data_settings(directory) + RULES,
+        "ssd": "64MiB",
+    }
+
+
+def socket_of(directory: Path) -> str:
+    """The Unix socket for the client library."""
+    return str(directory / "forebay.sock")
 
 
 def keys_of(client: int) -> list[str]:

@@ -9,7 +9,7 @@ import os
 import random
 import re
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from harness.fake import actions
 from harness.fake.faults import Faults
@@ -31,7 +31,7 @@ BLOCK: Final = re.compile(r'block = "[^"]*"')
 class Admin(Protocol):
     """What an operator asks for: the answer's status, and the answer."""
 
-    async def __call__(self, method: str, path: str, body: object = None) -> tuple[int, object]: ...
+    async def __call__(self, method: str, path: str, body: object = None) -> tuple[int, Any]: ...
 
 
 async def disturb(rng: random.Random, faults: Faults, directory: Path, admin: Admin, oracle: Oracle) -> None:

@@ -7,16 +7,16 @@ import re
 import signal
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from forebay.core.task_registry import TaskRegistry
-from forebay.workers.worker_process import WorkerProcess, run_worker
+from forebay.workers.worker_process import WorkerProcess
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER
 from harness.worker_node import Node
-from soak.configuration import settings_of
+from soak.configuration import settings_of, socket_of
 from soak.disturbances import disturb
 from soak.oracle import Oracle
 from soak.tls_clients import SHARE, TlsClients
@@ -25,7 +25,7 @@ LONGEST: Final = 20.0
 """Seconds that a request may take, whatever happens to other workers than the one that is asked."""
 STOPS: Final = (0.2, 0.5, 1.0, 3.0, 8.0, 30.0)
 """Seconds. In some of them nobody notices; the longest none comes back from."""
-BETWEEN: Final = 3.0
+BETWEEN: Final = 6.0
 """Seconds between two signals, on the average."""
 _HELD: Final = re.compile(r"^forebay_(?:flights|buffer_used_bytes) (\S+)$", re.MULTILINE)
 
@@ -40,12 +40,10 @@ class SeveralWorkers:
             origin,
             directory,
             workers,
-            **settings_of(origin),
+            **settings_of(origin, directory, f'log_level = "warning"\n{self._secure.settings}'),
             memory="32MiB",
             buffers="32MiB",
-            server=f'log_level = "warning"\n{self._secure.settings}',
         )
-        self._node.run = run_worker  # as a user has it
         self._disturbed = [0.0] * workers
         """When each worker was last disturbed, or is until (infinity: it is being)."""
         self._tasks = TaskRegistry()
@@ -54,6 +52,29 @@ class SeveralWorkers:
 
     async def start(self) -> None:
         await self._node.__aenter__()
+
+    async def restart(self) -> None:
+        """As an operator does it, with whatever is pending. A worker that is disturbed comes back before."""
+        await self._tasks.wait_idle()
+        self._disturbed = [float("inf")] * self._workers
+        await self._node.__aexit__(None, None, None)
+        await self._node.__aenter__()
+        self._disturbed = [time.monotonic()] * self._workers
+        self._oracle.done["restarts"] += 1
+
+    @property
+    def configuration(self) -> Path:
+        return self._node.directory / "forebay.toml"
+
+    @property
+    def socket(self) -> str:
+        return socket_of(self._node.directory)
+
+    def endpoints(self) -> list[str]:
+        return [self._node.endpoint(worker) for worker in range(self._workers)]
+
+    async def request_admin(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        return await self._node.request_admin(method, path, body)
 
     def client(self, rng: random.Random) -> RawClient:
         """Of a worker, or with TLS of whichever takes the connection."""
@@ -83,7 +104,7 @@ class SeveralWorkers:
         if process is None or process.exit_code is not None:
             return
         self._disturbed[worker] = float("inf")
-        if rng.random() < 0.4:
+        if rng.random() < 0.6:
             process.signal(signal.SIGKILL)
             self._oracle.done["workers killed"] += 1
             await process.wait_exit()
@@ -108,8 +129,11 @@ class SeveralWorkers:
             return process.exit_code is not None
         return True
 
-    async def wait_idle(self) -> None:
+    async def end_disturbances(self) -> None:
+        """Waits until every worker serves again."""
         await self._tasks.wait_idle()
+
+    async def wait_idle(self) -> None:
         async with asyncio.timeout(30):
             while any(map(float, _HELD.findall(await self._metrics()))):  # noqa: ASYNC110 # workers tell nobody
                 await asyncio.sleep(0.2)
