@@ -98,6 +98,14 @@ def test_an_outage_has_its_latest_cause_and_its_begin() -> None:
     assert breaker.outage == Outage("connection refused", 9.0)
 
 
+def test_the_end_of_an_outage_is_told_once() -> None:
+    breaker, told = Breaker(threshold=2), list[BreakerState]()
+    breaker.on_outage_ended = lambda: told.append(breaker.state)
+    for event in ("failed", "failed", "succeeded", "probe failed", "failed", "failed", "succeeded", "succeeded"):
+        apply(breaker, event, 0)
+    assert told == [CLOSED], "what no probe has confirmed is no outage"
+
+
 def test_reachable_is_the_latest_news() -> None:
     breaker, seen = Breaker(threshold=1), list[bool | None]()
     for event in ("failed", "probe failed", "failed", "succeeded", "failed", "probe failed"):

@@ -1,6 +1,7 @@
 """Faults of the origin while writes are carried out: what passes is tried again, what is refused for good waits for a
 person, and each write arrives once it can, whole, and before what comes after it."""
 
+import asyncio
 import hashlib
 import os
 import re
@@ -15,6 +16,7 @@ from harness.fake.actions import Action, ChangeHeaders, Drop, HoldRequest, LateE
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
+from harness.jumping_loop import JumpingLoop
 from harness.origin_history import RecordingStore
 from harness.rig import Rig
 from harness.write_back_rig import WriteBackRig, at_origin
@@ -199,3 +201,30 @@ async def test_a_bucket_that_is_gone_gets_everything_once_it_is_back(tmp_path: P
         rig.write_back.drainer.retry(stuck)
         await rig.settled()
         assert (at_origin(origin, "a/first"), at_origin(origin, "a/file")) == (b"1", b"content")
+
+
+def test_what_is_pending_goes_on_as_soon_as_an_outage_ends(tmp_path: Path) -> None:
+    """Its pauses have grown to a minute by then."""
+
+    async def scenario() -> tuple[float, list[tuple[str, bytes | None]]]:
+        loop, store = asyncio.get_running_loop(), RecordingStore()
+        assert isinstance(loop, JumpingLoop)
+        async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+            origin.store = store
+            await rig.prove()
+            await origin.refuse()
+            origin.disconnect(idle_only=False)
+            for key in ("a/shard", "a/marker"):
+                await rig.put(key, key.encode())
+            with loop.jumping(lambda: rig.write_back.journal.is_committing):
+                await asyncio.sleep(250)
+                assert [entry.attempts for entry in rig.write_back.drainer.entries.values()] == [11, 0]
+                await origin.listen()
+                began = loop.time()
+                await rig.write_back.pending.wait_settled(lambda _: True)
+                return loop.time() - began, store.history[-2:]
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        seconds, history = runner.run(scenario())
+    assert seconds < 3, "a probe each second finds out"
+    assert history == [("a/shard", b"a/shard"), ("a/marker", b"a/marker")]

@@ -17,7 +17,7 @@ each: a thousand failures of one object are one.
 A response of any status is a success. A probe that began before the latest response and fails after it means nothing.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from enum import Enum
 from typing import NamedTuple
 
@@ -39,10 +39,14 @@ class Outage(NamedTuple):
     """When the first probe of the outage failed, on the breaker's clock."""
 
 
+def _ignore() -> None:
+    return
+
+
 class Breaker:
     """`admit` before each request; then at most one of `succeeded` and `failed`."""
 
-    __slots__ = ("_failures", "_outage", "_state", "_targets", "_threshold", "answers")
+    __slots__ = ("_failures", "_outage", "_state", "_targets", "_threshold", "answers", "on_outage_ended")
 
     def __init__(self, threshold: int) -> None:
         self._threshold = threshold
@@ -52,6 +56,8 @@ class Breaker:
         self._outage: Outage | None = None
         self.answers = 0
         """The number of responses so far."""
+        self.on_outage_ended: Callable[[], None] = _ignore
+        """Called with the first response after an outage."""
 
     @property
     def state(self) -> BreakerState:
@@ -81,8 +87,11 @@ class Breaker:
         """The origin responded. A response to a request from before the breaker opened closes it as well."""
         self.answers += 1
         if self._failures or self._targets or self._outage is not None:
+            had_outage = self._outage is not None
             self._state, self._failures, self._outage = BreakerState.CLOSED, 0, None
             self._targets.clear()
+            if had_outage:
+                self.on_outage_ended()
 
     def failed(self, target: Hashable | None = None) -> None:
         """A request got no response. `target`: of a request whose connection was made; None: none was made."""

@@ -14,8 +14,9 @@ from forebay.policy.drain_order import WriteInterval
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingVersion
 from forebay.write.back.accepted_write import AcceptedWrite
-from forebay.write.back.drainer import CONCURRENCY, FIRST_PAUSE, LARGE, LONGEST_PAUSE, Drainer
+from forebay.write.back.drainer import CONCURRENCY, LARGE, Drainer
 from forebay.write.back.persist_outcome import PersistOutcome
+from forebay.write.back.retry_pauses import FIRST_PAUSE, LONGEST_PAUSE, RetryPauses
 from forebay.write.back.upload_preparation import PreparedUpload
 
 DONE = PersistOutcome("done")
@@ -49,7 +50,8 @@ class _Rig:
         self.pauses: list[float] = []
         self.settled: list[str] = []
         self.fail_settling: Callable[[], bool] = lambda: False
-        self.drainer = Drainer(self.origin, self._settle, self.tasks, self._sleep)  # type: ignore[arg-type] # it has the methods
+        pauses = RetryPauses(self.tasks, lambda _: "origin", self._sleep)
+        self.drainer = Drainer(self.origin, self._settle, self.tasks, pauses)  # type: ignore[arg-type] # it has the methods
         self._number = 0
         self._settling = asyncio.Condition()
 

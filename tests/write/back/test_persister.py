@@ -23,6 +23,7 @@ from forebay.write.back.origin_versions import OriginVersions
 from forebay.write.back.pending_uploads import PendingUploads
 from forebay.write.back.persist_outcome import PersistOutcome
 from forebay.write.back.persister import Persister
+from forebay.write.back.retry_pauses import RetryPauses
 from forebay.write.back.upload_preparation import UploadPreparation
 from forebay.write.invalidation import Invalidator
 from harness.fake.actions import Respond
@@ -67,7 +68,8 @@ class _HourlyRig:
             cast("Invalidator", nobody),
             cast("OriginVersions", nobody),
         )
-        self.drainer = Drainer(persister, self._settle, self.tasks, self._sleep)
+        pauses = RetryPauses(self.tasks, lambda _: "origin", self._sleep)
+        self.drainer = Drainer(persister, self._settle, self.tasks, pauses)
 
     async def _read(self, _ref: object, _within: object) -> memoryview:
         raise BodyDamaged("there are no files")

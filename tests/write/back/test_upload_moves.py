@@ -13,6 +13,7 @@ from forebay.write.back.accepted_write import AcceptedPart, AcceptedUpload, Move
 from forebay.write.back.origin_uploads import OriginUploads
 from forebay.write.back.pending_uploads import PendingPart, PendingUploads
 from forebay.write.back.record_writer import RecordWriter
+from forebay.write.back.retry_pauses import RetryPauses
 from forebay.write.back.upload_moves import UploadMoves
 from harness.inspection import run_loop_until
 
@@ -39,7 +40,7 @@ class _Rig:
             self.tasks,
             Peers(),
             lambda: True,
-            sleep=self._sleep,
+            RetryPauses(self.tasks, lambda _: "origin", self._sleep),
         )
         self.slept = 0
 

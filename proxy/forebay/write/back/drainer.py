@@ -2,7 +2,7 @@
 
     add ──> prepared, at once ──┐
      └────> DrainOrder ──ready──┴> attempt ──done──> installed ──> settled ──> its place in the order is free
-                                      ├──failed──> pause, doubled up to a bound ──> attempt
+                                      ├──failed──> pause (retry_pauses) ──> attempt
                                       └──stuck, or in conflict ──> waits for a person: retry or discard
     keep, of another origin ─────────────────────> stuck; nothing waits for it
 
@@ -24,15 +24,13 @@ from forebay.storage.journal.pending_objects import PendingVersion
 from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.persist_outcome import PersistOutcome
 from forebay.write.back.persister import Persister
+from forebay.write.back.retry_pauses import RetryPauses
 from forebay.write.back.upload_preparation import PreparedUpload
 
 CONCURRENCY: Final = 16
 """Large bodies, and other steps, under way at a time."""
 LARGE: Final = 8 << 20
 """Bytes of a PUT whose body is a large one."""
-FIRST_PAUSE: Final = 0.5
-LONGEST_PAUSE: Final = 60.0
-"""Seconds between two attempts of one write: they double."""
 
 _log = logging.getLogger(__name__)
 
@@ -69,14 +67,14 @@ class Drainer:
         persister: Persister,
         settled: Settled,
         tasks: TaskRegistry,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        pauses: RetryPauses,
         stopped: Callable[[AcceptedWrite, PersistOutcome], None] = lambda _write, _outcome: None,
     ) -> None:
         """`stopped`: called for a write that is left to a person."""
         self._persister = persister
         self._settled = settled
         self._tasks = tasks
-        self._sleep = sleep
+        self._pauses = pauses
         self._stopped = stopped
         self._order: DrainOrder[RecordId] = DrainOrder()
         self.entries: dict[RecordId, DrainEntry] = {}
@@ -134,7 +132,9 @@ class Drainer:
             self._tasks.spawn(self._carry_out(record), f"persist {self.entries[record].write.name.path}")
 
     async def _carry_out(self, record: RecordId) -> None:
-        entry, pause = self.entries[record], FIRST_PAUSE
+        entry = self.entries[record]
+        bucket = entry.write.name.bucket
+        pause = self._pauses.of(bucket)
         requester.set(BACKGROUND)  # of this task alone
         while True:
             outcome = await self._attempt(entry)
@@ -149,17 +149,15 @@ class Drainer:
                 _log.error("a write of %s is stuck: %s", entry.write.name.path, outcome.reason)
                 return
             _log.info("a write of %s has to be tried again: %s", entry.write.name.path, outcome.reason)
-            await self._sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
-        pause = FIRST_PAUSE
+            await pause.wait(is_unanswered=outcome.is_unanswered)
+        pause = self._pauses.of(bucket)
         while True:
             try:
                 await self._settled(entry.write, record, outcome)
                 break
             except OSError as error:
                 _log.error("a write of %s can't be settled in the journal: %s", entry.write.name.path, error.strerror)
-                await self._sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                await pause.wait()
         self._remove(record)
 
     async def _prepare(self, entry: DrainEntry) -> None:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from forebay.core.errors import ForebayError, S3Error
+from forebay.core.errors import ForebayError, OriginUnreachable, S3Error
 from forebay.protocol.conditions import same_etag
 from forebay.protocol.xml.s3_documents import embedded_error
 from forebay.storage.journal.body_file import BodyDamaged
@@ -37,6 +37,8 @@ class PersistOutcome:
     """Of the origin's refusal; 0: there was none."""
     code: str = ""
     """Its code; likewise."""
+    is_unanswered: bool = False
+    """Whether the origin could not be reached, or gave no answer."""
 
 
 def acknowledged_etag(write: AcceptedWrite) -> str:
@@ -51,6 +53,8 @@ def judge_failure(error: ForebayError | OSError) -> PersistOutcome:
             return PersistOutcome("stuck", f"its bytes in the journal are damaged: {error}")
         case S3Error():
             return PersistOutcome("failed", str(error), status=error.status, code=error.code)
+        case OriginUnreachable():
+            return PersistOutcome("failed", str(error), is_unanswered=True)
         case OSError():
             return PersistOutcome("failed", f"the journal can't be read: {error.strerror}")
         case _:

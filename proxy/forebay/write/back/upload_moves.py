@@ -25,11 +25,11 @@ from forebay.peers.peer_codec import decode
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.storage.journal.log_writer import JournalFailed, RecordId
 from forebay.write.back.accepted_write import AbortedUpload, MovedUpload
-from forebay.write.back.drainer import FIRST_PAUSE, LONGEST_PAUSE
 from forebay.write.back.origin_uploads import PARALLEL_PARTS, OriginUploads, UploadRefused
 from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads
 from forebay.write.back.persist_outcome import PersistOutcome, judge_failure
 from forebay.write.back.record_writer import RecordWriter
+from forebay.write.back.retry_pauses import RetryPauses
 
 Settle = Callable[[Sequence[RecordId]], Awaitable[None]]
 """Settles records, and removes their bodies. Raises OSError."""
@@ -49,8 +49,8 @@ class UploadMoves:
         tasks: TaskRegistry,
         peers: Peers,
         is_draining: Callable[[], bool],
+        pauses: RetryPauses,
         on_moved: Callable[[], None] = lambda: None,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         """`is_draining`: whether this worker is the one that moves uploads (drain_duty)."""
         self._uploads = uploads
@@ -61,7 +61,7 @@ class UploadMoves:
         self._peers = peers
         self._is_draining = is_draining
         self._on_moved = on_moved
-        self._sleep = sleep
+        self._pauses = pauses
         self._moves: dict[str, asyncio.Task[None]] = {}
         self._carrying: set[str] = set()
 
@@ -162,7 +162,7 @@ class UploadMoves:
     async def _carry_parts(self, upload: PendingUpload) -> None:
         requester.set(BACKGROUND)  # of this task alone
         await self._publish(upload)  # before a part is settled: who knows of no move would miss it
-        pause = FIRST_PAUSE
+        pause = self._pauses.of(upload.upload.name.bucket)
         while self._is_unfinished(upload) and (upload.parts or upload.replaced):
             limit, before = asyncio.Semaphore(PARALLEL_PARTS), len(upload.parts)
 
@@ -188,8 +188,9 @@ class UploadMoves:
                 await self.end(upload)
                 return
             _log.info("a part of an upload of %s has to be carried again: %s", name.path, outcome.reason)
-            pause = FIRST_PAUSE if len(upload.parts) < before else min(2 * pause, LONGEST_PAUSE)
-            await self._sleep(pause)
+            if len(upload.parts) < before:
+                pause.reset()
+            await pause.wait(is_unanswered=outcome.is_unanswered)
 
     async def _carry_part(self, upload: PendingUpload, part: PendingPart) -> None:
         name = upload.upload.name

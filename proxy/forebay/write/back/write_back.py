@@ -10,6 +10,7 @@ Every worker knows what is pending (record_exchange).
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from forebay.peers.frames import Document
@@ -39,6 +40,7 @@ from forebay.write.back.persist_outcome import PersistOutcome
 from forebay.write.back.persister import Persister
 from forebay.write.back.record_exchange import RecordExchange
 from forebay.write.back.record_writer import RecordWriter
+from forebay.write.back.retry_pauses import RetryPauses
 from forebay.write.back.settlement import Settlement
 from forebay.write.back.shown_records import ShownRecords
 from forebay.write.back.upload_acceptance import UploadAcceptance
@@ -100,7 +102,10 @@ class WriteBack:
         at_origin = OriginUploads(origin.origins, pending)
         preparation = UploadPreparation(at_origin, uploads)
         persister = Persister(origin.origins, pending, preparation, cached.invalidator, versions)
-        self.drainer = Drainer(persister, self.settlement.persisted, tasks, stopped=self._stopped)
+        pauses = RetryPauses(tasks, origin.origins.origin_of)
+        for each in origin.origins:
+            each.client.breaker.on_outage_ended = partial(pauses.end, each.client.name)
+        self.drainer = Drainer(persister, self.settlement.persisted, tasks, pauses, stopped=self._stopped)
         self._writer = writer = RecordWriter(
             journal, state.origins, origin.forwarder, self.exchange, worker.clock, versions.seen
         )
@@ -112,6 +117,7 @@ class WriteBack:
             tasks,
             peers,
             lambda: self.duty.is_taken,
+            pauses,
             events.moved,
         )
         self.expiry = UploadExpiry(
