@@ -37,9 +37,13 @@ async def test_a_damaged_body_is_stuck_and_the_rest_arrives(tmp_path: Path) -> N
         [(record, entry)] = [each for each in rig.write_back.drainer.entries.items() if each[1].is_stuck]
         assert entry.write.name.key == "a/damaged"
         assert "its bytes in the journal are damaged" in entry.reason
-        rig.write_back.barriers.read_seconds = 0.1
-        read = await rig.client().request("GET", path_of("ckpt", "a/damaged"))
-        assert read.status == 503 or read.aborted
+        sent = origin.log.count("GET")
+        for headers in ((), (("Range", "bytes=7-999"),)):
+            read = await rig.client().request("GET", path_of("ckpt", "a/damaged"), headers)
+            assert read.status == 503
+            assert b"<Code>ServiceUnavailable</Code>" in read.body
+            assert b"is not at the origin yet, and its bytes in the journal can't be read: the body" in read.body
+        assert origin.log.count("GET") - sent == 2, "one question each, and no waiting"
         assert (await rig.client().request("GET", path_of("ckpt", "a/later"))).body == contents["a/later"]
         await rig.write_back.settlement.settle(rig.write_back.shown.with_upload(record))
         rig.write_back.drainer.discard(record)

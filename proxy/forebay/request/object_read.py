@@ -21,7 +21,7 @@ from typing import Final, assert_never
 from multidict import CIMultiDict
 
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import OriginRefused, OriginUnfit, S3Error, VersionChanged
+from forebay.core.errors import OriginError, OriginRefused, OriginUnfit, S3Error, VersionChanged
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadStream
@@ -118,7 +118,7 @@ class ObjectReader:
                 case _:
                     assert_never(found)
             try:
-                await self._answer_from(found, read)
+                await self._answer_or_name_damage(found, read)
             except VersionChanged:
                 stored = found.stored
                 await self._resolver.invalidate(*((name, found.head) if stored is None else (stored.name, stored.head)))
@@ -164,6 +164,18 @@ class ObjectReader:
             ),
             leads=True,
         )
+
+    async def _answer_or_name_damage(self, known: ResolvedVersion, read: ReadContext) -> None:
+        """Answers, or says why bytes that are acknowledged can't be had: they are not at the origin yet, and damaged
+        here. Nobody has to wait for that."""
+        try:
+            await self._answer_from(known, read)
+        except OriginError:
+            damage = self._source.tiers.damage(read.name, known.head.generation)
+            if damage is None or read.reply.started:
+                raise
+            message = f"The object is not at the origin yet, and its bytes in the journal can't be read: {damage}."
+            raise S3Error("ServiceUnavailable", message) from None
 
     async def _answer_from(self, known: ResolvedVersion, read: ReadContext) -> None:
         head, headers, spec = known.head, read.request.headers, read.spec

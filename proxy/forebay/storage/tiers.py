@@ -128,6 +128,10 @@ class Tiers:
         """Returns whether the SSD has the block, or a pending write."""
         return (self.ssd is not None and self.ssd.has(block)) or (self.pending is not None and self.pending.has(block))
 
+    def damage(self, name: ObjectName, generation: Generation) -> str | None:
+        """Returns why bytes of a pending write could not be read; None: that has not happened."""
+        return self.pending.damage(name, generation) if self.pending is not None else None
+
     async def read(self, block: BlockId, length: int, within: Span) -> Buffer | None:
         """Reads bytes `within` a block of `length` bytes from the SSD, or returns None. A block read whole is promoted
         to memory if it is admissible there."""

@@ -1,13 +1,17 @@
 """Pending objects: the last write of an object is what readers see, and its bytes are found by their block."""
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import Head, ObjectFacts, head_of
 from forebay.core.names import BlockId, ObjectName, Version
 from forebay.core.task_registry import TaskRegistry
-from forebay.storage.journal.body_file import BodyRef
+from forebay.storage.journal.body_file import BodyDamaged, BodyRef
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import NAMES, BodyPart, Deleted, PendingObjects, PendingVersion
 
@@ -108,3 +112,38 @@ def test_names_are_listed_in_their_order() -> None:
     for nth, key in enumerate(("p/\U00010000", "p/\uffff", "q", "p/a")):
         pending.add(ObjectName("b", key), _version(nth, None))
     assert [key for key, _ in pending.listed("b", "p/")] == ["p/a", "p/\uffff", "p/\U00010000"]
+
+
+async def test_a_damage_is_known_until_the_write_is_settled() -> None:
+    pending, head = PendingObjects(_read_damaged), _head('"1"', 3)
+    pending.add(NAME, _version(1, head, BodyPart(3, b"", BodyRef("f", 3, 0))))
+    assert pending.damage(NAME, head.generation) is None
+    with pytest.raises(BodyDamaged):
+        await pending.read(BlockId(NAME, head.generation, 0), Span(0, 3))
+    assert pending.damage(NAME, head.generation) == "its MiB 0"
+    pending.remove(NAME, RecordId("log", 1))
+    assert pending.damage(NAME, head.generation) is None
+
+
+async def test_a_body_that_was_removed_with_its_record_is_no_damage() -> None:
+    """The origin has it: the reader came too late."""
+    pending, head = PendingObjects(_read_damaged), _head('"1"', 3)
+    version = _version(1, head, BodyPart(3, b"", BodyRef("f", 3, 0)))
+    pending.add(NAME, version)
+    read = pending.read(BlockId(NAME, head.generation, 0), Span(0, 3))
+    reading = TaskRegistry().spawn(_failing(read), "read")
+    await asyncio.sleep(0)
+    pending.remove(NAME, version.record)
+    await reading
+    pending.add(NAME, version)
+    assert pending.damage(NAME, head.generation) is None
+
+
+async def _read_damaged(_ref: BodyRef, _span: Span) -> Buffer:
+    await asyncio.sleep(0)
+    raise BodyDamaged("its MiB 0")
+
+
+async def _failing(read: Coroutine[Any, Any, object]) -> None:
+    with pytest.raises(BodyDamaged):
+        await read

@@ -12,6 +12,7 @@ alike before and after.
 
 import asyncio
 import bisect
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -20,10 +21,12 @@ from typing import Final, NamedTuple, TypeAlias
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import Head
-from forebay.core.names import BlockId, ObjectName
-from forebay.storage.journal.body_file import BodyRef
+from forebay.core.names import BlockId, Generation, ObjectName
+from forebay.storage.journal.body_file import BodyDamaged, BodyRef
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_names import PendingNames
+
+_log = logging.getLogger(__name__)
 
 ReadBody: TypeAlias = Callable[[BodyRef, Span], Awaitable[Buffer]]
 """Reads verified bytes of a body file. Raises OSError, BodyDamaged."""
@@ -73,6 +76,8 @@ class PendingObjects:
         self._objects: dict[ObjectName, list[PendingVersion]] = {}
         self._names = PendingNames()
         self._waiting: list[tuple[set[RecordId], asyncio.Future[None]]] = []
+        self._damages: dict[RecordId, str] = {}
+        """Why the bytes of a write that is still pending could not be read."""
         self.small_bytes = 0
         """Bytes of small bodies."""
 
@@ -96,6 +101,7 @@ class PendingObjects:
     def remove(self, name: ObjectName, record: RecordId) -> None:
         """Removes a write: the origin has it, or a person gave it up."""
         versions = self._objects.get(name, [])
+        self._damages.pop(record, None)
         for version in versions:
             if version.record == record:
                 self.small_bytes -= sum(len(part.content) for part in version.parts)
@@ -175,7 +181,23 @@ class PendingObjects:
         if version is None or version.head is None:
             return None
         start = block.number * version.head.block_size + within.start
-        return await self.read_parts(version.parts, Span(start, start + within.length))
+        try:
+            return await self.read_parts(version.parts, Span(start, start + within.length))
+        except (OSError, BodyDamaged) as error:
+            if self.has(block):  # else it has arrived at the origin meanwhile, and its body was removed
+                self._note_damage(version.record, block.object, error)
+            raise
+
+    def damage(self, name: ObjectName, generation: Generation) -> str | None:
+        """Returns why bytes of a pending version could not be read; None: no read of them has failed."""
+        version = self._version_of(BlockId(name, generation, 0))
+        return self._damages.get(version.record) if version is not None else None
+
+    def _note_damage(self, record: RecordId, name: ObjectName, error: OSError | BodyDamaged) -> None:
+        reason = error.strerror or "an error" if isinstance(error, OSError) else str(error)
+        if record not in self._damages:
+            _log.error("%s is not at the origin yet, and can't be read from the journal: %s", name.path, reason)
+        self._damages[record] = reason
 
     async def read_parts(self, parts: Sequence[BodyPart], within: Span) -> Buffer:
         """Returns bytes of what these parts make together. Raises OSError, BodyDamaged."""
