@@ -10,23 +10,26 @@ from forebay.core.units import format_size
 from forebay.serve import fail
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.write.back.journal_check import CheckedWrite, NoJournal, check_journal, export_writes, locked_journal
-from forebay.write.back.journal_transfer import JournalTransfer, TransferFailed
+from forebay.write.back.journal_transfer import JournalTransfer, TransferFailed, TransferRefused
 
 WHOLE, DAMAGED, UNUSABLE = 0, 1, 2
 """The exit codes."""
 _WIDTHS: Final = "{:8} {:8} {:>10} {:>8}  {}"
 
 
-def check_journal_command(path: Path, export: Path | None, endpoint: str | None = None) -> int:
-    """Print what the journal holds, and export it to a directory or an endpoint. Returns the exit code."""
+def check_journal_command(path: Path, export: Path | None, endpoint: str | None = None, *, force: bool = False) -> int:
+    """Print what the journal holds, and export it to a directory or an endpoint. `force`: over newer objects there.
+    Returns the exit code."""
+    if force and endpoint is None:
+        return fail("--force belongs to --export-to.", UNUSABLE)
     try:
         with locked_journal(path) as is_locked:
-            return _check(path, export, endpoint, is_locked=is_locked)
+            return _check(path, export, endpoint, is_locked=is_locked, force=force)
     except NoJournal as error:
         return fail(str(error), UNUSABLE)
 
 
-def _check(path: Path, export: Path | None, endpoint: str | None, *, is_locked: bool) -> int:
+def _check(path: Path, export: Path | None, endpoint: str | None, *, is_locked: bool, force: bool) -> int:
     if not is_locked and (export is not None or endpoint is not None):
         return fail(f"A Forebay runs on {path}. Stop it first, or export with `forebay writes export`.", UNUSABLE)
     report = check_journal(path)
@@ -46,18 +49,26 @@ def _check(path: Path, export: Path | None, endpoint: str | None, *, is_locked: 
     if export is not None:
         try:
             export_writes(path, report.writes, export)
-        except OSError as error:
+        except FileExistsError as error:
             return fail(f"{export} can't be written: {error.strerror}.", UNUSABLE)
+        except (OSError, BodyDamaged) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            return fail(f"{export} can't be written: {reason}. It has a part of the writes, no whole export.", UNUSABLE)
         _say(f"Exported to {export}; the journal stays as it is.")
-    if endpoint is not None and not _transfer(path, report.writes, endpoint):
+    if endpoint is not None and not _transfer(path, report.writes, endpoint, force=force):
         return UNUSABLE
     return WHOLE if report.is_whole else DAMAGED
 
 
-def _transfer(path: Path, writes: Sequence[CheckedWrite], endpoint: str) -> bool:
+def _transfer(path: Path, writes: Sequence[CheckedWrite], endpoint: str, *, force: bool) -> bool:
     """Carry the writes out at an endpoint. Returns whether all that are whole are there."""
     try:
-        report = JournalTransfer(path, endpoint).send(writes)
+        report = JournalTransfer(path, endpoint).send(writes, force=force)
+    except TransferRefused as refusal:
+        for name in refusal.newer:
+            _say(f"newer  {ascii(f's3://{name.path}')[1:-1]}: somebody wrote it there after the journal's write")
+        fail(f"Nothing was sent. With --force, {len(refusal.newer)} newer objects are written over.", UNUSABLE)
+        return False
     except (TransferFailed, BodyDamaged) as error:
         fail(f"{str(error).rstrip('.')}. What was sent until then stays; the command can be repeated.", UNUSABLE)
         return False

@@ -49,7 +49,7 @@ def run(command: str, args: argparse.Namespace) -> int:
             from forebay.journal_commands import check_journal_command  # noqa: PLC0415 # see the module
 
             export = Path(args.export) if args.export is not None else None
-            return check_journal_command(Path(args.directory), export, args.export_to)
+            return check_journal_command(Path(args.directory), export, args.export_to, force=args.force)
         case "doctor":
             from forebay.check_commands import doctor  # noqa: PLC0415 # see the module
             from forebay.server.config_source import source_from_args  # noqa: PLC0415 # see the module

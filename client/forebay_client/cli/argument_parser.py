@@ -49,6 +49,9 @@ def make_parser() -> argparse.ArgumentParser:
     export = journal.add_mutually_exclusive_group()
     export.add_argument("--export", metavar="DIR", help="write each pending object to a file of this directory")
     export.add_argument("--export-to", metavar="URL", help="carry the pending writes out at this S3 endpoint, in order")
+    journal.add_argument(
+        "--force", action="store_true", help="with --export-to: write over objects that are newer than the journal's"
+    )
     _add_serve(add("doctor", "Check the configuration, the origin and the machine, as `serve` would use them."))
     add("demo", "Read sample data cold, warm and after a restart, from an object store in temporary files.")
     run = add("run", "Run a training script unchanged, and send the order of its DataLoaders as plans.")

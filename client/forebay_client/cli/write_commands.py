@@ -42,6 +42,7 @@ WRITE_COMMANDS: Final[dict[str, ClientCommand]] = {
                     "help": "with export: the file to write; with discard: s3://bucket/key, the object",
                 },
             ),
+            ("--force", {"action": "store_true", "help": "with export: write over a file that exists"}),
             ("--state", {"choices": writes_command.STATES, "metavar": "STATE", "help": "list those in this state"}),
         ),
     ),

@@ -30,9 +30,13 @@ def problem_with(args: argparse.Namespace) -> str | None:
     """What is contradictory in a command line, as a sentence; None: nothing."""
     action = args.action
     if action == "ls":
+        if args.force:
+            return "--force belongs to `forebay writes export`."
         return "`forebay writes ls` has a location, but no file." if args.file is not None else None
     if args.state is not None:
         return "--state belongs to `forebay writes ls`."
+    if args.force and action != "export":
+        return "--force belongs to `forebay writes export`."
     if args.write is None or args.write.startswith("s3://"):
         return f"Name a write by its id: `forebay writes {action} ID`."
     if (action == "export") != (args.file is not None and not args.file.startswith("s3://")):
@@ -115,13 +119,17 @@ def _discard(admin: AdminClient, context: CommandContext, args: argparse.Namespa
 
 
 def _export(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    write = admin.get(api_path("writes", args.write))
     path = Path(args.file)
+    if not args.force and os.path.lexists(path):
+        raise UnusableFile(f"{args.file} exists; --force writes over it.")
+    write = admin.get(api_path("writes", args.write))
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         with new.open("wb") as file:
             for content in _contents(admin, args.write):
                 file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # it may be discarded next
         new.replace(path)
     except OSError as error:
         raise UnusableFile(f"{args.file} can't be written: {error.strerror}.") from error

@@ -70,6 +70,12 @@ def test_one_is_exported_whole_or_not_at_all(forebay: Typist, control: FakeContr
     file = tmp_path / "step-17.pt"
     assert forebay.type("writes", "export", STUCK.id, str(file)).code == 0
     assert file.read_bytes() == control.content
+    file.write_bytes(b"of somebody else")
+    typed = forebay.type("writes", "export", STUCK.id, str(file))
+    assert (typed.code, typed.err) == (2, f"{file} exists; --force writes over it.\n")
+    assert file.read_bytes() == b"of somebody else"
+    assert forebay.type("writes", "export", STUCK.id, str(file), "--force").code == 0
+    assert file.read_bytes() == control.content
     control.damage = "Its bytes can't be read: the body is missing."
     typed = forebay.type("writes", "export", STUCK.id, str(tmp_path / "other"))
     assert (typed.code, typed.err) == (1, "Its bytes can't be read: the body is missing.\n")
@@ -98,6 +104,8 @@ def test_a_write_is_discarded_by_its_id_and_name(forebay: Typist, control: FakeC
         ["discard", "1-1"],
         ["discard", "1-1", "key"],
         ["retry", "1-1", "--state", "stuck"],
+        ["retry", "1-1", "--force"],
+        ["ls", "--force"],
     ],
     ids=" ".join,
 )

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from forebay.journal_commands import check_journal_command
 from forebay.write.back.journal_check import check_journal
 from harness.clients import path_of
 from harness.fake.actions import ChangeHeaders, Respond
+from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
 from harness.origin_history import Effect, RecordingStore
 from harness.oss_client import OssClient
@@ -82,8 +84,8 @@ def _environment(target: FakeOrigin) -> Iterator[None]:
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-async def _transfer(path: Path, endpoint: str) -> int:
-    return await asyncio.to_thread(check_journal_command, path, None, endpoint)
+async def _transfer(path: Path, endpoint: str, *, force: bool = False) -> int:
+    return await asyncio.to_thread(check_journal_command, path, None, endpoint, force=force)
 
 
 async def test_everything_pending_is_carried_out_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,3 +130,29 @@ async def test_what_comes_after_a_damaged_write_is_held_back(
         assert await _transfer(path, target.endpoint) == 1
         assert store.history == WRITTEN[:1]
         assert capsys.readouterr().out.count("held back") == 5
+
+
+async def test_newer_objects_are_written_over_by_force_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with _journal(tmp_path) as path, _target() as (target, store):
+        store.put("ckpt", "a/large", b"somebody else wrote this since")
+        before = list(store.history)
+        assert await _transfer(path, target.endpoint) == 2
+        printed = capsys.readouterr()
+        assert "newer  s3://ckpt/a/large: somebody wrote it there" in printed.out
+        assert printed.err == "Nothing was sent. With --force, 1 newer objects are written over.\n"
+        assert store.history == before
+        assert await _transfer(path, target.endpoint, force=True) == 0
+        assert store.get("ckpt", "a/large").etag == md5_etag(LARGE)
+        assert check_journal_command(path, None, force=True) == 2
+
+
+async def test_older_objects_are_what_the_writes_replace(tmp_path: Path) -> None:
+    async with _target() as (target, store):
+        store.clock = lambda: time.time() - 60
+        store.put("ckpt", "a/marker", b"of the checkpoint before")
+        store.clock = time.time
+        async with _journal(tmp_path) as path:
+            assert await _transfer(path, target.endpoint) == 0
+        assert store.get("ckpt", "a/marker").etag == md5_etag(b"done")

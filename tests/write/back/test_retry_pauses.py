@@ -100,7 +100,9 @@ def test_pauses_end_one_after_the_other() -> None:
     async def work() -> list[float]:
         rig = _Rig()
         writes = [rig.fail_until(100) for _ in range(4 * RESUMED_PER_SECOND)]
-        *attempts, _ = await asyncio.gather(*writes, _end_outage(rig, 100))
+        ending = rig.tasks.spawn(_end_outage(rig, 100), "end")
+        attempts = await asyncio.gather(*writes)
+        await ending
         return attempts
 
     attempts = _run(work())

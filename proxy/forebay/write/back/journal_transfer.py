@@ -1,6 +1,7 @@
 """The transfer of a journal to another endpoint: everything pending is written there, in the order of acknowledgement.
 
-    check (journal_check) ──> each write in turn: there already ──> next
+    check (journal_check) ──> an object is newer there: nothing is sent
+                          └─> each write in turn: there already ──> next
                                                   sent, verified ──> next
                               a damaged one: named; what came after it in its bucket is held back
 
@@ -27,6 +28,7 @@ from forebay.storage.journal.body_file import SLICE, BodyReader
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import JournalLayout
 from forebay.storage.journal.pending_objects import BodyPart
+from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.journal_check import CheckedWrite
 
 PARALLEL_PARTS: Final = 4
@@ -36,6 +38,14 @@ _KMS: Final = "aws:kms"
 
 class TransferFailed(StorageError):
     """The endpoint can't be written: the message is a sentence. What was sent until then stays."""
+
+
+class TransferRefused(StorageError):
+    """Somebody else has written objects there after the writes of the journal. Nothing was sent."""
+
+    def __init__(self, newer: Sequence[ObjectName]) -> None:
+        super().__init__(f"{len(newer)} objects are newer there")
+        self.newer = newer
 
 
 @dataclass(slots=True)
@@ -50,16 +60,18 @@ class TransferReport:
 
 
 class JournalTransfer:
-    """Writes to one endpoint. Raises TransferFailed, OSError and BodyDamaged."""
+    """Writes to one endpoint. Raises TransferFailed, TransferRefused, OSError and BodyDamaged."""
 
     def __init__(self, path: Path, endpoint: str) -> None:
         """`path`: of the journal."""
         self._layout, self._files = JournalLayout(str(path)), JournalFiles()
         self._client, self._errors = _connect(endpoint)
-        self._present: dict[ObjectName, bool] = {}
+        self._found: dict[ObjectName, Mapping[str, Any] | None] = {}
 
-    def send(self, writes: Sequence[CheckedWrite]) -> TransferReport:
-        """Sends the writes, which are in their order."""
+    def send(self, writes: Sequence[CheckedWrite], *, force: bool = False) -> TransferReport:
+        """Sends the writes, which are in their order. `force`: also over objects that are newer there."""
+        if not force and (newer := self._newer(writes)):
+            raise TransferRefused(newer)
         report, damaged = TransferReport(), dict[str, int]()
         last = {each.write.name: each for each in writes}
         for each in writes:
@@ -78,20 +90,27 @@ class JournalTransfer:
 
     def _is_present(self, each: CheckedWrite) -> bool:
         """Whether the endpoint has what the last write of an object makes."""
-        write = each.write
-        if write.name not in self._present:
-            with self._failures(write.name):
-                facts, found = write.facts, self._head(write.name)
-                self._present[write.name] = (
-                    found is None
-                    if facts is None
-                    else found is not None
-                    and found["ContentLength"] == facts.size
-                    and same_etag(found["ETag"], facts.version.etag)
-                )
-        return self._present[write.name]
+        facts, found = each.write.facts, self._head(each.write.name)
+        if facts is None or found is None:
+            return facts is None and found is None
+        return bool(found["ContentLength"] == facts.size) and same_etag(found["ETag"], facts.version.etag)
+
+    def _newer(self, writes: Sequence[CheckedWrite]) -> list[ObjectName]:
+        """The objects that somebody else has written there since they were written here."""
+        of_object: dict[ObjectName, list[AcceptedWrite]] = {}
+        for each in writes:
+            if not each.damage:
+                of_object.setdefault(each.write.name, []).append(each.write)
+        return [name for name, pending in of_object.items() if _is_newer(self._head(name), pending)]
 
     def _head(self, name: ObjectName) -> Mapping[str, Any] | None:
+        """What the endpoint had at the first look."""
+        if name not in self._found:
+            with self._failures(name):
+                self._found[name] = self._look(name)
+        return self._found[name]
+
+    def _look(self, name: ObjectName) -> Mapping[str, Any] | None:
         try:
             found: Mapping[str, Any] = self._client.head_object(Bucket=name.bucket, Key=name.key)
         except self._errors.ClientError as refusal:
@@ -198,6 +217,16 @@ class _ContentFile(io.RawIOBase):
             if reader is not None:
                 reader.close()
         super().close()
+
+
+def _is_newer(found: Mapping[str, Any] | None, pending: Sequence[AcceptedWrite]) -> bool:
+    """Whether an object is none that these writes made or replaced, and not older than the first of them."""
+    if found is None:
+        return False
+    known = [pending[0].replaces, *(write.facts.version.etag for write in pending if write.facts is not None)]
+    if any(etag is not None and same_etag(found["ETag"], etag) for etag in known):
+        return False
+    return bool(found["LastModified"].timestamp() >= int(pending[0].accepted_at))
 
 
 def _verify(name: ObjectName, found: str, expected: str) -> None:
