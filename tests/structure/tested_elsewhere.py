@@ -154,10 +154,9 @@ storage/ssd/test_ssd_tier_model.py       storage/ssd/index_updates storage/ssd/r
 server/admin/test_worker_writes.py       core/pending_write write/back/node_backlog request/write_resource
 server/admin/test_worker_writes.py       server/admin/pending_schema
 scenarios/test_write_back.py             write/back/acceptance write/back/object_acceptance
-scenarios/test_write_back.py             write/back/record_writer server/parts/write_back_parts
+scenarios/test_write_back.py             server/parts/write_back_parts
 scenarios/test_write_back_uploads.py     write/back/upload_acceptance write/back/part_listing
 scenarios/test_write_back_moves.py       write/back/moved_uploads write/back/upload_room
-scenarios/test_write_back_takeover.py    write/back/journal_watch
 write/back/test_write_barriers.py        write/back/patience
 scenarios/test_write_back_listings.py    namespace/listing_answer
 scenarios/test_write_back_origins.py     write/back/journal_loader

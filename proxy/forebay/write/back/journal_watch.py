@@ -90,13 +90,16 @@ class JournalWatch:
                 await asyncio.sleep(CHECK_SECONDS)
                 checks += 1
                 if self._duty.is_taken:
-                    if self._room.is_full:
-                        self._on_full(int(CHECK_SECONDS))
+                    await _attempt(self._note_full(), "the full journal can't be counted")
                 elif checks >= pause:  # one that fails has read the whole journal in vain
                     is_taken = await _attempt(self.take_over(), "the journal can't be read")
                     checks, pause = 0, 1 if is_taken else min(2 * pause, _MOST_CHECKS)
             await _attempt(self._duty.expire_uploads(), "unfinished uploads can't be looked at")
             await _attempt(self._look(), "the journal can't be reclaimed")
+
+    async def _note_full(self) -> None:
+        if self._room.is_full:
+            self._on_full(int(CHECK_SECONDS))
 
     async def _look(self) -> None:
         if self._duty.is_taken:

@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 
 class RecordWriter:
-    """Writes records. `clock`: seconds since the epoch."""
+    """Writes records. `clock`: seconds since the epoch; `monotonic`: from any origin."""
 
     def __init__(
         self,
@@ -62,6 +62,7 @@ class RecordWriter:
         forwarder: Forwarder,
         publisher: Publisher,
         clock: Callable[[], float],
+        monotonic: Callable[[], float],
         seen: Callable[[ObjectName], str | None],
     ) -> None:
         """`seen`: what readers see of an object now (write.back.origin_versions)."""
@@ -73,12 +74,14 @@ class RecordWriter:
         self._origins = origins
         self._forwarder = forwarder
         self._publisher = publisher
-        self._failed_until = 0.0
+        self._monotonic = monotonic
+        self.failed_until = float("-inf")
+        """The end of the time in which writes go through, on the monotonic clock."""
 
     @property
     def has_failed(self) -> bool:
         """Whether the journal has failed lately."""
-        return self.clock() < self._failed_until
+        return self._monotonic() < self.failed_until
 
     @asynccontextmanager
     async def stored(self, context: WriteContext) -> AsyncIterator[tuple[IncomingBody | None, StoredBody]]:
@@ -140,7 +143,7 @@ class RecordWriter:
         return record
 
     def _failed(self, context: WriteContext, reason: str) -> S3Error:
-        self._failed_until = self.clock() + FAILURE_SECONDS
+        self.failed_until = self._monotonic() + FAILURE_SECONDS
         _log.error("a write of %s is not accepted: %s", context.forward.target.name.path, reason)
         return S3Error("SlowDown", "The journal can't be written. Please try again.")
 

@@ -106,8 +106,8 @@ class WriteBack:
         for each in origin.origins:
             each.client.breaker.on_outage_ended = partial(pauses.end, each.client.name)
         self.drainer = Drainer(persister, self.settlement.persisted, tasks, pauses, stopped=self._stopped)
-        self._writer = writer = RecordWriter(
-            journal, state.origins, origin.forwarder, self.exchange, worker.clock, versions.seen
+        self.writer = writer = RecordWriter(
+            journal, state.origins, origin.forwarder, self.exchange, worker.clock, worker.monotonic, versions.seen
         )
         self.moves = UploadMoves(
             uploads,
@@ -250,7 +250,7 @@ class WriteBack:
         if upload.origin_id:
             await self.moves.abort(upload)
         entry = AbortedUpload(upload.upload.name, upload.upload.upload_id)
-        await self._writer.publish(entry, await self._writer.append(entry))
+        await self.writer.publish(entry, await self.writer.append(entry))
 
     def check_completion(self, request: Document) -> Document:
         """Answers another worker, whether a completion of its is refused. Raises PeerUnavailable."""

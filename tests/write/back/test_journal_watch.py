@@ -1,0 +1,31 @@
+"""The journal watch: what it calls each second. How it starts and takes over: scenarios/test_write_back_takeover.py."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+from forebay.core.task_registry import TaskRegistry
+from forebay.write.back.journal_watch import CHECK_SECONDS, JournalWatch
+from harness.jumping_loop import JumpingLoop
+
+
+def test_a_counter_that_fails_does_not_end_the_watch() -> None:
+    counted: list[int] = []
+
+    def count(seconds: int) -> None:
+        counted.append(seconds)
+        raise ValueError("a defect")
+
+    async def scenario() -> None:
+        loop, nothing = asyncio.get_running_loop(), cast("Any", None)
+        assert isinstance(loop, JumpingLoop)
+        duty, room = SimpleNamespace(is_taken=True), SimpleNamespace(is_full=True)
+        watch = JournalWatch(nothing, nothing, nothing, nothing, nothing, cast("Any", duty), cast("Any", room), count)
+        watching = TaskRegistry().spawn(watch.run(), "watch")
+        with loop.jumping():
+            await asyncio.sleep(3.5 * CHECK_SECONDS)
+        watching.cancel()
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        runner.run(scenario())
+    assert counted == [int(CHECK_SECONDS)] * 3
