@@ -12,6 +12,7 @@ PLAIN = {
     "x-amz-content-sha256": "h",
     "x-amz-checksum-crc32": "c",
     "x-amz-sdk-checksum-algorithm": "CRC32",
+    "x-amz-storage-class": "STANDARD",
 }
 
 
@@ -37,6 +38,7 @@ def test_what_means_the_same_later_is_accepted(operation: str) -> None:
         "x-amz-write-offset-bytes",
         "x-amz-website-redirect-location",
         "x-amz-mfa",
+        "x-amz-storage-class",
         "x-amz-of-next-year",
         "x-oss-object-acl",
     ],

@@ -37,6 +37,8 @@ _HEADERS: Final = frozenset(
     }
 )
 _PREFIXES: Final = ("x-amz-meta-", "x-amz-checksum-")
+_DEFAULT_CLASS: Final = ("x-amz-storage-class", "STANDARD")
+"""What a bucket does by default: s3cmd says so with every write."""
 _ENCRYPTION: Final = "x-amz-server-side-encryption"
 _CONDITIONS: Final = frozenset({"if-match", "if-none-match", "if-modified-since", "if-unmodified-since"})
 
@@ -60,8 +62,10 @@ def obstacle(operation: str, query: Iterable[str], headers: Headers) -> str | No
     unknown = next((name for name in query if name.lower() not in _QUERY), None)
     if unknown is not None:
         return f"its parameter {unknown}"
-    for name in headers:
+    for name, value in headers.items():
         lower = name.lower()
+        if (lower, value) == _DEFAULT_CLASS:
+            continue
         if lower in _CONDITIONS:
             return f"its condition {name}"
         if lower.startswith(("x-amz-", "x-oss-")) and lower not in _HEADERS and not lower.startswith(_PREFIXES):
