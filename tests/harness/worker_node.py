@@ -11,6 +11,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,7 +19,8 @@ from typing import Any, Self
 import aiohttp
 
 from forebay.core.names import ObjectName
-from forebay.policy.ownership import owner_of
+from forebay.peers.ownership_claims import FILE_NAME, OwnershipClaims
+from forebay.policy.ownership import hash_and_owner
 from forebay.server.config_source import ConfigSource
 from forebay.settings.addresses import ListenAddress
 from forebay.workers.supervisor import Supervisor
@@ -99,9 +101,16 @@ class Node:
         return told
 
     def key_owned_by(self, worker: int, bucket: str = "bucket", prefix: str = "key") -> str:
-        """A key that this worker owns."""
+        """A key that this worker owns, whoever asks for it first."""
         keys = (f"{prefix}-{number}" for number in range(1000))
-        return next(key for key in keys if owner_of(ObjectName(bucket, key), self.workers) == worker)
+        return next(key for key in keys if self.have_owned(key, worker, bucket) == worker)
+
+    def have_owned(self, key: str, worker: int, bucket: str = "bucket") -> int:
+        """Has this worker own a key, unless another one does. The number of the owner."""
+        claims = OwnershipClaims.open(self.supervisor.directory / FILE_NAME, worker, self.workers)
+        assert claims is not None
+        with closing(claims):
+            return claims.owner(hash_and_owner(ObjectName(bucket, key), self.workers)[0], worker)
 
     def process(self, worker: int) -> WorkerProcess:
         return self.supervisor.pool.processes[worker]

@@ -1,5 +1,7 @@
 """Owners: each object has one, whose failures and sources reach the calling worker."""
 
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from forebay.core.names import ObjectName, Version
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.peers.frames import Document
 from forebay.peers.owners import Owner, OwnerResponse, Peers
+from forebay.peers.ownership_claims import FILE_NAME, OwnershipClaims
 from forebay.peers.peer_codec import encode_error_response, encode_head
 
 NAME = ObjectName("bucket", "key")
@@ -71,6 +74,22 @@ def test_each_object_has_one_owner_among_the_workers() -> None:
     owners = {group.owner(ObjectName("bucket", str(number))) for number in range(100)}
     assert len(owners) == 3, "two others, and this worker"
     assert None in owners
+
+
+def test_an_object_that_is_about_to_be_fetched_is_claimed(tmp_path: Path) -> None:
+    names = [ObjectName("bucket", str(number)) for number in range(100)]
+    claims = OwnershipClaims.open(tmp_path / FILE_NAME, 0, 2)
+    assert claims is not None
+    with closing(claims):
+        one: Any = ScriptedPeer({})
+        group = Peers({1: one}, claims)
+        by_hash = [name for name in names[:20] if not group.owns(name)]
+        assert by_hash
+        assert all(group.claim(name) is group.owner(name) is not None for name in by_hash), (
+            "they are known to be others'"
+        )
+        assert {group.claim(name) for name in names[20:]} == {None}, "whatever their hashes say"
+        assert all(group.owns(name) for name in names[20:])
 
 
 async def test_a_call_to_all_leaves_out_those_not_there() -> None:

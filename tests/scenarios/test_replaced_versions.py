@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from forebay.core.names import ObjectName
-from forebay.policy.ownership import owner_of
 from forebay_demo.forebay_server import free_ports
 from harness.clients import RawClient, path_of
 from harness.fake_origin import FakeOrigin
@@ -20,12 +18,6 @@ LONG = ("immutable", "1h")
 
 def rule(freshness: str) -> str:
     return f'[[rules]]\npath = "**"\nfreshness = "{freshness}"\n'
-
-
-def node_key(owner: int, prefix: str) -> str:
-    """A key that this one of two workers owns."""
-    keys = (f"{prefix}-{number}" for number in range(1000))
-    return next(key for key in keys if owner_of(ObjectName("bucket", key), 2) == owner)
 
 
 @pytest.mark.parametrize("freshness", LONG)
@@ -59,18 +51,20 @@ async def test_no_worker_brings_it_back(tmp_path: Path) -> None:
     rules = "".join(f'[[rules]]\npath = "*/{each}/**"\nfreshness = "{each}"\n' for each in LONG)
     async with FakeOrigin() as origin:
         cases = [
-            (node_key(owner, f"{freshness}/{warm}-{gone}-{owner}"), warm, gone)
+            (f"{freshness}/{warm}-{gone}-{owner}", owner, warm, gone)
             for freshness in LONG
             for owner in (0, 1)
             for warm in (True, False)
             for gone in (True, False)
         ]
         async with Node(origin, tmp_path, ssd="64MiB", rest=rules) as node:
-            for key, _, _ in cases:
+            for key, owner, _, _ in cases:
+                assert node.have_owned(key, owner) == owner
                 origin.store.put("bucket", key, b"old")
                 assert (await node.client(0).request("GET", path_of("bucket", key))).body == b"old"
         async with Node(origin, tmp_path, ssd="64MiB", rest=rules) as node:
-            for key, warm, gone in cases:
+            for key, owner, warm, gone in cases:
+                assert node.have_owned(key, owner) == owner
                 path = path_of("bucket", key)
                 if warm:
                     assert (await node.client(1).request("GET", path)).headers["x-forebay-cache"] == "hit-ssd"

@@ -84,6 +84,25 @@ async def _small_cold_objects(origin: FakeOrigin, node: Node) -> None:
         assert origin.log.count(key=key) == 1
 
 
+async def _objects_that_nobody_owns(origin: FakeOrigin, node: Node) -> None:
+    """Each is fetched once, when both workers are asked at the same moment, and by the one that is asked first."""
+    keys = [f"cold/unowned/{number}" for number in range(60)]
+    for key in keys:
+        origin.store.put("bucket", key, key.encode())
+
+    async def read(worker: int, key: str) -> RawAnswer:
+        answer = await node.client(worker).request("GET", path_of("bucket", key))
+        assert answer.body == key.encode()
+        return answer
+
+    await asyncio.gather(*(read(worker, key) for key in keys[:40] for worker in (0, 1)))
+    for key in keys[40:]:
+        assert (await read(1, key)).headers["x-forebay-cache"] == "miss"
+        assert node.have_owned(key, 0) == 1, "it was asked first"
+        assert (await read(0, key)).headers["x-forebay-cache"] != "miss"
+    assert [origin.log.count(key=key) for key in keys] == [1] * len(keys)
+
+
 @dataclass
 class Register:
     """The versions of a key that a read may return while it is written."""
@@ -103,6 +122,7 @@ async def test_a_write_is_seen_at_once_through_every_worker(tmp_path: Path) -> N
     async with FakeOrigin() as origin, Node(origin, tmp_path, ssd="256MiB", rest=RULES) as node:
         await _cold_objects(origin, node)
         await _small_cold_objects(origin, node)
+        await _objects_that_nobody_owns(origin, node)
         keys = [f"ever/{number}" for number in range(6)]
         foreign = [f"always/{number}" for number in range(2)]
         registers = {key: Register() for key in (*keys, *foreign)}

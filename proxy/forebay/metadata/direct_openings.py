@@ -95,7 +95,7 @@ class DirectOpenings:
         if lookup is None:
             return None
         opening = DirectOpening(self, name, decision, lookup, on_end, checksums=checksums, needs_flight=needs_flight)
-        owner, noted = self._peers.owner(name), self.heads.now()
+        owner, noted = self._peers.claim(name), self.heads.now()
         sent: BegunRead | None
         if owner is None:
             sent = self._reads.send_read(name, span, principal, noted, opening.answered)

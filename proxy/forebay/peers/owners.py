@@ -24,6 +24,7 @@ from forebay.core.names import ObjectName
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Uncacheable
 from forebay.peers.frames import Document
+from forebay.peers.ownership_claims import OwnershipClaims
 from forebay.peers.peer_client import FENCE_TIMEOUT, Peer
 from forebay.peers.peer_codec import (
     decode,
@@ -35,7 +36,7 @@ from forebay.peers.peer_codec import (
     encode_span,
 )
 from forebay.peers.response_stream import ResponseStream
-from forebay.policy.ownership import owner_of
+from forebay.policy.ownership import hash_and_owner
 
 LookupStatus: TypeAlias = Literal["fresh", "revalidated", "fetched"]
 """How a head was had: without a request, confirmed by the origin, or read from it."""
@@ -136,7 +137,9 @@ def _opened(response: Document, stream: ResponseStream, head: Head) -> ObjectOpe
 class Peers:
     """The other workers of the node, by their numbers."""
 
-    def __init__(self, others: Mapping[int, Peer] | None = None) -> None:
+    def __init__(self, others: Mapping[int, Peer] | None = None, claims: OwnershipClaims | None = None) -> None:
+        """`claims`: None: ownership goes by hash."""
+        self._claims = claims
         self.others = dict(others or {})
         self.workers = 1 + len(self.others)
         self.number = next(number for number in range(self.workers) if number not in self.others)
@@ -152,7 +155,17 @@ class Peers:
         """Returns the owner of an object; None: this worker."""
         if not self._owners:
             return None
-        return self._owners.get(owner_of(name, self.workers))
+        name_hash, number = hash_and_owner(name, self.workers)
+        if self._claims is not None:
+            number = self._claims.owner(name_hash, number)
+        return self._owners.get(number)
+
+    def claim(self, name: ObjectName) -> Owner | None:
+        """Returns the owner of an object that is about to be fetched; None: this worker, which owns it from now on if
+        nobody did."""
+        if self._claims is None:
+            return self.owner(name)
+        return self._owners.get(self._claims.claim(*hash_and_owner(name, self.workers)))
 
     def owns(self, name: ObjectName) -> bool:
         """Whether this worker owns an object."""

@@ -1,4 +1,5 @@
-"""Ownership: the worker of a node that runs an object's flights, prefetching and warm-up.
+"""Ownership by hash: the worker of a node that runs an object's flights, prefetching and warm-up, unless another one was
+asked for it first (peers.ownership_claims).
 
 Objects have owners, blocks do not. So adjacent missing blocks are one ranged GET, a reader's window is planned in one
 place, the opening (one request for the head and the first blocks) is sent once, and a stale head is validated once a
@@ -17,11 +18,14 @@ from forebay.core.names import ObjectName
 _MASK: Final = (1 << 64) - 1
 
 
-@lru_cache(maxsize=4096)  # one read asks several times
 def owner_of(name: ObjectName, workers: int) -> int:
     """The number of the worker, from 0, that owns `name` among `workers` of them."""
-    if workers == 1:
-        return 0
+    return hash_and_owner(name, workers)[1]
+
+
+@lru_cache(maxsize=4096)  # one read asks several times
+def hash_and_owner(name: ObjectName, workers: int) -> tuple[int, int]:
+    """A hash of `name`, 64 bits, and the number of its owner."""
     text = f"{len(name.bucket)}:{name.bucket}{name.key}".encode("utf-8", "surrogatepass")
     seed = int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
     owner, highest = 0, -1
@@ -34,4 +38,4 @@ def owner_of(name: ObjectName, workers: int) -> int:
         number ^= number >> 31
         if number > highest:
             owner, highest = worker, number
-    return owner
+    return seed, owner

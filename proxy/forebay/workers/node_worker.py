@@ -22,6 +22,7 @@ from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
+from forebay.peers.ownership_claims import FILE_NAME, OwnershipClaims
 from forebay.peers.peer_client import Peer
 from forebay.peers.peer_codec import decode
 from forebay.peers.unix_socket import socket_path
@@ -78,7 +79,8 @@ class NodeWorker:
             for other in range(workers)
             if other != number
         }
-        self._group = WorkerGroup(group, Peers(others))
+        claims = OwnershipClaims.open(directory / FILE_NAME, number, workers)
+        self._group = WorkerGroup(group, Peers(others, claims))
         self._worker: Worker | None = None
 
     async def run(self) -> int:

@@ -1,0 +1,120 @@
+"""Ownership claims: an object that nobody has asked for belongs to the worker that is asked first.
+
+    offset     size  field                   a file in the directory of the workers' sockets, which all of them map
+         0     4096  claims that each worker has made for itself, 8 bytes for each
+      4096  8388608  owners: 0 nobody yet, else the number of the worker, from 1
+
+The slot of an object is its name's hash modulo their number; objects that share a slot have one owner. A worker that
+begins to fetch an object claims the slot for itself, so that the bytes need not come from another worker. Whoever only
+asks for the owner of a slot that nobody has claimed gives it to the worker that ownership by hash names
+(policy.ownership). Either way it is recorded before anything is done about it, once, and stays.
+
+Invariants:
+- a slot is written once, under a lock of its byte, which the kernel releases when a process ends: all workers see the
+  same owner. A worker that is started in place of another one has its number, and what that owned;
+- a worker makes at most an eighth and AHEAD more claims for itself than any other one: beyond, ownership goes by hash.
+  So the objects of a client that talks to one worker alone are spread over the memory of all;
+- where the lock can't be had (its holder is stopped in the middle of these few steps), ownership by hash is assumed for
+  once, and nothing is recorded: at the worst two workers fetch one object.
+
+As slots fill up, more and more new objects have an owner by chance, as they would by hash.
+"""
+
+import fcntl
+import mmap
+import os
+import struct
+from pathlib import Path
+from typing import Final, Self
+
+FILE_NAME: Final = "claims"
+SLOTS: Final = 8 * 1024 * 1024
+HEADER: Final = 4096
+AHEAD: Final = 256
+SHARE_AHEAD: Final = 8
+"""Workers whose clients are about as busy need not wait for each other."""
+MAX_WORKERS: Final = 255
+_ATTEMPTS: Final = 100
+"""At the lock. Each lets whoever holds it run."""
+_MASK: Final = SLOTS - 1
+_COUNT: Final = 8
+_FLOCK: Final = struct.Struct("hhqqixxxx")
+"""struct flock, see fcntl(2): kind, whence, start, length, process."""
+
+
+class OwnershipClaims:
+    """The claims of one node, as one of its workers sees and makes them. Made by `open`."""
+
+    def __init__(self, fd: int, number: int, workers: int) -> None:
+        self._fd = fd
+        self._number = number
+        self._owners = mmap.mmap(fd, HEADER + SLOTS)
+        self._counts = memoryview(self._owners)[: workers * _COUNT].cast("Q")
+
+    @classmethod
+    def open(cls, path: Path, number: int, workers: int) -> Self | None:
+        """Maps the file, which is made if need be. `number`: of this worker. None if that is not possible: ownership
+        goes by hash then, in this worker alone, which costs flights but no bytes are wrong."""
+        if workers > MAX_WORKERS:
+            return None
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return None
+        try:
+            os.posix_fallocate(fd, 0, HEADER + SLOTS)  # a store into a hole of a full file system would be a SIGBUS
+            return cls(fd, number, workers)
+        except OSError:
+            os.close(fd)
+            return None
+
+    def owner(self, name_hash: int, by_hash: int) -> int:
+        """Returns the number of the worker that owns objects with this hash: `by_hash` from now on, if nobody does."""
+        slot = HEADER + (name_hash & _MASK)
+        owner = self._owners[slot]
+        return owner - 1 if owner else self._record(slot, by_hash, by_hash)
+
+    def claim(self, name_hash: int, by_hash: int) -> int:
+        """Does the same, but has this worker own them if nobody does, unless it is too far ahead."""
+        slot = HEADER + (name_hash & _MASK)
+        owner = self._owners[slot]
+        if owner:
+            return owner - 1
+        counts, number = self._counts, self._number
+        least = min(counts)
+        if counts[number] > least + least // SHARE_AHEAD + AHEAD:
+            return self._record(slot, by_hash, by_hash)
+        owner = self._record(slot, number, by_hash)
+        counts[number] += owner == number
+        return owner
+
+    def close(self) -> None:
+        """Unmaps the file."""
+        self._counts.release()
+        self._owners.close()
+        os.close(self._fd)
+
+    def _record(self, slot: int, number: int, by_hash: int) -> int:
+        """Has a worker own a slot unless one does. Returns the one that does; `by_hash` if that can't be found out."""
+        if not self._try_lock(slot):
+            owner = self._owners[slot]
+            return owner - 1 if owner else by_hash
+        try:
+            owner = self._owners[slot]
+            if owner:
+                return owner - 1
+            self._owners[slot] = number + 1
+            return number
+        finally:
+            fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, slot, 1, 0))
+
+    def _try_lock(self, slot: int) -> bool:
+        wanted = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, slot, 1, 0)
+        for _ in range(_ATTEMPTS):
+            try:
+                fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, wanted)
+            except OSError:
+                os.sched_yield()
+            else:
+                return True
+        return False
