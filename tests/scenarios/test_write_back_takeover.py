@@ -5,15 +5,21 @@ import fcntl
 import os
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from operator import sub
 from pathlib import Path
 from threading import Event
+from typing import cast
 
 import pytest
 
+from forebay.core.buffers import Buffer
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
+from forebay.peers.frames import Document
 from forebay.policy.drain_order import WriteInterval
+from forebay.protocol.listing_query import ListingQuery, StartPoint
+from forebay.server.rpc.rpc_methods import OpenWrites, ResponseWriter
 from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import JournalLayout
@@ -100,13 +106,13 @@ async def test_a_write_during_a_takeover_overtakes_nothing(tmp_path: Path) -> No
 
 @asynccontextmanager
 async def _starting_again(
-    directory: Path, *keys: str
+    directory: Path, *keys: str, rule: str = ""
 ) -> AsyncIterator[tuple[WriteBackRig, _HeldScan, asyncio.Task[None]]]:
     """A worker that starts beside pending writes of these keys and an origin that refuses, held as it reads the
     journal; the hold, and its start."""
     scan = _HeldScan("bodies")
     async with FakeOrigin() as origin:
-        rig = WriteBackRig(origin, directory)
+        rig = WriteBackRig(origin, directory, rule)
         rig.journal_files = PointedFiles(scan)
         async with rig:
             await rig.prove()
@@ -131,6 +137,36 @@ async def test_what_is_settled_while_a_worker_begins_is_not_shown(tmp_path: Path
         scan.released.set()
         await starting
         assert [write.name.key for write in rig.write_back.shown.writes.values()] == ["a/key"]
+
+
+class _Documents:
+    """In place of the connection of a worker that asks: the documents of the response."""
+
+    def __init__(self) -> None:
+        self.sent: list[Document] = []
+
+    async def send(self, document: Document) -> None:
+        self.sent.append(document)
+
+    async def send_bytes(self, _bytes: Buffer) -> None: ...
+
+    async def send_end(self) -> None: ...
+
+
+async def test_a_worker_that_reads_the_journal_lists_nothing_for_others(tmp_path: Path) -> None:
+    """It would list the origin's objects, without what is pending; the worker that asks knows what is."""
+    query = asdict(ListingQuery(2, "ckpt", "", "", StartPoint(), None))
+    async with _starting_again(tmp_path, "a/key", rule='listing = "1m"\n') as (rig, scan, starting):
+        await rig.origin.listen()
+        methods = rig.parts.peer_service
+        early, late = _Documents(), _Documents()
+        await methods.stream("list", {"query": query}, cast(ResponseWriter, early))
+        assert early.sent == [{}]
+        assert await methods.call("listed", {"name": ["ckpt", "a/key"]}, OpenWrites()) == {}
+        scan.released.set()
+        await starting
+        await methods.stream("list", {"query": query}, cast(ResponseWriter, late))
+        assert late.sent[0]["source"] == "miss"
 
 
 async def test_a_worker_that_reads_the_journal_acts_on_no_message(tmp_path: Path) -> None:

@@ -65,25 +65,27 @@ class DataReads:
         """All pages, each through whichever worker it meets. What none of them shows must be gone."""
         began = {key: self._history.since(key) for key in self._keys if key.startswith(prefix)}
         seen: list[str] = []
+        what = f"listing {prefix!r}"
         parameters = {"list-type": "2", "prefix": prefix, "max-keys": str(self._rng.choice((7, 100, 1000)))}
         while True:
             answer = await self._sender.send(ClientRequest("GET", f"{path_of(DATA)}?{query_of(parameters)}"))
             if answer.aborted or answer.status in _FAILED:
                 return
             assert answer.status == 200, answer
+            what += f", {answer.headers.get('x-forebay-cache')}"  # of each page
             page = Tree.fromstring(_NAMESPACE.sub(b"", answer.body))  # noqa: S314 # our own server's
             for entry in page.iter("Contents"):
                 key = entry.findtext("Key", "")
                 seen.append(key)
                 if key in began:
                     size = int(entry.findtext("Size", ""))
-                    self._history.verify_entry(key, began[key], entry.findtext("ETag", ""), size, f"listing {prefix!r}")
+                    self._history.verify_entry(key, began[key], entry.findtext("ETag", ""), size, what)
             if page.findtext("IsTruncated") != "true":
                 break
             parameters["continuation-token"] = page.findtext("NextContinuationToken", "")
-        assert seen == sorted(set(seen)), f"listing {prefix!r}: not in order, or a key twice: {seen}"
+        assert seen == sorted(set(seen)), f"{what}: not in order, or a key twice: {seen}"
         for key in began.keys() - {*seen}:
-            self._history.verify_absent(key, began[key], f"listing {prefix!r}")
+            self._history.verify_absent(key, began[key], what)
         self._history.done["listings"] += 1
 
     def _has_object(self, key: str, since: Since, answer: RawAnswer, what: str) -> bool:

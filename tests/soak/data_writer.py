@@ -43,8 +43,9 @@ class DataWriter:
     async def _write(self) -> None:
         key = self._rng.choice(self._own)
         body, write = self._history.begin(key, self._rng.choice(SIZES))
-        if self._succeeded(await self._sender.send(ClientRequest("PUT", path_of(DATA, key), body=body))):
-            self._history.acknowledge(key, write)
+        answer = await self._sender.send(ClientRequest("PUT", path_of(DATA, key), body=body))
+        if self._succeeded(answer):
+            self._history.acknowledge(key, write, durable=_durable(answer))
 
     async def _copy(self) -> None:
         source, key = self._rng.sample(self._own, 2)
@@ -57,13 +58,14 @@ class DataWriter:
             self._history.refuse(write)
         elif self._succeeded(answer) and (etag := _ETAG.search(answer.body.decode())):
             self._history.done["copies"] += 1
-            self._history.acknowledge(key, write, f'"{etag[1]}"')
+            self._history.acknowledge(key, write, f'"{etag[1]}"', _durable(answer))
 
     async def _delete(self) -> None:
         key = self._rng.choice(self._own)
         write = self._history.begin_deletion(key)
-        if self._succeeded(await self._sender.send(ClientRequest("DELETE", path_of(DATA, key)))):
-            self._history.acknowledge(key, write)
+        answer = await self._sender.send(ClientRequest("DELETE", path_of(DATA, key)))
+        if self._succeeded(answer):
+            self._history.acknowledge(key, write, durable=_durable(answer))
 
     async def _delete_several(self) -> None:
         keys = self._rng.sample(self._own, 3)
@@ -77,7 +79,7 @@ class DataWriter:
             for key, write in zip(keys, writes, strict=True):
                 if f"<Key>{key}</Key></Deleted>".encode() in answer.body:
                     self._history.done["deleted with others"] += 1
-                    self._history.acknowledge(key, write)
+                    self._history.acknowledge(key, write, durable=_durable(answer))
 
     async def _upload(self) -> None:
         """In two parts; an upload that can't be completed is aborted."""
@@ -102,10 +104,14 @@ class DataWriter:
         answer = await self._sender.send(ClientRequest("POST", f"{target}?uploadId={upload}", body=document))
         if self._succeeded(answer) and b"<CompleteMultipartUploadResult" in answer.body:
             self._history.done["uploads in parts"] += 1
-            self._history.acknowledge(key, write)
+            self._history.acknowledge(key, write, durable=_durable(answer))
 
     def _succeeded(self, answer: RawAnswer) -> bool:
         assert answer.status in {200, 204, *_FAILED}, answer
-        if answer.headers.get("x-forebay-durable") == "local":
+        if _durable(answer) == "local":
             self._history.done["acknowledged from the journal"] += 1
         return answer.status in {200, 204} and not answer.aborted
+
+
+def _durable(answer: RawAnswer) -> str:
+    return answer.headers.get("x-forebay-durable", "")

@@ -103,15 +103,15 @@ class WriteHistory:
         """Of a source of the same writer."""
         return self._add(key, self.possible(source, self.since(source)) - {GONE})
 
-    def acknowledge(self, key: str, write: Write, etag: str | None = None) -> None:
-        """`etag`: of a copy, as the answer names it."""
+    def acknowledge(self, key: str, write: Write, etag: str | None = None, durable: str = "") -> None:
+        """`etag`: of a copy, as the answer names it. `durable`: where it is, for people."""
         if etag is not None:
             effect = self._effects.get(etag.lower())
             assert effect in write.effects, f"{key} was copied from {effect}, not one of {write.effects}"
             write.effects = frozenset({effect})
         write.is_acknowledged = True
         writes = self._writes(key)
-        writes.trail.append(_Event(time.monotonic(), "acknowledged", *write.effects))
+        writes.trail.append(_Event(time.monotonic(), f"acknowledged {durable}", *write.effects))
         writes.acknowledged = next(number for number, each in enumerate(writes.writes) if each is write)
 
     def refuse(self, write: Write) -> None:

@@ -37,7 +37,7 @@ def compose_peer_service(
     source = replace(fetch.block_source, buffer_timeout=PEER_BUFFER_WAIT, started_timeout=PEER_BUFFER_WAIT)
     methods: list[RpcMethods] = [
         ReadMethods(metadata.resolver, source, metadata.hints, context.policy).methods,
-        NamespaceMethods(namespaces.listings, namespaces.catalogue).methods,
+        NamespaceMethods(namespaces.listings, namespaces.catalogue, lambda: _knows_pending(writes)).methods,
         JobMethods(jobs, storage.tiers, context.policy).methods,
     ]
     if writes.write_back is not None and writes.backlog is not None:
@@ -52,3 +52,7 @@ def compose_peer_service(
         context.clock,
     )
     return PeerService(of_writes, *methods, answer_openings=lambda: OpeningAnswers(metadata.openings, context.policy))
+
+
+def _knows_pending(writes: WriteParts) -> bool:
+    return writes.write_back is None or writes.write_back.watch.is_started

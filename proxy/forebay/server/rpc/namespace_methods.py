@@ -1,6 +1,11 @@
 """The RPC methods of namespaces: the owner of one answers its listings. The server side of
 namespace.namespace_owners.
+
+An owner that starts lists nothing before it has read the journal: it would show what the origin has, without the writes
+that are pending, which the worker that asks knows.
 """
+
+from collections.abc import Callable
 
 from forebay.namespace.listings import Listings
 from forebay.namespace.namespace_owners import decode_query, encode_entry
@@ -12,11 +17,14 @@ from forebay.write.packed_deletions import receive_hidden
 
 
 class NamespaceMethods:
-    """Answers from the snapshots of this worker."""
+    """Answers from the snapshots of this worker. `knows_pending`: whether it has read the journal, if there is one."""
 
-    def __init__(self, listings: Listings, catalogue: PackCatalogue) -> None:
+    def __init__(
+        self, listings: Listings, catalogue: PackCatalogue, knows_pending: Callable[[], bool] = lambda: True
+    ) -> None:
         self._listings = listings
         self._catalogue = catalogue
+        self._knows_pending = knows_pending
         self.methods = RpcMethods(
             streaming={"list": self._list},
             unary={
@@ -28,7 +36,7 @@ class NamespaceMethods:
 
     async def _list(self, request: Document, out: ResponseWriter) -> None:
         query = decode(lambda: decode_query(request["query"]))
-        answer = await self._listings.answer(query)
+        answer = await self._listings.answer(query) if self._knows_pending() else None
         if answer is None:
             await out.send({})
             return
@@ -37,7 +45,8 @@ class NamespaceMethods:
         await out.send_end()
 
     async def _listed(self, request: Document) -> Document:
-        return encode_entry(await self._listings.entry(decode(lambda: decode_name(request["name"]))))
+        name = decode(lambda: decode_name(request["name"]))
+        return encode_entry(await self._listings.entry(name) if self._knows_pending() else None)
 
     async def _drop_listings(self, request: Document) -> Document:
         bucket, prefix = decode(lambda: (str(request["bucket"]), str(request["prefix"])))

@@ -55,7 +55,8 @@ class JournalWatch:
         self._duty = duty
         self._room = room
         self._on_full = on_full
-        self._is_started = False
+        self.is_started = False
+        """Whether what is pending is shown here."""
         self._is_stale = False
         """Whether another worker has begun while this one read the journal."""
 
@@ -77,7 +78,7 @@ class JournalWatch:
         if self._shown.writes and is_drainer:
             _log.info("writes in the journal and not yet at the origin: %d", len(self._shown.writes))
         self._exchange.tell_scanned()
-        self._is_started = True
+        self.is_started = True
         if self._is_stale:
             with suppress(OSError):  # it is looked for each minute as well
                 await self.receive_scan()
@@ -127,7 +128,7 @@ class JournalWatch:
     async def receive_scan(self) -> None:
         """Another worker has begun, and read the journal. Its predecessor may have left records that nobody knows, and
         may have settled some, as the drainer, that others still show. Raises OSError."""
-        if not self._is_started:  # what is shown in between would come before what it depends on
+        if not self.is_started:  # what is shown in between would come before what it depends on
             self._is_stale = True
             return
         with self._shown.remembering():
