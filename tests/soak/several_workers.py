@@ -21,7 +21,7 @@ from soak.disturbances import disturb
 from soak.oracle import Oracle
 from soak.tls_clients import SHARE, TlsClients
 
-LONGEST: Final = 20.0
+LONGEST: Final = 45.0
 """Seconds that a request may take, whatever happens to other workers than the one that is asked."""
 STOPS: Final = (0.2, 0.5, 1.0, 3.0, 8.0, 30.0)
 """Seconds. In some of them nobody notices; the longest none comes back from."""
