@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from forebay.core.byte_ranges import Span
+from forebay.core.names import ObjectName
 from forebay.jobs.prefetcher import DROPPED, LINGER, PIECE, SWEEP_SECONDS, AheadRequest, Prefetcher
 from forebay.policy.rules import Rules
 from harness.fake import actions
@@ -196,10 +197,35 @@ async def test_two_readers_of_one_block_share_one_fetch() -> None:
 
 
 async def test_nothing_is_fetched_without_room() -> None:
-    async with ahead_rig(ahead=BLOCK) as test:
+    async with ahead_rig(ahead=2 * BLOCK) as test:
         test.rig.origin.store.put_synthetic(*NAME, BLOCK)
+        first = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
+        other = AheadRequest(ObjectName(NAME.bucket, "other"), 0, None, "plan")
+        assert (await test.prefetcher.fetch(other)).status == "full"
+        assert test.origin_reads == 1
+        test.prefetcher.drop([first.ticket])
+
+
+async def test_nothing_is_fetched_into_no_room() -> None:
+    async with ahead_rig(ahead=0) as test:
         assert (await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))).status == "full"
         assert test.origin_reads == 0
+
+
+async def test_small_objects_have_room_where_a_block_has_none() -> None:
+    async with ahead_rig(ahead=BLOCK) as test:
+        test.rig.origin.store.put_synthetic(*NAME, BLOCK // 2)
+        outcome = await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))
+        assert (outcome.status, outcome.claimed) == ("fetched", BLOCK // 2)
+        test.prefetcher.drop([outcome.ticket])
+
+
+async def test_an_object_whose_blocks_never_have_room_is_refused() -> None:
+    """Else it would be tried, and fetched, again and again."""
+    async with ahead_rig(ahead=BLOCK, memory=0) as test:
+        test.rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
+        assert (await test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan"))).status == "refused"
+        assert test.rig.tiers.memory.ahead.budget.in_use == 0
 
 
 async def test_as_much_of_an_object_as_fits_is_fetched() -> None:

@@ -119,6 +119,22 @@ async def test_the_horizon_bounds_what_is_ahead(tmp_path: Path) -> None:
         assert origin.log.count("GET", operation="GetObject") <= 42
 
 
+@pytest.mark.parametrize("ahead", [f"{10 * SIZE}B", "200KiB"])
+async def test_a_small_horizon_fetches_nothing_of_a_loader_twice(tmp_path: Path, ahead: str) -> None:
+    """It holds less than the rest of each worker's batch, all of which lies behind the furthest read."""
+    keys = [f"open/{number:03}" for number in range(240)]
+    workers, batch = 4, 15
+    async with rig_with_data(tmp_path, keys, memory=f'64MiB"\nahead = "{ahead}') as (origin, rig):
+        await send(rig, keys)
+        await run_loop_until(lambda: rig.parts.prefetcher.tickets >= 8)
+        for start in range(0, len(keys), workers * batch):
+            order = [keys[start + worker * batch + at] for at in range(batch) for worker in range(workers)]
+            await read(rig, order)
+        found = await until(rig, lambda plan: plan["state"] == "done")
+        assert (found["read"], found["given_up"]) == (240, 0)
+        assert [origin.log.count("GET", key=key) for key in keys] == [1] * 240
+
+
 async def test_a_wrong_plan_costs_one_horizon_and_is_given_back(tmp_path: Path) -> None:
     horizon = '[[rules]]\npath = "**"\nfreshness = "immutable"\nplan_horizon = "200000B"\n'
     async with rig_with_data(tmp_path, rest=horizon) as (origin, rig):

@@ -189,9 +189,10 @@ class Prefetcher:
 
     def _has_room(self, request: AheadRequest, decision: Decision) -> bool:
         """Whether there is room, and demand leaves buffers to fetch through."""
-        buffers = self._source.fetcher.budget
-        wanted = (request.expected or decision.block) + AHEAD_OVERHEAD
-        return self._ahead.budget.is_free(wanted) and buffers.in_use * 2 <= buffers.capacity and not buffers.waiting
+        buffers, room = self._source.fetcher.budget, self._ahead.budget
+        # The budget may be smaller than a block, and larger than most objects.
+        wanted = max(1, min((request.expected or decision.block) + AHEAD_OVERHEAD, room.capacity))
+        return room.is_free(wanted) and buffers.in_use * 2 <= buffers.capacity and not buffers.waiting
 
     async def _fetch(self, request: AheadRequest, decision: Decision) -> AheadOutcome:
         if not self._has_room(request, decision):  # others were granted their turns meanwhile
@@ -235,7 +236,8 @@ class Prefetcher:
         finally:
             body.close()
         if not span.length and request.start < min(head.size, request.stop or head.size):
-            return AheadOutcome("full", head.size)
+            fits = min(view.head.block_size, view.head.size) + AHEAD_OVERHEAD <= self._ahead.budget.capacity
+            return AheadOutcome("full" if fits else "refused", head.size, problem="its blocks exceed memory.ahead")
         return self._outcome(view, head.size, span.stop, claimed)
 
     def _outcome(self, view: ObjectView, size: int, stop: int, claimed: list[BlockId]) -> AheadOutcome:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from forebay.core.byte_ranges import Span
 from forebay.core.read_log import read_hash
 from forebay.jobs.plans.plan_entries import PlanEntry
-from forebay.jobs.plans.plan_window import SPREAD, PlanStart, PlanWindow, tickets_of
+from forebay.jobs.plans.plan_window import NEAR, SPREAD, PlanStart, PlanWindow, tickets_of
 
 WHOLE = Span(0, 100)
 
@@ -89,11 +89,24 @@ def test_stragglers_far_behind_are_given_up() -> None:
 
 
 def test_stragglers_hold_at_most_a_share_of_the_lead() -> None:
-    window = window_of(*keys(20))
+    window = window_of(*keys(NEAR + 20))
     fetch_all(window)
-    window.match("10", WHOLE)
-    assert [entry.number for entry in window.give_up_stragglers(35)] == [0, 1, 2, 3, 4, 5, 6]
-    assert window.lead == 12 * 10
+    window.match(str(NEAR + 9), WHOLE)
+    most = (NEAR + 9) * 10 - 65
+    assert [entry.number for entry in window.give_up_stragglers(most)] == [0, 1, 2, 3, 4, 5, 6]
+    assert window.lead == (NEAR + 12) * 10
+
+
+def test_stragglers_that_may_be_read_yet_are_not_given_up() -> None:
+    window = window_of(*keys(2 * NEAR))
+    fetch_all(window)
+    window.match(str(NEAR + 9), WHOLE)
+    assert [entry.number for entry in window.give_up_stragglers(0)] == list(range(10))
+    window.match("20", WHOLE)
+    window.match(str(2 * NEAR - 22), WHOLE)
+    assert window.give_up_stragglers(0) == []
+    window.match(str(2 * NEAR - 1), WHOLE)
+    assert [entry.number for entry in window.give_up_stragglers(0)] == list(range(10, 2 * NEAR - 2 * (NEAR - 10)))
 
 
 def test_an_entry_without_room_is_the_next_again() -> None:

@@ -6,7 +6,9 @@
 
 A loader's workers read a batch each: arrivals follow the plan within a window of some batches. So an entry is matched
 by its key wherever it stands between base and loaded, and what is left unread behind the front stays for a while:
-SPREAD entries, then it is given up. The base is behind every unread entry.
+SPREAD entries, then it is given up. Where it is most of the lead, it is given up twice as far behind as its reader has
+been seen to read: a small horizon holds less than the rest of each worker's batch. The base is behind every unread
+entry.
 
 Pure: no clock, no input and output. Whoever fetches and whoever reads change it in turns.
 """
@@ -20,6 +22,8 @@ from forebay.jobs.plans.plan_entries import PlanEntry
 
 SPREAD: Final = 8192
 """Entries by which arrivals may differ from the plan: 16 workers with two batches of 256 each."""
+NEAR: Final = 512
+"""The same for what is most of the lead, until the reader is seen to read from further behind: 16 workers with 32."""
 LOAD_SIZE: Final = 256
 """Entries that are loaded at once."""
 
@@ -87,6 +91,8 @@ class PlanWindow:
         self.front = max(self.base, min(start.front, count))
         self._read = range(self.base, self.front), start.read
         """Entries of these numbers and hashes were read before."""
+        self._near = NEAR
+        """Entries behind the front that are likely to be read yet."""
         self.lead = 0
         """Bytes that are here or being fetched, and not read."""
         self._entries: dict[int, WindowEntry] = {}
@@ -147,6 +153,7 @@ class PlanWindow:
         for entry in found:
             entry.is_read = True
             self.front = max(self.front, entry.number + 1)
+            self._near = max(self._near, 2 * (self.front - entry.number))
             self._remove(entry)
         return found
 
@@ -177,12 +184,15 @@ class PlanWindow:
         return found
 
     def give_up_stragglers(self, most: int) -> list[WindowEntry]:
-        """Gives up what is left unread far behind the front, or is more than `most` bytes of the lead there."""
+        """Gives up what is left unread far behind the front: more than `most` bytes of the lead there, or more than
+        SPREAD entries."""
         found = self.give_up_before(self.front - SPREAD) if self.front - SPREAD > self.base else []
+        if self.front - self._near <= self.base:
+            return found
         behind = [self._entries[each] for each in range(self.base, self.front) if each in self._entries]
         excess = sum(entry.counted for entry in behind) - most
         for entry in behind:
-            if excess <= 0:
+            if excess <= 0 or entry.number >= self.front - self._near:
                 break
             if entry.state != "pending":
                 excess -= entry.counted
