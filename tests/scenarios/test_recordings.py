@@ -13,6 +13,7 @@ from forebay.core.events import RecordedRead
 from forebay.jobs.plans.plan_runner import END_SECONDS
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
 from harness.loader_orders import alternating, shuffled
 from harness.manual_timers import ManualTimers
 from harness.oss_client import OssClient
@@ -187,6 +188,30 @@ async def test_a_reader_that_parts_costs_no_more(tmp_path: Path) -> None:
         assert await running.metric("forebay_recording_parted_total") == 1
         assert await running.metric("forebay_recordings_following") == 0
         assert running.rig.parts.tiers.memory.ahead.budget.in_use == 0
+
+
+@pytest.mark.parametrize("record", [False, True])
+async def test_a_recording_that_is_removed_is_followed_no_further(tmp_path: Path, record: bool) -> None:
+    """What was fetched ahead is given back at once, and what the epoch has read of it stays recorded."""
+    order = shuffled(KEYS, 1)
+    async with node(tmp_path, rule(record=record, follow=True)) as running:
+        await running.upload("nightly", recording_of(order))
+        await running.read(order[:100], settle=True)
+        plans, ahead = running.rig.parts.plans.coordinator, running.rig.parts.tiers.memory.ahead
+        assert (len(ahead), running.gets) == (300, 400)
+        await running.remove("nightly")
+        assert [(plan.name, plan.state) for plan in plans.plans()] == [("recording:nightly", "cancelled")]
+        assert await running.metric("forebay_recordings_following") == 0
+        await running.rig.wait_idle()
+        await run_loop_until(lambda: ahead.budget.in_use == running.rig.parts.prefetcher.tickets == 0)
+        before = running.gets
+        await running.read(order[200:])
+        assert (running.gets - before, await running.metric("forebay_recording_followed_total")) == (200, 1)
+        kept = running.rig.parts.kept_recordings
+        assert kept is not None
+        kept.recorder.close()
+        found = [keys_in(await running.download(name)) for name in await running.names()]
+        assert found == ([order[:100] + order[200:]] if record else [])
 
 
 async def test_a_job_is_followed_beside_another_under_one_key(tmp_path: Path) -> None:

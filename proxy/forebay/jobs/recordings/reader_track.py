@@ -191,6 +191,13 @@ class ReaderTrack:
             if self._follows:
                 self._listener.ended(self.key, parted=True)
 
+    def leave(self, recording: Recording) -> None:
+        """Does the same with a recording that is about to be removed. The epoch keeps what it has read of it."""
+        if self.follows is recording:
+            self.cease()
+        if self._records and self._prefix is not None and self._prefix[0] is recording:
+            self._recording = self._recording or self._begin_recording()
+
     # Recording
 
     def _begin_to_repeat(self, recording: Recording) -> None:

@@ -16,6 +16,7 @@ from forebay.core.read_stream import ReadBatch
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.group_reads import GroupReads
 from forebay.jobs.recordings.reader_track import FollowListener, ReaderTrack
+from forebay.jobs.recordings.recording import Recording
 from forebay.policy.rules import Rules
 
 MAX_TRACKS: Final = 64
@@ -94,6 +95,11 @@ class Recorder:
         for key, track in self._tracks.items():
             if key.bucket == bucket:
                 track.cut()
+
+    def leave(self, recording: Recording) -> None:
+        """A recording is about to be removed: nobody follows it any more."""
+        for track in self._tracks.values():
+            track.leave(recording)
 
     def tend(self) -> None:
         """Ends the tracks of readers that have stopped, and has what the others read written. Called every few

@@ -68,11 +68,16 @@ class RecordingAccess(Protocol):
 
 
 class LocalRecordings:
-    """The recordings in the worker that keeps them. `cut` ends those of a bucket that are being made."""
+    """The recordings in the worker that keeps them."""
 
-    def __init__(self, catalogue: RecordingCatalogue, cut: Callable[[str], None]) -> None:
+    def __init__(
+        self, catalogue: RecordingCatalogue, cut: Callable[[str], None], leave: Callable[[Recording], None]
+    ) -> None:
+        """`cut` ends the recordings of a bucket that are being made. `leave` is called with one that is about to be
+        removed."""
         self._catalogue = catalogue
         self._cut = cut
+        self._leave = leave
 
     async def infos(self, bucket: str | None = None) -> list[RecordingInfo]:
         """From the catalogue."""
@@ -115,6 +120,7 @@ class LocalRecordings:
         await self._catalogue.open()
         recording = self._catalogue.find(bucket, name, principal)
         if recording is not None:
+            self._leave(recording)
             self._catalogue.remove(recording)
         return recording is not None
 
