@@ -19,6 +19,7 @@ from forebay.server.allocator import keep_freed_memory
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
 from forebay.server.http.tls import exposed_key_warning
+from forebay.server.huge_pages import move_into_huge_pages
 from forebay.server.resource_limits import capacity_warnings, raise_file_limit, usable_cores
 from forebay.server.scheduling_slice import shorten_slice
 from forebay.server.service_manager import READY, STOPPING, notify_service_manager
@@ -136,6 +137,7 @@ async def _serve(make: Callable[[], NodeServer], loaded: Loaded, welcome: Callab
             _log.info("%s", serving)
         if settings.server.admin is not None:
             _log.info("metrics and control on http://%s", settings.server.admin)
+    await asyncio.to_thread(move_into_huge_pages)
     await ending.wait()
     notify_service_manager(STOPPING, os.environ)
     await _wait_for_clients_to_leave(server, settings.server.shutdown_delay, hurry)

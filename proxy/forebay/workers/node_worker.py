@@ -33,6 +33,7 @@ from forebay.server.allocator import keep_freed_memory
 from forebay.server.composition import WorkerGroup
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
+from forebay.server.huge_pages import move_into_huge_pages
 from forebay.server.rpc.rpc_server import RpcMethod, RpcServer
 from forebay.server.scheduling_slice import shorten_slice
 from forebay.server.startup import freeze_long_lived
@@ -130,6 +131,7 @@ class NodeWorker:
         freeze_long_lived(asyncio.get_running_loop())
         keep_freed_memory()
         shorten_slice()
+        self._links.spawn(asyncio.to_thread(move_into_huge_pages), "move into huge pages")
         return {}
 
 
