@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from forebay.request.authentication import Keyring
 from harness.clients import RawClient, RawRequest, path_of
 from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate
@@ -65,6 +66,48 @@ async def test_every_form_of_signature_is_verified(tmp_path: Path, form: Form) -
         assert (await _past_aiohttp(rig, client, right)).status == 200
         wrong = ALL_SIGNERS[form](replace(TRAINER, secret="another"), "PUT", target, (), BODY, rig.now(), None)
         assert (await _past_aiohttp(rig, client, wrong)).status == 403
+
+
+async def test_a_repeated_head_is_verified_for_its_own_body(tmp_path: Path) -> None:
+    """Its template proves the signature; the body is compared with the hash of this request, not of the first one."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        client, target = rig.client(), path_of("ckpt", "a/object")
+        bodies = [bytes([number]) * 1000 for number in range(4)]
+        requests = [client.sign("PUT", target, [("Content-Type", "text/plain")], body) for body in bodies]
+        for request in requests:
+            assert (await _past_aiohttp(rig, client, request)).status == 200
+        for request, body in zip(requests, [*bodies[1:], bodies[0]], strict=True):
+            head = request.wire.removesuffix(request.body)
+            async with await client.open() as connection:
+                await connection.send(head + body)
+                answer = await connection.answer("PUT")
+            assert (answer.status, b"<Code>XAmzContentSHA256Mismatch<" in answer.body) == (400, True)
+        assert (await client.request("GET", target)).body == bodies[-1]
+        reader = rig.client(READER).sign("PUT", target, [("Content-Type", "text/plain")], bodies[0])
+        assert (await _past_aiohttp(rig, client, reader)).status == 403
+
+
+async def test_a_repeated_head_is_not_authenticated_in_full(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        client, heads = rig.client(), rig.worker.listener.server.services.uploads.heads
+        for number in range(3):
+            request = client.sign("PUT", path_of("ckpt", f"a/{number}"), (), BODY[number:])
+            assert (await _past_aiohttp(rig, client, request)).status == 200
+            assert heads.unmatched == 0, "the first one, which proves that others may follow, has made the template"
+
+
+async def test_a_key_that_was_removed_proves_nothing(tmp_path: Path) -> None:
+    """Templates are those of one policy."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        client, target = rig.client(), path_of("ckpt", "a/object")
+        for _ in range(2):
+            assert (await _past_aiohttp(rig, client, client.sign("PUT", target, (), BODY))).status == 200
+        gateway = rig.parts.gateway
+        gateway.policy = replace(gateway.policy, keyring=Keyring({}, {}))
+        assert (await _past_aiohttp(rig, client, client.sign("PUT", target, (), BODY))).status == 403
 
 
 async def test_the_limit_of_heads_holds(tmp_path: Path) -> None:

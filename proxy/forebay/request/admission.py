@@ -23,7 +23,7 @@ forebay.request.form_upload). The keys of DeleteObjects are authorised when its 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
@@ -114,6 +114,17 @@ class Admission(NamedTuple):
     def is_accelerated(self) -> bool:
         """Whether the rules let a cache answer."""
         return self.decision is not None and self.decision.accelerate
+
+
+class KnownHead(Protocol):
+    """The head of a request, beside those that were admitted before (forebay.server.fastpath.upload_heads)."""
+
+    def prove(self, policy: GatewayPolicy, target: Target, now: float) -> Proof | None:
+        """The proof of its signature, verified at `now` under `policy`; None: it has to be authenticated."""
+        ...
+
+    def learn(self, target: Target, admission: Admission) -> None:
+        """It was authenticated, and admitted. `target`: as it came."""
 
 
 def admit(

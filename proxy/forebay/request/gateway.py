@@ -34,7 +34,7 @@ from forebay.protocol.oss.dialect_detection import speaks_oss
 from forebay.protocol.response_headers import unsatisfiable_headers
 from forebay.protocol.target import Target, parse_target
 from forebay.protocol.xml.s3_documents import error_document
-from forebay.request.admission import Admission, GatewayPolicy, admit
+from forebay.request.admission import Admission, GatewayPolicy, KnownHead, admit
 from forebay.request.admitted_write import AdmittedWriter
 from forebay.request.batch.batch_reader import BatchReader
 from forebay.request.cors_frontend import CorsFrontend
@@ -78,8 +78,10 @@ class Gateway:
         self._batches = batches
         self._subresources = subresources
 
-    async def handle(self, request: Request, reply: ObjectReply, record: RequestRecord) -> None:
-        """Answer `request` on `reply` and fill in `record`."""
+    async def handle(
+        self, request: Request, reply: ObjectReply, record: RequestRecord, known: KnownHead | None = None
+    ) -> None:
+        """Answer `request` on `reply` and fill in `record`. `known`: its head, where a proof may come from there."""
         try:
             target = parse_target(request.raw_target, request.host, self.policy.domains, self.policy.cnames)
             if self.policy.answers_pages and "Origin" in request.headers:
@@ -89,7 +91,7 @@ class Gateway:
         except S3Error as error:
             await self.refuse(error, request, reply, record)
             return
-        await self._answer_failures(self._handle(request, target, reply, record), request, reply, record)
+        await self._answer_failures(self._handle(request, target, reply, record, known), request, reply, record)
 
     async def read(self, admission: Admission, request: Request, reply: ObjectReply, record: RequestRecord) -> None:
         """Answer the plain read `request` that the fast lane admitted and could not answer."""
@@ -109,7 +111,9 @@ class Gateway:
                 reply = self._oss_frontend.wrap_reply(reply, request, None, record)
         await self._refuse(error, request, reply, record)
 
-    async def _handle(self, request: Request, target: Target, reply: ObjectReply, record: RequestRecord) -> None:
+    async def _handle(
+        self, request: Request, target: Target, reply: ObjectReply, record: RequestRecord, known: KnownHead | None
+    ) -> None:
         policy = self.policy
         record.bucket, record.key = target.bucket or "", target.key or ""
         if is_form(request, target):
@@ -119,7 +123,11 @@ class Gateway:
             pages = policy.answers_pages
             await self._cors_frontend.answer_preflight(request, target, reply, record, answers_pages=pages)
             return
-        admission = admit(policy, request.method, target, request.headers, request.received_at, record=record)
+        now = request.received_at
+        proof = known.prove(policy, target, now) if known is not None else None
+        admission = admit(policy, request.method, target, request.headers, now, record=record, proof=proof)
+        if known is not None and proof is None:
+            known.learn(target, admission)
         await self._carry_out(admission, request, reply, record)
 
     async def _carry_out(

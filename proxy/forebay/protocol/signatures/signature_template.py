@@ -8,7 +8,7 @@ key and the same bounds of time as the verifier, but without deriving again what
     middle    host:...\\n                     fixed            from the first request
               range:bytes=0-99\\n             gap              argument
               x-amz-date:20261120T...Z\\n     gap, the time    argument
-              \\nhost;range;...\\npayload     fixed
+              \\nhost;range;...\\npayload     fixed, or a gap with the value of its header
     last      /bucket/key                   argument         only in versions 1 and 2
 
 The positions of the gaps come from the verifier's own text, made once with a mark in place of each value that differs:
@@ -55,6 +55,8 @@ _MARKED: Final = re.compile(r"~gap([0-9]+)~")
 # Visible ASCII with single blanks inside: equal to its canonical form.
 _PLAIN: Final = re.compile(r"[!-~]+(?: [!-~]+)*")
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
+_PAYLOAD: Final = "x-amz-content-sha256"
+"""The header that version 4 signs twice: among the headers, and as the payload."""
 
 
 class _SigningTime(NamedTuple):
@@ -221,6 +223,8 @@ def _mark_gaps(
     marks = {name: _MARK.format(number) for number, name in enumerate((*times, *varying))}
     if not isinstance(claim, ClaimV4 | ClaimOssV4) and claim.date:
         claim = claim._replace(date=marks[times[0]])
+    if isinstance(claim, ClaimV4) and _PAYLOAD in marks:
+        claim = claim._replace(payload=marks[_PAYLOAD])
     if claim.form == "query":
         query = tuple((name, marks[name] if name in times else value) for name, value in target.query)
         target = target._replace(query=query)

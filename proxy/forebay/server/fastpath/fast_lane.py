@@ -151,7 +151,7 @@ class FastLane:
         self._in_doubt_writes, self._freshness_clock = self._resolver.heads.in_doubt_writes, self._resolver.heads.clock
         self._metrics, self._access_log = telemetry
         self._clock = clock
-        self._templates = TemplateCache()
+        self._templates = TemplateCache[HeadTemplate]()
         self._second = 0
         self._policy = gateway.policy
         """The policy that the ends of heads were made under."""

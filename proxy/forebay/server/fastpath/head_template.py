@@ -19,7 +19,7 @@ A match proves nothing. The signature of every request is verified, by forebay.p
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self, TypeAlias
 
@@ -38,16 +38,16 @@ from forebay.request.admission import Admission, GatewayPolicy
 
 CONDITIONS: Final = ("if-match", "if-modified-since", "if-none-match", "if-unmodified-since")
 # Fields that clients write anew for each request. A value is visible ASCII with single blanks inside: canonical.
-_ANY: Final = re.compile(rb"[!-~]+(?: [!-~]+)*")
-_VARYING: Final = {
+ANY: Final = re.compile(rb"[!-~]+(?: [!-~]+)*")
+VARYING: Final = {
     "range": re.compile(rb"bytes=[0-9]{0,18}-[0-9]{0,18}"),
-    **dict.fromkeys(CONDITIONS, _ANY),
-    "amz-sdk-invocation-id": _ANY,
-    "amz-sdk-request": _ANY,
-    "date": _ANY,
-    "traceparent": _ANY,
-    "tracestate": _ANY,
-    "x-amzn-trace-id": _ANY,
+    **dict.fromkeys(CONDITIONS, ANY),
+    "amz-sdk-invocation-id": ANY,
+    "amz-sdk-request": ANY,
+    "date": ANY,
+    "traceparent": ANY,
+    "tracestate": ANY,
+    "x-amzn-trace-id": ANY,
 }
 _VERSION: Final = b" HTTP/1.1"
 
@@ -91,11 +91,21 @@ class HeadTemplate:
     """The index of the Range among the values that differ; -1: there is none."""
     conditions: tuple[tuple[str, int], ...]
     """The conditions and the indices of their values."""
+    indices: dict[str, int]
+    """The index of each varying header's value."""
 
     @classmethod
-    def build(cls, data: bytes, target: Target, headers: Headers, admission: Admission) -> Self | None:
+    def build(
+        cls,
+        data: bytes,
+        target: Target,
+        headers: Headers,
+        admission: Admission,
+        pattern_of: Callable[[str], re.Pattern[bytes] | None] = VARYING.get,
+    ) -> Self | None:
         """The template of an admitted request with the head `data`, or None if there can be none. `target` and
-        `headers` as received."""
+        `headers` as received. `pattern_of`: of the values that a header may have, by its name in lower case; None for
+        one that has the same each time."""
         signed, policy, method = admission.signed, admission.policy, admission.method
         claim = read_claim(target, headers)
         if signed is None or not isinstance(claim, TemplateClaim) or requests_revalidation(admission.headers):
@@ -103,8 +113,12 @@ class HeadTemplate:
         lines: list[bytes | None] = [*data.split(b"\r\n")]
         names = [(line or b"").partition(b":")[0].decode("ascii").lower() for line in lines]
         times = times_of(claim, headers)
-        varying = [at for at, name in enumerate(names) if at and name in _VARYING and name not in times]
-        named = [names[at] for at in varying]
+        patterns = {
+            at: pattern
+            for at, name in enumerate(names)
+            if at and name not in times and (pattern := pattern_of(name)) is not None
+        }
+        named = [names[at] for at in patterns]
         if len(set(named)) < len(named):
             return None
         template = cls()
@@ -120,12 +134,12 @@ class HeadTemplate:
             return None
         template.signed, template.policy, template.principal = signed, policy, admission.principal
         template.identity = admission.identity
-        template._varying = [(at, _prefix(lines[at] or b""), _VARYING[names[at]]) for at in varying]
-        indices = {name: len(times) + index for index, name in enumerate(named)}
+        template._varying = [(at, _prefix(lines[at] or b""), pattern) for at, pattern in patterns.items()]
+        template.indices = indices = {name: len(times) + index for index, name in enumerate(named)}
         template.range_index = indices.get("range", -1)
         template.conditions = tuple((name, indices[name]) for name in CONDITIONS if name in indices)
         template.key = template._make_key(headers["Host"], admission)
-        for at in (0, *gaps, *varying):
+        for at in (0, *gaps, *patterns):
             lines[at] = None
         template._lines, template._line_count = lines, len(lines)
         return template if template.match(data) is not None else None

@@ -101,6 +101,12 @@ def parse_upload_head(data: bytes, largest: int) -> UploadHead | None:
     return UploadHead(request.raw_target, headers, length, expects)
 
 
+def upload_target(line: bytes) -> str | None:
+    """The target of a request line; None if it is not that of a plain PUT."""
+    found = _PUT_LINE.fullmatch(line.decode("latin-1"))
+    return found[2] if found is not None else None
+
+
 def _is_head(data: bytes) -> bool:
     return len(data) <= MAX_HEAD_SIZE and data.endswith(b"\r\n\r\n") and data.isascii()
 

@@ -8,28 +8,41 @@ cache nor evict anything from it. Bounded in number, least recently used first; 
 """
 
 from collections import OrderedDict
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from forebay.request.admission import GatewayPolicy
-from forebay.server.fastpath.head_template import HeadTemplate, TemplateMatch
+from forebay.server.fastpath.head_template import TemplateMatch
 
 MAX_TEMPLATES: Final = 64
 """Templates kept. Each keeps times of signing, some hundred bytes apiece."""
 
 
-class TemplateCache:
+class Template(Protocol):
+    """A template of heads, for one principal under one policy."""
+
+    policy: GatewayPolicy
+
+    def match(self, data: bytes) -> TemplateMatch | None:
+        """How the head `data` differs from it; None if it does not match."""
+        ...
+
+
+T = TypeVar("T", bound=Template)
+
+
+class TemplateCache(Generic[T]):
     """The templates of one worker. See the module."""
 
     def __init__(self) -> None:
         self._policy: GatewayPolicy | None = None
-        self._by_names: dict[tuple[bytes, ...], list[HeadTemplate]] = {}
-        self._recency: OrderedDict[HeadTemplate, tuple[bytes, ...]] = OrderedDict()
+        self._by_names: dict[tuple[bytes, ...], list[T]] = {}
+        self._recency: OrderedDict[T, tuple[bytes, ...]] = OrderedDict()
         """The names that each template is found by, least recently used first."""
 
     def __len__(self) -> int:
         return len(self._recency)
 
-    def lookup(self, data: bytes, policy: GatewayPolicy) -> tuple[HeadTemplate, TemplateMatch] | None:
+    def lookup(self, data: bytes, policy: GatewayPolicy) -> tuple[T, TemplateMatch] | None:
         """The template that the head `data` matches, and the match."""
         if policy is not self._policy:
             return None
@@ -40,7 +53,7 @@ class TemplateCache:
                 return template, match
         return None
 
-    def add(self, data: bytes, template: HeadTemplate) -> None:
+    def add(self, data: bytes, template: T) -> None:
         """Keep `template`, made from the head `data`."""
         if template.policy is not self._policy:
             self._policy = template.policy

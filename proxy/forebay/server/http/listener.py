@@ -24,11 +24,11 @@ class ConnectionFactory(web.Server):
 
     def __init__(self, services: ConnectionServices) -> None:
         super().__init__(_handle)
-        self._services = services
+        self.services = services
 
     def __call__(self) -> ClientConnection:
         """A connection for the loop, which calls its `connection_made`."""
-        return ClientConnection(self, self._loop, self._services)
+        return ClientConnection(self, self._loop, self.services)
 
 
 async def _handle(request: web.BaseRequest) -> web.StreamResponse:

@@ -28,6 +28,7 @@ from forebay.origin.body_turns import BodyTurns
 from forebay.protocol.channel_frames import CHANNEL_PATH, HINT_HEADER
 from forebay.protocol.exchange import EMPTY_BODY, BytesBody, ObjectReply, Request
 from forebay.protocol.target import parse_target
+from forebay.request.admission import GatewayPolicy, KnownHead
 from forebay.request.gateway import Gateway
 from forebay.server.fastpath.direct_misses import DirectMisses, MissConnection
 from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane
@@ -84,6 +85,11 @@ class RequestService:
         """From now on end each connection with its next response."""
         self.is_draining = True
         self.fast_lane = None  # the gateway's replies tell clients that the connection ends
+
+    @property
+    def policy(self) -> GatewayPolicy:
+        """The policy that requests are admitted by now."""
+        return self._gateway.policy
 
     @property
     def isolation_headers(self) -> HeaderPairs:
@@ -249,11 +255,14 @@ class RequestService:
             self.finish(record)
             connection.read_answered(keep_alive=not reply.aborted)
 
-    async def answer(self, request: Request, reply: AbortableReply, record: RequestRecord) -> None:
-        """Have the gateway answer a request, unless too many are in flight; the reply is aborted where that fails."""
+    async def answer(
+        self, request: Request, reply: AbortableReply, record: RequestRecord, known: KnownHead | None = None
+    ) -> None:
+        """Have the gateway answer a request, unless too many are in flight; the reply is aborted where that fails.
+        `known`: see Gateway.handle."""
         try:
             if not await self._is_refused(request, reply, record):
-                await self._gateway.handle(request, reply, record)
+                await self._gateway.handle(request, reply, record, known)
         except BaseException:
             reply.abort()  # closing in order would wait for a client that takes nothing
             raise

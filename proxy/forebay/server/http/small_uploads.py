@@ -15,8 +15,8 @@ from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.request_record import RequestRecord, new_request_id
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
-from forebay.protocol.exchange import SMALL_BODY, Request, SmallBody
-from forebay.server.fastpath.request_head import parse_upload_head
+from forebay.protocol.exchange import Request, SmallBody
+from forebay.server.fastpath.upload_heads import KnownUpload, UploadHeads
 from forebay.server.http.aiohttp_exchange import has_left, write_continue
 from forebay.server.http.arriving_body import ArrivingBody
 from forebay.server.http.connection_limits import ConnectionLimits, linger
@@ -44,6 +44,7 @@ class SmallUploads:
         self._timers = timers
         self._receiving = receiving
         self._tasks = tasks
+        self.heads = UploadHeads()
 
     def begin(self, data: bytes, connection: UploadConnection) -> ArrivingBody | None:
         """Answer a small PUT whose head these bytes are, and the front of its body or all of it, in a task;
@@ -52,8 +53,11 @@ class SmallUploads:
         size = data.find(_END) + len(_END)
         if self._requests.is_draining or size > self._limits.header_size:
             return None
-        head = parse_upload_head(data[:size], SMALL_BODY)
-        if head is None or size + head.length < len(data) or not self._receiving.try_acquire(size + head.length):
+        known = self.heads.read(data[:size], self._requests.policy)
+        if known is None:
+            return None
+        head = known.head
+        if size + head.length < len(data) or not self._receiving.try_acquire(size + head.length):
             return None
         record = RequestRecord("PUT", "full", time.monotonic(), new_request_id(), peer=connection.peer)
 
@@ -77,11 +81,17 @@ class SmallUploads:
             send_interim=send_interim,
         )
         self._requests.count_in_flight(1)
-        self._tasks.spawn(self._answer(request, body, record, connection, size + head.length), "upload")
+        self._tasks.spawn(self._answer(request, known, body, record, connection, size + head.length), "upload")
         return body
 
     async def _answer(
-        self, request: Request, body: ArrivingBody, record: RequestRecord, connection: UploadConnection, charged: int
+        self,
+        request: Request,
+        known: KnownUpload,
+        body: ArrivingBody,
+        record: RequestRecord,
+        connection: UploadConnection,
+        charged: int,
     ) -> None:
         requests = self._requests
 
@@ -91,7 +101,7 @@ class SmallUploads:
         reply = connection.make_reply(record, is_last, requests.isolation_headers, is_head=False)
         try:
             try:
-                await requests.answer(request, reply, record)
+                await requests.answer(request, reply, record, known)
             finally:
                 self._receiving.release(charged)
                 requests.finish(record)
