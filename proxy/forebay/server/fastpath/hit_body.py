@@ -48,10 +48,15 @@ class HitBody:
         """
         length = span.stop - span.start
         direct = direct and length >= MIN_SENDFILE_SIZE
-        if prepared.block is not None and (not direct or length < MIN_SHARED_BYTES):
+        if prepared.block is not None:
             block = self._memory.get(prepared.block)
             if block is not None:
-                return (block if len(block) == length else block[span.start : span.stop],), (), "hit-memory"
+                if not direct or length < MIN_SHARED_BYTES:
+                    return (block if len(block) == length else block[span.start : span.stop],), (), "hit-memory"
+                shared = block.obj
+                if isinstance(shared, SharedBlock):
+                    at = shared.offset
+                    return (), ((shared, at + span.start, at + span.stop, None),), "hit-memory"
         return self._extents(prepared, span, length) if direct else self._buffers(prepared, span, length)
 
     def _buffers(self, prepared: PreparedResponse, span: Span, size: int) -> HitBytes | None:

@@ -63,13 +63,12 @@ def connection_services(
 
 def socket_services(settings: Settings, parts: Parts, services: ConnectionServices, timers: Timers) -> ChannelServices:
     """The services that every channel of the worker's Unix socket works with, beside those of its connections."""
-    count = parts.metrics.count
     memory = ClientMemory(
         parts.rings,
         settings.memory.ring // SLOT_UNIT * SLOT_UNIT,
         lambda: parts.tiers.memory.occupancy().capacity,
         timers,
-        lambda form: count("forebay_socket_reads_total", form),
+        parts.metrics.counter("forebay_socket_reads_total"),
     )
     return ChannelServices(
         services.requests,

@@ -82,12 +82,8 @@ class ChannelFiles:
         return self._policy is not None and self._policy is not self._policy_now()
 
     def send_body(self, reader: Principal, head: bytes, extents: Sequence[FileExtent], size: int) -> bool:
-        """Sends descriptors of a body that `reader` may read in place of its bytes; whether that was possible."""
-        frame = self.known_frame(head, extents, size)
-        if frame is not None:
-            self._writer.write(frame)
-            self._memory.count("memory")
-            return True
+        """Sends descriptors of a body that `reader` may read in place of its bytes; whether that was possible. The
+        client has not all of the files (`known_frame`)."""
         body = self._new_body(lambda: self._body(reader, head, extents, size))
         if body is None:
             return False

@@ -64,8 +64,9 @@ class ChannelWriter:
         """What drains wait for."""
         self.ring: ClientRing | None = None
         self._ring_failed = False
-        self.idle_until = 0.0
-        """Until when a channel that is used no more is kept."""
+        self._now = services.timers.time
+        self.used_at = 0.0
+        """When something was written last."""
         self._stall_timer = StallTimer(services.timers, services.limits.stall, self._unacknowledged, self.abort)
 
     # The connection
@@ -76,7 +77,7 @@ class ChannelWriter:
         self._fd = transport.get_extra_info("socket").fileno()
         self._writable.register(self._fd, select.POLLOUT)
         transport.set_write_buffer_limits(0)
-        self.keep_alive()
+        self.used_at = self._now()
 
     def close(self) -> None:
         """Lets go of the connection, which has ended; not of the ring."""
@@ -125,10 +126,6 @@ class ChannelWriter:
         if self.transport is None:
             raise ConnectionResetError("the client has left")
 
-    def keep_alive(self) -> None:
-        """The channel is used now."""
-        self.idle_until = self._services.timers.time() + self._services.limits.idle_timeout
-
     def abort(self) -> None:
         """Breaks the connection."""
         if self.transport is not None:
@@ -147,7 +144,7 @@ class ChannelWriter:
         transport = self.transport
         if transport is None:
             return
-        self.keep_alive()
+        self.used_at = self._now()
         if len(pieces) == 1:
             transport.write(pieces[0])
         else:

@@ -4,7 +4,7 @@ A channel ends with its connection, and its ring when no process has it any more
 connection. Rings of ended channels and passed files are looked at once a second, as long as there are any.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import Final, Literal, Protocol
 
 from forebay.core.fair_semaphore import FairSemaphore
@@ -39,11 +39,11 @@ class ClientMemory:
         ring_size: int,
         tier_size: Callable[[], int],
         timers: Timers,
-        count: Callable[[ReadForm], None],
+        reads: MutableMapping[tuple[str, ...], int],
     ) -> None:
-        """`budget`: the bytes of all rings; `ring_size`: of one. `tier_size`: bytes of the memory tier now. `count`:
-        called with the form of each read."""
-        self.budget, self.count = budget, count
+        """`budget`: the bytes of all rings; `ring_size`: of one. `tier_size`: bytes of the memory tier now. `reads`:
+        counts how many were answered, by form."""
+        self.budget, self._reads = budget, reads
         self._ring_size, self._tier_size, self._timers = ring_size, tier_size, timers
         self._left: list[ClientRing] = []
         """Rings of channels that have ended."""
@@ -53,6 +53,10 @@ class ClientMemory:
         """Connections of the Unix socket that are none."""
         self._timer: Timer | None = None
         self._is_closed = False
+
+    def count(self, form: ReadForm) -> None:
+        """Counts a read that was answered in this form."""
+        self._reads[(form,)] += 1
 
     def new_ring(self) -> ClientRing | None:
         """A ring for a client; None if there can be none."""

@@ -84,6 +84,8 @@ class ReadChannel(asyncio.Protocol):
         self._is_closing = False
         self._files = ChannelFiles(services, self._writer)
         self._idle_timer: Timer | None = None
+        self._watched_from = 0.0
+        """When it was last seen to be in use."""
 
     # The connection
 
@@ -139,7 +141,10 @@ class ReadChannel(asyncio.Protocol):
         if not (self._unread or self._waiting or self._is_reading or self._is_closing or self._writer.is_stalled):
             head = sole_head(data)
             if head:  # as most are: nothing is queued
-                self._answer_now(head)
+                try:
+                    self._answer(head)
+                except OSError:
+                    self._writer.abort()
                 return
         self._unread = data = self._unread + data if self._unread else data
         start = 0
@@ -176,12 +181,6 @@ class ReadChannel(asyncio.Protocol):
         if self._is_paused and self._waiting_size + len(self._unread) <= MAX_WAITING and transport is not None:
             self._is_paused = False
             transport.resume_reading()
-
-    def _answer_now(self, head: bytes) -> None:
-        try:
-            self._answer(head)
-        except OSError:
-            self._writer.abort()
 
     def _answer(self, head: bytes) -> None:
         lane = self._requests.fast_lane
@@ -234,8 +233,14 @@ class ReadChannel(asyncio.Protocol):
             self._writer.write(FRAME.pack(INLINE, 0, 0, 0, 0, len(head)) + head)
             return
         reader = self._client.reader
-        if extents and reader is not None and self._files.send_body(reader, head, extents, size):
-            return
+        if extents and reader is not None:
+            frame = self._files.known_frame(head, extents, size)
+            if frame is not None:
+                self._memory.count("memory")
+                self._writer.write(frame)
+                return
+            if self._files.send_body(reader, head, extents, size):
+                return
         slot = self._writer.allocate(size)
         if slot is None:
             self._memory.count("inline")
@@ -268,13 +273,13 @@ class ReadChannel(asyncio.Protocol):
 
     def _watch_idle(self) -> None:
         limits, timers = self._services.limits, self._services.timers
-        self._writer.keep_alive()
+        self._watched_from = timers.time()
         self._idle_timer = timers.call_later(limits.idle_timeout, self._check_idle)
 
     def _check_idle(self) -> None:
         """End a channel that nobody uses. One whose client holds a slot is in use."""
         is_used = self._is_reading or bool(self._writer.ring)
-        if is_used or self._services.timers.time() < self._writer.idle_until:
+        if is_used or self._writer.used_at > self._watched_from:
             self._watch_idle()
         elif self.transport is not None:
             self.transport.close()

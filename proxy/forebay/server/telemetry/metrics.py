@@ -8,7 +8,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from threading import Lock
 from typing import Final
 
@@ -112,6 +112,10 @@ class Metrics:
     def count(self, name: str, *labels: str, by: int = 1) -> None:
         """Add to a counter."""
         self._counters[name][labels] += by
+
+    def counter(self, name: str) -> MutableMapping[Labels, int]:
+        """A counter by its labels, for what counts so often that a call is felt. On the event loop only."""
+        return self._counters[name]
 
     def time(self, name: str, seconds: float, *labels: str) -> None:
         """Adds a duration to a histogram."""
