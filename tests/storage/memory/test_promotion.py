@@ -4,6 +4,7 @@ import resource
 
 from forebay.core.names import BlockId
 from forebay.storage.memory.memory_tier import MemoryTier
+from forebay.storage.memory.promotion import MAX_WAITING
 from forebay.storage.memory.shared_blocks import HUGE, SharedBlock
 from harness.inspection import run_loop_until
 from harness.ssd_rig import MIB, block_id, content_of
@@ -56,14 +57,28 @@ async def test_the_third_large_hit_promotes_one_object_at_a_time() -> None:
         hit(tier, block, 2)
     assert not tier.arenas.charged()
     for block in blocks:
-        hit(tier, block, 2)  # while one is promoted, nothing else is
+        hit(tier, block, 2)
     assert not is_promoted(tier, blocks[0])  # the loop copies nothing
     await run_loop_until(lambda: is_promoted(tier, blocks[0]))
     assert not is_promoted(tier, blocks[1])
-    hit(tier, blocks[1], 1)
     await run_loop_until(lambda: is_promoted(tier, blocks[1]))
     assert len(tier.arenas) == 2
     assert all(tier.get(block) == content_of(block, SIZE) for block in blocks)
+
+
+async def test_so_many_promotions_wait_and_no_more() -> None:
+    tier = MemoryTier(256 * MIB)
+    blocks = [block_id(f"{number}") for number in range(MAX_WAITING + 2)]
+    for block in blocks:
+        tier.admit(block, content_of(block, SIZE))
+        hit(tier, block, 3)
+    tier.forget(blocks[1].object)  # nothing is left to promote of it
+    others = [blocks[0], *blocks[2:-1]]
+    await run_loop_until(lambda: all(is_promoted(tier, block) for block in others))
+    assert len(tier.arenas) == len(others)
+    assert not is_promoted(tier, blocks[-1])
+    hit(tier, blocks[-1], 1)
+    await run_loop_until(lambda: is_promoted(tier, blocks[-1]))
 
 
 async def test_blocks_of_several_retired_arenas_are_all_demoted() -> None:

@@ -4,8 +4,8 @@
                  <── its arena is given up (demotion) ─────────
 
 Threads copy, the blocks of one answer or of one arena at a time: beside a busy loop a thread waits for its turn far
-longer than it copies. One answer's blocks are promoted at a time, one arena's demoted. A block that was evicted or
-replaced meanwhile is dropped.
+longer than it copies. One thread promotes at a time, and one demotes. Meanwhile some more answers wait, as a batch
+reads many objects at once, and are then promoted together. A block that was evicted or replaced meanwhile is dropped.
 """
 
 import asyncio
@@ -22,6 +22,10 @@ _HITS: Final = 2
 """Large hits of an object beyond which its blocks are promoted."""
 _MAX_OBJECTS: Final = 4096
 """Objects whose large hits are counted."""
+MAX_WAITING: Final = 64
+"""Objects whose promotion waits for that of another."""
+_AT_ONCE: Final = 16 << 20
+"""Bytes of blocks, and one object's more, that a thread copies at a time."""
 
 KeptBlocks: TypeAlias = Sequence[tuple[BlockId, Buffer]]
 """Blocks of the tier, with the buffers that it keeps of them."""
@@ -52,6 +56,8 @@ class Promotion:
     def __init__(self, owner: BlockOwner) -> None:
         self._owner = owner
         self._is_promoting = False
+        self._waiting: dict[ObjectName, Callable[[], Iterable[BlockId]]] = {}
+        """The objects whose promotion waits, in order, and which of their blocks."""
         self._demotions = deque[KeptBlocks]()
         """The blocks of arenas that were given up. Those of the first are being copied."""
         self._hits: dict[ObjectName, int] = {}
@@ -63,8 +69,9 @@ class Promotion:
         self._hits[name] = hits
         if len(self._hits) > _MAX_OBJECTS:
             del self._hits[next(iter(self._hits))]
-        if hits > _HITS and not self._is_promoting:
-            self._promote(blocks())
+        if hits > _HITS and (name in self._waiting or len(self._waiting) < MAX_WAITING):
+            self._waiting[name] = blocks
+            self._promote_waiting()
 
     def demote(self, kept: KeptBlocks) -> None:
         """Copies the blocks of an arena that is given up to buffers of their own. Needs a running loop."""
@@ -72,16 +79,20 @@ class Promotion:
         if len(self._demotions) == 1:
             self._demote_next()
 
-    def _promote(self, blocks: Iterable[BlockId]) -> None:
-        owner = self._owner
+    def _promote_waiting(self) -> None:
+        """Promotes objects that wait, unless a thread is at it."""
+        owner, size = self._owner, 0
         extents: list[tuple[BlockId, Buffer, ArenaExtent]] = []
-        for block in blocks:
-            buffer = owner.get(block)
-            if buffer is None or isinstance(buffer.obj, SharedBlock):
-                continue
-            if (extent := owner.allocate(len(buffer), _group_of(block.object))) is not None:
-                extent.arena.copying += 1
-                extents.append((block, buffer, extent))
+        while self._waiting and size < _AT_ONCE and not self._is_promoting:
+            blocks = self._waiting.pop(next(iter(self._waiting)))
+            for block in blocks():
+                buffer = owner.get(block)
+                if buffer is None or isinstance(buffer.obj, SharedBlock):
+                    continue
+                if (extent := owner.allocate(len(buffer), _group_of(block.object))) is not None:
+                    extent.arena.copying += 1
+                    extents.append((block, buffer, extent))
+                    size += len(buffer)
         if not extents:
             return
         self._is_promoting = True
@@ -92,6 +103,7 @@ class Promotion:
                 extent.arena.copying -= 1
                 if copy is None or not owner.replace(block, buffer, copy):
                     owner.arenas.mark_wasted(extent.arena)
+            self._promote_waiting()
 
         _run_in_thread(lambda: [extent.arena.write(extent.offset, buffer) for _, buffer, extent in extents], promoted)
 
