@@ -29,6 +29,7 @@ from forebay_client.objects import (
     BatchKey,
     CommonPrefix,
     ObjectInfo,
+    bytes_of,
     checked_bucket,
     checked_key,
     checked_keys,
@@ -218,11 +219,10 @@ class Client(ResourceCalls):
         content_type: str | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> ObjectInfo:
-        """Writes an object with one request. Its checksum travels along, and the server verifies it."""
-        view = memoryview(data).cast("B")
-        return put_content(
-            self._send, bucket, checked_key(key), view, len(view), upload_headers(content_type, metadata)
-        )
+        """Writes an object with one request. Its checksum travels along, and the server verifies it. Raises TypeError
+        for what is no contiguous buffer."""
+        view, headers = bytes_of(data), upload_headers(content_type, metadata)
+        return put_content(self._send, bucket, checked_key(key), view, len(view), headers)
 
     def put_file(
         self,

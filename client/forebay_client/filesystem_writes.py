@@ -10,6 +10,7 @@ from forebay_client.client_errors import ConditionNotMet, InvalidRequest, Object
 from forebay_client.filesystem_errors import os_errors
 from forebay_client.object_copies import copy_object
 from forebay_client.object_uploads import put_content
+from forebay_client.objects import bytes_of
 from forebay_client.transport.object_request import ObjectRequest
 
 _PART_SIZE: Final = 64 << 20
@@ -29,7 +30,7 @@ class FileSystemWrites(AbstractFileSystem):  # type: ignore[misc] # fsspec has n
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_options: Any) -> None:
         """Writes an object with one PUT. `mode` "create": raises FileExistsError where there is one."""
         bucket, key = self.split(path)
-        content = memoryview(value).cast("B")
+        content = bytes_of(value)
         with os_errors(path):
             if mode == "create":
                 self._create(path, bucket, key, content)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from forebay_client.batch.archive_member import read_member
 from forebay_client.client_errors import BodyCorrupt, ClientError, RangeNotSatisfiable
-from forebay_client.objects import BatchKey, ObjectInfo, end_of, index_of
+from forebay_client.objects import BatchKey, ObjectInfo, bytes_to_fill, end_of, index_of
 from forebay_client.transport.body_checks import content_range
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse, SendRequest
 
@@ -40,10 +40,7 @@ def read_range(send: SendRequest, bucket: str, key: str, start: int, end: int | 
 
 def read_into(send: SendRequest, bucket: str, key: str, buffer: "WriteableBuffer", start: int) -> int:
     """Reads from byte `start` on into a writable buffer. Returns the bytes written. Raises ClientError."""
-    view = memoryview(buffer).cast("B")
-    start = index_of(start)
-    if view.readonly:
-        raise ValueError("the buffer is read-only")
+    view, start = bytes_to_fill(buffer), index_of(start)
     if start < 0:
         raise ValueError(f"no offset: {start}")
     if not len(view):

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from forebay_client.object_uploads import SMALLEST_PART, PartUpload, put_content
-from forebay_client.objects import ObjectInfo
+from forebay_client.objects import ObjectInfo, bytes_of
 from forebay_client.transport.object_request import SendRequest
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class WritableObject(io.BufferedIOBase):
     def write(self, data: "ReadableBuffer", /) -> int:
         """Appends all of `data`. Raises the ClientError of a part that failed."""
         self._check_open()
-        view = memoryview(data).cast("B")
+        view = bytes_of(data)
         start = 0
         while start < len(view):
             count = min(len(view) - start, self._part_size - len(self._part))

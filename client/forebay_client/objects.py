@@ -4,9 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import index
-from typing import NamedTuple, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, SupportsIndex, TypeVar
 
 from forebay_client.client_errors import ClientError, InvalidRequest
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
 
 _Key = TypeVar("_Key")
 
@@ -78,6 +81,30 @@ def checked_key(key: str) -> str:
     if not isinstance(key, str):
         raise TypeError(f"a key is a str, not {type(key).__name__}")
     return key
+
+
+def bytes_of(data: "ReadableBuffer") -> memoryview:
+    """The bytes of a buffer, without a copy. Raises TypeError for anything else, a text for instance."""
+    return _bytes_of(data, "data is bytes")
+
+
+def bytes_to_fill(buffer: "WriteableBuffer") -> memoryview:
+    """Likewise, of one that is written to. Raises ValueError for one that can't be."""
+    view = _bytes_of(buffer, "buffer is a bytearray")
+    if view.readonly:
+        raise ValueError("the buffer is read-only")
+    return view
+
+
+def _bytes_of(data: "ReadableBuffer", wanted: str) -> memoryview:
+    try:
+        view = memoryview(data)
+        if not view.nbytes:  # there is no cast of an array of several dimensions without elements
+            return memoryview(b"" if view.readonly else bytearray())
+        return view.cast("B")
+    except TypeError:
+        kind = "str: encode it first" if isinstance(data, str) else type(data).__name__
+        raise TypeError(f"{wanted}, or another contiguous buffer; not {kind}") from None
 
 
 def checked_bucket(bucket: str) -> str:

@@ -1,6 +1,7 @@
 """The client against origins without Forebay, S3 and OSS, and through a Forebay."""
 
 import asyncio
+import ctypes
 import pickle
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -225,6 +226,30 @@ async def test_what_is_no_text_or_no_number_says_so() -> None:
             with pytest.raises(TypeError, match="the position of a byte is an int, not float"):
                 await run(client.get_into, "data", "k", bytearray(5), 1.5)
         assert origin.log.count("GET") + origin.log.count("PUT") == 0
+
+
+async def test_what_is_no_buffer_is_named() -> None:
+    """Python's own message is about a memoryview, or a cast."""
+    text: Any = "text"
+    rows = memoryview(bytes(range(24))).cast("B", (4, 6))
+    async with FakeOrigin() as origin:
+        origin.store.put("data", "before", b"")
+        with client_of(origin.endpoint, origin.secret) as client:
+            for data in (text, None, 7, rows[::2]):
+                with pytest.raises(TypeError, match=r"^data is bytes, or another contiguous buffer; not "):
+                    await run(client.put, "data", "k", data)
+                with pytest.raises(TypeError, match=r"^data is bytes, or another contiguous buffer; not "):
+                    await run(client.create("data", "k").write, data)
+                with pytest.raises(TypeError, match=r"^buffer is a bytearray, or another contiguous buffer; not "):
+                    await run(client.get_into, "data", "k", data)
+            with pytest.raises(TypeError, match="not str: encode it first"):
+                await run(client.put, "data", "k", text)
+            with pytest.raises(ValueError, match="the buffer is read-only"):
+                await run(client.get_into, "data", "k", b"bytes")
+            assert len(origin.log.requests) == 0
+            await run(client.put, "data", "k", rows)
+            await run(client.put, "data", "none", (ctypes.c_int * 3 * 0)())
+            assert bytes(await run(client.get, "data", "k")) == bytes(range(24))
 
 
 async def test_one_key_is_not_taken_for_many() -> None:

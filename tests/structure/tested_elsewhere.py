@@ -13,7 +13,7 @@ client/test_client.py                    client/object_downloads client/object_u
 client/test_client_credentials.py        client/shared_profile
 client/transport/test_http_transport.py  client/transport/connection_shelf
 client/transport/test_request_sender.py  client/client_stats client/transport/body_checks
-client/transport/test_request_sender.py  client/transport/error_document client/transport/object_request
+client/transport/test_request_sender.py  client/transport/object_request
 client/transport/test_http_transport.py  client/transport/signed_request client/transport/upload_content
 client/cli/test_commands.py              client/cli/argument_types client/cli/command_context client/cli/stats_screen
 client/cli/test_commands.py              client/cli/text_tables client/cli/top_command client/cli/jobs_command

@@ -1,14 +1,22 @@
-"""Error responses of S3 and OSS, as the client library's errors."""
+"""Error responses of S3 and OSS, as the client library's errors.
 
+A signature is valid for 15 minutes around its time. Where the server's Date says that the clocks differ by more, the
+message of a refusal says so too: a HEAD has no code of its error, and a server seldom says by how much.
+"""
+
+import time
 from typing import Final
 
 from forebay.core.errors import MalformedXml
+from forebay.protocol.dates import parse_http_date
 from forebay.protocol.xml.xml_tree import read_tree
 from forebay_client.client_errors import ClientError, error_of_response
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse
 
 _MAX_ELEMENTS: Final = 100
 _MAX_SIZE: Final = 64 << 10
+_MAX_SKEW: Final = 15 * 60 - 10
+"""Seconds. What S3 and OSS tolerate, less what an answer may take."""
 _REQUEST_IDS: Final = ("x-amz-request-id", "x-oss-request-id")
 _REASONS: Final = {
     304: "the object has not changed",
@@ -31,9 +39,21 @@ def error_code(response: ObjectResponse) -> tuple[str, str]:
     return tree.text_at("Code").strip(), tree.text_at("Message").strip()
 
 
-def error_of(request: ObjectRequest, response: ObjectResponse) -> ClientError:
-    """The error that a response means which is no success."""
+def error_of(request: ObjectRequest, response: ObjectResponse, now: float | None = None) -> ClientError:
+    """The error that a response means which is no success. `now`: seconds since the epoch; None: the time."""
     code, message = error_code(response)
     request_id = next((response.headers[name] for name in _REQUEST_IDS if name in response.headers), None)
     reason = message or _REASONS.get(response.status) or "the server failed"
+    if response.status == 403:
+        reason += _skew(response, time.time() if now is None else now)
     return error_of_response(response.status, code, reason, request.bucket, request.key, request_id)
+
+
+def _skew(response: ObjectResponse, now: float) -> str:
+    """What is to be said of the clocks; empty where they agree, or where the server does not say its time."""
+    date = parse_http_date(response.headers.get("date", ""))
+    ahead = now - date if date is not None else 0.0
+    if abs(ahead) < _MAX_SKEW:
+        return ""
+    where = "ahead of" if ahead > 0 else "behind"
+    return f" (this machine's clock is {abs(ahead):.0f} s {where} the server's: set the one that is wrong)"
