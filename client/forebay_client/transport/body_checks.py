@@ -1,7 +1,8 @@
 """What a response says of its body, compared with the body.
 
     length       http_transport: every body
-    range        Content-Range against the range that was requested
+    range        Content-Range against the range that was requested; some servers (gofakes3, so `rclone serve s3`) send
+                 the range with a 200, where HTTP has a 206: what Content-Length and Content-Range both say is believed
     checksum     of whole objects, where the response has one: x-amz-checksum-crc32, -sha256, -crc32c, -crc64nvme, and
                  OSS's x-oss-hash-crc64ecma; the last three where a library computes them (fastcrc, awscrt)
 
@@ -38,6 +39,14 @@ def content_range(response: ObjectResponse) -> ContentRange | None:
     if found is None:
         return None
     return ContentRange(int(found[1]), int(found[2]) + 1, int(found[3]) if found[3] != "*" else None)
+
+
+def is_unmarked_part(response: ObjectResponse) -> bool:
+    """Whether the body of a 200 is the part of an object that Content-Range says."""
+    found = content_range(response) if response.status == 200 else None
+    if found is None or (found.start, found.end) == (0, found.size):
+        return False
+    return response.headers.get("content-length") == str(found.end - found.start)
 
 
 def is_corrupt(request: ObjectRequest, response: ObjectResponse) -> bool:

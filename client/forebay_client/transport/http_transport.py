@@ -13,6 +13,7 @@ from typing import Final
 
 from forebay_client.client_errors import ClientConfigurationError
 from forebay_client.client_settings import ClientSettings
+from forebay_client.transport.body_checks import is_unmarked_part
 from forebay_client.transport.connection_shelf import (
     ConnectionLease,
     ConnectionMaker,
@@ -83,6 +84,9 @@ class HttpTransport:
                 is_released = False
                 response = self._exchange(shelf, lease, signed, request)
             head = ObjectResponse(response.status, _headers(response))
+            if request.span is not None and is_unmarked_part(head):
+                response.status = 206
+                head = ObjectResponse(response.status, head.headers)
             if request.is_streamed and response.status < 300:
                 stream = HttpBodyStream(shelf, lease, response, head)
                 is_released = True  # by the stream

@@ -19,6 +19,7 @@ from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.forked import in_a_fork
+from harness.scripted_origin import ScriptedConnection, scripted_origin
 
 CONTENT = bytes(range(256)) * 1000
 
@@ -226,3 +227,33 @@ async def test_a_bundle_that_is_none_is_named(tmp_path: Path) -> None:
         object.__setattr__(settings, "ca_bundle", str(tmp_path / "none.pem"))
         with pytest.raises(ClientConfigurationError, match=r"none\.pem"):
             await asyncio.to_thread(client.get, "b", "k")
+
+
+@pytest.mark.parametrize("ignores_range", [False, True])
+async def test_a_part_sent_as_a_200_is_taken_for_what_it_is(*, ignores_range: bool) -> None:
+    """As `rclone serve s3` does. For the whole object, the bytes from 10 to 20 of it would be others."""
+
+    async def serve(connection: ScriptedConnection) -> None:
+        while True:
+            asked = (await connection.read_request()).header("range")
+            assert asked is not None
+            first, _, last = asked.removeprefix("bytes=").partition("-")
+            start, end = int(first), min(int(last or len(CONTENT)), len(CONTENT) - 1) + 1
+            if ignores_range:
+                start, end = 0, len(CONTENT)
+            said = f'Content-Range: bytes {start}-{end - 1}/{len(CONTENT)}\nETag: "e"\nx-amz-checksum-crc32: AAAAAA=='
+            said = 'ETag: "e"' if ignores_range else said  # the checksum is of the whole object
+            await connection.respond(200, said, CONTENT[start:end])
+
+    async with scripted_origin(serve) as origin:
+        with Client(origin.url, access_key="", secret_key="", socket="", retries=0) as client:
+            buffer = bytearray(1000)
+
+            def read() -> None:
+                assert bytes(client.get_range("b", "k", 10, 30)) == CONTENT[10:30]
+                assert bytes(client.get_range("b", "k", 200_000, None)) == CONTENT[200_000:]
+                assert bytes(client.get_range("b", "k", len(CONTENT) - 5, len(CONTENT) + 5)) == CONTENT[-5:]
+                assert client.get_into("b", "k", buffer, 5) == 1000
+                assert bytes(buffer) == CONTENT[5:1005]
+
+            await asyncio.to_thread(read)
