@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 DATA: Final = "data"
-WRITERS: Final = 5
+WRITERS: Final = 6
 PREFIXES: Final = ("back/", "listed/", "switched/", "members/")
 LISTED: Final = ("back/", "listed/", "members/", "")
 """Prefixes that are listed."""

@@ -17,6 +17,7 @@ from soak.ordered_reads import OrderedReads
 from soak.view_holder import hold_and_be_killed
 from soak.write_history import WriteHistory
 
+LIBRARY_USERS: Final = 2
 _READERS: Final = 4
 _BATCH_READERS: Final = 3
 
@@ -29,13 +30,14 @@ class DataClients:
 
     async def run(self, deadline: float) -> None:
         async with asyncio.TaskGroup() as group:
-            for number in range(WRITERS - 1):
+            for number in range(WRITERS - LIBRARY_USERS):
                 group.create_task(self._write(number, deadline))
             for number in range(_READERS):
                 group.create_task(self._read(number, deadline))
             for number in range(_BATCH_READERS):
                 group.create_task(self._read_batches(number, deadline))
-            group.create_task(self._call_library(deadline))
+            for number in range(LIBRARY_USERS):
+                group.create_task(self._call_library(number, deadline))
             group.create_task(self._read_in_order(deadline))
             group.create_task(self._hold_views(deadline))
 
@@ -54,10 +56,10 @@ class DataClients:
         async with self._sender(rng) as sender:
             await _repeat(BatchReads(sender, self._history, rng).act, deadline)
 
-    async def _call_library(self, deadline: float) -> None:
-        """The last of the writers."""
-        rng = self._random("library", 0)
-        calls = LibraryCalls(self._endpoint(rng), self._socket, self._history, WRITERS - 1, rng)
+    async def _call_library(self, number: int, deadline: float) -> None:
+        """One of the last writers."""
+        rng = self._random("library", number)
+        calls = LibraryCalls(self._endpoint(rng), self._socket, self._history, WRITERS - 1 - number, rng)
         await _repeat(calls.act, deadline)
         await calls.close()
 

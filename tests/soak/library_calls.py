@@ -17,6 +17,8 @@ from soak.data_writer import SIZES
 from soak.write_history import WriteHistory
 
 T = TypeVar("T")
+_TIMEOUT: Final = 6.0
+"""Seconds. A server that was silent for longer is not asked for as long: that of a worker which is stopped."""
 _VIEWS_KEPT: Final = 24
 
 
@@ -36,7 +38,7 @@ def library_client(endpoint: str, socket: str) -> Client:
         secret_key=TRAINER.secret,
         region=TRAINER.region,
         socket=socket,
-        timeout=20.0,
+        timeout=_TIMEOUT,
         retries=1,
     )
 
