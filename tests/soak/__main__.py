@@ -44,7 +44,7 @@ from soak.write_history import DataStore, WriteHistory
 
 ORIGINS: Final[Mapping[str, type[FakeOrigin]]] = {"s3": FakeOrigin, "oss": OssOrigin}
 
-BETWEEN_RESTARTS: Final = 50.0
+BETWEEN_RESTARTS: Final = 60.0
 """Seconds between two restarts of the whole node, on the average."""
 
 

@@ -59,7 +59,7 @@ class DataClients:
     async def _call_library(self, number: int, deadline: float) -> None:
         """One of the last writers."""
         rng = self._random("library", number)
-        calls = LibraryCalls(self._endpoint(rng), self._socket, self._history, WRITERS - 1 - number, rng)
+        calls = LibraryCalls(self._server.endpoints(), self._socket, self._history, WRITERS - 1 - number, rng)
         await _repeat(calls.act, deadline)
         await calls.close()
 

@@ -4,7 +4,7 @@ and compared again, and writes to keys of its own."""
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from forebay_client import Client
@@ -19,6 +19,8 @@ from soak.write_history import WriteHistory
 T = TypeVar("T")
 _TIMEOUT: Final = 6.0
 """Seconds. A server that was silent for longer is not asked for as long: that of a worker which is stopped."""
+PAUSE: Final = 0.05
+"""Seconds after a failure: the library does not wait for a server that it has given up."""
 _VIEWS_KEPT: Final = 24
 
 
@@ -46,12 +48,14 @@ def library_client(endpoint: str, socket: str) -> Client:
 class LibraryCalls:
     """See the module. `number`: of the writer whose keys are this client's."""
 
-    def __init__(self, endpoint: str, socket: str, history: WriteHistory, number: int, rng: random.Random) -> None:
+    def __init__(
+        self, endpoints: Sequence[str], socket: str, history: WriteHistory, number: int, rng: random.Random
+    ) -> None:
         self._history, self._rng = history, rng
         self._clients = [
-            library_client(endpoint, socket),
-            library_client(endpoint, socket),
-            library_client(endpoint, ""),
+            library_client(rng.choice(endpoints), socket),
+            library_client(rng.choice(endpoints), socket),
+            *(library_client(endpoint, "") for endpoint in endpoints),
         ]
         self._own = written_keys(number)
         self._keys = data_keys()
@@ -90,7 +94,7 @@ class LibraryCalls:
         except ObjectNotFound:
             self._history.verify_absent(key, since, "get")
         except ClientError as failed:
-            self._record_failure("get", failed)
+            await self._record_failure("get", failed)
         else:
             self._history.verify_body(key, since, view, "read by the library")
             self._keep(key, view)
@@ -106,7 +110,7 @@ class LibraryCalls:
         except RangeNotSatisfiable:
             self._history.verify_range_refused(key, since, start, "get_range")
         except ClientError as failed:
-            self._record_failure("get_range", failed)
+            await self._record_failure("get_range", failed)
         else:
             self._history.verify_body(key, since, view, "a range read by the library", start, end)
             self._keep(key, view)
@@ -119,7 +123,7 @@ class LibraryCalls:
         except ObjectNotFound:
             self._history.verify_absent(key, since, "get_into")
         except ClientError as failed:
-            self._record_failure("get_into", failed)
+            await self._record_failure("get_into", failed)
         else:
             self._history.verify_body(key, since, bytes(buffer[:count]), "read into a buffer", 0, len(buffer))
 
@@ -146,7 +150,7 @@ class LibraryCalls:
                 self._history.verify_range_refused(item.key, began, asked.start, "get_many")
             else:
                 assert item.error is not None
-                self._record_failure("get_many", item.error)
+                await self._record_failure("get_many", item.error)
 
     async def _put(self, client: Client, key: str) -> None:
         body, write = self._history.begin(key, self._rng.choice(SIZES))
@@ -162,12 +166,13 @@ class LibraryCalls:
         try:
             await asyncio.to_thread(call)
         except ClientError as failed:
-            self._record_failure(what, failed)
+            await self._record_failure(what, failed)
             return False
         self._history.done[f"{what} by the library"] += 1
         return True
 
-    def _record_failure(self, what: str, failed: ClientError) -> None:
+    async def _record_failure(self, what: str, failed: ClientError) -> None:
+        await asyncio.sleep(PAUSE)
         assert failed.status in {None, 500, 502, 503, 504}, failed
         self._history.done[f"{what} by the library: {type(failed).__name__}"] += 1
 

@@ -10,7 +10,7 @@ from forebay_client import Client
 from forebay_client.client_errors import ClientError
 from forebay_client.objects import BatchItem
 from soak.data_bucket import DATA, EPOCH_KEYS
-from soak.library_calls import library_client
+from soak.library_calls import PAUSE, library_client
 from soak.write_history import WriteHistory
 
 T = TypeVar("T")
@@ -58,18 +58,19 @@ class OrderedReads:
                     self._history.verify_body(item.key, since[item.key], item.data, "read in an order")
                 else:
                     assert isinstance(item.error, ClientError), item
-                    self._verify_failed(item.error)
+                    await self._verify_failed(item.error)
 
     async def _call(self, what: str, call: Callable[[], T]) -> T | None:
         try:
             result = await asyncio.to_thread(call)
         except ClientError as failed:
-            self._verify_failed(failed)
+            await self._verify_failed(failed)
             return None
         self._history.done[what] += 1
         return result
 
-    def _verify_failed(self, failed: ClientError) -> None:
+    async def _verify_failed(self, failed: ClientError) -> None:
+        await asyncio.sleep(PAUSE)
         assert failed.status in {None, 404, 500, 502, 503, 504}, failed
         self._history.done[f"in an order: {failed.status}"] += 1
 

@@ -25,7 +25,7 @@ LONGEST: Final = 45.0
 """Seconds that a request may take, whatever happens to other workers than the one that is asked."""
 STOPS: Final = (0.2, 0.5, 1.0, 3.0, 8.0, 30.0)
 """Seconds. In some of them nobody notices; the longest none comes back from."""
-BETWEEN: Final = 6.0
+BETWEEN: Final = 9.0
 """Seconds between two signals, on the average."""
 _HELD: Final = re.compile(r"^forebay_(?:flights|buffer_used_bytes) (\S+)$", re.MULTILINE)
 
@@ -104,7 +104,7 @@ class SeveralWorkers:
         if process is None or process.exit_code is not None:
             return
         self._disturbed[worker] = float("inf")
-        if rng.random() < 0.6:
+        if rng.random() < 0.7:
             process.signal(signal.SIGKILL)
             self._oracle.done["workers killed"] += 1
             await process.wait_exit()
