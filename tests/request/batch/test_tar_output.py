@@ -7,7 +7,7 @@ import pytest
 from forebay.core.fair_semaphore import FairSemaphore, SemaphoreShare
 from forebay.protocol.batch.batch_request import BatchEntry
 from forebay.protocol.exchange import BodyPart
-from forebay.request.batch.tar_output import COPIED_SIZE, FULL_SIZE, TarOutput
+from forebay.request.batch.tar_output import COPIED_SIZE, FULL_SIZE, UNCHARGED_SIZE, TarOutput
 from harness.memory_exchange import DisconnectedReply, MemoryReply
 
 
@@ -35,6 +35,25 @@ async def test_a_client_that_left_leaves_nothing_charged() -> None:
     output.append(b"one")
     with pytest.raises(ConnectionResetError):
         await output.flush()
+    assert budget.in_use == 0
+
+
+async def test_what_is_gathered_of_an_entry_that_trickles_is_charged() -> None:
+    """One batch has room for it; the next writes what little it has."""
+    budget = FairSemaphore(FULL_SIZE)
+    first, second = (TarOutput(MemoryReply(), (), SemaphoreShare(budget, 1), None, shows_index=False) for _ in range(2))
+    for output in (first, second):
+        output.append(bytes(UNCHARGED_SIZE))
+        assert (output.is_full, budget.in_use) == (False, 0)
+    first.append(b"more")
+    assert (first.is_full, budget.in_use) == (False, FULL_SIZE)
+    second.append(b"more")
+    assert second.is_full
+    await first.flush()
+    assert budget.in_use == 0
+    second.append(b"and more")
+    assert (second.is_full, budget.in_use) == (False, FULL_SIZE)
+    second.close()  # as when the entry breaks off
     assert budget.in_use == 0
 
 

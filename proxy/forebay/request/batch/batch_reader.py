@@ -12,6 +12,7 @@ of the chunks, was broken off. A transport with a form of its own for the answer
 """
 
 import asyncio
+from contextlib import closing
 from typing import Final
 
 from forebay.core.errors import S3Error
@@ -62,6 +63,9 @@ class BatchReader:
         )
         record.step = "reply"
         output = request.batch_output
-        if output is None:
-            output = TarOutput(reply, headers, share, request.chunks, shows_index=batch.as_they_come)
-        await BatchRun(self._services, admission, request, batch, output, record, read).stream()
+        if output is not None:
+            await BatchRun(self._services, admission, request, batch, output, record, read).stream()
+            return
+        tar = TarOutput(reply, headers, share, request.chunks, shows_index=batch.as_they_come)
+        with closing(tar):
+            await BatchRun(self._services, admission, request, batch, tar, record, read).stream()

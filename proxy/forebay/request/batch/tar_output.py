@@ -5,7 +5,8 @@
     large, in files        the file, where the transport can           block: charged to the share of the buffers that
                                                                        batches have while there is room in it
 
-What the kernel sends from a file is in nobody's buffer.
+What the kernel sends from a file is in nobody's buffer. What is gathered waits for more of an entry that trickles in:
+beyond UNCHARGED_SIZE it is charged, or written.
 
 An entry in its turn may flush while what comes before it is being written, so flushes wait for each other.
 """
@@ -28,6 +29,8 @@ from forebay.request.batch.file_output import FileOutput
 
 FULL_SIZE: Final = 256 << 10
 """Bytes that are gathered before they are written, at least."""
+UNCHARGED_SIZE: Final = 16 << 10
+"""Bytes that a batch may gather without a charge, as it may of each entry ahead (EntryReply)."""
 COPIED_SIZE: Final = 16 << 10
 """Bytes of an entry up to which it is copied: a buffer more to write costs as much."""
 
@@ -57,6 +60,8 @@ class TarOutput(FileOutput):
         """Behind the parts."""
         self._parts_size = self._memory_size = 0
         """Bytes of all parts, and of those in memory."""
+        self._copied = self._charged = 0
+        """Bytes that were copied since the last write, and what is charged for them."""
         self._size = 0
         """Of the entry that was begun."""
 
@@ -68,7 +73,8 @@ class TarOutput(FileOutput):
     @property
     def is_full(self) -> bool:
         """Whether it is to be flushed before more is appended."""
-        return self._parts_size + len(self._joined) >= FULL_SIZE
+        is_bare = self._copied > UNCHARGED_SIZE and not self._charged
+        return is_bare or self._parts_size + len(self._joined) >= FULL_SIZE
 
     @property
     def least_in_file(self) -> int | None:
@@ -109,6 +115,9 @@ class TarOutput(FileOutput):
     def append(self, piece: Buffer | bytes | bytearray) -> None:
         """Copies a piece."""
         self._joined += piece
+        self._copied += len(piece)
+        if self._copied > UNCHARGED_SIZE and not self._charged and self._share.try_acquire(FULL_SIZE):
+            self._charged = FULL_SIZE
 
     def end(self) -> None:
         """Appends the zeros behind an entry."""
@@ -133,6 +142,7 @@ class TarOutput(FileOutput):
             return
         parts, size, in_memory = self._parts, self._parts_size, self._memory_size
         self._parts, self._parts_size, self._memory_size = [], 0, 0
+        self.close()
         if not self._reply.started:
             await self._reply.start(200, self._headers, None)
         charged = in_memory if self._share.try_acquire(in_memory) else 0
@@ -151,3 +161,8 @@ class TarOutput(FileOutput):
         self._joined += END_OF_TAR
         await self.flush()
         await self._reply.finish()
+
+    def close(self) -> None:
+        """Gives back what is charged for what was gathered: it is about to be written, or dropped."""
+        self._share.release(self._charged)
+        self._copied = self._charged = 0
