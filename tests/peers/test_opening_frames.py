@@ -28,8 +28,8 @@ HEAD = head_of(FACTS, 64, 1_800_000_000.25)
 BODY = b"all of it"
 
 
-def answer_of(head: Head) -> bytes:
-    encoded = encode_answer(7, head)
+def answer_of(head: Head, *, was_kept: bool = False) -> bytes:
+    encoded = encode_answer(7, head, was_kept=was_kept)
     assert encoded is not None
     return encoded + BODY
 
@@ -79,13 +79,14 @@ def test_a_request_is_what_was_encoded() -> None:
         replace(FACTS, headers=(("x-amz-meta-\udcff", "ä\udc80"),)),
     ],
 )
-def test_an_answer_is_what_was_encoded(facts: ObjectFacts) -> None:
+@pytest.mark.parametrize("was_kept", [False, True])
+def test_an_answer_is_what_was_encoded(facts: ObjectFacts, was_kept: bool) -> None:
     head = head_of(facts, 64, 1_800_000_000.25)
-    raw = answer_of(head)
+    raw = answer_of(head, was_kept=was_kept)
     answer = decode_answer(b"xy" + raw + b"z", 2, 2 + len(raw))
     assert answer is not None
     assert (answer.head, bytes(answer.body), number_of(raw, 0, len(raw))) == (head, BODY, 7)
-    assert answer.head.facts.checksums_known == facts.checksums_known
+    assert (answer.head.facts.checksums_known, answer.was_kept) == (facts.checksums_known, was_kept)
 
 
 def test_a_refusal_names_its_request() -> None:
@@ -128,7 +129,7 @@ async def test_frames_may_be_cut_anywhere(piece: int) -> None:
         recorder.data_received(raw[start : start + piece])
     await asyncio.sleep(0)
     first, second, third, last = recorder.frames
-    assert (first, second, third, last) == ((HEAD, BODY), None, (HEAD, BODY), None)
+    assert (first, second, third, last) == ((HEAD, BODY, False), None, (HEAD, BODY, False), None)
 
 
 async def test_each_frame_has_a_turn_of_its_own() -> None:

@@ -39,6 +39,7 @@ from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.object_reads import ObjectReads
 from forebay.origin.sent_reads import SentRead
 from forebay.peers.owners import Peers
+from forebay.peers.relayed_openings import RelayedRead
 from forebay.policy.rules import Decision
 from forebay.protocol.response_headers import checksums_missing
 from forebay.storage.journal.pending_objects import PendingObjects
@@ -84,12 +85,7 @@ class DirectOpenings:
         it has ended, unless it was closed. `checksums`: whether they are wanted as well. `needs_flight`: whether the
         bytes are followed, and not only used in `on_end`.
         """
-        if (
-            (self._pending is not None and name in self._pending)
-            or (checksums and self._checksums.is_prefetched)
-            or self._staged.is_installing(name)
-            or self.heads.is_always_checked(name, decision)
-        ):
+        if not self.is_plain(name, decision) or (checksums and self._checksums.is_prefetched):
             return None
         lookup = self._lookups.begin(name, _OPENING)
         if lookup is None:
@@ -106,6 +102,14 @@ class DirectOpenings:
             return None
         opening.sent = sent
         return opening
+
+    def is_plain(self, name: ObjectName, decision: Decision) -> bool:
+        """Whether no write of an object is pending, in doubt or being installed, and not each read asks the origin."""
+        return not (
+            (self._pending is not None and name in self._pending)
+            or self._staged.is_installing(name)
+            or self.heads.is_always_checked(name, decision)
+        )
 
     async def open(
         self, request: LookupRequest, go_on: Callable[[BegunRead], Coroutine[Any, Any, Resolution]]
@@ -149,6 +153,7 @@ class DirectOpening:
         "head",
         "name",
         "sent",
+        "was_kept",
     )
 
     def __init__(
@@ -170,6 +175,8 @@ class DirectOpening:
         self.body: Buffer | None = None
         """All bytes of the version, for whoever began this to use before it calls `finish`; None: they have no
         place."""
+        self.was_kept = False
+        """Whether the owner of the object had it, fresh: nothing was fetched for this."""
         self._flight: Flight | None = None
         """Of these bytes, where others share them."""
 
@@ -187,7 +194,7 @@ class DirectOpening:
     @property
     def resolved(self) -> ResolvedVersion | None:
         """The version that was opened; None: the opening was given up."""
-        return None if self.head is None else _resolved(self.head, self._flight)
+        return None if self.head is None else self._resolved(self.head)
 
     def finish(self) -> None:
         """Ends the use of the bytes."""
@@ -233,6 +240,7 @@ class DirectOpening:
         if destination is None:
             return
         self.head = head
+        self.was_kept = isinstance(sent, RelayedRead) and sent.was_kept
         fetcher, view = openings.fetcher, ObjectView(name, head, self.decision.rule, None)
         is_from_origin, lookup = isinstance(sent, SentRead), self._lookup
         is_alone = not self._needs_flight and not lookup.is_awaited
@@ -246,8 +254,14 @@ class DirectOpening:
             return
         flight = self._flight = fetcher.land_whole(view, sent.take_whole, is_from_origin=is_from_origin)
         self.body = flight.buffer if flight is not None else None
+        if flight is not None and self.was_kept:
+            flight.source = "worker"
         sent.close()
-        lookup.complete(_resolved(head, flight))
+        lookup.complete(self._resolved(head))
+
+    def _resolved(self, head: Head) -> ResolvedVersion:
+        flight = self._flight
+        return ResolvedVersion(head, "fresh" if self.was_kept else "fetched", {0: flight} if flight is not None else {})
 
     def _head_from_origin(self, sent: SentRead) -> Head | None:
         facts = sent.whole()
@@ -255,7 +269,3 @@ class DirectOpening:
             return None
         facts = self._openings.heads.merged_facts(self.name, facts, None)
         return head_of(facts, self.decision.block, sent.noted[1])
-
-
-def _resolved(head: Head, flight: Flight | None) -> ResolvedVersion:
-    return ResolvedVersion(head, "fetched", {0: flight} if flight is not None else {})

@@ -14,7 +14,7 @@
                   20     8  size of the object
                   28     4  block size
                   32     8  generation
-                  40     1  bits: 1 the version has a version id, 2 its checksums are known
+                  40     1  bits: 1 the version has a version id, 2 its checksums are known, 4 nothing was fetched
                   41     n  ETag, version id ("" if none), Last-Modified, name and value of each header, by line
                 41+n        all bytes of the object
 
@@ -41,6 +41,7 @@ _REFUSAL: Final = struct.Struct(">III")
 _ANSWER: Final = struct.Struct(">IIIdQI8sB")
 _HAS_VERSION_ID: Final = 1
 _CHECKSUMS_KNOWN: Final = 2
+_WAS_KEPT: Final = 4
 _TEXTS_BEFORE_HEADERS: Final = 3
 
 _log = logging.getLogger(__name__)
@@ -60,6 +61,8 @@ class OpeningAnswer(NamedTuple):
 
     head: Head
     body: memoryview
+    was_kept: bool
+    """Whether the owner had it, fresh, before it was asked."""
 
 
 def encode_request(number: int, name: ObjectName, wanted: int) -> bytes:
@@ -90,7 +93,7 @@ def encode_refusal(number: int) -> bytes:
     return _REFUSAL.pack(_REFUSAL.size - _LENGTH.size, number, 0)
 
 
-def encode_answer(number: int, head: Head) -> bytes | None:
+def encode_answer(number: int, head: Head, *, was_kept: bool = False) -> bytes | None:
     """Returns an answer as a frame but for the object's bytes, which follow it; None: the head has no such form."""
     facts = head.facts
     etag, version_id = facts.version
@@ -110,7 +113,9 @@ def encode_answer(number: int, head: Head) -> bytes | None:
             facts.size,
             head.block_size,
             head.generation,
-            _HAS_VERSION_ID * (version_id is not None) | _CHECKSUMS_KNOWN * facts.checksums_known,
+            _HAS_VERSION_ID * (version_id is not None)
+            | _CHECKSUMS_KNOWN * facts.checksums_known
+            | _WAS_KEPT * was_kept,
         )
         + raw
     )
@@ -141,9 +146,8 @@ def decode_answer(received: bytes, start: int, stop: int) -> OpeningAnswer | Non
         raise PeerUnavailable("an answer with another body")
     version = Version(etag, version_id if bits & _HAS_VERSION_ID else None)
     facts = ObjectFacts(version, size, last_modified, headers, bool(bits & _CHECKSUMS_KNOWN))
-    return OpeningAnswer(
-        Head(facts, block_size, Generation(generation), validated_at), memoryview(received[body_at:stop])
-    )
+    head = Head(facts, block_size, Generation(generation), validated_at)
+    return OpeningAnswer(head, memoryview(received[body_at:stop]), bool(bits & _WAS_KEPT))
 
 
 class OpeningConnection(asyncio.Protocol):

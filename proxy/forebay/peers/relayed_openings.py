@@ -67,6 +67,11 @@ class RelayedRead:
         """Of the answer; None: refused, or not answered."""
         return self.answer.head if self.answer is not None else None
 
+    @property
+    def was_kept(self) -> bool:
+        """Whether the owner had the object, fresh, before it was asked."""
+        return self.answer is not None and self.answer.was_kept
+
     def take_whole(self) -> memoryview | None:
         """Takes the bytes of the answer."""
         return self.answer.body if self.answer is not None else None

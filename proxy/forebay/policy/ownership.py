@@ -1,5 +1,5 @@
-"""Ownership by hash: the worker of a node that runs an object's flights, prefetching and warm-up, unless another one was
-asked for it first (peers.ownership_claims).
+"""Ownership by hash: the worker of a node that runs an object's flights, prefetching and warm-up, unless another worker
+was asked for it first (peers.ownership_claims).
 
 Objects have owners, blocks do not. So adjacent missing blocks are one ranged GET, a reader's window is planned in one
 place, the opening (one request for the head and the first blocks) is sent once, and a stale head is validated once a

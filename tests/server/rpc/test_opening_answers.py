@@ -1,11 +1,14 @@
 """Openings that another worker's owner answers: both ends, over a socket, in one loop."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from forebay.core.byte_ranges import Span
 from forebay.core.names import BlockId, ObjectName
@@ -15,6 +18,7 @@ from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.peers.owners import Peers
 from forebay.peers.peer_client import Peer
+from forebay.policy.freshness import AlwaysRevalidate
 from forebay.policy.ownership import owner_of
 from forebay.server.rpc.opening_answers import OpeningAnswers
 from forebay.server.rpc.peer_service import PeerService
@@ -39,6 +43,8 @@ class Relay:
     asking: FetchRig
     owning: FetchRig
     server: RpcServer
+    policy: "Policy"
+    """Of the owner."""
     answers: list[OpeningAnswers] = field(default_factory=list)
     """Of each connection."""
 
@@ -56,6 +62,12 @@ class Relay:
         )
         assert isinstance(found, ResolvedVersion)
         found.release_flights()
+
+    async def own(self, name: ObjectName) -> ResolvedVersion:
+        """What the owner finds for a reader of its own, and keeps."""
+        found = await self.owning.resolver.resolve(LookupRequest(name, DECISION, Span(0, BLOCK)))
+        assert isinstance(found, ResolvedVersion)
+        return found
 
     def begin(self) -> "asyncio.Future[DirectOpening] | None":
         """An opening; its future has it when it has ended."""
@@ -84,10 +96,10 @@ async def relay(directory: Path) -> AsyncIterator[Relay]:
     async with fetch_rig(peers=Peers({1: peer})) as asking, fetch_rig() as owning:
         policy: Any = Policy()
         nothing: Any = None
-        node = Relay(asking, owning, RpcServer(path, {}))
+        node = Relay(asking, owning, RpcServer(path, {}), policy)
 
         def answer() -> OpeningAnswers:
-            node.answers.append(OpeningAnswers(owning.openings, lambda: policy))
+            node.answers.append(OpeningAnswers(owning.openings, owning.tiers.memory, lambda: policy))
             return node.answers[-1]
 
         writes = WriteMethods(nothing, nothing, nothing, nothing, nothing, nothing, nothing)
@@ -108,9 +120,10 @@ class Policy:
 
     def __init__(self) -> None:
         self.rules = self
+        self.decision = DECISION
 
     def decide(self, _: ObjectName) -> object:
-        return DECISION
+        return self.decision
 
 
 async def test_an_object_is_kept_in_both_workers(tmp_path: Path) -> None:
@@ -152,17 +165,57 @@ async def test_what_nobody_goes_on_with_ends_with_the_connection(tmp_path: Path)
         assert node.owning.reads.client.reads.in_use == 0
 
 
-async def test_an_object_that_the_owner_knows_is_refused(tmp_path: Path) -> None:
+async def test_an_object_that_the_owner_has_is_answered_at_once(tmp_path: Path) -> None:
     async with relay(tmp_path) as node:
         node.owning.origin.store.put(*NAME, b"all of it")
         await node.connect()
-        found = await node.owning.resolver.resolve(LookupRequest(NAME, DECISION, Span(0, BLOCK)))
+        (await node.own(NAME)).release_flights()
+        opening = await node.ended()
+        assert opening.head == node.owning.heads.current(NAME) == node.asking.heads.current(NAME)
+        assert (bytes(opening.body or b""), opening.was_kept) == (b"all of it", True)
+        opening.finish()
+        assert node.owning.origin.log.count(key=NAME.key) == 1
+
+
+async def test_who_shares_such_an_answer_has_it_from_the_owner(tmp_path: Path) -> None:
+    async with relay(tmp_path) as node:
+        node.owning.origin.store.put(*NAME, b"all of it")
+        await node.connect()
+        (await node.own(NAME)).release_flights()
+        found = await node.asking.resolver.resolve(LookupRequest(NAME, DECISION, Span(0, BLOCK)), leads=True)
         assert isinstance(found, ResolvedVersion)
+        assert (found.status, [flight.source for flight in found.flights.values()]) == ("fresh", ["worker"])
+        found.release_flights()
+
+
+@pytest.mark.parametrize("case", ["always", "in doubt", "large"])
+async def test_an_object_that_the_owner_may_not_answer_with_is_refused(tmp_path: Path, case: str) -> None:
+    async with relay(tmp_path) as node:
+        node.owning.origin.store.put(*NAME, bytes(4 * BLOCK if case == "large" else 9))
+        await node.connect()
+        found = await node.own(NAME)
+        found.release_flights()
+        if case == "always":
+            node.policy.decision = replace(DECISION, freshness=AlwaysRevalidate())
+        elif case == "in doubt":
+            node.owning.in_doubt_writes.mark_object(NAME, math.inf)
+        opening = await node.ended()
+        assert opening.head is None
+        opening.give_up()
+        opening.abandon()
+
+
+async def test_a_large_object_that_the_owner_knows_is_its_tasks(tmp_path: Path) -> None:
+    async with relay(tmp_path) as node:
+        node.owning.origin.store.put(*NAME, bytes(4 * BLOCK))
+        await node.connect()
+        found = await node.own(NAME)
+        found.release_flights()
         opening = await node.ended()
         assert opening.head is None
         opening.give_up()
         assert (await node.resolve()).head == found.head
-        assert node.owning.origin.log.count(key=NAME.key) == 1
+        assert node.asking.origin.log.count(key=NAME.key) == 0
 
 
 async def test_an_owner_that_ends_gives_its_openings_up(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from forebay.core.events import ObjectRead
 from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.heads import Head, HeaderPairs
 from forebay.core.names import is_reserved
-from forebay.core.request_record import RequestRecord, new_request_id
+from forebay.core.request_record import CacheStatus, RequestRecord, new_request_id
 from forebay.metadata.direct_openings import DirectOpening, DirectOpenings
 from forebay.protocol.response_headers import requests_checksums, whole_headers
 from forebay.request.object_read import ObjectReader
@@ -135,11 +135,12 @@ class DirectMisses:
     ) -> bool:
         """Writes the response. False: a task has to, and nothing was done."""
         admission, size, facts = read.admission, head.facts.size, head.facts
+        cache: CacheStatus = "hit-worker" if opening.was_kept else "miss"
         if size > MAX_JOINED_SIZE and not self._unsent.has(size):
             return False
-        record = _record(read, connection.peer)
+        record = _record(read, connection.peer, cache)
         headers = whole_headers(facts, checksums=opening.checksums)
-        own = (("x-amz-request-id", record.request_id), ("x-forebay-cache", "miss"))
+        own = (("x-amz-request-id", record.request_id), ("x-forebay-cache", cache))
         try:
             start = plain_head(200, (*headers, *own), size, admission.policy.isolation_headers)
         except ValueError:
@@ -152,11 +153,11 @@ class DirectMisses:
             record.aborted = True
         else:
             connection.write_response(start.encode("utf-8", "ignore"), body)
-            record.count_sent("flight", size)
+            record.count_sent("worker" if opening.was_kept else "flight", size)
             if self._reads.is_open and admission.decision is not None and admission.name is not None:
                 name, rule, track = admission.name, admission.decision.rule, admission.decision.track
-                span = Span(0, size)
-                self._reads.add(ObjectRead(name, span, size, admission.principal.id, rule, "miss", 0.0, track))
+                span, share = Span(0, size), 1.0 if opening.was_kept else 0.0
+                self._reads.add(ObjectRead(name, span, size, admission.principal.id, rule, cache, share, track))
         service.finish(record)
         connection.read_answered(keep_alive=not record.aborted)
         return True
@@ -174,7 +175,7 @@ class DirectMisses:
             connection.read_answered(keep_alive=False)
 
 
-def _record(read: AdmittedRead, peer: str) -> RequestRecord:
+def _record(read: AdmittedRead, peer: str, cache: CacheStatus = "miss") -> RequestRecord:
     admission, decision = read.admission, read.admission.decision
     bucket, key = admission.target.bucket or "", admission.target.key or ""
     return RequestRecord(
@@ -188,7 +189,7 @@ def _record(read: AdmittedRead, peer: str) -> RequestRecord:
         bucket,
         key,
         decision.rule if decision is not None else "",
-        "miss",
+        cache,
         step="reply",
     )
 

@@ -51,7 +51,11 @@ def compose_peer_service(
         context.policy,
         context.clock,
     )
-    return PeerService(of_writes, *methods, answer_openings=lambda: OpeningAnswers(metadata.openings, context.policy))
+
+    def answer_openings() -> OpeningAnswers:
+        return OpeningAnswers(metadata.openings, storage.tiers.memory, context.policy)
+
+    return PeerService(of_writes, *methods, answer_openings=answer_openings)
 
 
 def _knows_pending(writes: WriteParts) -> bool:
