@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Final
+from urllib.request import Request, urlopen
 
 from benchmarks import ROOT, cores
 from benchmarks.http_client import KeepAliveConnection, TimedResponse
@@ -72,11 +73,19 @@ class Forebay:
         }.items():
             text = text.replace(f"@{name}@", str(value))
         self._config = directory / "forebay.toml"
+        self._text = text
         write_private(self._config, text + rest)
 
     def start(self) -> ChildProcess:
         """Returns at once."""
         return module("forebay_client.cli.main", "serve", "--config", str(self._config), log=self.log, announces=False)
+
+    def reload(self, rest: str) -> None:
+        """Has the running one go on with another `rest`, in all workers."""
+        write_private(self._config, self._text + rest)
+        url, headers = f"http://127.0.0.1:{self.admin}/v1/config/reload", {"Content-Type": "application/json"}
+        with urlopen(Request(url, b"", headers, method="POST")):
+            pass
 
     def first_answer(self, child: ChildProcess, target: str) -> TimedResponse:
         """The first answer it gives, however often it must be asked until it listens."""
