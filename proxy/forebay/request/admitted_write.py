@@ -9,7 +9,7 @@ from forebay.core.request_record import RequestRecord
 from forebay.protocol.exchange import Reply, Request
 from forebay.request.admission import Admission
 from forebay.request.oss_frontend import OssFrontend
-from forebay.request.packed_copies import PackedCopies
+from forebay.request.packed_copies import COPIES, PackedCopies
 from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.length_spooler import LengthSpooler
 from forebay.write.object_write import ObjectWriter
@@ -41,4 +41,6 @@ class AdmittedWriter:
         elif self._length_spooler is not None:
             forward = await self._length_spooler.spool(forward)
         context = WriteContext(forward, admission.principal, admission.decision, reply, record)
-        await self._writer.write(await self._copies.as_write(context))
+        if admission.operation.name in COPIES:
+            context = await self._copies.as_write(context)
+        await self._writer.write(context)

@@ -66,10 +66,10 @@ class PackedCopies:
         self._clock = clock
 
     async def as_write(self, context: WriteContext) -> WriteContext:
-        """The write of the bytes that a copy of a member stands for; any other write as it is. Raises S3Error,
-        OriginError, Throttled."""
+        """The write of the bytes that a copy of a member stands for; any other copy as it is. `context`: of one of
+        COPIES. Raises S3Error, OriginError, Throttled."""
         forward = context.forward
-        source = parse_copy_source(forward.request.headers) if forward.operation.name in COPIES else None
+        source = parse_copy_source(forward.request.headers)
         if source is None or source.version_id is not None:
             return context
         decision = self._rules().decide(source.name)

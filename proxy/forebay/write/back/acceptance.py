@@ -103,7 +103,7 @@ class Acceptance:
             return "the bucket keeps versions"
         if self._proofs.has_opaque_etags(forward.target.bucket or ""):
             return "the bucket's ETags are not known beforehand"
-        if not all(proof is not None and self._proofs.covers(proof) for proof in needed):
+        if unproven and not all(proof is not None and self._proofs.covers(proof) for proof in needed):
             return "the first of its kind"
         if operation == "CreateMultipartUpload" and self._proofs.has_outgrown(names[0]):
             return "its last upload was larger than the journal"

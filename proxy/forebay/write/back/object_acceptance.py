@@ -41,7 +41,8 @@ class ObjectAcceptance:
     async def put(self, context: WriteContext) -> None:
         """Accepts a PutObject. Raises S3Error, Throttled."""
         began = self._writer.stamp()
-        async with self._writer.stored(context) as (body, stored):
+        body, stored = await self._writer.receive(context)
+        async with self._writer.kept(context, stored):
             headers = origin_headers(context, body, stored)
             form = body.form if body is not None else None
             sha256 = form.sha256 if isinstance(form, HashedPayload) else None

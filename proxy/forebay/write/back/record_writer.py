@@ -9,8 +9,9 @@ What the journal fails to keep is refused (503 SlowDown), and `has_failed` for a
 import asyncio
 import logging
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
+from functools import partial
+from types import TracebackType
 from typing import Any, Final, Protocol
 
 from forebay.core.errors import S3Error
@@ -52,6 +53,31 @@ class Publisher(Protocol):
 _log = logging.getLogger(__name__)
 
 
+class KeptBody:
+    """See RecordWriter.kept. A class, as each small write passes it twice: a generator costs three times as much."""
+
+    __slots__ = ("_failed", "_stored")
+
+    def __init__(self, stored: StoredBody, failed: Callable[[str], S3Error]) -> None:
+        """`failed(reason)`: notes that the journal has failed, and returns the refusal."""
+        self._stored = stored
+        self._failed = failed
+
+    async def __aenter__(self) -> StoredBody:
+        return self._stored
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._stored.release()
+            return
+        if not isinstance(error, JournalFailed) or error.voided:  # else the record may yet count, and needs its body
+            await self._stored.discard()
+        if isinstance(error, JournalFailed):
+            raise self._failed(str(error)) from None
+
+
 class RecordWriter:
     """Writes records. `clock`: seconds since the epoch; `monotonic`: from any origin."""
 
@@ -83,32 +109,20 @@ class RecordWriter:
         """Whether the journal has failed lately."""
         return self._monotonic() < self.failed_until
 
-    @asynccontextmanager
-    async def stored(self, context: WriteContext) -> AsyncIterator[tuple[IncomingBody | None, StoredBody]]:
-        """The body of a request, verified and in the journal; the block appends its record. Raises S3Error."""
+    async def receive(self, context: WriteContext) -> tuple[IncomingBody | None, StoredBody]:
+        """Writes the body of a request into the journal, verified, for `kept`. Raises S3Error, and what its pieces
+        raise."""
         body = await self._forwarder.open_body(context.forward)
         try:
             verified = body.declared_md5 if body is not None else None
-            async with self.kept(context, await self.store(context, body, verified_md5=verified)) as stored:
-                yield body, stored
+            return body, await self.store(context, body, verified_md5=verified)
         finally:
             if body is not None:
                 body.release()
 
-    @asynccontextmanager
-    async def kept(self, context: WriteContext, stored: StoredBody) -> AsyncIterator[StoredBody]:
+    def kept(self, context: WriteContext, stored: StoredBody) -> "KeptBody":
         """A body in the journal, which goes if the block, which appends its record, fails. Raises S3Error."""
-        try:
-            yield stored
-        except JournalFailed as failure:
-            if failure.voided:
-                await stored.discard()
-            reason = str(failure)
-            raise self._failed(context, reason) from None
-        except BaseException:
-            await stored.discard()
-            raise
-        stored.release()
+        return KeptBody(stored, partial(self._failed, context))
 
     async def store(
         self, context: WriteContext, body: ByteSource | None, *, verified_md5: bytes | None = None

@@ -100,7 +100,8 @@ class UploadAcceptance:
 
     async def _part(self, context: WriteContext) -> None:
         self._check_part(context)
-        async with self._writer.stored(context) as (body, stored):
+        body, stored = await self._writer.receive(context)
+        async with self._writer.kept(context, stored):
             headers = origin_headers(context, body, stored, is_part=True)
             form = body.form if body is not None else None
             part = self._part_of(context, stored, headers, form.sha256 if isinstance(form, HashedPayload) else None)
