@@ -200,3 +200,32 @@ async def test_an_origin_without_conditions_is_sent_none(tmp_path: Path) -> None
             await rig.settled()
             assert at_origin(origin, "a/object") == content
         assert origin.log.count("PUT", key="a/object") == 3
+
+
+async def test_an_origin_that_contradicts_itself_is_sent_no_condition(tmp_path: Path) -> None:
+    """It answers 412 to the ETag that it shows: Swift, for the DELETE of what was uploaded in parts."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await _seen(rig, origin)
+        origin.faults.add(Respond(412, "PreconditionFailed"), where=lambda each: "If-Match" in each.headers)
+        await rig.put("a/object", b"ours")
+        await rig.put("a/after", b"what comes after it")
+        await rig.settled()
+        assert (at_origin(origin, "a/object"), at_origin(origin, "a/after")) == (b"ours", b"what comes after it")
+        assert origin.log.count("PUT", key="a/object") == 3, "a second 412 half a second later, and then without"
+        await rig.client().request("GET", path_of("ckpt", "a/object"))
+        await rig.put("a/object", b"ours again")
+        await rig.settled()
+        assert origin.log.count("PUT", key="a/object") == 4
+
+
+async def test_a_single_contradiction_is_tried_again_as_it_was(tmp_path: Path) -> None:
+    """The origin's look was late: somebody else has written, and the next look shows that."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await _seen(rig, origin)
+        origin.faults.add(Respond(412, "PreconditionFailed"), where=lambda each: "If-Match" in each.headers, times=1)
+        await rig.put("a/object", b"ours")
+        await run_loop_until(lambda: any(each.reason for each in rig.write_back.drainer.entries.values()))
+        origin.store.put("ckpt", "a/object", b"theirs")
+        await rig.wait_idle()
+        assert _stuck(rig) == [("a/object", True)]
+        assert at_origin(origin, "a/object") == b"theirs"

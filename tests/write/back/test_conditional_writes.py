@@ -33,3 +33,9 @@ def test_what_an_origin_refuses_is_not_sent_again() -> None:
     assert writes.usable(here, "PutObject", NONE_MATCH) == NONE_MATCH
     assert writes.usable(here, "DeleteObject", MATCH) == MATCH
     assert writes.usable(elsewhere, "PutObject", MATCH) == MATCH
+
+
+def test_a_contradiction_counts_the_second_time() -> None:
+    writes, one, other = ConditionalWrites(lambda _: "near"), ObjectName("b", "k"), ObjectName("b", "other")
+    seen = [writes.contradicts(name, MATCH) for name in (one, other, one, one)]
+    assert seen == [False, False, True, False]

@@ -4,7 +4,8 @@
     it has no object           If-None-Match: *           PutObject, CompleteMultipartUpload
 
 So nothing that somebody else writes between the look and the request is overwritten. Not every origin compares: OSS
-has If-None-Match alone (x-oss-forbid-overwrite), Swift no If-Match. What an origin refuses is remembered, for each
+has If-None-Match alone (x-oss-forbid-overwrite), Swift no If-Match: it answers 501 to a PUT, and compares a DELETE of
+what was uploaded in parts with another ETag than it shows, so with 412. What an origin refuses is remembered, for each
 operation, until the process ends, and not sent again. One that ignores a condition can't be told from one that obeys.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
@@ -22,6 +23,9 @@ ABSENT: Final = ""
 NOT_COMPARED: Final = frozenset({400, 405, 501})
 """Statuses of an origin that knows no such condition."""
 
+_MOST_CONTRADICTED: Final = 1000
+"""Writes that wait for their second attempt."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -38,6 +42,7 @@ class ConditionalWrites:
     def __init__(self, origin_of: Callable[[str], str]) -> None:
         self._origin_of = origin_of
         self._refused: set[tuple[str, str, str]] = set()
+        self._contradicted: set[tuple[ObjectName, HeaderPairs]] = set()
 
     def usable(self, name: ObjectName, operation: str, conditions: HeaderPairs) -> HeaderPairs:
         """Returns those of the conditions that the origin is not known to refuse."""
@@ -45,6 +50,18 @@ class ConditionalWrites:
             return ()
         origin = self._origin_of(name.bucket)
         return tuple(pair for pair in conditions if (origin, operation, pair[0]) not in self._refused)
+
+    def contradicts(self, name: ObjectName, conditions: HeaderPairs) -> bool:
+        """The origin has answered 412, and shows the version that was demanded. Returns whether that is the second time
+        for the object: once it may be news that a look does not show yet."""
+        found = (name, conditions)
+        if found in self._contradicted:
+            self._contradicted.discard(found)
+            return True
+        if len(self._contradicted) >= _MOST_CONTRADICTED:
+            self._contradicted.clear()
+        self._contradicted.add(found)
+        return False
 
     def refused(self, name: ObjectName, operation: str, conditions: HeaderPairs) -> None:
         """The origin has refused the conditions, and carried the write out without them."""

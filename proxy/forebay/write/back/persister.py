@@ -7,7 +7,7 @@
     or where readers had seen another version ──> conflict: stuck
     send, on condition of what was seen (conditional_writes)
          ├─> 2xx, and its ETag   ──> done
-         ├─> 412                 ──> somebody else was faster: look again
+         ├─> 412                 ──> somebody else was faster: look again; twice, and nobody was: without a condition
          ├─> 403, 404, other 4xx ──> stuck: only a person can help
          └─> 5xx, no answer      ──> failed: once more, later
 
@@ -140,7 +140,13 @@ class Persister:
                 self._conditional.refused(write.name, operation, conditions)
         elif conditions and (outcome.status == 412 or outcome.code == "NoSuchKey"):
             found = await self._look(write, may_be_done=True)
-            return found if isinstance(found, PersistOutcome) else replace(outcome, result="failed")
+            if isinstance(found, PersistOutcome):
+                return found
+            if found != conditions or not self._conditional.contradicts(write.name, conditions):
+                return replace(outcome, result="failed")
+            outcome = await self._commit(write, version, prepared, ())
+            if outcome.result == "done":
+                self._conditional.refused(write.name, operation, conditions)
         return outcome
 
     async def _look(self, write: AcceptedWrite, *, may_be_done: bool) -> PersistOutcome | HeaderPairs:
