@@ -36,6 +36,23 @@ async def test_bodies_and_records_come_back(tmp_path: Path) -> None:
     await again.close()
 
 
+async def test_a_body_on_its_way_has_its_whole_size(tmp_path: Path) -> None:
+    """Its room was given away: a measurement of the files must not give it to others."""
+    journal = Journal.open(tmp_path / "j", "family")
+    body = await journal.create_body(1000)
+    await body.append([b"begun"])
+    sizes = [await journal.size()]
+    await body.discard()
+    other = await journal.create_body(1000)
+    await other.append([b"shorter"])
+    sizes.append(await journal.size())
+    await other.finish()
+    sizes.append(await journal.size())
+    assert sizes == [1000, 1000, len(b"shorter") + 8]
+    await other.discard()
+    await journal.close()
+
+
 class OneKept(JournalFiles):
     """A disk that does not remove one file."""
 

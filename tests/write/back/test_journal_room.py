@@ -6,7 +6,7 @@ import errno
 import pytest
 
 from forebay.core.task_registry import TaskRegistry
-from forebay.write.back.journal_room import ROOM_SECONDS, JournalRoom
+from forebay.write.back.journal_room import DENIED_SECONDS, ROOM_SECONDS, JournalRoom
 
 
 class _Files:
@@ -115,3 +115,23 @@ async def test_a_part_has_room_while_requests_under_way_are_finished() -> None:
     assert await room.has_room(900, for_part=True)
     assert not await room.has_room(1, for_part=True), "it is full"
     await files.tasks.wait_idle()
+
+
+async def test_a_write_without_room_makes_it_full_until_it_would_fit() -> None:
+    files = _Files()
+    files.used, room = 700, files.room
+    await room.measure()
+    assert (room.is_full, await room.has_room(300), room.is_full) == (False, False, True)
+    assert await room.has_room(100), "smaller ones pass"
+    room.release(300)
+    assert not room.is_full
+    assert (await room.has_room(401), room.is_full) == (False, True)
+    files.now, files.used = DENIED_SECONDS + 1, 700
+    await room.measure()
+    assert not room.is_full, "nobody has asked for long"
+
+
+async def test_what_an_empty_journal_could_not_hold_does_not_make_it_full() -> None:
+    files = _Files()
+    await files.room.measure()
+    assert (await files.room.has_room(901), files.room.is_full) == (False, False)

@@ -28,7 +28,7 @@ from forebay.storage.journal.body_file import BodyReader, BodyRef, BodyWriter, r
 from forebay.storage.journal.group_commit import GroupCommit
 from forebay.storage.journal.group_settlement import GroupSettlement
 from forebay.storage.journal.journal_files import JournalFiles
-from forebay.storage.journal.journal_layout import README, VERSION, JournalLayout
+from forebay.storage.journal.journal_layout import BODY, README, VERSION, JournalLayout
 from forebay.storage.journal.journal_reclaim import reclaim
 from forebay.storage.journal.journal_record import Document, encode_document
 from forebay.storage.journal.log_writer import LogWriter, NewRecord, RecordId
@@ -55,6 +55,8 @@ class Journal:
         self._commits = GroupCommit(LogWriter(files, layout))
         self.threads = ThreadPoolExecutor(_THREADS, "journal-bodies")
         self._settlement = GroupSettlement(files, layout, self.threads)
+        self.announced: dict[str, int] = {}
+        """Bytes that bodies will have which are on their way, by id."""
 
     @classmethod
     def open(cls, path: Path, family: str, files: JournalFiles | None = None) -> Self:
@@ -93,9 +95,12 @@ class Journal:
         """Reads what is pending, of all workers. Raises OSError."""
         return await self.run(scan_journal, self._files, self._layout)
 
-    async def create_body(self) -> "JournalBody":
-        """Begins a body that is too large for a record. Raises OSError."""
-        return JournalBody(self, await self.run(BodyWriter, self._files, self._layout))
+    async def create_body(self, size: int = 0) -> "JournalBody":
+        """Begins a body that is too large for a record. `size`: what it will have, as far as is known. Raises
+        OSError."""
+        writer = await self.run(BodyWriter, self._files, self._layout)
+        self.announced[writer.id] = size
+        return JournalBody(self, writer)
 
     async def read(self, ref: BodyRef, within: Span) -> memoryview:
         """Returns verified bytes of a body. Raises OSError, BodyDamaged."""
@@ -128,16 +133,17 @@ class Journal:
         return await self.run(reclaim, self._files, self._layout, self._settlement.writing)
 
     async def size(self) -> int:
-        """Returns the bytes of all files. Raises OSError."""
+        """Returns the bytes of all files, and those that bodies on their way still get. Raises OSError."""
         return await self.run(self._size)
 
     def _size(self) -> int:
-        total = 0
+        total, announced = 0, self.announced.copy()
         for folder in (self._layout.logs, self._layout.bodies):
             with os.scandir(folder) as entries:
                 for entry in entries:
                     with contextlib.suppress(FileNotFoundError):
-                        total += entry.stat(follow_symlinks=False).st_size
+                        size = announced.get(entry.name.removesuffix(BODY), 0)
+                        total += max(size, entry.stat(follow_symlinks=False).st_size)
         return total
 
     async def close(self) -> None:
@@ -189,7 +195,9 @@ class JournalBody:
 
     async def finish(self) -> BodyRef:
         """Ends the body; durable when it returns. Raises OSError."""
-        return await self._journal.run(self._writer.finish)
+        ref: BodyRef = await self._journal.run(self._writer.finish)
+        self._journal.announced.pop(self._writer.id, None)
+        return ref
 
     def release(self) -> None:
         """The record is durable. Idempotent."""
@@ -197,6 +205,7 @@ class JournalBody:
 
     async def discard(self) -> None:
         """There will be no record. Raises OSError."""
+        self._journal.announced.pop(self._writer.id, None)
         await self._journal.run(self._writer.discard)
 
 

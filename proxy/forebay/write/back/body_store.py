@@ -74,26 +74,26 @@ class BodyStore:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    async def store(self, body: ByteSource | None, *, verified_md5: bytes | None = None) -> StoredBody:
-        """Writes a body into the journal. `verified_md5`: its MD5, where its pieces end only if they have that. Raises
-        what its pieces raise, OSError."""
+    async def store(self, body: ByteSource | None, *, verified_md5: bytes | None = None, size: int = 0) -> StoredBody:
+        """Writes a body into the journal. `verified_md5`: its MD5, where its pieces end only if they have that. `size`:
+        its bytes, as far as they are known. Raises what its pieces raise, OSError."""
         hashes = _BodyHashes(verified_md5)
         waiting: list[Piece] = []
-        size = 0
+        received = 0
         if body is not None:
             pieces = body.pieces()
             async for piece in pieces:
                 waiting.append(piece)
-                size += len(piece)
-                if size > SMALL:
-                    return await self._store_large(waiting, pieces, hashes)
+                received += len(piece)
+                if received > SMALL:
+                    return await self._store_large(waiting, pieces, hashes, size)
         hashes.update(waiting)
         return StoredBody(b"".join(waiting), None, None, hashes.digest, hashes.md5)
 
     async def _store_large(
-        self, first: Sequence[Piece], rest: AsyncIterator[Piece], hashes: "_BodyHashes"
+        self, first: Sequence[Piece], rest: AsyncIterator[Piece], hashes: "_BodyHashes", size: int
     ) -> StoredBody:
-        file = await self._journal.create_body()
+        file = await self._journal.create_body(size)
         hashing, writing = PieceQueue(hashes.update, batch=_BATCH, limit=_LIMIT), file.queue(_BATCH, _LIMIT)
         try:
             hashing.put(first)
@@ -121,7 +121,7 @@ class BodyStore:
         await asyncio.to_thread(etag.update, content)
         if len(content) <= SMALL:
             return StoredBody(bytes(content), None, None, digest, etag.digest())
-        file = await self._journal.create_body()
+        file = await self._journal.create_body(len(content))
         try:
             await file.append([content])
             return StoredBody(b"", file, await file.finish(), digest, etag.digest())

@@ -16,6 +16,8 @@ from forebay.core.task_registry import TaskRegistry
 
 ROOM_SECONDS: Final = 1.0
 """How old the measured size may be before it is measured again."""
+DENIED_SECONDS: Final = 300.0
+"""For which a write that had no room is remembered: longer than one waits for its turn (patience)."""
 _SHARE: Final = 20
 """The times that a measurement took, until the next one at the least."""
 _HIGH_WATER: Final = 0.9
@@ -39,6 +41,9 @@ class JournalRoom:
         self._filled = 0
         self._accepted = 0
         """Bytes since the last measurement began."""
+        self._denied = 0
+        """Bytes for which there was no room, until `_denied_until`."""
+        self._denied_until = float("-inf")
         self._measuring: asyncio.Task[None] | None = None
         self.is_ending = False
         """Whether the process was told to end: nothing new is accepted."""
@@ -55,6 +60,8 @@ class JournalRoom:
         if fits:
             self._filled += size
             self._accepted += size
+        elif is_open and self.can_hold(size):
+            self._denied, self._denied_until = size, self._monotonic() + DENIED_SECONDS
         return fits
 
     def can_hold(self, size: int) -> bool:
@@ -73,8 +80,10 @@ class JournalRoom:
 
     @property
     def is_full(self) -> bool:
-        """Whether the journal is above its high water."""
-        return self.used >= self.size * _HIGH_WATER
+        """Whether the journal is above its high water, or a write would lift it above: the last one that it had no room
+        for, as long as it has none. Large bodies never fill a journal to the brim."""
+        needed = self._denied if self._monotonic() < self._denied_until else 0
+        return self.used + needed > self.size * _HIGH_WATER or self.used >= self.size * _HIGH_WATER
 
     async def measure(self) -> None:
         """Measures the files. Without success the size is left as it is known."""

@@ -103,6 +103,8 @@ class RecordWriter:
         self._monotonic = monotonic
         self.failed_until = float("-inf")
         """The end of the time in which writes go through, on the monotonic clock."""
+        self.failure = ""
+        """Why the journal could not be written; empty once it could again."""
 
     @property
     def has_failed(self) -> bool:
@@ -129,7 +131,7 @@ class RecordWriter:
     ) -> StoredBody:
         """Writes a body into the journal, for `kept`. Raises S3Error, and what its pieces raise."""
         try:
-            return await self.bodies.store(body, verified_md5=verified_md5)
+            return await self.bodies.store(body, verified_md5=verified_md5, size=context.forward.length or 0)
         except OSError as error:
             reason = str(error.strerror)
             raise self._failed(context, reason) from None
@@ -140,7 +142,9 @@ class RecordWriter:
 
     async def append(self, entry: JournalEntry, payload: bytes = b"") -> RecordId:
         """Appends a record; durable when it returns. Raises JournalFailed."""
-        return await self.submit(entry, payload)
+        record = await self.submit(entry, payload)
+        self.failure = ""
+        return record
 
     async def publish(self, entry: JournalEntry, record: RecordId, payload: bytes = b"") -> None:
         """Shows a record to every worker."""
@@ -157,7 +161,7 @@ class RecordWriter:
         return record
 
     def _failed(self, context: WriteContext, reason: str) -> S3Error:
-        self.failed_until = self._monotonic() + FAILURE_SECONDS
+        self.failed_until, self.failure = self._monotonic() + FAILURE_SECONDS, reason
         _log.error("a write of %s is not accepted: %s", context.forward.target.name.path, reason)
         return S3Error("SlowDown", "The journal can't be written. Please try again.")
 
