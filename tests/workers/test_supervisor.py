@@ -5,15 +5,21 @@ A start costs two processes their imports, so one node goes through several scen
 
 import asyncio
 import contextlib
+import errno
 import hashlib
 import json
 import random
 import re
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
+from forebay.core.errors import WorkerStartError
 from forebay.peers.unix_socket import socket_path
+from forebay.workers.worker_process import RunningProcess
 from forebay.workers.worker_rpc import WorkerRpc, call
 from forebay_client import Client
 from forebay_client.cli.throughput import Rates, rates_between
@@ -574,3 +580,16 @@ async def test_admin_port_covers_the_whole_node(tmp_path: Path) -> None:
             assert (await node.client(worker, reader).request("GET", path_of("bucket", "open/a"))).status == 200
         lines = (tmp_path / "access.log").read_text().splitlines()
         assert len([json.loads(line) for line in lines]) >= 1
+
+
+async def test_a_worker_that_can_not_be_started_ends_the_start(tmp_path: Path) -> None:
+    """By its own error, which `serve` prints as a sentence: in a group it would be a traceback."""
+
+    async def refuse(_arguments: Sequence[str], _socket_fd: int | None) -> RunningProcess:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    async with FakeOrigin() as origin:
+        node = Node(origin, tmp_path)
+        node.run = refuse
+        with pytest.raises(WorkerStartError, match=r"worker \d can't be started: .*Permission denied"):
+            await node.__aenter__()

@@ -84,12 +84,15 @@ class SnapshotWalk:
         if not first.is_listed:
             self._waiting.insert(0, first)
         if self._waiting or self._urgent:
+            failure = ""
             try:
                 async with asyncio.TaskGroup() as walkers:
                     for number in range(self._parallel):
                         walkers.create_task(self._walk(), name=f"list {snapshot.bucket}/{snapshot.prefix} {number}")
             except* ForebayError as failed:
-                raise OriginBroken(str(failed.exceptions[0])) from None
+                failure = str(failed.exceptions[0])
+            if failure:  # outside: Python 3.11.2 makes a group of what an except* block raises
+                raise OriginBroken(failure)
         snapshot.is_complete = not self._is_ended
         self._notify()
 

@@ -111,16 +111,19 @@ class Supervisor:
         self._runner = None
         # Behind the addresses: a start that they refuse does not end another Forebay's run.
         self._run = begin_run(server.state_dir, *cache_origins(self.control.settings))
+        failure: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self.pool.worker_count):
                     group.create_task(self._start_worker(number))
                 serve_admin = await _import_admin_server()
         except* WorkerStartError as failed:
+            failure = failed.exceptions[0]
+        if failure is not None:  # outside: Python 3.11.2 makes a group of what an except* block raises, and no sentence
             if admin is not None:
                 admin.close()
             await self.stop(asyncio.Event())
-            raise failed.exceptions[0] from None
+            raise failure from None
         for number in range(self.pool.worker_count):
             self._supervising.append(self._tasks.spawn(self._supervise(number), f"supervise worker {number}"))
         self._supervising.append(self._tasks.spawn(remove_stale_record(self._run), "run record"))
