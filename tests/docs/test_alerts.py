@@ -80,6 +80,7 @@ CASES: Final = (
     gauge("ForebaySsdFailing", 'forebay_tier_failing{tier="ssd"}', bad=1, good=0),
     gauge("ForebayWriteStuck", "forebay_journal_stuck", bad=2, good=0),
     gauge("ForebayWriteConflict", "forebay_journal_conflicts", bad=1, good=0),
+    gauge("ForebayJournalFailing", "forebay_journal_failing", bad=1, good=0),
     Case(
         "ForebayWritesLate",
         20,

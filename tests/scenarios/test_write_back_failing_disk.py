@@ -5,11 +5,14 @@ was acknowledged is lost. `make crash` fails every call; here is a sample.
 import errno
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from forebay.core.buffers import Buffer
+from forebay.core.errors import JournalUnusable
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import BODY
 from harness.clients import RawClient, path_of
@@ -147,3 +150,56 @@ async def test_a_write_whose_body_cannot_be_removed_is_settled(
             files.is_failing = False
             await write_back.journal.reclaim()
             assert list((tmp_path / "journal" / "bodies").iterdir()) == []
+
+
+class FullDisk(JournalFiles):
+    """A disk without space for another byte, while `is_full`."""
+
+    is_full = True
+
+    def write(self, fd: int, pieces: Sequence[Buffer | bytes], offset: int) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().write(fd, pieces, offset)
+
+
+@pytest.mark.parametrize("size", [100, LARGE], ids=["record", "body"])
+async def test_a_failing_journal_is_reported_until_it_is_written(tmp_path: Path, size: int) -> None:
+    async with FakeOrigin() as origin:
+        rig = Rig(origin.endpoint, origin.secret, tmp_path / "rig", rest=RULES.format(path=tmp_path / "journal"))
+        rig.journal_files = files = FullDisk()
+        async with rig:
+            origin.store.create_bucket("ckpt")
+            write_back, seen = rig.parts.write_back, list[tuple[int, str | None]]()
+            assert write_back is not None
+            for is_full in (True, True, False):
+                files.is_full = is_full
+                answer = await rig.client().request("PUT", path_of("ckpt", "a/key"), (), bytes(size))
+                seen.append((answer.status, answer.headers.get("x-forebay-durable")))
+                ready = await rig.worker.control.readiness()
+                said = "No space left on device" in ready.degraded.get("journal", "")
+                lines = rig.parts.metrics.exposition().decode().splitlines()
+                assert (ready.ready, said, f"forebay_journal_failing {float(is_full)}" in lines) == (
+                    True,
+                    is_full,
+                    True,
+                )
+                if len(seen) == 2:
+                    write_back.writer.failed_until = 0.0
+            assert seen == [(503, None), (200, "origin"), (200, "local")]
+
+
+class UnlistedDisk(JournalFiles):
+    """Directories that may not be listed."""
+
+    def names(self, path: str) -> list[str]:
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+
+async def test_a_journal_that_cannot_be_read_ends_the_start(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        rig = Rig(origin.endpoint, origin.secret, tmp_path / "rig", rest=RULES.format(path=tmp_path / "journal"))
+        rig.journal_files = UnlistedDisk()
+        with pytest.raises(JournalUnusable, match=r"journal.path: .* can't be used \(Permission denied\)"):
+            await rig.start()
+        await rig.parts.origins.close()

@@ -108,7 +108,9 @@ def _journal(journal: JsonObject) -> ScreenLine:
     text += f"; {format_count(journal['stuck'])} stuck" if journal["stuck"] else ""
     text += f"; {format_plural(journal['conflicts'], 'conflict')}" if journal["conflicts"] else ""
     text += "; nearly full: writes go through" if journal["is_full"] else ""
-    return ScreenLine(text, _BAD if journal["stuck"] or journal["conflicts"] or late or journal["is_full"] else "")
+    text += f"; failing: {journal['failure']}" if journal["failure"] else ""
+    is_bad = journal["stuck"] or journal["conflicts"] or late or journal["is_full"] or journal["failure"]
+    return ScreenLine(text, _BAD if is_bad else "")
 
 
 def rates_line(rates: Rates) -> str:

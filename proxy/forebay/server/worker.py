@@ -16,6 +16,7 @@ from typing import Final
 
 from aiohttp import web
 
+from forebay.core.errors import JournalUnusable
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
 from forebay.jobs.recordings.recorder import Recorder
@@ -41,6 +42,7 @@ from forebay.settings.model import Settings
 from forebay.storage.cache_origin import cache_origins
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.run_record import NodeRun, begin_run, remove_stale_record
+from forebay.write.back.journal_watch import JournalWatch
 
 _log = logging.getLogger(__name__)
 
@@ -134,7 +136,7 @@ class Worker:
             if member is not None:
                 await self._join(member)
             if self.parts.write_back is not None:
-                await self.parts.write_back.watch.start()
+                await self._start_watch(self.parts.write_back.watch)
             self.origin_watch = OriginWatch(self.parts.origins)
             self.control = WorkerControl(self.parts, self._settings, self.source)
             if log_to is not None:
@@ -169,6 +171,14 @@ class Worker:
             self._background.spawn(self.parts.write_back.watch.run(), "watch the journal")
         if self._certificate is not None:
             self._background.spawn(self._watch_certificate(self._certificate), "certificate")
+
+    async def _start_watch(self, watch: JournalWatch) -> None:
+        """Raises JournalUnusable."""
+        try:
+            await watch.start()
+        except OSError as error:
+            path = self._settings.journal.path if self._settings.journal is not None else ""
+            raise JournalUnusable(f"journal.path: {path} can't be used ({error.strerror or error})") from None
 
     async def _join(self, member: Membership) -> None:
         """Answer the other workers from here on, and load the writes that are in doubt with them."""

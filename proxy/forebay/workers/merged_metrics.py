@@ -34,6 +34,7 @@ _SHARED: Final[Mapping[str, Callable[[float, float], float]]] = {
     "forebay_journal_oldest_seconds": max,
     "forebay_journal_stuck": max,
     "forebay_journal_conflicts": max,
+    "forebay_journal_failing": max,
     "forebay_journal_uploads": max,
     "forebay_journal_upload_bytes": max,
     "forebay_origin_credential_refused": max,

@@ -46,6 +46,14 @@ def test_a_failing_tier_degrades_and_stays_ready() -> None:
     }
 
 
+def test_a_journal_that_fails_degrades() -> None:
+    sound = JournalStats(1000, 10, False, writes=3, objects=2, size=9, stuck=0, conflicts=0, oldest=12.0, max_age=60.0)
+    failing = replace(sound, failure="No space left on device")
+    assert degraded_journal([sound, failing, sound]) == {
+        "journal": "The journal fails, so writes go through, or get 503: No space left on device."
+    }
+
+
 def test_a_journal_that_is_late_degrades() -> None:
     sound = JournalStats(1000, 10, False, writes=3, objects=2, size=9, stuck=0, conflicts=0, oldest=12.0, max_age=60.0)
     assert degraded_journal([None, None]) == {}

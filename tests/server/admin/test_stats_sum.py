@@ -63,7 +63,7 @@ def test_a_namespace_is_counted_once_and_ends_with_its_worker() -> None:
 
 def test_the_journal_is_one_for_all_workers() -> None:
     known = JournalStats(1000, 10, False, writes=3, objects=2, size=9, stuck=0, conflicts=0, oldest=12.0, max_age=60.0)
-    drains = replace(known, stuck=1, is_full=True)
+    drains = replace(known, stuck=1, is_full=True, failure="No space left on device")
     left, right = replace(BUSY, journal=known), replace(BUSY, journal=drains)
     assert total_of(EMPTY, [left, right, BUSY], [counters_of(right)]).journal == drains
     assert counters_of(right).journal is None

@@ -100,6 +100,8 @@ def degraded_journal(journals: Iterable[JournalStats | None]) -> dict[DegradedPa
         sentences.append(
             f"The oldest acknowledged write is not at the origin after {oldest:.0f} s; see `forebay writes`."
         )
+    if failure := max(each.failure for each in known):
+        sentences.append(f"The journal fails, so writes go through, or get 503: {failure}.")
     if any(each.is_full for each in known):
         sentences.append("The journal is nearly full, so writes go through.")
     return {"journal": " ".join(sentences)} if sentences else {}

@@ -177,6 +177,8 @@ class JournalStats:
     """The age of the oldest write; 0 if there is none."""
     max_age: float
     """The age that none should reach."""
+    failure: str = ""
+    """Why the journal could not be written last; empty if it could."""
 
 
 @dataclass(frozen=True, slots=True)

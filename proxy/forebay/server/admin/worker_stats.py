@@ -77,6 +77,7 @@ class WorkerStats:
             backlog.conflicts,
             backlog.age,
             write_back.max_age,
+            write_back.writer.failure,
         )
 
     def tiers(self) -> list[TierStats]:

@@ -215,6 +215,7 @@ CATALOGUE: Final = (
     _gauge("forebay_journal_max_age_seconds", "", "The age that none of them should reach, `journal.max_age`."),
     _gauge("forebay_journal_stuck", "", "Those of them that the origin has refused for good."),
     _gauge("forebay_journal_conflicts", "", "Those of them whose objects somebody else has written meanwhile."),
+    _gauge("forebay_journal_failing", "", "1 if the journal could not be written, and has not been since."),
     _gauge("forebay_journal_uploads", "", "Multipart uploads of the journal that are neither completed nor aborted."),
     _gauge("forebay_journal_upload_bytes", "", "Bytes of their parts."),
     _counter("forebay_journal_expired_uploads_total", "", "Those of them that were aborted, as no part came any more."),

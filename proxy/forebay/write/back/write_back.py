@@ -107,7 +107,13 @@ class WriteBack:
             each.client.breaker.on_outage_ended = partial(pauses.end, each.client.name)
         self.drainer = Drainer(persister, self.settlement.persisted, tasks, pauses, stopped=self._stopped)
         self.writer = writer = RecordWriter(
-            journal, state.origins, origin.forwarder, self.exchange, worker.clock, worker.monotonic, versions.seen
+            journal,
+            state.origins,
+            origin.forwarder,
+            self.exchange,
+            worker.clock,
+            worker.monotonic,
+            versions.seen,
         )
         self.moves = UploadMoves(
             uploads,
