@@ -10,9 +10,11 @@ import pytest
 
 from forebay.core.byte_ranges import Span
 from forebay.core.names import ObjectName
+from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.prefetcher import DROPPED, LINGER, PIECE, SWEEP_SECONDS, AheadRequest, Prefetcher
 from forebay.policy.rules import Rules
 from harness.fake import actions
+from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
 
 
@@ -356,4 +358,18 @@ async def test_everything_can_be_dropped_at_once() -> None:
         await test.prefetcher.fetch(AheadRequest(NAME, BLOCK, None, "plan"))
         test.prefetcher.finish([first.ticket])
         test.prefetcher.drop_all()
+        assert (test.prefetcher.tickets, test.rig.tiers.memory.ahead.budget.in_use) == (0, 0)
+
+
+async def test_a_fetch_under_way_is_dropped_with_everything_else() -> None:
+    """Whoever wanted it has ended: nobody would give its ticket back."""
+    async with ahead_rig() as test:
+        test.rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
+        gate = Gate()
+        test.rig.origin.faults.add(actions.HoldHead(gate), times=1)
+        fetching = TaskRegistry().spawn(test.prefetcher.fetch(AheadRequest(NAME, 0, None, "plan")), "fetch ahead")
+        await gate.reached()
+        test.prefetcher.drop_all()
+        gate.open()
+        assert (await fetching).status == "unavailable"
         assert (test.prefetcher.tickets, test.rig.tiers.memory.ahead.budget.in_use) == (0, 0)

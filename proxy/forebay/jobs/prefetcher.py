@@ -11,7 +11,6 @@ fetches waits for its reader outside the tiers (storage.memory.fetched_ahead), w
 
 Plans, recordings and read-ahead use it in the worker that owns the object (jobs.node_prefetcher). Whoever calls has
 established that its principal may read the object.
-
 One call fetches PIECE bytes at most, so that a large object takes its turns as many small ones do. Nothing waits for
 room: the outcome is `full`, and the caller tries again when it has given something back.
 """
@@ -181,11 +180,16 @@ class Prefetcher:
             turns = self._turns_of(request.name.bucket)
         except S3Error as refused:
             return AheadOutcome("refused", problem=str(refused))
+        tickets = self._tickets
         async with turns.turn(request.group):
             try:
-                return await self._fetch(request, decision)
+                outcome = await self._fetch(request, decision)
             except ForebayError as failure:
                 return AheadOutcome("unavailable" if is_transient(failure) else "failed", problem=str(failure))
+        if tickets is self._tickets:
+            return outcome
+        self.drop([outcome.ticket])  # all was dropped meanwhile
+        return AheadOutcome("unavailable", problem="whoever expected it has ended")
 
     def _has_room(self, request: AheadRequest, decision: Decision) -> bool:
         """Whether there is room, and demand leaves buffers to fetch through."""
@@ -199,9 +203,8 @@ class Prefetcher:
             return AheadOutcome("full")
         block = decision.block
         start = request.start // block * block
-        longest = min(PIECE, self._source.first_bytes())
-        if request.stop is not None:
-            longest = min(longest, max(1, request.stop - start))
+        wanted = PIECE if request.stop is None else max(1, request.stop - start)
+        longest = min(PIECE, self._source.first_bytes(), wanted)
         first = Span(start, start + -(-longest // block) * block)
         claimed: list[BlockId] = []
         self._ahead.open_object(request.name)
@@ -256,9 +259,8 @@ class Prefetcher:
 
     def _claim(self, request: AheadRequest, found: ResolvedVersion, view: ObjectView, claimed: list[BlockId]) -> Span:
         """Claims the missing blocks of the next piece, into `claimed`. Returns the bytes that there is room for."""
-        size = found.head.size
-        stop = size if request.stop is None else min(request.stop, size)
-        stop = min(stop, request.start + PIECE)
+        most = request.start + PIECE
+        stop = min(found.head.size, most if request.stop is None else min(request.stop, most))
         wanted = found.located(Span(request.start, max(request.start, stop)))
         offset = wanted.start - request.start
         for number in blocks_touching(wanted, view.head.block_size):
@@ -293,18 +295,17 @@ class Prefetcher:
             self._schedule()
 
     def drop(self, tickets: Iterable[int]) -> None:
-        """The bytes of these tickets won't be read. The first blocks are given up now, the others in later turns of the
-        loop: a plan that is cancelled may have thousands."""
+        """The bytes of these tickets won't be read. All but the first blocks go in later turns of the loop."""
         for ticket in tickets:
             self._dropped += self._tickets.pop(ticket, ())
         if not self._is_dropping:
             self._release_dropped()
 
     def drop_all(self) -> None:
-        """Nothing that was fetched ahead will be read: whoever expected it has ended."""
-        self._dropped += (block for _, block in self._lingering)
-        self._lingering.clear()
-        self.drop(tuple(self._tickets))
+        """Nothing that was fetched ahead, or is being fetched, will be read: whoever expected it has ended."""
+        self._dropped += itertools.chain((block for _, block in self._lingering), *self._tickets.values())
+        self._tickets, self._lingering = {}, deque()
+        self.drop(())
 
     async def close(self) -> None:
         """Does the same, and returns when all is given up."""
