@@ -26,6 +26,8 @@ from benchmarks.wrk import run_wrk_misses
 SIZE: Final = 20_480
 CONNECTIONS: Final = 32
 ROUNDS: Final = 5
+POLL_SECONDS: Final = 0.1
+"""An answer takes a server over a millisecond: every 20 ms, that was a tenth of a warm-up."""
 SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 # a file system in memory, not a name that others may guess
 _TEMPLATE: Final = Path(__file__).with_name("peers") / "misses.toml"
 _TEXT: Final = f"""\
@@ -38,8 +40,8 @@ is an event loop of a few lines that fetches and stores, without files
 them pass each other what the other one owns ([benchmarks/bare_pair.py](../benchmarks/bare_pair.py)). Forebay
 counts each request, writes an access line for it, signs its own request to the origin, and fetches a block once for all
 who wait for it. nginx writes a file for each object, Forebay appends to segments: where the cache lies decides how the
-two compare. Two workers cost more for an object than one: half of the reads come to a worker that does not own the
-object, and are answered through its owner."""
+two compare. Of two workers the one that is asked for an object first fetches it, as long as none runs ahead; a warm-up
+job tells the owner of each object what to fetch. A job's status is asked for every {POLL_SECONDS:g} s, which counts."""
 
 
 class _Way(NamedTuple):
@@ -120,7 +122,7 @@ def _warm(admin: int, prefix: str, objects: int) -> int:
     keys = [f"{prefix}/{number:07}" for number in range(objects)]
     job = _call(admin, "POST", "/v1/jobs", {"bucket": "bench", "keys": keys, "concurrency": CONNECTIONS})
     while job["state"] in {"queued", "running"}:
-        time.sleep(0.02)  # noqa: TID251 # another process is waited for
+        time.sleep(POLL_SECONDS)  # noqa: TID251 # another process is waited for
         job = _call(admin, "GET", f"/v1/jobs/{job['id']}")
     if job["state"] != "done":
         raise UnexpectedResponse(f"a warm-up is {job['state']}: {job['reason']}")
