@@ -62,12 +62,14 @@ async def hold_and_be_killed(endpoint: str, socket: str, history: WriteHistory, 
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
     assert process.stdout is not None
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(30):
-            await process.stdout.readline()
-            await asyncio.sleep(rng.random())
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(30):
+                await process.stdout.readline()
+                await asyncio.sleep(rng.random())
+    finally:  # also when the soak has found something
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
     _, errors = await process.communicate()
     assert process.returncode == -9, errors.decode()
     history.done["clients killed that held views"] += 1

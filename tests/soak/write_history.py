@@ -185,7 +185,8 @@ class WriteHistory:
         expected = {each: content(*self._contents[each])[start:end] for each in effects}
         if body not in expected.values():
             assert any(self._is_damaged(since, body, right) for right in expected.values()), (
-                f"{what} of {key}, {start} to {end}: {self._difference(body, start, effects)}: {self._trail(key)}"
+                f"{what} of {key}, {start} to {end}: {self._difference(body, start, effects)}; "
+                f"as the nearest it has {_wrong_bytes(body, [*expected.values()])}: {self._trail(key)}"
             )
             self.done["damaged on their way"] += 1
         self.done[what] += 1
@@ -249,6 +250,13 @@ class DataStore(ObservedStore):
 def effect_of(body: bytes) -> str:
     """The effect that the first cell of a content names."""
     return b"|".join(body[:CELL].split(b"|")[:2]).decode()
+
+
+def _wrong_bytes(body: bytes, expected: Sequence[bytes]) -> str:
+    """Of a body of the right length: how many bytes are wrong, and which values these have."""
+    found = [[byte for byte, good in zip(body, right, strict=False) if byte != good] for right in expected]
+    wrong = min(found, key=len, default=[])
+    return f"{len(wrong)} wrong bytes of {sorted({*wrong})[:8]}"
 
 
 def _etag_of(body: bytes, parts: Sequence[int]) -> str:
