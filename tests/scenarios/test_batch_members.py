@@ -102,6 +102,17 @@ async def test_a_replaced_archive_is_searched_anew(tmp_path: Path) -> None:
         assert gone.status == 404
 
 
+async def test_a_member_is_not_read_where_it_was_in_another_version(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "shards/0.tar", archive({"a": b"1" * 700, "b": b"first"}))
+        assert await read_batch(rig.client(), "bucket", [of("b")]) == [entry("b", b"first")]
+        replaced = archive({"b": b"second", "c": b"2" * 5000})
+        origin.store.put("bucket", "shards/0.tar", replaced)
+        rig.advance_clock(61)
+        assert await read_batch(rig.client(), "bucket", ["shards/0.tar"]) == [ReadEntry("shards/0.tar", replaced)]
+        assert await read_batch(rig.client(), "bucket", [of("b")]) == [entry("b", b"second")]
+
+
 async def test_who_may_not_read_the_archive_reads_no_member(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, rig_of(origin, tmp_path, IDENTITY + RULES) as rig:
         origin.allow(PARTNER_THERE)

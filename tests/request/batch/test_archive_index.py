@@ -7,7 +7,7 @@ import pytest
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
 from forebay.core.names import ObjectName
-from forebay.request.batch.archive_index import ArchiveIndexes, ArchivePiece, ReadArchive
+from forebay.request.batch.archive_index import ArchiveIndexes, ArchivePiece, LocatedMember, ReadArchive
 
 FIRST, SECOND = ObjectName("bucket", "1.tar"), ObjectName("bucket", "2.tar")
 
@@ -77,3 +77,23 @@ async def test_another_version_is_another_index() -> None:
     assert indexes.known(FIRST, "a") is None
     indexes.forget(FIRST, '"2"')
     assert indexes.members == 0
+
+
+async def test_a_search_reads_one_version() -> None:
+    pins, content = list[str | None](), archive([f"{number:05}" for number in range(2000)])
+
+    async def read(span: Span, etag: str | None) -> ArchivePiece:
+        pins.append(etag)
+        return ArchivePiece(206, '"1"', len(content), content[span.start : span.stop])
+
+    await ArchiveIndexes().find(FIRST, "01990", read)
+    assert pins == [None, *['"1"'] * (len(pins) - 1)]
+    assert len(pins) > 2
+
+
+def test_a_span_that_is_noted_is_of_its_version() -> None:
+    indexes = ArchiveIndexes()
+    indexes.note(FIRST, "a", LocatedMember('"1"', Span(512, 522)))
+    indexes.note(FIRST, "b", LocatedMember('"2"', Span(1536, 1546)))
+    assert indexes.known(FIRST, "a") is None
+    assert indexes.known(FIRST, "b") == LocatedMember('"2"', Span(1536, 1546))
