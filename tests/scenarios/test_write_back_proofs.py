@@ -1,5 +1,6 @@
 """Nothing is acknowledged that the origin would refuse, and nothing waits for the proof of it."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.write.back.write_proofs import WriteProof
 from harness.clients import path_of
 from harness.fake.actions import Respond
+from harness.fake.s3_request import S3Request
 from harness.fake_origin import DEFAULT_SECRET, FakeOrigin
 from harness.reference_sigv4 import Secret
 from harness.write_back_rig import WriteBackRig, at_origin
@@ -109,6 +111,23 @@ async def test_a_refused_probe_has_the_write_go_through(tmp_path: Path, operatio
         origin.faults.add(Respond(403, "AccessDenied"), method="DELETE")
         refused = await rig.client().request("DELETE", path_of("ckpt", "a/object"))
         assert (refused.status, b"AccessDenied" in refused.body) == (403, True)
+
+
+def _is_below_b(asked: S3Request) -> bool:
+    return (asked.key or "").startswith("b/")
+
+
+async def test_a_batch_delete_is_acknowledged_only_if_all_of_it_is_proven(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        listed = [{"Key": "a/1"}, {"Key": "b/1"}]
+        for each in listed:
+            origin.store.put("ckpt", each["Key"], b"x")
+        origin.faults.add(Respond(403, "AccessDenied"), method="DELETE", where=_is_below_b)
+        client = rig.boto3()
+        answer = await asyncio.to_thread(lambda: client.delete_objects(Bucket="ckpt", Delete={"Objects": listed}))
+        assert answer["ResponseMetadata"]["HTTPHeaders"].get("x-forebay-durable") != "local"
+        assert origin.log.count(operation="DeleteObjects") == 1
 
 
 async def test_a_missing_bucket_is_seen_by_the_first_writer(tmp_path: Path) -> None:
