@@ -8,7 +8,7 @@ async with FakeOrigin() as origin, socket_rig(origin, tmp_path) as rig:
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 from forebay.core.names import ObjectName
 from forebay.core.timers import Timers
@@ -17,6 +17,7 @@ from forebay.protocol.batch.tar_entries import EntryMark, entry_header, mark_hea
 from forebay.protocol.channel_frames import MAX_HEAD
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.tar_header import END_OF_TAR, padding
+from forebay.server.shared_memory.read_channel import ReadChannel
 from forebay_client import Client
 from forebay_client.shared_memory.channel import ClientChannel, ReadDeclined
 from forebay_client.shared_memory.channel_input import ChannelBroken
@@ -59,6 +60,11 @@ class SocketRig(Rig):
     async def channels_are(self, number: int) -> None:
         """Waits until so many channels are open."""
         await run_loop_until(lambda: len(self.worker.client_memory.channels) == number)
+
+    def all_channels_end(self) -> bool:
+        """Whether Forebay has closed every channel that is still open."""
+        channels = [cast("ReadChannel", each) for each in self.worker.client_memory.channels]
+        return all(each.transport is None or each.transport.is_closing() for each in channels)
 
     async def promote(self, client: Client, bucket: str, *keys: str) -> None:
         """Reads objects until their blocks are in memory files, one after the other."""

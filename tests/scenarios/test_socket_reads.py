@@ -186,6 +186,7 @@ async def test_a_changed_configuration_ends_channels_with_files(tmp_path: Path) 
         assert len(memory.channels) == 1
         rig.parts.gateway.policy = replace(rig.parts.gateway.policy)  # as a reload does
         memory.check()
+        assert rig.all_channels_end()  # not as their client is idle
         await rig.channels_are(0)
         assert await asyncio.to_thread(client.get, "b", "open/k") == content_of(4 * MIB)
         client.close()

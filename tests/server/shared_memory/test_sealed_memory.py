@@ -1,5 +1,6 @@
 """Sealed memory: nobody can change it or its size, and the kernel says who has it."""
 
+import fcntl
 import mmap
 import os
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ def test_a_reader_sees_what_is_written_here(memory: SealedMemory) -> None:
 
 def test_no_process_can_write_or_change_the_size(memory: SealedMemory) -> None:
     reader = memory.file.open_reader()
+    assert fcntl.fcntl(reader, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
     writer = os.open(f"/proc/self/fd/{reader}", os.O_RDWR)  # root may; the seals hold for root too
     try:
         for attempt in (

@@ -55,7 +55,9 @@ class BodyInFiles:
 class ChannelFiles:
     """The files of the cache that one client gets through a channel."""
 
-    def __init__(self, services: ChannelServices, writer: ChannelWriter) -> None:
+    def __init__(self, services: ChannelServices, writer: ChannelWriter, max_number: int = MAX_FILE_NUMBER) -> None:
+        """`max_number`: numbers of memory files, more than MAX_CHANNEL_FILES."""
+        self._max_number = max_number
         self._memory, self._policy_now, self._writer = services.memory, services.policy, writer
         self._policy: GatewayPolicy | None = None
         """Under which a file was passed first."""
@@ -164,8 +166,6 @@ class ChannelFiles:
         if len(extents) > MAX_PIECES:
             return None
         arenas = [cast("SharedBlock", extent[0]).arena for extent in extents]
-        if not all(arena.is_full for arena in arenas):
-            return None  # blocks will be written there: it is passed to nobody yet
         descriptors: dict[Arena, int] = {}
         try:
             for arena in arenas:
@@ -191,7 +191,7 @@ class ChannelFiles:
     def _free_number(self) -> int:
         """A number that none of the client's files has."""
         while True:
-            self._next_number = (self._next_number + 1) % MAX_FILE_NUMBER
+            self._next_number = (self._next_number + 1) % self._max_number
             if self._next_number not in self._numbers.values():
                 return self._next_number
 
