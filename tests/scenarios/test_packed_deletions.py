@@ -85,6 +85,15 @@ async def test_a_delete_of_the_object_does_not_show_the_member(tmp_path: Path) -
         assert writes == ["PutObject", "DeleteObject"], "the tombstone comes first"
 
 
+async def test_a_delete_does_not_show_the_member_of_another_pack(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        pack(origin, {KEY: b"packed twice"}, "other")
+        assert not await is_gone(rig.client())
+        assert await delete(rig.client(), KEY) == 204
+        assert await is_gone(rig.client())
+
+
 async def test_a_later_object_wins_and_can_be_deleted(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
         pack(origin)
