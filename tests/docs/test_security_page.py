@@ -7,7 +7,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "security.md").read_text()
 HAZARDS: Final = dict(re.findall(r"^\| (\d+) \| [^|]+ \| ([^|]+) \|$", PAGE, re.MULTILINE))
-MOST: Final = 41
+MOST: Final = 46
 
 
 def test_every_hazard_has_its_row() -> None:
