@@ -56,8 +56,7 @@ async def disturb(rng: random.Random, faults: Faults, directory: Path, admin: Ad
         change_block_size(directory / "forebay.toml", rng)
         await ask("reconfigured", "POST", "/v1/config/reload")
     elif roll < 0.24:
-        oracle.damages += 1
-        damage(directory / "ssd" / "segments", rng)
+        oracle.damages += damage(directory / "ssd" / "segments", rng)
 
 
 def change_block_size(configuration: Path, rng: random.Random) -> None:
@@ -66,9 +65,11 @@ def change_block_size(configuration: Path, rng: random.Random) -> None:
     configuration.write_text(text)
 
 
-def damage(segments: Path, rng: random.Random) -> None:
-    """A byte of each segment. As by a disk: its page is another one from then on, in place of one that changes, as the
-    latter may be on its way to a client (docs/decisions/0022-send-verified-extents-unread.md)."""
+def damage(segments: Path, rng: random.Random) -> int:
+    """Overwrites a byte of each segment. Returns of how many. As by a disk: its page is another one from then on, in
+    place of one that changes, as the latter may be on its way to a client
+    (docs/decisions/0022-send-verified-extents-unread.md)."""
+    damaged = 0
     for segment in segments.iterdir():
         # Reclaim may take a segment away while it is looked at.
         with contextlib.suppress(FileNotFoundError), segment.open("r+b") as file:
@@ -82,3 +83,5 @@ def damage(segments: Path, rng: random.Random) -> None:
             with mmap.mmap(file.fileno(), size) as mapped:
                 mapped.madvise(mmap.MADV_REMOVE, start, mmap.PAGESIZE)
             os.pwrite(file.fileno(), page, start)
+            damaged += 1
+    return damaged

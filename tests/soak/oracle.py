@@ -75,7 +75,7 @@ class Oracle:
         self.etags: dict[tuple[str, str], int] = {}
         self.done: Counter[str] = Counter()
         self.damages = 0
-        """How often a byte was written over in each of the SSD's files."""
+        """Bytes that were overwritten in segments."""
 
     # Writing
 
@@ -142,11 +142,15 @@ class Oracle:
             self.done["damaged on their way"] += 1
 
     def _may_be_damaged(self, since: Snapshot, answer: RawAnswer, expected: bytes) -> bool:
-        """Whether one byte of an SSD hit may have been overwritten since its request."""
-        if answer.headers["x-forebay-cache"] != "hit-ssd" or self.damages == since.damages:
-            return False
-        pairs = zip(answer.body, expected, strict=True) if len(answer.body) == len(expected) else ()
-        return [byte for byte, right in pairs if byte != right] == [DAMAGE]
+        """Whether the wrong bytes of an SSD hit may have been overwritten since its request."""
+        is_comparable = answer.headers["x-forebay-cache"] == "hit-ssd" and len(answer.body) == len(expected)
+        return is_comparable and self.is_damage(since.damages, answer.body, expected)
+
+    def is_damage(self, since: int, body: bytes, expected: bytes) -> bool:
+        """Whether the soak may have made all wrong bytes of `body`, since it had damaged so many. The blocks of an
+        object may lie in several segments, each of which has a byte overwritten."""
+        wrong = [byte for byte, right in zip(body, expected, strict=True) if byte != right]
+        return set(wrong) == {DAMAGE} and len(wrong) <= self.damages - since
 
     def current_version(self, name: str) -> int:
         """The origin's current state."""

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from harness.fake.store import Bucket, StoredObject
 from soak.cell_content import CELL, content
 from soak.data_bucket import DATA
-from soak.oracle import DAMAGE, ObservedStore, Oracle
+from soak.oracle import ObservedStore, Oracle
 
 GONE: Final = ""
 """The effect of a deletion."""
@@ -198,10 +198,8 @@ class WriteHistory:
         )
 
     def _is_damaged(self, since: Since, body: bytes, right: bytes) -> bool:
-        """Whether one byte may have been overwritten in the SSD's file while it was sent (soak.oracle)."""
-        if self._oracle.damages == since.damages or len(body) != len(right):
-            return False
-        return [byte for byte, expected in zip(body, right, strict=True) if byte != expected] == [DAMAGE]
+        """Whether the wrong bytes may have been overwritten in the SSD's files while they were sent (soak.oracle)."""
+        return len(body) == len(right) and self._oracle.is_damage(since.damages, body, right)
 
     def _difference(self, body: bytes, start: int, effects: Sequence[str]) -> str:
         """What the cells of a body say that they are: runs of one effect, each with its first offset."""
