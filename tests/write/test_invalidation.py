@@ -1,8 +1,11 @@
 """Invalidation: the fence is raised before the tiers forget."""
 
+from collections.abc import Callable
 from typing import Any
 
-from forebay.core.fences import Fences, InDoubtWrites
+import pytest
+
+from forebay.core.fences import Fences, InDoubtWrites, Tick
 from forebay.core.names import Generation, ObjectName
 from forebay.write.invalidation import IN_DOUBT_SECONDS, Invalidator, WholeBucket
 
@@ -16,6 +19,8 @@ class Recorder:
     def __init__(self, fences: Fences) -> None:
         self.fences, self.began = fences, fences.now()
         self.done: list[tuple[object, ...]] = []
+        self.on_call: Callable[[], object] = lambda: None
+        """Called while another worker has yet to raise its fence."""
 
     def fence(self, name: ObjectName) -> None:
         self.done.append(("fence", name, self.fences.allows(name, self.began)))
@@ -40,6 +45,7 @@ class Others:
     async def call_until_acked(self, document: dict[str, Any], *, slow: bool = False) -> dict[int, str | None]:
         assert slow == (document["kind"] == "forget"), "a disk may be slow, memory may not"
         self._recorder.done.append((document["kind"], document["names"], document.get("doubt")))
+        self._recorder.on_call()
         return {1: next(self._processes)}
 
 
@@ -99,47 +105,55 @@ def among_others(*processes: str | None, shared: bool = True) -> tuple[Invalidat
 
 
 NAMES = [["bucket", "one"]]
-OURS = ("fence", FIRST, False), ("drop", FIRST, None)
-STEPS = (
-    ("fence", NAMES, None),
-    ("forget", NAMES, None),
-    ("forget", FIRST, None),
-    *OURS,
-    ("fence", NAMES, None),
-)
+FENCED = ("fence", FIRST, False), ("drop", FIRST, None), ("fence", NAMES, None)
+FORGOTTEN = ("forget", NAMES, None), ("forget", FIRST, None)
 
 
 async def test_others_are_fenced_before_and_after_forgetting() -> None:
     """One of them may have read the old head from the shared tier meanwhile."""
-    subject, recorder = among_others("a", "a", "a")
+    subject, recorder = among_others(*"aaaa")
     await subject.invalidate([FIRST])
-    assert recorder.done == [*OURS, *STEPS]
+    assert recorder.done == [*FENCED, *FORGOTTEN, *FENCED, *FENCED]
 
 
 async def test_a_replaced_version_is_forgotten_like_one_written_to() -> None:
-    subject, recorder = among_others("a", "a", "a")
+    subject, recorder = among_others(*"aaaa")
     tick = await subject.forget_replaced(FIRST, None, recorder.began)
-    assert recorder.done == [*OURS, *STEPS]
+    assert recorder.done == [*FENCED, *FORGOTTEN, *FENCED, *FENCED]
     assert tick is not None
     assert recorder.fences.allows(FIRST, tick)
-    subject, recorder = among_others("a", "a", "a")
+    subject, recorder = among_others(*"aaaa")
     recorder.fences.raise_object(FIRST)
     assert await subject.forget_replaced(FIRST, None, recorder.began) is None, "a write came first"
 
 
 async def test_a_worker_that_starts_or_ends_repeats_all() -> None:
-    for processes in (("a", "b", "b"), ("a", "a", "b"), (None, None, "a"), ("a", "a", None)):
+    for processes in ("abbb", "aabb", "aaab", (None, None, "a", "a"), ("a", "a", None, None)):
         last = processes[-1]
         subject, recorder = among_others(*processes, last, last, last)
         await subject.invalidate([FIRST])
-        assert recorder.done == [*OURS, *STEPS, *STEPS]
+        once = [*FORGOTTEN, *FENCED, *FENCED]
+        assert recorder.done == [*FENCED, *once, *once]
 
 
-async def test_without_a_shared_tier_one_fence_is_enough() -> None:
-    subject, recorder = among_others("a", shared=False)
+async def test_without_a_shared_tier_all_are_fenced_twice() -> None:
+    subject, recorder = among_others("a", "a", shared=False)
     subject.mark_in_doubt([FIRST])
     await subject.invalidate([FIRST])
-    assert recorder.done == [*OURS, ("fence", NAMES, 1000.0 + IN_DOUBT_SECONDS)]
+    in_doubt = [*FENCED[:2], ("fence", NAMES, 1000.0 + IN_DOUBT_SECONDS)]
+    assert recorder.done == [*in_doubt, *in_doubt]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_what_an_owner_told_before_its_fence_does_not_stay(shared: bool) -> None:
+    """Its fence is raised later than that of the worker that writes, which asks it in between."""
+    subject, recorder = among_others(*"aaaa", shared=shared)
+    told: list[Tick] = []
+    recorder.on_call = lambda: told.append(recorder.fences.now())
+    await subject.invalidate([FIRST])
+    *before, _ = told
+    assert before
+    assert not any(recorder.fences.allows(FIRST, tick) for tick in before), "the last calls find the owners fenced"
 
 
 async def test_a_write_without_affected_keys_calls_nobody() -> None:

@@ -9,11 +9,15 @@ A write whose answer was lost is marked in doubt: for IN_DOUBT_SECONDS every rea
 
 With several workers:
 
-    fence in all ──> forget in all ──> fence in all again, for a worker may have read the shared tier in between
+    fence in all ──> forget in all ──> fence in all ──> fence in all
+                     (an SSD tier       a worker may     a worker that was fenced before the owner of an object may have
+                      that they share)  have read the    got the earlier state from there in between, and kept it
+                                        tier in between
 
-and all of it again if a worker started or ended meanwhile. A worker that does not answer is killed (peers.owners). A
-starting worker listens before it reads the tier, so it either was called or has read nothing. Every worker knows the
-writes under way; if the worker that carries one out dies, the others mark its affected keys in doubt.
+and all of it again if a worker started or ended meanwhile. Without a shared tier it is the first and the last step. A
+worker that does not answer is killed (peers.owners). A starting worker listens before it reads the tier, so it either
+was called or has read nothing. Every worker knows the writes under way; if the worker that carries one out dies, the
+others mark its affected keys in doubt.
 
 A version that another writer replaced at the origin is forgotten in the same way, before a client is told of its
 successor (metadata.head_replacement).
@@ -113,23 +117,28 @@ class Invalidator:
     async def _invalidate(
         self, affected: AffectedKeys, keep: Generation | None, write: int | None, fence: Callable[[], None]
     ) -> None:
-        fence()
         if not self._peers.others:
+            fence()
             await self.forget(affected, keep)
             return
-        self.drop(affected, keep)
         message = encode_affected(affected) | {"keep": keep.hex() if keep is not None else None, "write": write}
-        processes = await self._fence_others(affected, message)
-        while self._shared:
-            _, forgotten = await asyncio.gather(
-                self.forget(affected, keep), self._peers.call_until_acked(message | {"kind": "forget"}, slow=True)
-            )
+
+        async def fence_all() -> dict[int, str | None]:
             fence()
             self.drop(affected, keep)
-            fenced = await self._fence_others(affected, message)
-            if processes == forgotten == fenced:
+            return await self._fence_others(affected, message)
+
+        fenced = await fence_all()
+        while True:
+            earlier = [fenced]
+            if self._shared:
+                _, forgotten = await asyncio.gather(
+                    self.forget(affected, keep), self._peers.call_until_acked(message | {"kind": "forget"}, slow=True)
+                )
+                earlier += forgotten, await fence_all()
+            fenced = await fence_all()
+            if all(processes == fenced for processes in earlier):
                 return
-            processes = await self._fence_others(affected, message)
 
     async def _fence_others(self, affected: AffectedKeys, message: Document) -> dict[int, str | None]:
         """Raises the fence in the other workers; returns which process of each has done it."""
