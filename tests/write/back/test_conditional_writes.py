@@ -35,7 +35,16 @@ def test_what_an_origin_refuses_is_not_sent_again() -> None:
     assert writes.usable(elsewhere, "PutObject", MATCH) == MATCH
 
 
-def test_a_contradiction_counts_the_second_time() -> None:
+def test_a_contradiction_of_a_deletion_counts_the_second_time() -> None:
     writes, one, other = ConditionalWrites(lambda _: "near"), ObjectName("b", "k"), ObjectName("b", "other")
-    seen = [writes.contradicts(name, MATCH) for name in (one, other, one, one)]
+    seen = [writes.contradicts(name, "DeleteObject", MATCH) for name in (one, other, one, one)]
     assert seen == [False, False, True, False]
+    assert not any(writes.contradicts(one, operation, MATCH) for operation in ("PutObject", "CompleteMultipartUpload"))
+
+
+def test_contradictions_count_in_a_row_only() -> None:
+    writes, name = ConditionalWrites(lambda _: "near"), ObjectName("b", "k")
+    assert not writes.contradicts(name, "DeleteObject", MATCH)
+    writes.forget_contradiction(name, MATCH)
+    assert not writes.contradicts(name, "DeleteObject", MATCH)
+    assert writes.contradicts(name, "DeleteObject", MATCH)

@@ -4,9 +4,12 @@
     it has no object           If-None-Match: *           PutObject, CompleteMultipartUpload
 
 So nothing that somebody else writes between the look and the request is overwritten. Not every origin compares: OSS
-has If-None-Match alone (x-oss-forbid-overwrite), Swift no If-Match: it answers 501 to a PUT, and compares a DELETE of
-what was uploaded in parts with another ETag than it shows, so with 412. What an origin refuses is remembered, for each
-operation, until the process ends, and not sent again. One that ignores a condition can't be told from one that obeys.
+has If-None-Match alone (x-oss-forbid-overwrite), Swift no If-Match with a PUT, which it answers with 501. What an
+origin refuses is remembered, for each operation, until the process ends, and not sent again. One that ignores a
+condition can't be told from one that obeys.
+
+Swift compares the DELETE of what was uploaded in parts with another ETag than it shows, so the answer is always 412. A
+deletion that gets this twice in a row, while the origin shows the version that was demanded, is sent without.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 """
@@ -51,9 +54,11 @@ class ConditionalWrites:
         origin = self._origin_of(name.bucket)
         return tuple(pair for pair in conditions if (origin, operation, pair[0]) not in self._refused)
 
-    def contradicts(self, name: ObjectName, conditions: HeaderPairs) -> bool:
-        """The origin has answered 412, and shows the version that was demanded. Returns whether that is the second time
-        for the object: once it may be news that a look does not show yet."""
+    def contradicts(self, name: ObjectName, operation: str, conditions: HeaderPairs) -> bool:
+        """The origin has answered 412, and shows the version that was demanded. Returns whether that is the second
+        time in a row for a deletion: once it may be news that a look does not show yet. Others keep their condition."""
+        if operation != "DeleteObject":
+            return False
         found = (name, conditions)
         if found in self._contradicted:
             self._contradicted.discard(found)
@@ -62,6 +67,10 @@ class ConditionalWrites:
             self._contradicted.clear()
         self._contradicted.add(found)
         return False
+
+    def forget_contradiction(self, name: ObjectName, conditions: HeaderPairs) -> None:
+        """The latest attempt was not contradicted."""
+        self._contradicted.discard((name, conditions))
 
     def refused(self, name: ObjectName, operation: str, conditions: HeaderPairs) -> None:
         """The origin has refused the conditions, and carried the write out without them."""

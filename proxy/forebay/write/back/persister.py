@@ -140,13 +140,12 @@ class Persister:
                 self._conditional.refused(write.name, operation, conditions)
         elif conditions and (outcome.status == 412 or outcome.code == "NoSuchKey"):
             found = await self._look(write, may_be_done=True)
-            if isinstance(found, PersistOutcome):
-                return found
-            if found != conditions or not self._conditional.contradicts(write.name, conditions):
-                return replace(outcome, result="failed")
-            outcome = await self._commit(write, version, prepared, ())
-            if outcome.result == "done":
-                self._conditional.refused(write.name, operation, conditions)
+            if found == conditions and self._conditional.contradicts(write.name, operation, conditions):
+                return await self._commit(write, version, prepared, ())
+            outcome = found if isinstance(found, PersistOutcome) else replace(outcome, result="failed")
+            if found == conditions:
+                return outcome
+        self._conditional.forget_contradiction(write.name, conditions)
         return outcome
 
     async def _look(self, write: AcceptedWrite, *, may_be_done: bool) -> PersistOutcome | HeaderPairs:
