@@ -124,6 +124,7 @@ def flips(path: Path, count: int) -> Iterator[tuple[Path, int]]:
         yield file, random.randrange(8 * file.stat().st_size)
 
 
+@pytest.mark.timeout(3600)
 async def test_every_flipped_bit_is_noticed_and_named(filled: FilledJournal, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     for file, bit in flips(filled.path, 120 * int(os.environ.get("FOREBAY_CRASH_SCALE", "1"))):
