@@ -57,7 +57,6 @@ client/cli/test_commands.py              client/cli/client_command client/cli/jo
 client/test_forebay_resources.py          client/resource_calls
 scenarios/test_packed_copies.py          request/packed_copies request/packed_subresources request/admitted_write
 scenarios/test_write_back_listings.py    request/uncached_read
-namespace/test_page_builder.py           namespace/entry_lookup
 namespace/test_snapshot_walk.py          namespace/snapshot
 scenarios/test_listings.py               namespace/origin_pages
 scenarios/test_listings_workers.py       namespace/namespace_owners

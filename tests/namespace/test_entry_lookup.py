@@ -1,0 +1,39 @@
+"""What the origin says of written keys, and when it is kept."""
+
+from pathlib import Path
+
+import pytest
+
+from forebay.core.fences import Fences, InDoubtWrites, Tick
+from forebay.core.names import ObjectName
+from forebay.namespace.entry_lookup import EntryLookup
+from forebay.namespace.snapshot import Snapshot
+from forebay.namespace.snapshot_file import SnapshotFile
+from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
+
+
+class _WrittenMeanwhile:
+    """An origin without objects; while it answers, the fence of a key is raised."""
+
+    def __init__(self, fences: Fences, written: str) -> None:
+        self._fences = fences
+        self._written = written
+
+    async def fetch(
+        self, bucket: str, _prefix: str, _after: str, _form: ListingForm, *, limit: int, is_awaited: bool = True
+    ) -> ListedEntries:
+        self._fences.raise_object(ObjectName(bucket, self._written))
+        return ListedEntries([], [], is_truncated=False, max_keys="1000")
+
+
+@pytest.mark.parametrize("count", [2, 20])
+async def test_no_answer_outlives_a_write_during_its_request(tmp_path: Path, count: int) -> None:
+    keys = [f"k{number:02}" for number in range(count)]
+    fences = Fences()
+    snapshot = Snapshot("b", "", SnapshotFile(tmp_path, 1 << 20), ListingForm(), 0.0, Tick(0))
+    for key in keys:
+        snapshot.overlay.mark(key)
+    lookup = EntryLookup(_WrittenMeanwhile(fences, keys[0]), fences, InDoubtWrites(), lambda: 0.0)
+    await lookup.learn(snapshot, keys, lookup.known_keys(snapshot))
+    assert snapshot.overlay.known(keys[0]) is None, "written since the request"
+    assert snapshot.overlay.known(keys[1]) is not None
