@@ -5,7 +5,7 @@ When the rig is left, every flight and every buffer must have been released.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from forebay.core.byte_ranges import Span
@@ -67,6 +67,8 @@ class FetchRig:
     """The clock by which the origin is late."""
     peers: Peers
     now: float = 1_800_000_000.0
+    pending: set[ObjectName] = field(default_factory=set)
+    """Objects with a pending write, as direct openings see them."""
 
     def __post_init__(self) -> None:
         self.registry = FlightRegistry()
@@ -85,6 +87,7 @@ class FetchRig:
         )
         self.replacement = HeadReplacement(heads, self.invalidator.forget_replaced, self.tasks, self.heard)
         self.versions = VersionFetch(self.reads, self.fetcher, heads, permissions, self.replacement, peers)
+        pending: Any = self.pending
         self.openings = DirectOpenings(
             self.reads,
             self.fetcher,
@@ -94,7 +97,7 @@ class FetchRig:
             self.checksums,
             self.staged,
             peers,
-            None,
+            pending,
         )
         self.resolver = Resolver(
             self.versions,

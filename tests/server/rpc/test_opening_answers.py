@@ -188,7 +188,7 @@ async def test_who_shares_such_an_answer_has_it_from_the_owner(tmp_path: Path) -
         found.release_flights()
 
 
-@pytest.mark.parametrize("case", ["always", "in doubt", "large"])
+@pytest.mark.parametrize("case", ["always", "in doubt", "pending", "aged", "large"])
 async def test_an_object_that_the_owner_may_not_answer_with_is_refused(tmp_path: Path, case: str) -> None:
     async with relay(tmp_path) as node:
         node.owning.origin.store.put(*NAME, bytes(4 * BLOCK if case == "large" else 9))
@@ -199,6 +199,10 @@ async def test_an_object_that_the_owner_may_not_answer_with_is_refused(tmp_path:
             node.policy.decision = replace(DECISION, freshness=AlwaysRevalidate())
         elif case == "in doubt":
             node.owning.in_doubt_writes.mark_object(NAME, math.inf)
+        elif case == "pending":
+            node.owning.pending.add(NAME)
+        elif case == "aged":
+            node.owning.now += 61.0
         opening = await node.ended()
         assert opening.head is None
         opening.give_up()
