@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from forebay.core.names import ObjectName
 from forebay.protocol.channel_frames import FRAME, MAX_BODY, SWITCHED, UPGRADE, message
 from forebay.server.shared_memory.channel_batch import RUN_SIZE
 from forebay_client.shared_memory.channel import BatchFrame
@@ -272,6 +273,17 @@ async def test_heads_expire_for_batches_too(tmp_path: Path) -> None:
         rig.advance_clock(61)
         assert (await read_batch(client, "bucket", ["open/5000"]))[0].body == b"another"
         client.close()
+
+
+async def test_entries_in_doubt_are_validated(origin: FakeOrigin, rig: SocketRig) -> None:
+    """Also one that was prepared before: the origin may carry the write out at any time."""
+    client = SocketClient(rig)
+    for _ in range(3):
+        assert (await read_batch(client, "bucket", ["open/5000"]))[0].body == content(5000)
+    rig.parts.invalidator.mark_in_doubt([ObjectName("bucket", "open/5000")])
+    origin.store.put("bucket", "open/5000", b"another")
+    assert (await read_batch(client, "bucket", ["open/5000"]))[0].body == b"another"
+    client.close()
 
 
 async def test_a_client_that_never_reads_its_batches_is_given_up_on(tmp_path: Path) -> None:
