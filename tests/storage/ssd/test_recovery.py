@@ -413,8 +413,9 @@ def test_opening_after_a_clean_end_reads_few_of_the_rows(tmp_path: Path) -> None
         path, 64 * MIB, CacheOrigins.single(ORIGIN), lambda: NOW, unobserved, trusting_run(path), family=None
     )
     assert opened.index.count() == (100_000, 0)
-    assert data.stat().st_size > 1000 * 4096
-    assert resident_pages(data) < 400
+    pages = data.stat().st_size // 4096
+    assert pages > 1000
+    assert resident_pages(data) < pages / 3, "the kernel reads ahead around each page: some 30 of them"
     close_directory(opened)
 
 
