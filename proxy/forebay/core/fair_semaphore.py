@@ -137,13 +137,8 @@ class SemaphoreShare:
 
     def has(self, amount: int) -> bool:
         """Returns whether `amount` is free, of the share and of the whole."""
-        whole = self._whole  # each hit with a large body asks: without calls
-        capacity = whole._capacity  # noqa: SLF001 # of this module
-        return (
-            self.in_use + amount <= capacity // self._divisor
-            and not whole._waiters  # noqa: SLF001 # likewise
-            and whole._in_use + amount <= capacity  # noqa: SLF001 # likewise
-        )
+        whole = self._whole
+        return self.in_use + amount <= whole.capacity // self._divisor and whole.is_free(amount)
 
     def try_acquire(self, amount: int) -> bool:
         """Acquires `amount` if it is free. Returns whether it did."""

@@ -10,9 +10,9 @@ read blocks that are here, and begins nothing that demand would have to wait for
 fetches waits for its reader outside the tiers (storage.memory.fetched_ahead), where the ordinary look-up finds it.
 
 Plans, recordings and read-ahead use it in the worker that owns the object (jobs.node_prefetcher). Whoever calls has
-established that its principal may read the object.
-One call fetches PIECE bytes at most, so that a large object takes its turns as many small ones do. Nothing waits for
-room: the outcome is `full`, and the caller tries again when it has given something back.
+established that its principal may read the object. One call fetches PIECE bytes at most, so that a large object takes
+its turns as many small ones do. Nothing waits for room: the outcome is `full`, and the caller tries again when it has
+given something back.
 """
 
 import asyncio
