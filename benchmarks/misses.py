@@ -4,7 +4,8 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import count
@@ -34,21 +35,26 @@ _TEXT: Final = f"""\
 Objects of {SIZE:,} B from nginx on loopback, each read for the first time, over {CONNECTIONS} connections; or brought
 in by a warm-up job of as many tasks. No signature is asked. All take turns, one second or {{objects:,}} objects each.
 The figures are CPU of the server for an object, its threads and the kernel included, medians of {ROUNDS} turns, the
-least in brackets; the ratio is nginx's median to that: as many times nginx's rate would a core of its own give. "Bare"
-is an event loop of a few lines that fetches and stores, without files
-([benchmarks/baseline.py](../benchmarks/baseline.py)): it looks at nothing, shares nothing and counts nothing; two of
-them pass each other what the other one owns ([benchmarks/bare_pair.py](../benchmarks/bare_pair.py)). Forebay
-counts each request, writes an access line for it, signs its own request to the origin, and fetches a block once for all
-who wait for it. nginx writes a file for each object, Forebay appends to segments: where the cache lies decides how the
-two compare. Of two workers the one that is asked for an object first fetches it, as long as none runs ahead; a warm-up
-job tells the owner of each object what to fetch. A job's status is asked for every {POLL_SECONDS:g} s, which counts."""
+least in brackets; the ratio is nginx's median to that: as many times nginx's rate would a core of its own give.
+"Bare" is an event loop of a few lines that fetches and stores, without files
+([benchmarks/baseline.py](../benchmarks/baseline.py)): it looks at nothing and counts nothing. Forebay counts each
+request, writes an access line for it, signs its own request to the origin, and fetches a block once for all who wait
+for it. nginx writes a file for each object, Forebay appends to segments: where the cache lies decides how the two
+compare. Of two workers the one that is asked for an object first fetches it, as long as none runs ahead; a warm-up
+job tells the owner of each object what to fetch. All servers share one core, and two processes on it cost more than
+one does: two Forebays of one worker, which share nothing, with half of the connections each, are the least that two
+workers can take here. A job's status is asked for every {POLL_SECONDS:g} s, which counts."""
+
+
+_Run = Callable[[str, int], int]
+"""Reads objects below a prefix that nobody has read; returns how many. The number is that of the turn's objects."""
 
 
 class _Way(NamedTuple):
     name: str
-    group: int
-    run: Callable[[str, int], int]
-    """Reads objects below a prefix that nobody has read; returns how many. The number is that of the turn's objects."""
+    groups: tuple[int, ...]
+    """The process groups whose CPU is counted."""
+    run: _Run
 
 
 def run(bench: BenchContext) -> list[Section]:
@@ -68,10 +74,11 @@ def _section(bench: BenchContext, nginx: str, wrk: str, place: str, directory: P
         prefixes = count()
         for turn in range(ROUNDS + 1):
             for way in ways:
-                before = cores.cpu_seconds(way.group)
+                before = sum(map(cores.cpu_seconds, way.groups))
                 number = way.run(f"{next(prefixes)}", objects)
                 if turn:  # the first one warms up
-                    costs.setdefault(way.name, []).append((cores.cpu_seconds(way.group) - before) / number)
+                    used = sum(map(cores.cpu_seconds, way.groups)) - before
+                    costs.setdefault(way.name, []).append(used / number)
     theirs = median(costs["nginx, proxy_cache"])
     rows = [_row(name, each, theirs) for name, each in costs.items()]
     headings = ("", "CPU an object", "objects a second of CPU", "ratio to nginx")
@@ -89,20 +96,10 @@ def _row(name: str, costs: list[float], theirs: float) -> tuple[str, ...]:
 
 
 def _ways(stack: ExitStack, nginx: str, wrk: str, origin: Origin, directory: Path, seconds: float) -> Iterator[_Way]:
-    def reads(port: int) -> Callable[[str, int], int]:
-        return lambda prefix, _: run_wrk_misses(wrk, port, prefix, CONNECTIONS, seconds).requests
+    def reads(port: int, connections: int = CONNECTIONS) -> _Run:
+        return lambda prefix, _: run_wrk_misses(wrk, port, prefix, connections, seconds).requests
 
-    peer = stack.enter_context(running_nginx(nginx, origin, directory / "nginx"))
-    yield _Way("nginx, proxy_cache", peer.group, reads(peer.port))
-    with cores.pinned(cores.SERVER):
-        bare = module("benchmarks.baseline", "store", str(origin.port), log=directory / "bare.log")
-    stack.enter_context(bare)
-    yield _Way("bare loop, no files", bare.pid, reads(int(ready_line(bare))))
-    with cores.pinned(cores.SERVER):
-        pair = module("benchmarks.bare_pair", str(origin.port), log=directory / "pair.log")
-    stack.enter_context(pair)
-    yield _Way("bare loop, two processes", pair.pid, reads(int(ready_line(pair))))
-    for name, ssd, workers in (("memory", None, 1), ("memory and SSD", "2GiB", 1), ("memory, two workers", None, 2)):
+    def started(name: str, ssd: str | None = None, workers: int = 1) -> tuple[Forebay, int]:
         forebay = Forebay(
             directory / f"forebay-{name.replace(' ', '-')}",
             origin.port,
@@ -112,15 +109,42 @@ def _ways(stack: ExitStack, nginx: str, wrk: str, origin: Origin, directory: Pat
             pinned=True,
             template=_TEMPLATE,
         )
-        running = stack.enter_context(forebay.running("/bench/first/0"))
-        yield _Way(f"Forebay, {name}: reads", running.group, reads(forebay.port))
-        yield _Way(f"Forebay, {name}: warm-up", running.group, partial(_warm, forebay.admin))
+        return forebay, stack.enter_context(forebay.running("/bench/first/0")).group
+
+    peer = stack.enter_context(running_nginx(nginx, origin, directory / "nginx"))
+    yield _Way("nginx, proxy_cache", (peer.group,), reads(peer.port))
+    with cores.pinned(cores.SERVER):
+        bare = module("benchmarks.baseline", "store", str(origin.port), log=directory / "bare.log")
+    stack.enter_context(bare)
+    yield _Way("bare loop, no files", (bare.pid,), reads(int(ready_line(bare))))
+    for name, ssd, workers in (("memory", None, 1), ("memory and SSD", "2GiB", 1), ("memory, two workers", None, 2)):
+        forebay, group = started(name, ssd, workers)
+        yield _Way(f"Forebay, {name}: reads", (group,), reads(forebay.port))
+        yield _Way(f"Forebay, {name}: warm-up", (group,), partial(_warm, forebay.admin, CONNECTIONS))
+    pair = [started(name) for name in ("first of two", "second of two")]
+    groups = tuple(group for _, group in pair)
+    half = CONNECTIONS // 2
+    yield _Way("two Forebays, memory: reads", groups, _together([reads(each.port, half) for each, _ in pair]))
+    warm_ups = [partial(_warm, each.admin, half) for each, _ in pair]
+    yield _Way("two Forebays, memory: warm-up", groups, _together(warm_ups))
 
 
-def _warm(admin: int, prefix: str, objects: int) -> int:
+def _together(runs: Sequence[_Run]) -> _Run:
+    """Runs at the same time, each with its share of the objects, below a prefix of its own."""
+
+    def run(prefix: str, objects: int) -> int:
+        with ThreadPoolExecutor(len(runs)) as pool:
+            share = objects // len(runs)
+            started = [pool.submit(each, f"{prefix}-{number}", share) for number, each in enumerate(runs)]
+            return sum(each.result() for each in started)
+
+    return run
+
+
+def _warm(admin: int, connections: int, prefix: str, objects: int) -> int:
     """Warms objects by a job, to its end."""
     keys = [f"{prefix}/{number:07}" for number in range(objects)]
-    job = _call(admin, "POST", "/v1/jobs", {"bucket": "bench", "keys": keys, "concurrency": CONNECTIONS})
+    job = _call(admin, "POST", "/v1/jobs", {"bucket": "bench", "keys": keys, "concurrency": connections})
     while job["state"] in {"queued", "running"}:
         time.sleep(POLL_SECONDS)  # noqa: TID251 # another process is waited for
         job = _call(admin, "GET", f"/v1/jobs/{job['id']}")
