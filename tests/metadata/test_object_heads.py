@@ -6,6 +6,7 @@ import pytest
 
 from forebay.core.heads import Head, ObjectFacts, head_of
 from forebay.core.names import ObjectName, Version
+from harness.fake.store import md5_etag
 from harness.fetch_rig import DECISION, NAME, FetchRig, fetch_rig
 from harness.held_ssd import HeldSsd
 
@@ -62,6 +63,27 @@ async def test_a_fence_forbids_to_store_heads_requested_before_it() -> None:
         rig.heads.store(other, head(rig), since)
         assert (rig.heads.current(NAME), rig.heads.by_id(NAME, "v1")) == (None, None)
         assert rig.heads.current(other) is not None
+
+
+async def test_a_head_of_no_bytes_is_stored_if_its_etag_proves_them() -> None:
+    async with fetch_rig() as rig:
+        since, _ = rig.heads.now()
+        for etag, is_proved in (('"1"', False), (md5_etag(b""), True)):
+            empty = replace(head(rig, etag), facts=replace(head(rig, etag, "v1").facts, size=0))
+            rig.heads.store(NAME, empty, since)
+            rig.heads.store(NAME, replace(empty, by_id=True), since)
+            assert (rig.heads.current(NAME) is not None, rig.heads.by_id(NAME, "v1") is not None) == (is_proved,) * 2
+
+
+@pytest.mark.parametrize("is_by_id", [False, True])
+async def test_only_the_same_version_can_contradict_a_size(is_by_id: bool) -> None:
+    async with fetch_rig() as rig:
+        since, _ = rig.heads.now()
+        known = replace(head(rig, version_id="v1"), by_id=is_by_id)
+        rig.heads.store(NAME, known, since)
+        assert rig.heads.store(NAME, known, since) is None
+        longer = replace(known, facts=replace(known.facts, size=6))
+        assert rig.heads.store(NAME, longer, since) == known, "it is to be forgotten first"
 
 
 async def test_a_head_learnt_while_a_write_is_in_doubt_is_not_on_the_disk() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from harness.batches import ReadEntry, read_batch
 from harness.clients import path_of
-from harness.fake.actions import FORBIDDEN
+from harness.fake.actions import FORBIDDEN, Drop
 from harness.fake_origin import FakeOrigin
 from harness.rig import READER, TRAINER
 from scenarios.test_packed_objects import IDENTITY, OBJECTS, PARTNER, PARTNER_THERE, RULE, pack, rig_of
@@ -84,6 +84,21 @@ async def test_what_was_written_or_deleted_since_is_seen(tmp_path: Path) -> None
         origin.store.put("bucket", KEYS[9], b"written around Forebay")
         rig.advance_clock(61)
         assert (await read_batch(client, "bucket", KEYS))[9].body == b"written around Forebay"
+
+
+async def test_a_write_in_doubt_is_looked_for_by_each_read(tmp_path: Path) -> None:
+    """Its answer was lost, and the origin carries it out after the packs were looked at once more."""
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        client = rig.client()
+        await read_batch(client, "bucket", KEYS)
+        origin.faults.add(Drop(), method="PUT", key=KEY)
+        assert (await client.request("PUT", path_of("bucket", KEY), (), b"mine")).status >= 500
+        rig.advance_clock(61)
+        assert await read_batch(client, "bucket", KEYS) == whole(KEYS)
+        origin.store.put("bucket", KEY, b"mine")
+        assert (await read_batch(client, "bucket", KEYS))[7].body == b"mine"
+        assert (await client.request("GET", path_of("bucket", KEY))).body == b"mine"
 
 
 async def test_a_shard_that_was_written_again_gives_no_bytes(tmp_path: Path) -> None:

@@ -1,19 +1,23 @@
 """DELETE of a member of a pack: hidden from every reader by a tombstone, for good, and nothing comes to light again."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from forebay.core.task_registry import TaskRegistry
 from forebay.namespace.packs.pack_catalogue import MERGED_FROM
 from forebay_client import BatchKey, Client
 from harness.clients import path_of
 from harness.conformance import texts
-from harness.fake.actions import FORBIDDEN, SLOW_DOWN, HoldRequest
+from harness.fake.actions import FORBIDDEN, SLOW_DOWN, HoldRequest, Rewrite
 from harness.fake.gate import Gate
+from harness.fake.response_bytes import ResponseBytes
 from harness.fake_origin import FakeOrigin
-from harness.rig import TRAINER
+from harness.packed_objects import shard_and_index
+from harness.rig import TRAINER, Rig
 from harness.worker_node import Node
 from harness.write_back_rig import WriteBackRig
 from scenarios.test_packed_objects import IDENTITY, OBJECTS, PARTNER, PARTNER_THERE, RULE, pack, read, rig_of
@@ -129,6 +133,60 @@ async def test_a_batch_delete_hides_what_the_origin_takes(tmp_path: Path) -> Non
         await asyncio.to_thread(batch)
 
 
+def _refusing(key: str) -> Rewrite:
+    """Changes the answer of a batch delete: the origin has not deleted this key."""
+    deleted, refused = f"<Key>{key}</Key></Deleted>", f"<Key>{key}</Key><Code>AccessDenied</Code></Error>"
+
+    def change(response: ResponseBytes) -> ResponseBytes:
+        body = response.body.decode().replace(f"<Deleted>{deleted}", f"<Error>{refused}").encode()
+        return replace(response, body=body).replacing("Content-Length", str(len(body)))
+
+    return Rewrite(change)
+
+
+async def _delete_batch(rig: Rig, *keys: str) -> dict[str, Any]:
+    s3 = rig.boto3()
+    try:
+        return await asyncio.to_thread(
+            s3.delete_objects, Bucket="bucket", Delete={"Objects": [{"Key": key} for key in keys], "Quiet": False}
+        )
+    finally:
+        s3.close()
+
+
+async def test_a_batch_delete_hides_nothing_that_the_origin_refuses(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        assert not await is_gone(rig.client())
+        origin.faults.add(_refusing(KEY), operation="DeleteObjects")
+        answer = await _delete_batch(rig, KEY, OTHER)
+        assert [each["Key"] for each in answer["Errors"]] == [KEY]
+        assert (await is_gone(rig.client()), await is_gone(rig.client(), OTHER)) == (False, True)
+
+
+@pytest.mark.parametrize("is_refused", [False, True], ids=["deleted", "refused"])
+async def test_a_delete_hides_the_member_of_a_pack_that_came_meanwhile(tmp_path: Path, is_refused: bool) -> None:
+    """The pack was made of the object, which its job had read before."""
+    key, immutable = "train/007-late.jpg", RULE.replace("60s", "immutable")
+    shard, index = shard_and_index({key: b"late"}, shard_key="packed/late-0.tar", prefix="train/")
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path, immutable) as rig:
+        pack(origin)
+        origin.store.put("bucket", key, b"late")
+        origin.store.put("bucket", "packed/late-0.tar", shard)
+        assert not await is_gone(rig.client(), key)
+        origin.faults.add(HoldRequest(gate := Gate()), operation="DeleteObjects")
+        if is_refused:
+            origin.faults.add(_refusing(key), operation="DeleteObjects")
+        deletion = TaskRegistry().spawn(_delete_batch(rig, key), "deletion")
+        await gate.reached()
+        published = await rig.client().request("PUT", path_of("bucket", "packed/late.fbpack"), (), index)
+        assert published.status == 200
+        gate.open()
+        await deletion
+        origin.store.delete("bucket", key)  # what the job does with the originals of its members
+        assert await is_gone(rig.client(), key) is not is_refused
+
+
 @pytest.mark.parametrize("is_real", [False, True])
 async def test_a_refused_delete_changes_nothing(tmp_path: Path, is_real: bool) -> None:  # a parameter
     async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
@@ -231,3 +289,20 @@ async def test_every_worker_hides_it_before_the_acknowledgement(tmp_path: Path) 
             assert not await is_gone(client)
         assert await delete(clients[0], KEY) == 204
         assert [await is_gone(client) for client in clients] == [True, True]
+
+
+async def test_a_worker_that_is_reading_the_indexes_hides_it_as_well(tmp_path: Path) -> None:
+    """It has listed the tombstones before there was one."""
+    immutable = RULE.replace("60s", "immutable")
+    async with FakeOrigin() as origin, Node(origin, tmp_path, 2, rest=immutable) as node:
+        pack(origin)
+        first, second = (node.client(worker) for worker in range(2))
+        assert not await is_gone(first)
+        gate = Gate()
+        origin.faults.add(HoldRequest(gate), where=lambda asked: asked.query.get("prefix") == "train/", times=1)
+        waiting = TaskRegistry().spawn(read(second, OTHER), "read")
+        await gate.reached()
+        assert await delete(first, KEY) == 204
+        gate.open()
+        assert (await waiting).status == 200
+        assert await is_gone(second)

@@ -7,8 +7,9 @@ import pytest
 
 from forebay.core.task_registry import TaskRegistry
 from harness.clients import path_of
-from harness.fake.actions import HoldHead, HoldRequest, Respond
+from harness.fake.actions import ChangeHeaders, HoldHead, HoldRequest, Respond
 from harness.fake.gate import Gate
+from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
 from harness.held_syncs import HeldSyncs
 from harness.inspection import run_loop_until
@@ -60,6 +61,18 @@ async def test_what_somebody_else_wrote_stays(tmp_path: Path, method: str, resta
         rig.write_back.drainer.retry(entry.version.record)
         await rig.settled()
         assert at_origin(origin, "a/object") == (b"ours" if method == "PUT" else None)
+
+
+async def test_a_part_of_a_write_is_not_taken_for_the_write(tmp_path: Path) -> None:
+    """The origin has kept some of its bytes, and shows the ETag of all."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        origin.store.put("ckpt", "a/object", b"our")
+        origin.faults.add(ChangeHeaders((("ETag", md5_etag(b"ours")),)), method="HEAD")
+        origin.faults.add(Respond(503, "SlowDown"), method="PUT", times=1)
+        await rig.put("a/object", b"ours")
+        await rig.settled()
+        assert at_origin(origin, "a/object") == b"ours"
 
 
 async def test_a_rule_has_it_overwritten(tmp_path: Path) -> None:

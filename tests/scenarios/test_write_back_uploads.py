@@ -21,7 +21,8 @@ from harness.inspection import run_loop_until
 from harness.origin_history import RecordingStore
 from harness.oss_client import OssClient, told
 from harness.rig import TRAINER
-from harness.write_back_rig import WriteBackRig, at_origin
+from harness.worker_node import Node
+from harness.write_back_rig import JOURNAL, RULE, WriteBackRig, at_origin
 
 MIB = 1 << 20
 CONFIG = TransferConfig(multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB, max_concurrency=3)
@@ -229,6 +230,36 @@ async def test_a_conditional_completion_whose_answer_is_lost_is_in_doubt(tmp_pat
         assert (await rig.client().request("GET", target)).body == b"content"
         again = await oss.request("GET", f"{target}?uploadId={upload}")
         assert told(again, "PartNumber") == "1"
+
+
+async def test_a_completion_of_a_killed_worker_is_in_doubt_for_the_others(tmp_path: Path) -> None:
+    """One that the origin decides, and is in no journal, so that nobody takes it over."""
+    rest = JOURNAL.format(path=tmp_path / "journal", size="64MiB") + RULE + 'freshness = "immutable"\n'
+    async with FakeOrigin() as origin, Node(origin, tmp_path, rest=rest) as node:
+        origin.store.create_bucket("ckpt")
+        origin.store.put("ckpt", "a/file", b"before")
+        oss, target, reader = OssClient(node.endpoint(0), TRAINER), path_of("ckpt", "a/file"), node.client(1)
+        for method in ("PUT", "DELETE"):
+            assert (await node.client(0).request(method, path_of("ckpt", "a/proof"))).status in {200, 204}
+        upload = await oss.initiate(target)
+        part = await oss.part(target, upload, 1, b"content")
+        assert part.headers["x-forebay-durable"] == "local"
+        assert (await reader.request("GET", target)).body == b"before"
+        origin.faults.add(HoldRequest(gate := Gate()), operation="CompleteMultipartUpload")
+        listed = f"<Part><PartNumber>1</PartNumber><ETag>{part.headers['ETag']}</ETag></Part>"
+        document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
+        durable = (("x-forebay-durability", "origin"),)
+        completion = node.client(0).request("POST", f"{target}?uploadId={upload}", durable, document)
+        completing = TaskRegistry().spawn(completion, "completion")
+        await gate.reached()
+        assert (await reader.request("GET", target)).body == b"before"
+        killed = await node.kill_worker(0)
+        assert (await completing).aborted
+        await node.wait_restarted(0, killed)
+        assert (await reader.request("GET", target)).body == b"before"
+        gate.open()
+        await origin.log.wait_idle()
+        assert (await reader.request("GET", target)).body == b"content"
 
 
 async def test_parts_are_judged_as_the_origin_would(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ The two are kept apart: a head by id is never taken for the current one. The blo
 so a version that is also the current one is stored once. After a restart one request fetches a head by id again and
 finds its blocks on the SSD.
 
-A head is stored only if no fence was raised since its request was sent, and if no later request has stored another. A
-write to an object makes the heads of its versions unusable as well: it may have removed a version or changed its tags.
+A head is stored only if no fence was raised since its request was sent, and if no later request has stored another. One
+by its id is kept with the tick of its request, and usable only as long as no fence was raised since: a write to an
+object may have removed a version or changed its tags.
 """
 
 from collections.abc import Callable
@@ -127,7 +128,7 @@ class ObjectHeads:
         known = self.by_id(name, version_id)
         if known is not None and known.version == head.version and known.size != head.size:
             return known
-        if self._fences.allows(name, since) and not head.facts.is_doubtfully_empty:
+        if not head.facts.is_doubtfully_empty:
             self._versions[name, version_id] = head, since
         return None
 

@@ -147,8 +147,8 @@ class BatchLookup:
         admitted = self.admission.admit(entry.key)
         if admitted is None:
             return None
-        name, permit, decision = admitted
-        if not decision.accelerate or not permit.covers(name):
+        name, _, decision = admitted
+        if not decision.accelerate:
             return admitted
         head = self._resolver.fresh_head(name, decision, no_cache=self._no_cache, identity=self._identity)
         if head is None and decision.packed is not None:
