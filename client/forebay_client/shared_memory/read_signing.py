@@ -16,8 +16,8 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 
+from forebay.protocol.signatures.canonical_request import encode_path
 from forebay.protocol.signatures.signing_key import SecretKey, hmac_states
-from forebay.protocol.signatures.sigv4_signing import encode_key
 
 _EMPTY: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 _HEADER_NAMES: Final = ("host", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token")
@@ -47,7 +47,7 @@ class ReadSigner:
         second = self._second
         if second.number != now or second.secret is not secret:
             second = self._second = _Second(now, secret, self._host, self._region, self._signing_key(secret, now))
-        path = f"/{_encoded_bucket(bucket)}/{encode_key(key)}"
+        path = f"/{_encoded_bucket(bucket)}/{encode_path(key)}"
         if span is None and not extra and secret is not None:
             return second.plain_head(path.encode("ascii"))
         if span is not None:
@@ -71,7 +71,7 @@ class ReadSigner:
 
 @lru_cache(maxsize=64)
 def _encoded_bucket(bucket: str) -> str:
-    return encode_key(bucket)
+    return encode_path(bucket)
 
 
 class _Second:

@@ -9,14 +9,14 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from forebay.core.names import is_reserved
 from forebay.protocol.oss.oss_canonical_request import canonical_query as oss_query
 from forebay.protocol.oss.oss_signing import presigned_oss_query, sign_oss_request
-from forebay.protocol.signatures.sigv4_signing import encode_key, encode_query, presigned_query, sign_request
+from forebay.protocol.signatures.canonical_request import canonical_query, encode_path
+from forebay.protocol.signatures.sigv4_signing import presigned_query, sign_request
 from forebay_client.client_credentials import CredentialSource
 from forebay_client.client_settings import AddressingStyle, ClientDialect, ClientSettings, ServerUrl
 from forebay_client.transport.object_request import ObjectRequest
@@ -43,14 +43,13 @@ class SignedRequest:
 class ObjectRequestSigner:
     """Signs the requests of one client. Used by many threads at once."""
 
-    def __init__(self, settings: ClientSettings, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, settings: ClientSettings) -> None:
         self._server: ServerUrl = settings.server
         self._region = settings.region
         self._credentials: CredentialSource = settings.credentials
         self._dialect: ClientDialect = settings.dialect
         self._addressing: AddressingStyle = settings.addressing
         self._wants_checksums = settings.wants_checksums and settings.dialect == "s3"
-        self._clock = clock
 
     def sign(self, request: ObjectRequest) -> SignedRequest:
         """The request for the wire. Raises ClientConfigurationError where credentials can't be had."""
@@ -69,13 +68,13 @@ class ObjectRequestSigner:
                     headers,
                     secret,
                     self._region,
-                    self._clock(),
+                    time.time(),
                 )
                 if secret is not None
                 else {}
             )
         else:
-            query = encode_query(request.query)
+            query = canonical_query(request.query)
             payload = self._payload(request)
             if secret is not None:
                 added = sign_request(
@@ -87,7 +86,7 @@ class ObjectRequestSigner:
                     payload,
                     secret,
                     self._region,
-                    self._clock(),
+                    time.time(),
                 )
             else:
                 added = {"x-amz-content-sha256": payload} if request.method in _WITH_BODY else {}
@@ -104,9 +103,9 @@ class ObjectRequestSigner:
         if secret is None:
             return url
         if self._dialect == "oss":
-            query = presigned_oss_query(method, authority, bucket, key, secret, self._region, self._clock(), expires)
+            query = presigned_oss_query(method, authority, bucket, key, secret, self._region, time.time(), expires)
         else:
-            query = presigned_query(method, authority, path, (), secret, self._region, self._clock(), expires)
+            query = presigned_query(method, authority, path, (), secret, self._region, time.time(), expires)
         return f"{url}?{query}"
 
     def _host(self, request: ObjectRequest) -> str:
@@ -114,10 +113,10 @@ class ObjectRequestSigner:
 
     def _location(self, request: ObjectRequest) -> tuple[str, str]:
         """The Host header, and the path."""
-        key = encode_key(request.key) if request.key is not None else ""
+        key = encode_path(request.key) if request.key is not None else ""
         if self._addressing == "virtual":
             return f"{request.bucket}.{self._server.authority}", f"/{key}"
-        bucket = encode_key(request.bucket)
+        bucket = encode_path(request.bucket)
         # A bucket alone has no slash behind it: that is how SDKs write it, and Swift knows no other.
         return self._server.authority, f"/{bucket}/{key}" if key else f"/{bucket}"
 

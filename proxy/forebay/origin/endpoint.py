@@ -16,7 +16,7 @@ from yarl import URL
 from forebay.core.errors import S3Error, SettingsError
 from forebay.origin.dialects import Dialect
 from forebay.protocol.oss.oss_canonical_request import canonical_query as canonical_oss_query
-from forebay.protocol.signatures.sigv4_signing import encode_key, encode_query
+from forebay.protocol.signatures.canonical_request import canonical_query, encode_path
 
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
 _DNS_BUCKET: Final = re.compile(r"[a-z0-9]([a-z0-9-]{1,61}|[a-z0-9.-]{1,61})[a-z0-9]")
@@ -103,8 +103,8 @@ class Endpoint:
                 if key is not None:
                     path += "/"
             if key is not None:
-                path += encode_key(key)
-        write = canonical_oss_query if self.oss else encode_query
+                path += encode_path(key)
+        write = canonical_oss_query if self.oss else canonical_query
         target = f"{path}?{write(query)}" if query else path
         return RequestUrl(self.scheme, host, path, target)
 
@@ -137,7 +137,7 @@ def parse_endpoint(url: URL | str, dialect: Dialect) -> Endpoint:
 
 @lru_cache(maxsize=256)
 def _bucket_path(bucket: str) -> str:
-    return f"/{encode_key(bucket).replace('/', '%2F')}"  # a bucket never reaches into the key
+    return f"/{encode_path(bucket).replace('/', '%2F')}"  # a bucket never reaches into the key
 
 
 @lru_cache(maxsize=256)  # with buckets in the host there may be many

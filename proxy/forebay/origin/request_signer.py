@@ -58,7 +58,7 @@ class _HeadTemplate(NamedTuple):
 
     def head(self, method: str, url: RequestUrl) -> bytes:
         """Raises ValueError for a target that can't be sent."""
-        authorization = self.signing.authorization(url.raw_path)  # canonical, as encode_key has made it
+        authorization = self.signing.authorization(url.raw_path)  # canonical, as encode_path has made it
         return encoded_head(f"{method} {url.target} HTTP/1.1\r\n", f"{self.lines}authorization: {authorization}\r\n")
 
 

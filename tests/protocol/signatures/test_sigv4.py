@@ -7,10 +7,11 @@ import pytest
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
+from forebay.protocol.signatures.canonical_request import canonical_query
 from forebay.protocol.signatures.signing_key import Scope, SecretKey, sign, signing_key, string_to_sign
 from forebay.protocol.signatures.sigv4 import SignedV4, verify_v4
 from forebay.protocol.signatures.sigv4_claim import ClaimV4, read_claim
-from forebay.protocol.signatures.sigv4_signing import encode_query, sign_request
+from forebay.protocol.signatures.sigv4_signing import sign_request
 from forebay.protocol.target import Target, parse_target
 
 SECRET = SecretKey("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
@@ -74,7 +75,7 @@ def ours(
     added = sign_request(method, "localhost:9000", path, query, headers, EMPTY, secret, region, NOW, service)
     headers.update(added)
     headers["Host"] = "localhost:9000"
-    return path + (f"?{encode_query(query)}" if query else ""), headers
+    return path + (f"?{canonical_query(query)}" if query else ""), headers
 
 
 def refusal(*arguments: object, **named: object) -> S3Error:
@@ -253,11 +254,11 @@ def test_payload_value_of_a_presigner_is_covered(in_query: bool, in_header: bool
         ("X-Amz-SignedHeaders", "host;x-amz-content-sha256" if in_header else "host"),
     ]
     line, name = (f"x-amz-content-sha256:{EMPTY}\n", ";x-amz-content-sha256") if in_header else ("", "")
-    request = f"GET\n/bucket/key\n{encode_query(query)}\nhost:localhost\n{line}\nhost{name}\n{EMPTY}"
+    request = f"GET\n/bucket/key\n{canonical_query(query)}\nhost:localhost\n{line}\nhost{name}\n{EMPTY}"
     scope = Scope("20130524", "us-east-1", "s3")
     seal = sign(signing_key(SECRET.secret_key, *scope), string_to_sign("20130524T000000Z", scope, request))
     headers = CIMultiDict({"Host": "localhost", **({"x-amz-content-sha256": EMPTY} if in_header else {})})
-    raw = f"/bucket/key?{encode_query(query)}&X-Amz-Signature={seal}"
+    raw = f"/bucket/key?{canonical_query(query)}&X-Amz-Signature={seal}"
     assert proved("GET", raw, headers).payload == EMPTY
     assert refusal("GET", raw.replace(EMPTY, "UNSIGNED-PAYLOAD") + "0", headers).code == "SignatureDoesNotMatch"
 

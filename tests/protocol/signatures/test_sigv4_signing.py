@@ -2,8 +2,9 @@
 
 import pytest
 
+from forebay.protocol.signatures.canonical_request import canonical_query, encode_path
 from forebay.protocol.signatures.signing_key import SecretKey
-from forebay.protocol.signatures.sigv4_signing import encode_key, encode_query, sign_request
+from forebay.protocol.signatures.sigv4_signing import sign_request
 
 SECRET = SecretKey("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 NOW = 1369353600.5
@@ -26,7 +27,7 @@ def test_amazons_list_objects_example_in_any_query_order() -> None:
     query = [("prefix", "J"), ("max-keys", "2")]
     added = sign_request("GET", HOST, "/", query, {}, EMPTY, SECRET, "us-east-1", NOW)
     assert added["authorization"].endswith("34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7")
-    assert encode_query(query) == "max-keys=2&prefix=J"
+    assert canonical_query(query) == "max-keys=2&prefix=J"
 
 
 def test_session_token_is_sent_and_signed() -> None:
@@ -60,4 +61,4 @@ def test_headers_of_another_signature_are_rejected(name: str) -> None:
 
 
 def test_keys_are_encoded_by_s3_rules() -> None:
-    assert encode_key("bucket/a b/+&=$ü~/../x//%2F") == "bucket/a%20b/%2B%26%3D%24%C3%BC~/../x//%252F"
+    assert encode_path("bucket/a b/+&=$ü~/../x//%2F") == "bucket/a%20b/%2B%26%3D%24%C3%BC~/../x//%252F"

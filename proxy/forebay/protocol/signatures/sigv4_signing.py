@@ -1,6 +1,6 @@
 """Signing of the requests that Forebay itself sends to an S3 origin (Signature Version 4, header form).
 
-The canonical path is the result of `encode_key` and must be sent unchanged: HTTP clients normalise paths (aiohttp does
+The canonical path is the result of `encode_path` and must be sent unchanged: HTTP clients normalise paths (aiohttp does
 not for `URL(..., encoded=True)`), and one changed escape breaks the signature.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Final
 
 from forebay.protocol.dates import format_timestamp
-from forebay.protocol.signatures.canonical_request import canonical_path, canonical_query, canonical_value, encode_path
+from forebay.protocol.signatures.canonical_request import canonical_path, canonical_query, canonical_value
 from forebay.protocol.signatures.signing_key import ALGORITHM, Scope, SecretKey, hmac_states, sign, signing_key
 
 # Headers that a transport or a proxy may add, change or remove: if signed, they would break the signature.
@@ -50,8 +50,8 @@ def sign_request(
 ) -> dict[str, str]:
     """Returns the headers to add: authorization, x-amz-date, x-amz-content-sha256, x-amz-security-token.
 
-    `host`: the Host header as sent, with its port if that is sent. `raw_path`: from `encode_key`. `query`: decoded
-    pairs, sent as `encode_query` writes them. `headers`: all other headers; they are signed except the transport's.
+    `host`: the Host header as sent, with its port if that is sent. `raw_path`: from `encode_path`. `query`: decoded
+    pairs, sent as `canonical_query` writes them. `headers`: all other headers; they are signed except the transport's.
     Raises ValueError if they contain one of the added headers. `payload_hash`: the hex SHA-256 of the body,
     UNSIGNED-PAYLOAD, or a form of aws-chunked without signatures. `now`: seconds since the epoch.
     """
@@ -145,13 +145,3 @@ def presigned_query(
     canonical = f"{method}\n{canonical_path(raw_path)}\n{encoded}\nhost:{host}\n\nhost\nUNSIGNED-PAYLOAD"
     text = f"{ALGORITHM}\n{timestamp}\n{scope.text}\n{sha256(canonical.encode()).hexdigest()}"
     return f"{encoded}&X-Amz-Signature={sign(signing_key(secret.secret_key, *scope), text)}"
-
-
-def encode_key(key: str) -> str:
-    """Encodes a key, or `bucket/key`, for a path: S3's URI encoding, slashes kept. No leading slash is added."""
-    return encode_path(key)
-
-
-def encode_query(pairs: Iterable[tuple[str, str]]) -> str:
-    """Returns the raw query of decoded pairs, without the `?`, sorted: the wire form is the canonical form."""
-    return canonical_query(pairs)
