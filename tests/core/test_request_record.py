@@ -10,7 +10,7 @@ def test_request_ids_are_sixteen_hex_digits_and_do_not_repeat() -> None:
 
 
 def test_bytes_sent_are_counted_by_source() -> None:
-    record = RequestRecord("GET", "full", 0.0, "id")
+    record = RequestRecord("GET", 0.0, "id")
     for source, size in (("memory", 3), ("ssd", 4), ("memory", 5)):
         record.count_sent(source, size)
     assert (record.sent, record.sent_from) == (12, {"memory": 8, "ssd": 4})

@@ -178,7 +178,7 @@ def test_the_dashboard_is_one() -> None:
 async def test_the_access_log_has_the_fields_that_are_listed() -> None:
     reading, writing = os.pipe()
     log = AccessLog(writing, lambda: 0.0)
-    log.write(RequestRecord("GET", "full", 0.0, "0", first_byte=1.0, error="SlowDown", aborted=True))
+    log.write(RequestRecord("GET", 0.0, "0", first_byte=1.0, error="SlowDown", aborted=True))
     await log.flush()
     os.close(writing)
     with os.fdopen(reading) as lines:

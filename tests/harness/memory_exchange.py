@@ -88,7 +88,7 @@ async def handle_request(
     if body or method in {"PUT", "POST"}:
         fields["Content-Length"] = str(len(body))
     reply = reply or MemoryReply()
-    record = RequestRecord(method, "full", time.monotonic(), "0" * 16)
+    record = RequestRecord(method, time.monotonic(), "0" * 16)
     pieces = MemoryBody([body] if body else [])
     request = Request(method, target, "localhost", CIMultiDictProxy(fields), pieces, bool(body), time.time(), "memory")
     await gateway.handle(request, reply, record)

@@ -43,7 +43,7 @@ def admit_signed(
     headers = CIMultiDict(request.pairs)
     if tamper:
         headers["Authorization"] = headers["Authorization"][:-1] + "!"
-    record = RequestRecord(method, "full", 0.0, "id")
+    record = RequestRecord(method, 0.0, "id")
     try:
         parsed = parse_target(request.target, headers["Host"], ())
         return admit(POLICY, method, parsed, headers, NOW, record=record), record

@@ -29,7 +29,7 @@ class Relayed:
 
     def __init__(self) -> None:
         self.reply = MemoryReply()
-        self.record = RequestRecord("GET", "full", 0.0, "ID")
+        self.record = RequestRecord("GET", 0.0, "ID")
         self.pauses: list[float] = []
 
     async def sleep(self, seconds: float) -> None:

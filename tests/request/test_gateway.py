@@ -49,7 +49,7 @@ async def handle(failing: Failing, method: str = "GET", keyring: Keyring = OPEN)
     policy = GatewayPolicy(keyring, Rules(()), (), {})
     failing_parts: list[Any] = [failing] * 8
     gateway = Gateway(policy, *failing_parts, NoMembers())  # type: ignore[call-arg] # mypy does not count a list
-    reply, record = MemoryReply(), RequestRecord(method, "full", time.monotonic(), "ID")
+    reply, record = MemoryReply(), RequestRecord(method, time.monotonic(), "ID")
     headers = CIMultiDictProxy(CIMultiDict({"Host": "localhost"}))
     await gateway.handle(
         Request(method, "/bucket/k%C3%A9y?", "x", headers, MemoryBody([]), False, 0.0, ""), reply, record

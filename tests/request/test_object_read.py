@@ -36,7 +36,7 @@ async def answer(
     reader: ObjectReader, admission: Admission, reply: MemoryReply | None = None
 ) -> tuple[Bypass | None, MemoryReply, RequestRecord]:
     reply = reply or MemoryReply()
-    record = RequestRecord(admission.method, "full", 0.0, "ID")
+    record = RequestRecord(admission.method, 0.0, "ID")
     request = Request(admission.method, "/", "localhost", admission.headers, EMPTY_BODY, False, 0.0, "")
     return await reader.answer(admission, request, reply, record), reply, record
 

@@ -20,7 +20,7 @@ ERROR = b"<Error><Code>NoSuchKey</Code><Message>m</Message></Error>"
 def reply_to(method: str = "GET", target: str = "/b/k", **headers: str) -> tuple[OssReply, MemoryReply]:
     """The reply to an admitted request, and the one that it writes to."""
     inner = MemoryReply()
-    reply = OssReply(inner, method, RequestRecord(method, "full", 0.0, "ID"), OssLocation("r", "host"))
+    reply = OssReply(inner, method, RequestRecord(method, 0.0, "ID"), OssLocation("r", "host"))
     reply.request = to_s3_request(method, parse_target(target, "host", ()), CIMultiDict(headers))
     return reply, inner
 

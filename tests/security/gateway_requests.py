@@ -14,7 +14,7 @@ from harness.memory_exchange import MemoryBody, MemoryReply
 async def handle_raw_request(gateway: Gateway, request: RawRequest, now: float) -> tuple[MemoryReply, RequestRecord]:
     """The answer, and what came of it. `now`: when the request arrived."""
     fields = CIMultiDict(request.pairs)
-    reply, record = MemoryReply(), RequestRecord(request.method, "full", time.monotonic(), "0" * 16)
+    reply, record = MemoryReply(), RequestRecord(request.method, time.monotonic(), "0" * 16)
     body = MemoryBody([request.body] if request.body else [])
     asked = Request(
         request.method,

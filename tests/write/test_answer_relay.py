@@ -53,9 +53,7 @@ async def result(*pieces: bytes | Exception, **headers: str) -> tuple[MemoryRepl
     reply: MemoryReply = MemoryReply()
     settled = Settled(reply)
     answer: Any = Answer(*pieces, **headers)
-    await AnswerRelay(answer, a_request("POST"), reply, RequestRecord("POST", "full", time.monotonic(), "")).document(
-        settled
-    )
+    await AnswerRelay(answer, a_request("POST"), reply, RequestRecord("POST", time.monotonic(), "")).document(settled)
     return reply, settled
 
 
@@ -87,7 +85,7 @@ async def test_the_result_has_the_url_that_the_client_knows(alive: bool) -> None
     document = b"<R><Location>http://origin/b/k</Location><Key>k</Key></R>"
     pieces, headers = ((b"  ", document), {}) if alive else ((document,), {"Content_Length": str(len(document))})
     answer: Any = Answer(*pieces, **headers)
-    record = RequestRecord("POST", "full", time.monotonic(), "")
+    record = RequestRecord("POST", time.monotonic(), "")
     await AnswerRelay(answer, a_request("POST"), reply, record).document(Settled(reply), "http://h:1/b/k&amp")
     expected = b"<R><Location>http://h:1/b/k&amp;amp</Location><Key>k</Key></R>"
     assert bytes(reply.body) == (b"  " if alive else b"") + expected
@@ -99,9 +97,9 @@ async def test_a_truncated_result_is_never_settled() -> None:
     settled = Settled(reply)
     answer: Any = Answer(DECLARATION, RESULT[:10], OriginBroken("cut"))
     with pytest.raises(OriginBroken):
-        await AnswerRelay(
-            answer, a_request("POST"), reply, RequestRecord("POST", "full", time.monotonic(), "")
-        ).document(settled)
+        await AnswerRelay(answer, a_request("POST"), reply, RequestRecord("POST", time.monotonic(), "")).document(
+            settled
+        )
     assert (settled.calls, reply.finished, bytes(reply.body)) == ([], False, DECLARATION)
 
 
@@ -120,12 +118,12 @@ async def test_the_length_is_the_origins() -> None:
 async def test_no_body_is_awaited_in_an_answer_to_head() -> None:
     reply = MemoryReply()
     answer: Any = Answer(OriginBroken("there is none"), **{"Content-Length": "100"})
-    await AnswerRelay(answer, a_request("HEAD"), reply, RequestRecord("HEAD", "full", time.monotonic(), "")).stream()
+    await AnswerRelay(answer, a_request("HEAD"), reply, RequestRecord("HEAD", time.monotonic(), "")).stream()
     assert (reply.length, reply.finished) == (100, True)
 
 
 async def test_oss_headers_are_relayed_to_oss_clients_only() -> None:
     reply = MemoryReply()
     answer: Any = Answer(**{"x-oss-hash-crc64ecma": "7", "x-amz-version-id": "v"})
-    await AnswerRelay(answer, a_request("PUT"), reply, RequestRecord("PUT", "full", time.monotonic(), "")).stream()
+    await AnswerRelay(answer, a_request("PUT"), reply, RequestRecord("PUT", time.monotonic(), "")).stream()
     assert ("x-oss-hash-crc64ecma" in reply.headers, reply.headers["x-amz-version-id"]) == (False, "v")

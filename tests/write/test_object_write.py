@@ -106,7 +106,7 @@ async def carry_out(
     script.refused = refused
     doubles: Any = script
     principal = Principal("p", (Grant(Pattern("**"), access),))
-    record = RequestRecord("PUT", "full", time.monotonic(), "ID")
+    record = RequestRecord("PUT", time.monotonic(), "ID")
     context = WriteContext(forward or make_forward_request("PUT", "/b/k", b"x"), principal, None, script.reply, record)
     try:
         await ObjectWriter(doubles, doubles, doubles, tasks).write(context)

@@ -21,10 +21,9 @@ Step: TypeAlias = Literal[
 
 @dataclass(slots=True)
 class RequestRecord:
-    """One request. Times are seconds on the monotonic clock, sizes bytes."""
+    """One request that the full lane answers. Times are seconds on the monotonic clock, sizes bytes."""
 
     method: str
-    lane: Literal["fast", "full"]
     started: float
     request_id: str
     peer: str = ""

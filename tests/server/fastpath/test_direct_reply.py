@@ -63,7 +63,7 @@ class FakeConnection:
 
 
 def _reply(connection: FakeConnection, method: str = "GET", is_last: Callable[[], bool] = lambda: False) -> DirectReply:
-    record = RequestRecord(method, "full", 0.0, "0" * 16)
+    record = RequestRecord(method, 0.0, "0" * 16)
     return DirectReply(connection, record, is_last, (), is_head=method == "HEAD")
 
 

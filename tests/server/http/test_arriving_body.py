@@ -17,7 +17,7 @@ class Arrival:
 
     def __init__(self, front: bytes = b"012") -> None:
         self.timers = ManualTimers()
-        self.record = RequestRecord("PUT", "full", 0.0, "id")
+        self.record = RequestRecord("PUT", 0.0, "id")
         self.continues = 0
         left = 10 - len(front)
         self.body = ArrivingBody(front, left, self.timers, STALL, self.record, self._continue)

@@ -203,7 +203,7 @@ class Serving:
             size -= count
 
     def body_of(self, request: web.BaseRequest) -> AsyncIterator[bytes]:
-        record = RequestRecord("PUT", "full", 0.0, "id")
+        record = RequestRecord("PUT", 0.0, "id")
         return RequestBody(request, self.loop, 60.0, record, self.connection.release_buffer).pieces()
 
 

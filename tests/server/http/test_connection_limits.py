@@ -111,7 +111,7 @@ def lingered(arrivals: Mapping[float, bytes | Exception | None]) -> tuple[float,
                     loop.call_later(moment, content.feed_data, arrival)
                 case _:
                     loop.call_later(moment, content.set_exception, arrival)
-        await linger(content, LIMITS, loop)
+        await linger(content, loop)
         return round(loop.time(), 3), content.is_eof()
 
     with asyncio.Runner(loop_factory=Jumping) as runner:

@@ -104,7 +104,7 @@ def test_a_line_longer_than_the_pipe_buffer_is_whole() -> None:
 
 
 def record(key: str) -> RequestRecord:
-    made = RequestRecord("GET", "full", 1.0, "0" * 16, peer="127.0.0.1")
+    made = RequestRecord("GET", 1.0, "0" * 16, peer="127.0.0.1")
     made.key = key
     return made
 

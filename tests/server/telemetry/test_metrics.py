@@ -8,7 +8,7 @@ def test_traffic_is_counted_by_access_key_in_both_lanes() -> None:
     metrics = Metrics()
     metrics.hit_counts("GetObject", 200, "default", "hit-memory", "job-a").add(100, 0.00008)
     metrics.hit_counts("GetObject", 200, "default", "hit-memory", "job-b").add(7, 0.00008)
-    record = RequestRecord("PUT", "full", 0.0, "0", principal="job-a", operation="PutObject", status=200, received=30)
+    record = RequestRecord("PUT", 0.0, "0", principal="job-a", operation="PutObject", status=200, received=30)
     record.count_sent("origin", 5)
     metrics.record_request(record)
     assert dict(metrics.counters["forebay_key_requests_total"]) == {("job-a",): 2, ("job-b",): 1}

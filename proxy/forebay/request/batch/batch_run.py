@@ -271,7 +271,7 @@ class BatchRun:
         request = batch._replace(
             method="GET", headers=admission.headers, body=EMPTY_BODY, has_body=False, oss_request=None
         )
-        own = RequestRecord("GET", "full", time.monotonic(), self._record.request_id, self._record.peer)
+        own = RequestRecord("GET", time.monotonic(), self._record.request_id, self._record.peer)
         task = self._services.tasks.spawn(self._answer(entry, admission, request, reply, own), entry.key)
         return _PendingEntry(index, admitted, reply, own, task, charged)
 

@@ -61,7 +61,7 @@ class MemberReads:
 
         async def read_piece(span: Span, etag: str | None) -> ArchivePiece:
             collected = _PieceReply()
-            own = RequestRecord("GET", "full", monotonic(), record.request_id, record.peer)
+            own = RequestRecord("GET", monotonic(), record.request_id, record.peer)
             await read(*_ranged(admission, request, span, etag), collected, own)
             return collected.piece()
 

@@ -180,7 +180,6 @@ def _record(read: AdmittedRead, peer: str, cache: CacheStatus = "miss") -> Reque
     bucket, key = admission.target.bucket or "", admission.target.key or ""
     return RequestRecord(
         read.method,
-        "full",
         read.started,
         new_request_id(),
         peer,

@@ -6,7 +6,7 @@ Every time limit of the listener runs on `Timers`: the event loop in production,
     head                    header_timeout    from its first byte to its last             aiohttp_connection
     body of a request       stall             without a byte from the client            aiohttp_exchange, ArrivingBody
     response                stall             without a byte accepted by the client       aiohttp_exchange, StallTimer
-    rest of a refused body  lingering         in all, lingering_pause without a byte      linger
+    rest of a refused body  30 s              in all, 5 s without a byte                  linger
     drain                   (an argument)     for the requests in flight                  listener
 """
 
@@ -14,13 +14,18 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol
+from typing import Final, Protocol
 
 from aiohttp.client_exceptions import ClientPayloadError
 from aiohttp.web_protocol import RequestPayloadError
 
 from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.timers import Timer, Timers
+
+_LINGERING: Final = 30.0
+"""Seconds for which the rest of a refused body is read and dropped at most, as nginx's lingering_time."""
+_LINGERING_PAUSE: Final = 5.0
+"""Seconds for which no byte of it may come, as nginx's lingering_timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +41,6 @@ class ConnectionLimits:
     idle_timeout: float
     stall: float = 60.0
     """How long a client may neither send a byte of a body nor accept one."""
-    lingering: float = 30.0
-    """How long the rest of a refused body is read and dropped at most. The default is nginx's lingering_time."""
-    lingering_pause: float = 5.0
-    """How long no byte of it may come. The default is nginx's lingering_timeout."""
 
 
 class Timeout:
@@ -124,15 +125,15 @@ class UnreadBody(Protocol):
         ...
 
 
-async def linger(content: UnreadBody, limits: ConnectionLimits, timers: Timers) -> None:
+async def linger(content: UnreadBody, timers: Timers) -> None:
     """Read and drop the rest of a request's body, well-formed or not, as far as the limits allow.
 
         request, part of its body ──> refused ──> the rest, dropped ──> closed
                                          └──> the client reads this once it has sent everything, as many do
 
     Bytes that arrive after a close are answered by a reset, which takes from the client what it has not read yet: the
-    refusal (RFC 9112 section 9.6). So the connection stays open while bytes come, for `lingering` seconds at most, and
-    ends when none came for `lingering_pause`. (aiohttp waits for one time, whether bytes come or not.) A client that
+    refusal (RFC 9112 section 9.6). So the connection stays open while bytes come, for `_LINGERING` seconds at most, and
+    ends when none came for `_LINGERING_PAUSE`. (aiohttp waits for one time, whether bytes come or not.) A client that
     sends nothing more holds its connection for no longer than an idle one may, and no more memory than one read.
 
     https://nginx.org/en/docs/http/ngx_http_core_module.html#lingering_close
@@ -140,9 +141,9 @@ async def linger(content: UnreadBody, limits: ConnectionLimits, timers: Timers) 
     if content.is_eof():
         return  # nearly always
     try:
-        async with Timeout(timers, limits.lingering):
+        async with Timeout(timers, _LINGERING):
             while not content.is_eof():
-                async with Timeout(timers, limits.lingering_pause):
+                async with Timeout(timers, _LINGERING_PAUSE):
                     await content.readany()
     except (TimeoutError, RequestPayloadError, ClientPayloadError, ConnectionError):
         return

@@ -129,7 +129,7 @@ class RequestService:
             and is_socket_question(request, connection.peer)
         ):
             return web.Response(status=204, headers={HINT_HEADER: self._socket_path})
-        record = RequestRecord(request.method, "full", time.monotonic(), new_request_id(), peer=connection.peer)
+        record = RequestRecord(request.method, time.monotonic(), new_request_id(), peer=connection.peer)
         is_too_large = head_size(request) > self._limits.header_size
         is_chunked = "Transfer-Encoding" in request.headers
 
@@ -166,7 +166,7 @@ class RequestService:
             self.finish(record)
         if reply.aborted:
             raise ConnectionResetError("aborted")
-        await linger(request.content, self._limits, self._timers)
+        await linger(request.content, self._timers)
         return reply.response
 
     def read(self, read: AdmittedRead, connection: ReadConnection, miss: MissConnection | None = None) -> None:
@@ -187,7 +187,7 @@ class RequestService:
         self._reads.spawn(self._read(read, connection, opening), "read")
 
     async def _read(self, read: AdmittedRead, connection: ReadConnection, opening: DirectOpening | None = None) -> None:
-        record = RequestRecord(read.method, "full", read.started, new_request_id(), peer=connection.peer)
+        record = RequestRecord(read.method, read.started, new_request_id(), peer=connection.peer)
         isolation = read.admission.policy.isolation_headers
         is_head = read.method == "HEAD"
         reply = connection.make_reply(record, lambda: self.is_draining, isolation, is_head=is_head)
@@ -228,7 +228,7 @@ class RequestService:
         if target.key != BATCH_KEY:
             return False
         headers["Content-Length"] = str(len(document))  # the head had none
-        record = RequestRecord("POST", "full", time.monotonic(), new_request_id(), peer=connection.peer)
+        record = RequestRecord("POST", time.monotonic(), new_request_id(), peer=connection.peer)
         output, reply = connection.make_batch_reply(record)
         request = Request(
             "POST",
@@ -270,9 +270,7 @@ class RequestService:
     def refuse(self, error: S3Error, peer: str) -> str:
         """Record a refusal of what never became a request. Returns the request id for its response."""
         now = time.monotonic()
-        record = RequestRecord(
-            "", "full", now, new_request_id(), peer, status=error.status, error=error.code, ended=now
-        )
+        record = RequestRecord("", now, new_request_id(), peer, status=error.status, error=error.code, ended=now)
         self._metrics.record_refusal(error)
         if self._access_log is not None:
             self._access_log.write(record)

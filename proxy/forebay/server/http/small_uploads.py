@@ -59,7 +59,7 @@ class SmallUploads:
         head = known.head
         if size + head.length < len(data) or not self._receiving.try_acquire(size + head.length):
             return None
-        record = RequestRecord("PUT", "full", time.monotonic(), new_request_id(), peer=connection.peer)
+        record = RequestRecord("PUT", time.monotonic(), new_request_id(), peer=connection.peer)
 
         def send_interim() -> None:
             write_continue(connection.transport)
@@ -106,6 +106,6 @@ class SmallUploads:
                 self._receiving.release(charged)
                 requests.finish(record)
             if not reply.aborted:
-                await linger(body, self._limits, self._timers)
+                await linger(body, self._timers)
         finally:
             connection.read_answered(keep_alive=reply.keep_alive and not reply.aborted)

@@ -173,7 +173,7 @@ def _line(record: RequestRecord, now: float) -> str:
         f'"key":{_quoted(record.key)},"status":{record.status},'
         f'"cache":{_QUOTED_STATUS[record.cache]},"rule":{_quoted(record.rule)},'
         f'"received":{record.received},"sent":{record.sent},'
-        f'"ms":{(record.ended - record.started) * 1000:.3f},"lane":"{record.lane}"'
+        f'"ms":{(record.ended - record.started) * 1000:.3f},"lane":"full"'
     )
     if record.first_byte:
         fields += f',"first_byte_ms":{(record.first_byte - record.started) * 1000:.3f}'

@@ -161,7 +161,7 @@ class Metrics:
     def record_request(self, record: RequestRecord) -> None:
         """Count a finished request."""
         counters = self._counters
-        counters["forebay_requests_total"][record.operation, str(record.status), record.lane] += 1
+        counters["forebay_requests_total"][record.operation, str(record.status), "full"] += 1
         if record.error:
             counters["forebay_errors_total"][record.error, record.step] += 1
         if record.aborted:
