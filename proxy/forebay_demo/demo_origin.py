@@ -13,10 +13,10 @@ from forebay_demo.samples import samples, write_samples
 
 
 @contextmanager
-def demo_origin(directory: Path, port: int = 0) -> Iterator[EmbeddedSwift]:
+def demo_origin(directory: Path) -> Iterator[EmbeddedSwift]:
     """A running origin that holds the sample set. Its first start in `directory` takes some seconds to write it, others
     half a second. Blocking. DemoUnavailable when it can't run here."""
-    with EmbeddedSwift(directory, port) as origin:
+    with EmbeddedSwift(directory) as origin:
         client = s3_client(origin.endpoint, origin.access_key, origin.secret_key, origin.region)
         try:
             write_samples(client, samples())

@@ -60,17 +60,15 @@ class Fetcher:
         observe: Observe,
         peers: Peers,
         floor: ThroughputFloor,
-        resumptions: int = 2,
     ) -> None:
-        """`budget`: bytes of buffers; `floor`: for responses of the origin; `resumptions`: how often one fetch is
-        resumed."""
+        """`budget`: bytes of buffers; `floor`: for responses of the origin."""
         self._tiers = tiers
         self.registry = registry
         self.budget = budget
         self._tasks = tasks
         self._observe = observe
         self._object_crc = ObjectCrc()
-        self._source = RunSource(reads, tiers, peers, tasks, observe, floor, self._object_crc, resumptions)
+        self._source = RunSource(reads, tiers, peers, tasks, observe, floor, self._object_crc)
 
     def start(self, fetch: FetchRequest) -> dict[int, Flight]:
         """Starts a fetch whose budget is acquired. Returns the flights of its missing blocks by number.

@@ -53,6 +53,8 @@ from forebay.policy.throughput_window import PATIENCE, ThroughputWindow
 
 _log = logging.getLogger(__name__)
 
+_RESUMPTIONS: Final = 2
+"""How often one fetch is resumed."""
 READ_THROUGH: Final = 64 * 1024
 """Bytes at a time that are received and dropped; a response that delivers more while it is being replaced is kept."""
 
@@ -96,8 +98,6 @@ class RunSource:
     observe: Observe
     floor: ThroughputFloor
     object_crc: ObjectCrc
-    resumptions: int
-    """How often one fetch is resumed."""
 
 
 class ChecksumMismatch(VersionChanged):
@@ -157,7 +157,7 @@ class RunReader:
         return flights
 
     async def _read(self, opened: ObjectOpened | None) -> None:
-        resumptions = self._source.resumptions
+        resumptions = _RESUMPTIONS
         while True:
             if opened is None:
                 opened, self._replacement = self._replacement, None

@@ -19,7 +19,7 @@ A request without a body goes over the connection pool, one with a body over the
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from yarl import URL
@@ -64,6 +64,7 @@ from forebay.protocol.signatures.signing_key import SecretKey
 _log = logging.getLogger(__name__)
 
 _USER_AGENT: Final = "forebay"
+_PROBE_AGENT: Final = "forebay-probe"
 _WITHOUT_END: Final = "an answer without an end"
 _REFUSAL_LIMIT: Final = 64 * 1024
 """Bytes of a response that are read to find out why the origin refuses. Error documents have a few hundred."""
@@ -83,11 +84,9 @@ class OriginClient:
         observe: Observe = unobserved,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         timers: Timers | None = None,
         body_turns: BodyTurns | None = None,
         ca_file: str | None = None,
-        user_agent: str = _USER_AGENT,
         name: str = DEFAULT_ORIGIN,
     ) -> None:
         """`timers`: of the pace of clients, None for the running loop. `name`: in the log, stats and metrics."""
@@ -107,9 +106,8 @@ class OriginClient:
         self.clock_difference: float | None = None
         """Seconds that Forebay's clock was ahead of the origin's at the latest signed probe."""
         self._clock = clock
-        self._probe_agent = f"{user_agent}-probe"
-        self._signer = RequestSigner(credentials, region, clock, user_agent, speaks_oss=dialect.speaks_oss)
-        self._probe_signer = RequestSigner(credentials, region, clock, self._probe_agent, speaks_oss=dialect.speaks_oss)
+        self._signer = RequestSigner(credentials, region, clock, _USER_AGENT, speaks_oss=dialect.speaks_oss)
+        self._probe_signer = RequestSigner(credentials, region, clock, _PROBE_AGENT, speaks_oss=dialect.speaks_oss)
         self._body_turns = body_turns or BodyTurns(timers)
         self._pool = ConnectionPool(limits, ca_file, self._body_turns)
         self._session = SessionTransport(limits, self._pool, secure=self.endpoint.scheme == "https")
@@ -119,7 +117,6 @@ class OriginClient:
             f"{self.endpoint.scheme}://{self.endpoint.authority}",
             limits.breaker_cooldown,
             monotonic=monotonic,
-            sleep=sleep,
         )
         self.credential_check = CredentialCheck(
             credentials, self.judge_key, region, clock=clock, monotonic=monotonic, origin=name
@@ -297,7 +294,7 @@ class OriginClient:
         return await self._reachability.check()
 
     async def _send_probe(self) -> None:
-        await self._pool.probe(self.endpoint.url_of(None, None, ()), self._probe_agent)
+        await self._pool.probe(self.endpoint.url_of(None, None, ()), _PROBE_AGENT)
 
     async def judge_key(self, key: SecretKey) -> CredentialRefusal | None:
         """What a ListBuckets signed with `key` says of it; None: accepted. Raises ConnectionFault, OriginError."""

@@ -78,8 +78,6 @@ MAX_ENTRIES: Final = 1024
 """Of one frame."""
 MAX_TEXT: Final = 2048
 """Bytes of the text of an entry."""
-MAX_ENTRIES_HEAD: Final = 64 << 10
-"""Bytes of the entries of a frame and their texts."""
 ENTRY_UNIT: Final = 64
 """Bytes: entries begin at multiples of it, counted from the frame's first byte."""
 HINT_HEADER: Final = "x-forebay-socket"

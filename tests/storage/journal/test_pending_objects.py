@@ -41,14 +41,13 @@ async def test_the_last_write_is_seen_however_they_come() -> None:
     pending.add(NAME, _version(2, second, _small(b"two")))
     pending.add(NAME, _version(1, first, _small(b"one")))
     assert pending.head(NAME) == second
-    assert pending.small_bytes == 6
     pending.add(NAME, _version(3, None))
     assert isinstance(pending.head(NAME), Deleted)
     for head, content in ((first, b"one"), (second, b"two")):
         assert bytes(await pending.read(BlockId(NAME, head.generation, 0), Span(0, 3)) or b"") == content
     for number in (1, 2, 3):
         pending.remove(NAME, RecordId("log", number))
-    assert (NAME in pending, pending.head(NAME), pending.small_bytes, len(pending)) == (False, None, 0, 0)
+    assert (NAME in pending, pending.head(NAME), len(pending)) == (False, None, 0)
 
 
 async def test_ranges_join_the_parts_of_an_upload() -> None:

@@ -79,7 +79,7 @@ def test_a_write_is_shown_once() -> None:
     rig = _Rig()
     for _ in range(2):
         rig.shown.show(_put(1), _id(1), b"x", is_recovered=False)
-    assert (rig.carried_out, rig.fences.names, rig.pending.small_bytes) == ([_id(1)], [NAME], 1)
+    assert (rig.carried_out, rig.fences.names, len(rig.pending)) == ([_id(1)], [NAME], 1)
     rig.shown.forget(_id(1))
     rig.shown.show(_put(1), _id(1), b"x", is_recovered=True)
     assert (rig.carried_out, len(rig.pending), rig.shown.writes) == ([_id(1)], 0, {})

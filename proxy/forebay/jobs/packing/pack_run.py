@@ -31,7 +31,7 @@ from forebay.jobs.packing.index_publisher import (
     PartSource,
     publish_index,
 )
-from forebay.jobs.packing.multipart_writer import LEAST_PART, MAX_PARTS, MultipartWriter
+from forebay.jobs.packing.multipart_writer import LEAST_PART, MAX_PARTS, MultipartWriter, pause_between_attempts
 from forebay.jobs.packing.object_stream import ObjectStream, StreamedObject
 from forebay.jobs.packing.pack_order import PART_SUFFIX, PackOrder
 from forebay.jobs.packing.pack_services import PackServices
@@ -177,7 +177,7 @@ class PackRun(WarmUpRun):
             job.waiting_for = problem
             job.done, job.failed, job.bytes_done = done, failed, size
             attempt = min(attempt + 1, 7)
-            await self._packing.pause(attempt)
+            await pause_between_attempts(attempt)
 
     async def _write_shard(self) -> None:
         job, order, packing = self._job, self._order, self._packing
@@ -328,7 +328,7 @@ class PackRun(WarmUpRun):
         return number
 
     def _upload(self, name: ObjectName, headers: tuple[tuple[str, str], ...] = ()) -> MultipartWriter:
-        return MultipartWriter(self._packing.origins, name, self._part_size, self._packing.pause, headers)
+        return MultipartWriter(self._packing.origins, name, self._part_size, pause_between_attempts, headers)
 
 
 _TAR: Final = (("Content-Type", "application/x-tar"),)

@@ -1,13 +1,12 @@
 """What all pack jobs of a worker share."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.fences import Fences
 from forebay.core.task_registry import TaskRegistry
-from forebay.jobs.packing.multipart_writer import pause_between_attempts
 from forebay.namespace.packs.tombstone_store import TombstoneStore
 from forebay.namespace.pending_entries import PendingEntries
 from forebay.origin.origins import Origins
@@ -32,5 +31,3 @@ class PackServices:
     deletions: PackedDeletions
     fences: Fences
     pending: PendingEntries
-    pause: Callable[[int], Awaitable[None]] = pause_between_attempts
-    """Awaited between attempts, with the number of the latest."""

@@ -8,7 +8,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, OriginError
 from forebay.core.names import ObjectName
 from forebay.jobs.packing.index_publisher import IndexSource
-from forebay.jobs.packing.multipart_writer import MultipartWriter
+from forebay.jobs.packing.multipart_writer import MultipartWriter, pause_between_attempts
 from forebay.jobs.packing.pack_services import PackServices
 from forebay.jobs.packing.shard_writer import PIECE, differing_members
 from forebay.namespace.packs.index_file import IndexFile
@@ -97,7 +97,7 @@ async def _copy_large(
     headers: tuple[tuple[str, str], ...],
 ) -> None:
     writer, digest = (
-        MultipartWriter(packing.origins, name, 2 * PIECE, packing.pause, headers),
+        MultipartWriter(packing.origins, name, 2 * PIECE, pause_between_attempts, headers),
         blake2b(digest_size=DIGEST_BYTES),
     )
     try:

@@ -61,14 +61,13 @@ def canonical_request(
     query: Iterable[tuple[str, str]],
     headers: Mapping[str, str],
     additional: Iterable[str],
-    payload: str = UNSIGNED_PAYLOAD,
 ) -> str:
     """The canonical request.
 
     `query`: all of it but the signature, decoded. `headers`: the covered ones, lower-case names to trimmed values.
     `additional`: the names of those that are covered only because they are named, sorted.
     """
-    return f"{before_query(method, resource)}{canonical_query(query)}\n{after_query(headers, additional, payload)}"
+    return f"{before_query(method, resource)}{canonical_query(query)}\n{after_query(headers, additional)}"
 
 
 def before_query(method: str, resource: str) -> str:
@@ -76,9 +75,9 @@ def before_query(method: str, resource: str) -> str:
     return f"{method}\n{encode_path(resource)}\n"
 
 
-def after_query(headers: Mapping[str, str], additional: Iterable[str], payload: str = UNSIGNED_PAYLOAD) -> str:
+def after_query(headers: Mapping[str, str], additional: Iterable[str]) -> str:
     """The canonical request from the line after its query on."""
-    return f"{header_lines(headers)}\n{';'.join(additional)}\n{payload}"
+    return f"{header_lines(headers)}\n{';'.join(additional)}\n{UNSIGNED_PAYLOAD}"
 
 
 @lru_cache(maxsize=1024)  # Bounded: region and date come from the request.

@@ -43,7 +43,7 @@ RUN_SIZE: Final = 256 << 10
 _LARGE: Final = 64 << 10
 """Bytes from which on an entry that comes in pieces has a slot of its own."""
 _MAX_TEXTS: Final = 16
-"""Texts of one frame, so that its head is within MAX_ENTRIES_HEAD."""
+"""Texts of one frame: 32 KiB at most."""
 _MAX_FRAMES: Final = 16
 """Entries in files that are written at once."""
 _OK: Final = 200

@@ -3,8 +3,8 @@
     object ──> its pending writes, as they were written ──> the last one: a head, or that the object was deleted
                                                               └──> the bytes: in records, or in body files
 
-Every worker has all of them in memory: a few hundred bytes for each write, and the bytes of small bodies, which are
-counted (`small_bytes`). The bytes of blocks come verified, like those of a tier; other than a tier, nothing is evicted.
+Every worker has all of them in memory: a few hundred bytes for each write, and the bytes of small bodies. The bytes
+of blocks come verified, like those of a tier; other than a tier, nothing is evicted.
 
 A head is that of the version that the origin will have (its ETag is computed from the bytes), so its blocks are named
 alike before and after.
@@ -78,8 +78,6 @@ class PendingObjects:
         self._waiting: list[tuple[set[RecordId], asyncio.Future[None]]] = []
         self._damages: dict[RecordId, str] = {}
         """Why the bytes of a write that is still pending could not be read."""
-        self.small_bytes = 0
-        """Bytes of small bodies."""
 
     def __len__(self) -> int:
         """Returns the number of objects."""
@@ -96,15 +94,11 @@ class PendingObjects:
             versions = self._objects[name] = []
             self._names.add(name)
         bisect.insort(versions, version, key=lambda each: each.written)
-        self.small_bytes += sum(len(part.content) for part in version.parts)
 
     def remove(self, name: ObjectName, record: RecordId) -> None:
         """Removes a write: the origin has it, or a person gave it up."""
         versions = self._objects.get(name, [])
         self._damages.pop(record, None)
-        for version in versions:
-            if version.record == record:
-                self.small_bytes -= sum(len(part.content) for part in version.parts)
         kept = [version for version in versions if version.record != record]
         if kept:
             self._objects[name] = kept

@@ -95,9 +95,9 @@ def locked_journal(path: Path) -> Iterator[bool]:
         os.close(lock)
 
 
-def check_journal(path: Path, files: JournalFiles | None = None) -> JournalReport:
+def check_journal(path: Path) -> JournalReport:
     """Verifies every record and every body. Raises NoJournal."""
-    files, layout = files or JournalFiles(), JournalLayout(str(path))
+    files, layout = JournalFiles(), JournalLayout(str(path))
     try:
         version = json.loads(Path(layout.format).read_bytes())["version"]
         if version != VERSION:
@@ -132,9 +132,9 @@ def check_journal(path: Path, files: JournalFiles | None = None) -> JournalRepor
     return report
 
 
-def read_content(path: Path, write: CheckedWrite, files: JournalFiles | None = None) -> Iterator[memoryview | bytes]:
+def read_content(path: Path, write: CheckedWrite) -> Iterator[memoryview | bytes]:
     """Yields the verified bytes of a write, a MiB at a time. Raises OSError, BodyDamaged."""
-    yield from _content(files or JournalFiles(), JournalLayout(str(path)), write.parts)
+    yield from _content(JournalFiles(), JournalLayout(str(path)), write.parts)
 
 
 def export_writes(path: Path, writes: Sequence[CheckedWrite], target: Path) -> None:

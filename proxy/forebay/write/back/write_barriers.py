@@ -20,9 +20,9 @@ WAIT_SECONDS: Final = 30.0
 class WriteBarriers:
     """Waits for what is pending. `patience`: with writes."""
 
-    def __init__(self, pending: PendingObjects, patience: Patience | None = None) -> None:
+    def __init__(self, pending: PendingObjects) -> None:
         self._pending = pending
-        self.patience = patience or Patience()
+        self.patience = Patience()
         self.read_seconds = WAIT_SECONDS
 
     async def before_write(self, context: WriteContext, affected: AffectedKeys) -> bool:
