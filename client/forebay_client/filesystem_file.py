@@ -11,17 +11,15 @@ import errno
 import io
 import os
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fsspec.spec import AbstractBufferedFile
 
 from forebay_client.filesystem_errors import os_errors
+from forebay_client.filesystem_writes import FileSystemWrites
 from forebay_client.object_copies import LARGEST_COPY, part_source
 from forebay_client.object_uploads import SMALLEST_PART, PartUpload, put_content, upload_headers
 from forebay_client.transport.object_request import ObjectRequest
-
-if TYPE_CHECKING:
-    from forebay_client.filesystem import ObjectFileSystem
 
 
 class ForebayFile(AbstractBufferedFile):  # type: ignore[misc] # fsspec has no types
@@ -30,11 +28,11 @@ class ForebayFile(AbstractBufferedFile):  # type: ignore[misc] # fsspec has no t
     DEFAULT_BLOCK_SIZE = 16 << 20
     """Bytes of a part, and those that are read ahead."""
 
-    fs: "ObjectFileSystem"
+    fs: FileSystemWrites
     buffer: io.BytesIO
     closed: bool
 
-    def __init__(self, fs: "ObjectFileSystem", path: str, mode: str = "rb", **options: Any) -> None:
+    def __init__(self, fs: FileSystemWrites, path: str, mode: str = "rb", **options: Any) -> None:
         """`options`: of AbstractBufferedFile. Raises FileNotFoundError, PermissionError, IsADirectoryError."""
         self._bucket, self._key = fs.split(path)
         self._upload: PartUpload | None = None

@@ -14,7 +14,7 @@ from forebay.origin.hedging import Hedging
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
-from forebay.origin.sent_reads import SentRead
+from forebay.origin.sent_reads import SentRead, SentReads
 from harness.manual_timers import ManualTimers
 from harness.origin_client import client_of, some_of
 from harness.scripted_origin import Script, ScriptedConnection, ScriptedOrigin, scripted_origin
@@ -32,12 +32,13 @@ class Sender:
         self.timers = ManualTimers()
         self.hedging = Hedging(client, TaskRegistry(), 2.0, self.timers)
         self.reads = OriginReads(client)
+        self._plain, self._hedged = SentReads(client), SentReads(client, self.hedging)
         self.ready = asyncio.Event()
         self.calls = 0
 
-    def send(self, *, hedged: bool = False) -> SentRead | None:
-        hedging = self.hedging if hedged else None
-        return self.client.sent_reads.send(NAME, SPAN, "reader", (Tick(1), 2.0), self.called, hedging)
+    def send(self, span: Span = SPAN, *, hedged: bool = False) -> SentRead | None:
+        reads = self._hedged if hedged else self._plain
+        return reads.send(NAME, span, "reader", (Tick(1), 2.0), self.called)
 
     async def answered(self) -> SentRead:
         """A read that has its response, or failed."""
@@ -169,7 +170,7 @@ async def test_a_task_goes_on_in_the_middle_of_a_body(size: int, learnt: bool) -
             assert whole.whole() is not None
             whole.take_whole()
         requests = len(on.origin.requests) + 1
-        sent = on.client.sent_reads.send(NAME, Span(0, 1 << 20), "reader", (Tick(1), 2.0), on.called, None)
+        sent = on.send(Span(0, 1 << 20))
         assert sent is not None
         while len(on.origin.requests) < requests:  # noqa: ASYNC110 # nobody tells
             await asyncio.sleep(0)

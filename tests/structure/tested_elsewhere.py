@@ -101,6 +101,7 @@ origin/http/test_http_connection.py      origin/http/connection_pool origin/http
 origin/http/test_http_connection.py      origin/http/receive_buffer
 origin/http/test_http_connection.py      origin/http/receive_wait
 origin/test_endpoint.py                  origin/http/loopback_resolver
+origin/test_sent_reads.py                origin/adopted_read
 origin/test_origin_client.py             origin/http/session_transport origin/http/transport_response
 origin/test_origin_client.py             origin/origin_request origin/response_framing
 origin/test_origin_client_tls.py         origin/http/origin_tls

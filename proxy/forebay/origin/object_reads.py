@@ -24,7 +24,7 @@ from forebay.origin.origin_request import OriginRequest, RequestCredential
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.read_attempts import ReadAttempts
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, ReadBody, ReadOutcome, Revalidated, Uncacheable
-from forebay.origin.sent_reads import CHECKSUM_MODE, SentRead
+from forebay.origin.sent_reads import CHECKSUM_MODE, SentRead, SentReads
 from forebay.origin.verdict import (
     EmptyObject,
     ErrorStatus,
@@ -80,7 +80,7 @@ class ObjectReads(Protocol):
 
 
 class OriginReads:
-    """Reads through one OriginClient. Without state of its own. Implements ObjectReads."""
+    """Reads through one OriginClient. Implements ObjectReads."""
 
     def __init__(
         self,
@@ -93,6 +93,7 @@ class OriginReads:
         """`hedging`: of the same client; None: no read is hedged."""
         self.client = client
         self.hedging = hedging
+        self._sent_reads = SentReads(client, hedging)
         self.sleep = sleep
         self.jitter = jitter
 
@@ -136,7 +137,7 @@ class OriginReads:
         on_ready: Callable[[], None],
     ) -> SentRead | None:
         """Send a read without a task: see SentReads.send."""
-        return self.client.sent_reads.send(name, span, principal, noted, on_ready, self.hedging)
+        return self._sent_reads.send(name, span, principal, noted, on_ready)
 
     def admits_hedge(self, _bucket: str) -> bool:
         """Whether a hedge would be sent now."""

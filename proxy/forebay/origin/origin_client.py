@@ -36,6 +36,7 @@ from forebay.core.events import (
 )
 from forebay.core.requester import BACKGROUND, requester
 from forebay.core.timers import Timers
+from forebay.origin.adopted_read import AdoptedRead
 from forebay.origin.body_turns import BodyTurns
 from forebay.origin.breaker import Breaker
 from forebay.origin.bucket_regions import REGION_STATUSES, BucketRegions
@@ -57,7 +58,6 @@ from forebay.origin.reachability import ReachabilityProbe
 from forebay.origin.request_signer import RequestSigner
 from forebay.origin.request_turns import RequestTurns
 from forebay.origin.response_framing import has_end, partial_body_length
-from forebay.origin.sent_reads import AdoptedRead, SentReads
 from forebay.origin.upload_turns import UploadTurns
 from forebay.protocol.signatures.signing_key import SecretKey
 
@@ -106,11 +106,11 @@ class OriginClient:
         self.clock_difference: float | None = None
         """Seconds that Forebay's clock was ahead of the origin's at the latest signed probe."""
         self._clock = clock
-        self._signer = RequestSigner(credentials, region, clock, _USER_AGENT, speaks_oss=dialect.speaks_oss)
+        self.signer = RequestSigner(credentials, region, clock, _USER_AGENT, speaks_oss=dialect.speaks_oss)
         self._probe_signer = RequestSigner(credentials, region, clock, _PROBE_AGENT, speaks_oss=dialect.speaks_oss)
         self._body_turns = body_turns or BodyTurns(timers)
-        self._pool = ConnectionPool(limits, ca_file, self._body_turns)
-        self._session = SessionTransport(limits, self._pool, secure=self.endpoint.scheme == "https")
+        self.pool = ConnectionPool(limits, ca_file, self._body_turns)
+        self._session = SessionTransport(limits, self.pool, secure=self.endpoint.scheme == "https")
         self._reachability = ReachabilityProbe(
             self.breaker,
             self._send_probe,
@@ -123,7 +123,6 @@ class OriginClient:
         )
         self._regions = BucketRegions(region) if dialect.has_regions else None
         self._oss = OssAdapter(self._send, region, observe, name) if dialect.speaks_oss else None
-        self.sent_reads = SentReads(self, self._pool, self._signer)
 
     def send(self, request: OriginRequest) -> Coroutine[Any, Any, OriginResponse]:
         """Send one signed request; returns with the head of its response, whatever the status.
@@ -247,13 +246,13 @@ class OriginClient:
                 if adopted is not None:
                     (connection, _, started), adopted = adopted, None
                     left = self.limits.answer_timeout - (self.monotonic() - started)
-                    response = await self._pool.receive(connection, left)
+                    response = await self.pool.receive(connection, left)
                 elif body is None:
-                    head, before = await self._signer.head(request, url, region), request.before_completion
+                    head, before = await self.signer.head(request, url, region), request.before_completion
                     started = self.monotonic()
-                    response = await self._pool.send(request.method, url.server, head, fresh=fresh, before=before)
+                    response = await self.pool.send(request.method, url.server, head, fresh=fresh, before=before)
                 else:
-                    headers = await self._signer.headers(request, url, region)
+                    headers = await self.signer.headers(request, url, region)
                     started = self.monotonic()
                     response = await self._session.send(request.method, url.yarl, headers, body)
             except ConnectionFault as fault:
@@ -294,13 +293,13 @@ class OriginClient:
         return await self._reachability.check()
 
     async def _send_probe(self) -> None:
-        await self._pool.probe(self.endpoint.url_of(None, None, ()), _PROBE_AGENT)
+        await self.pool.probe(self.endpoint.url_of(None, None, ()), _PROBE_AGENT)
 
     async def judge_key(self, key: SecretKey) -> CredentialRefusal | None:
         """What a ListBuckets signed with `key` says of it; None: accepted. Raises ConnectionFault, OriginError."""
         request = OriginRequest("GET", operation="ListBuckets", credential=key)
         url = self.endpoint.url_of(None, None, ())
-        response = await self._pool.send("GET", url.server, await self._probe_signer.head(request, url), fresh=True)
+        response = await self.pool.send("GET", url.server, await self._probe_signer.head(request, url), fresh=True)
         if (date := date_of(response.headers)) is not None:
             self.clock_difference = self._clock() - date.timestamp()
         try:
@@ -321,18 +320,18 @@ class OriginClient:
     @property
     def credentials(self) -> Credentials:
         """Forebay's own."""
-        return self._signer.credentials
+        return self.signer.credentials
 
     def use_credentials(self, credentials: Credentials) -> None:
         """Sign with these from now on."""
-        self._signer.credentials = credentials
+        self.signer.credentials = credentials
         self.credential_check.use(credentials)
 
     async def close(self) -> None:
         """Drops all connections. Responses in progress break."""
         await self.credential_check.close()
         await self._reachability.close()
-        await self._pool.close()
+        await self.pool.close()
         await self._session.close()
 
     async def __aenter__(self) -> "OriginClient":

@@ -2,14 +2,12 @@
 
 from collections.abc import AsyncIterable, Awaitable, Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from forebay.core.heads import HeaderPairs
+from forebay.origin.adopted_read import AdoptableRead
 from forebay.origin.endpoint import QueryPairs
 from forebay.protocol.signatures.signing_key import SecretKey
-
-if TYPE_CHECKING:
-    from forebay.origin.sent_reads import SentRead
 
 EMPTY_SHA256: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 UNSIGNED_PAYLOAD: Final = "UNSIGNED-PAYLOAD"
@@ -59,7 +57,7 @@ class OriginRequest(NamedTuple):
     """Of a write: awaited once, when a connection has been made, before the bytes are sent that complete the request.
     Until then it can have no effect at the origin."""
 
-    sent: "SentRead | None" = None
+    sent: AdoptableRead | None = None
     """The request itself, under way already; it is sent anew if it was taken over before."""
 
     @property

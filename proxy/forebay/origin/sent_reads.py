@@ -12,26 +12,23 @@ breaker, an origin that speaks S3, in its own region.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final
 
 from forebay.core.byte_ranges import Span
 from forebay.core.events import OriginAnswered
 from forebay.core.fences import Tick
 from forebay.core.heads import ObjectFacts
 from forebay.core.names import ObjectName
+from forebay.origin.adopted_read import AdoptedRead
 from forebay.origin.breaker import BreakerState
-from forebay.origin.http.connection_pool import ConnectionPool
+from forebay.origin.hedging import Hedging
 from forebay.origin.http.http_connection import HttpConnection
 from forebay.origin.http.transport_errors import ConnectionFault
+from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_request import OriginRequest
-from forebay.origin.request_signer import RequestSigner
 from forebay.origin.request_turns import Turn
 from forebay.origin.verdict import OriginRead, ValidResponse, judge
 from forebay.protocol.response_templates import ResponseTemplates
-
-if TYPE_CHECKING:
-    from forebay.origin.hedging import Hedging
-    from forebay.origin.origin_client import OriginClient
 
 CHECKSUM_MODE: Final = ("x-amz-checksum-mode", "ENABLED")
 LATE_SHARE: Final = 0.5
@@ -40,21 +37,13 @@ _MAX_SPANS: Final = 64
 """First spans that are remembered: one for each size of blocks, mostly."""
 
 
-class AdoptedRead(NamedTuple):
-    """A request under way."""
-
-    connection: HttpConnection
-    turn: Turn
-    started: float
-    """When it was sent, on the client's monotonic clock."""
-
-
 class SentReads:
     """Sends reads at one origin."""
 
-    def __init__(self, client: "OriginClient", pool: ConnectionPool, signer: RequestSigner) -> None:
-        """`pool`, `signer`: of the client."""
-        self.client, self._pool, self._signer = client, pool, signer
+    def __init__(self, client: OriginClient, hedging: Hedging | None = None) -> None:
+        """`hedging`: of the same client; None: no read is hedged."""
+        self._client, self._hedging = client, hedging
+        self._pool, self._signer = client.pool, client.signer
         self._requests: dict[Span, tuple[OriginRead, OriginRequest]] = {}
         self._templates = ResponseTemplates()
 
@@ -65,14 +54,13 @@ class SentReads:
         principal: str,
         noted: tuple[Tick, float],
         on_ready: Callable[[], None],
-        hedging: "Hedging | None",
     ) -> "SentRead | None":
         """Sends the GET of the first `span` of an object; None where something would have to be waited for.
 
         `noted`: the fence tick and the time, before this. `on_ready`: called once, with the response, its failure, or
-        when it is late. `hedging`: of the client's reads.
+        when it is late.
         """
-        client, (bucket, key) = self.client, name
+        client, (bucket, key) = self._client, name
         dialect = client.dialect
         if dialect.speaks_oss or bucket in dialect.reserved_names or client.elsewhere(bucket) is not None:
             return None
@@ -96,7 +84,7 @@ class SentReads:
         except (ConnectionFault, ValueError):  # the full way says what is wrong
             sent.close()
             return None
-        sent.wait(hedging)
+        sent.wait(self._hedging)
         return sent
 
     def _request(self, span: Span) -> tuple[OriginRead, OriginRequest]:
@@ -128,7 +116,7 @@ class SentRead:
 
     def __init__(
         self,
-        client: "OriginClient",
+        client: OriginClient,
         connection: HttpConnection,
         turn: Turn,
         read: OriginRead,
@@ -146,7 +134,7 @@ class SentRead:
         """When it was sent, by the clock of the sweep; moved on by time in which the loop did not run."""
         self._is_open = True
 
-    def wait(self, hedging: "Hedging | None") -> None:
+    def wait(self, hedging: Hedging | None) -> None:
         """Waits for the response."""
         if hedging is not None:
             self._hedging, self._waits_since = hedging, hedging.timers.time()
@@ -202,9 +190,8 @@ class SentRead:
         client.observe(OriginAnswered("GetObject", 206, client.monotonic() - self._started, client.name))
         return whole
 
-    def adopt(self) -> "AdoptedRead | None":
-        """What a task goes on with that takes the read over;
-        None: it is over, or was taken over before."""
+    def adopt(self) -> AdoptedRead | None:
+        """See forebay.origin.adopted_read.AdoptableRead."""
         if not self._is_open:
             return None
         self._leave()

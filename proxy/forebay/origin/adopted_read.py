@@ -1,0 +1,23 @@
+"""Adopted reads: requests that left without a task (forebay.origin.sent_reads), and that a task takes over."""
+
+from typing import NamedTuple, Protocol
+
+from forebay.origin.http.http_connection import HttpConnection
+from forebay.origin.request_turns import Turn
+
+
+class AdoptedRead(NamedTuple):
+    """A request under way."""
+
+    connection: HttpConnection
+    turn: Turn
+    started: float
+    """When it was sent, on the client's monotonic clock."""
+
+
+class AdoptableRead(Protocol):
+    """A request under way that a task may take over."""
+
+    def adopt(self) -> AdoptedRead | None:
+        """Returns what the task goes on with; None: the request is over, or was taken over before."""
+        ...
