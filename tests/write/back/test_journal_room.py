@@ -42,7 +42,7 @@ async def test_what_was_accepted_counts_until_it_is_measured() -> None:
     files.now = ROOM_SECONDS + 0.1
     assert await room.has_room(900), "the files are measured anew"
     files.used, files.now = 899, 2 * ROOM_SECONDS + 0.2
-    assert not await room.has_room(2)
+    assert not await room.has_room(11), "more than goes on beside the measurement"
     assert (room.used, await room.has_room(2), await room.has_room(1)) == (899, False, True)
 
 
@@ -63,6 +63,33 @@ async def test_one_measurement_is_under_way_at_a_time() -> None:
     files.used = 899
     found = await asyncio.gather(*(files.room.has_room(1) for _ in range(3)))
     assert (found, files.measured) == ([True, False, False], 1)
+
+
+async def test_a_small_write_does_not_wait_for_a_measurement() -> None:
+    files = _Files()
+    files.used, room = 500, files.room
+    await room.measure()
+    files.now, files.used = ROOM_SECONDS + 0.1, 890
+    asked = [files.tasks.spawn(room.has_room(size), "ask") for size in (4, 6, 1)]
+    await asyncio.sleep(0)
+    assert [each.done() for each in asked] == [True, True, False], "what goes on beside it is bounded"
+    await files.tasks.wait_idle()
+    assert ([each.result() for each in asked], files.measured) == ([True, True, False], 2)
+    assert room.used == 900, "it counts as accepted since"
+
+
+async def test_no_small_write_is_refused_for_an_old_size() -> None:
+    files = _Files()
+    files.used, room = 900, files.room
+    await room.measure()
+    files.now, files.used = ROOM_SECONDS + 0.1, 0
+    assert await room.has_room(1)
+
+
+async def test_a_small_write_waits_for_the_first_measurement() -> None:
+    files = _Files()
+    files.used = 900
+    assert not await files.room.has_room(1)
 
 
 async def test_a_long_measurement_is_made_seldom() -> None:

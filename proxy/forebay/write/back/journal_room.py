@@ -1,10 +1,14 @@
 """The room in the journal: whether it takes so many bytes more.
 
     asked, and the size is old ──> measured on a thread ──> size = theirs + what was accepted meanwhile
+                                     └ a small write that fits goes on beside it
 
 The files of a long backlog are many: to look at all of them would keep the event loop from its readers. What was
 accepted since the last measurement is added to it, what was removed subtracted. Near its end the journal takes nothing:
 what is accepted already (parts of uploads, records of deletions) must still fit.
+
+Other workers may have filled the journal since an old size was measured. So what goes on beside a measurement is a
+small share of that reserve, and nothing is refused for an old size.
 """
 
 import asyncio
@@ -21,6 +25,8 @@ DENIED_SECONDS: Final = 300.0
 _SHARE: Final = 20
 """The times that a measurement took, until the next one at the least."""
 _HIGH_WATER: Final = 0.9
+_BESIDE: Final = 0.01
+"""Of the journal: what may be accepted while an old size is being measured."""
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +47,7 @@ class JournalRoom:
         self._filled = 0
         self._accepted = 0
         """Bytes since the last measurement began."""
+        self._is_measured = False
         self._denied = 0
         """Bytes for which there was no room, until `_denied_until`."""
         self._denied_until = float("-inf")
@@ -53,16 +60,23 @@ class JournalRoom:
     async def has_room(self, size: int, *, for_part: bool = False) -> bool:
         """Returns whether the journal takes `size` bytes more; if so, they count from now on. `for_part`: of an upload
         in the journal, which the next start goes on with."""
-        if (measuring := self._measure_if_old()) is not None:
+        measuring = self._measure_if_old()
+        if measuring is not None and not self._goes_beside(size):
             await asyncio.wait((measuring,))
         is_open = not self.is_ending or (for_part and self.is_finishing)
-        fits = is_open and self._filled + size <= self.size * _HIGH_WATER
+        fits = is_open and self._fits(size)
         if fits:
             self._filled += size
             self._accepted += size
         elif is_open and self.can_hold(size):
             self._denied, self._denied_until = size, self._monotonic() + DENIED_SECONDS
         return fits
+
+    def _fits(self, size: int) -> bool:
+        return self._filled + size <= self.size * _HIGH_WATER
+
+    def _goes_beside(self, size: int) -> bool:
+        return self._is_measured and self._accepted + size <= self.size * _BESIDE and self._fits(size)
 
     def can_hold(self, size: int) -> bool:
         """Returns whether the journal would take `size` bytes if it were empty."""
@@ -87,9 +101,15 @@ class JournalRoom:
 
     async def measure(self) -> None:
         """Measures the files. Without success the size is left as it is known."""
-        self._accepted, began = 0, self._monotonic()
+        self._accepted = 0
+        await self._measure_files()
+
+    async def _measure_files(self) -> None:
+        """`_accepted` counts from now on."""
+        began = self._monotonic()
         try:
             self._filled = await self._measure() + self._accepted
+            self._is_measured = True
         except OSError as error:
             _log.error("the journal can't be measured: %s", error.strerror)
         finally:
@@ -101,5 +121,6 @@ class JournalRoom:
         if self._monotonic() <= self._next_at:
             return None
         if self._measuring is None or self._measuring.done():
-            self._measuring = self._tasks.spawn(self.measure(), "measure the journal")
+            self._accepted = 0  # not by the task: who asked goes on before it begins
+            self._measuring = self._tasks.spawn(self._measure_files(), "measure the journal")
         return self._measuring
