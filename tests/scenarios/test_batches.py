@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+import ssl
 from pathlib import Path
 
 import pytest
 
 from forebay.core.read_stream import ReadBatch
-from harness.batches import ReadEntry, entries_in, read_batch, send_batch
-from harness.clients import path_of
+from harness.batches import ReadEntry, batch_body, entries_in, read_batch, send_batch
+from harness.certificates import TestAuthority, install, tls_settings
+from harness.clients import RawClient, path_of
 from harness.fake.actions import CloseAfter, HoldAfter, HoldHead, HoldRequest, IgnoreRange, Respond
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
@@ -48,6 +50,26 @@ async def test_a_batch_reads_in_the_order_listed_cold_and_warm(tmp_path: Path) -
         assert results["**", "hit-memory"] >= len(listed)
         assert sum(results.values()) == 2 * len(listed)
         assert rig.parts.metrics.rules["**"].requests == 2 * len(listed)
+
+
+async def test_a_batch_over_tls_is_the_same(tmp_path: Path) -> None:
+    keys, sizes = [f"set/{number:03}" for number in range(40)], (0, 1, 511, 10_000, BLOCK, 3 * BLOCK + 1, 1_000_001)
+    authority = TestAuthority(tmp_path)
+    install(tmp_path, authority.issue("server"))
+    server = f'{tls_settings(tmp_path)}socket = "{tmp_path}/forebay.sock"\n'  # objects read again enter files
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES, server=server) as rig:
+        bodies: dict[str, bytes] = {}
+        for number, key in enumerate(keys):
+            bodies |= put(origin, [key], sizes[number % len(sizes)])
+        trusted = ssl.create_default_context(cafile=str(authority.file))
+        client = RawClient(f"https://127.0.0.1:{rig.worker.tls_address[1]}", TRAINER, tls=trusted)
+        for _ in range(4):
+            found = await read_batch(client, "bucket", keys)
+            assert [(entry.key, entry.body) for entry in found] == list(bodies.items())
+            async with await client.open() as connection:  # and a client that leaves in the middle
+                await connection.send(client.sign("POST", "/bucket/.forebay/batch", body=batch_body(keys)).wire)
+                assert (await connection.read_head()).status == 200
+                connection.reset()
 
 
 async def test_each_object_counts_as_read(tmp_path: Path) -> None:

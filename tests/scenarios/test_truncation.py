@@ -268,3 +268,16 @@ async def test_http_1_0_body_without_length_is_whole_or_reset(tmp_path: Path, se
             assert (await connection.read_head()).status == 200
             _, reset = await connection.read_rest()
             assert reset
+
+
+async def test_http_1_0_body_without_length_ends_a_kept_connection(tmp_path: Path) -> None:
+    """A client that asks to keep it open would wait for more, as nothing else ends the body."""
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=PLAIN) as rig:
+        content = origin.store.put_synthetic("bucket", "key", SIZE).expected(Span(0, SIZE))
+        client = rig.client()
+        origin.faults.add(actions.ChunkedBody(), key="key")
+        async with await client.open() as connection, asyncio.timeout(30):
+            await connection.send(version_1_0(client.sign("GET", OBJECT, (("Connection", "keep-alive"),))))
+            head = await connection.read_head()
+            assert (head.status, await connection.read_rest()) == (200, (content, False))
+            assert head.headers.get("Connection", "close") == "close"

@@ -175,6 +175,7 @@ class StreamedReply:
         self._response = response
         self._ends_with_connection = length is None and self._request.version < HttpVersion11
         if self._ends_with_connection:
+            response.force_close()  # aiohttp would keep it open for a client that asks to
             self._prepare_connection_end()
         self._record.status = status
         self._record.first_byte = time.monotonic()
