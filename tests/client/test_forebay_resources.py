@@ -50,9 +50,9 @@ async def test_forebay_has_them(tmp_path: Path, dialect: str) -> None:
 
         with client_of(rig.endpoint, READER, dialect=dialect) as client:
             await asyncio.to_thread(dialogue, client)
-        for job in rig.parts.warm_ups.jobs():
-            await rig.parts.warm_ups.wait(job.id)
-        rig.parts.plans.coordinator.close()
+        for job in rig.parts.jobs.warm_ups.jobs():
+            await rig.parts.jobs.warm_ups.wait(job.id)
+        rig.parts.jobs.plans.coordinator.close()
 
 
 @pytest.mark.parametrize("validation", ["when_required", "when_supported"])
@@ -65,11 +65,11 @@ async def test_only_who_wants_checksums_has_them_looked_up_ahead(
         origin.store.put_synthetic("data", "open/large", 40 << 20)
         with client_of(rig.endpoint, READER) as client:
             await asyncio.to_thread(client.plan, "data", "epoch-0", ["open/large"], order=[0])
-        await run_loop_until(lambda: len(rig.parts.tiers.memory.ahead) > 0)
+        await run_loop_until(lambda: len(rig.parts.storage.tiers.memory.ahead) > 0)
         if validation == "when_supported":
             await run_loop_until(lambda: origin.log.count("HEAD") > 0)
         assert origin.log.count("HEAD") == (1 if validation == "when_supported" else 0)
-        rig.parts.plans.coordinator.close()
+        rig.parts.jobs.plans.coordinator.close()
 
 
 async def test_any_other_server_is_sent_nothing() -> None:

@@ -96,7 +96,7 @@ async def test_a_fence_waits_for_what_was_written_before(writer: str, tmp_path: 
     keys = {key: f"{folder}/{key}" for key in (*written, *fenced)}
     async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
         origin.store.create_bucket("checkpoints")
-        write_back, client, tasks = rig.parts.write_back, rig.client(), TaskRegistry()
+        write_back, client, tasks = rig.parts.writes.write_back, rig.client(), TaskRegistry()
         assert write_back is not None
         await client.request("PUT", path_of("checkpoints", f"{folder}/proof"))
         await write_back.pending.wait_settled(lambda _: True)
@@ -135,7 +135,7 @@ async def test_the_commands_run(tmp_path: Path, capsys: pytest.CaptureFixture[st
         origin.store.buckets.pop("checkpoints")
         answer = await client.request("PUT", path_of("checkpoints", "run-7/step-400/shard"), (), b"shard")
         assert answer.headers["x-forebay-durable"] == "local"
-        await rig.parts.tasks.wait_idle()
+        await rig.parts.context.tasks.wait_idle()
         for command in writes:
             assert await asyncio.to_thread(_forebay, command, rig) == 0
             assert "run-7/step-400/shard" in capsys.readouterr().out

@@ -54,9 +54,9 @@ async def test_the_examples_run(tmp_path: Path) -> None:
             text=True,
             check=False,
         )
-        for job in rig.parts.warm_ups.jobs():
-            await rig.parts.warm_ups.wait(job.id)
-        rig.parts.plans.coordinator.close()
+        for job in rig.parts.jobs.warm_ups.jobs():
+            await rig.parts.jobs.warm_ups.wait(job.id)
+        rig.parts.jobs.plans.coordinator.close()
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert answer.stderr == ""
     assert int(answer.stdout.split()[0]) > 30

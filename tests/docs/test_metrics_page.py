@@ -87,8 +87,8 @@ async def test_everything_is_exported_after_traffic_of_every_sort(tmp_path: Path
         async with await client.open() as connection:
             await connection.send(b"GET this is not HTTP\r\n\r\n")
             assert (await connection.answer("GET")).status == 400
-        job = await start_job(rig.parts.warm_ups, "bucket", keys=("one",))
-        await rig.parts.warm_ups.wait(job.id)
+        job = await start_job(rig.parts.jobs.warm_ups, "bucket", keys=("one",))
+        await rig.parts.jobs.warm_ups.wait(job.id)
         await rig.worker.reload()
         # What takes a broken disk or a slow origin is told as the parts tell it; that they do is shown by their tests.
         for event in (
@@ -99,8 +99,8 @@ async def test_everything_is_exported_after_traffic_of_every_sort(tmp_path: Path
             SlowResponse("replaced"),
             OriginRefusedCredential("InvalidAccessKeyId"),
         ):
-            rig.parts.metrics.observe(event)
-        await rig.parts.tiers.flush()
+            rig.parts.context.metrics.observe(event)
+        await rig.parts.storage.tiers.flush()
         exported = await scrape(rig)
         for name in [name for name in exported if name.startswith("process_")]:
             assert f"`{name}`" in PAGE

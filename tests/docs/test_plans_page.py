@@ -33,9 +33,9 @@ async def test_the_examples_run(tmp_path: Path) -> None:
 
         await asyncio.to_thread(run)
         s3.close()
-        plans = {plan.name: plan for plan in rig.parts.plans.coordinator.plans()}
+        plans = {plan.name: plan for plan in rig.parts.jobs.plans.coordinator.plans()}
         assert (plans["epoch-0"].state, plans["epoch-1"].entries) == ("cancelled", 40)
-        rig.parts.plans.coordinator.close()
+        rig.parts.jobs.plans.coordinator.close()
 
 
 def test_the_page_names_the_bounds_of_the_code() -> None:

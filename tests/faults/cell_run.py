@@ -94,7 +94,7 @@ class Bench:
                 wrong = [each for each in wrong if not each.startswith("complete")]
                 await scene.get()
             if cell.believed:
-                await self.rig.parts.invalidator.invalidate([ObjectName(scene.bucket, scene.key)])
+                await self.rig.parts.metadata.invalidator.invalidate([ObjectName(scene.bucket, scene.key)])
             wrong += await self._recover(scene, cell)
             wrong += await self._left(scene)
         except TimeoutError:
@@ -208,15 +208,15 @@ class Bench:
         await self.rig.wait_idle()
         parts = self.rig.parts
         gauges = {
-            "flights": len(parts.flights),
-            "buffers": parts.budget.in_use - self.kept,
+            "flights": len(parts.fetch.flights),
+            "buffers": parts.storage.budget.in_use - self.kept,
             "reads at the origin": parts.origins.of(None).reads.in_use,
             "writes at the origin": parts.origins.of(None).writes.in_use,
-            "spool": parts.spool.in_use - self.kept,
-            "tasks": len(parts.tasks),
+            "spool": parts.storage.spool.in_use - self.kept,
+            "tasks": len(parts.context.tasks),
         }
         wrong = [f"left: {name} {value}" for name, value in gauges.items() if value]
-        self.kept = parts.spool.in_use
+        self.kept = parts.storage.spool.in_use
         wrong += [f"left: in the log, {error}" for error in self.errors]
         self.errors.clear()
         if any(each.target.startswith(f"/{CANARY}") for each in self.origin.log.requests):

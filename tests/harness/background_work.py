@@ -14,7 +14,7 @@ async def wait_settled(rig: Rig, origin: FakeOrigin) -> None:
     if MARKER[0] not in origin.store.buckets:
         origin.store.put(*MARKER, b"m")
     delivered: list[ReadBatch] = []
-    unsubscribe = rig.parts.node_reads.subscribe(delivered.append)
+    unsubscribe = rig.parts.jobs.node_reads.subscribe(delivered.append)
     await rig.client().request("GET", path_of(*MARKER))
     await run_loop_until(lambda: any(read.name == MARKER for batch in delivered for read in batch.reads))
     unsubscribe()

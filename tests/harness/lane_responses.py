@@ -20,8 +20,8 @@ LaneResponse: TypeAlias = tuple[int, list[str], bytes, bytes]
 def fresh_lane(rig: Rig, clock: Callable[[], float] = time.time) -> FastLane:
     """A new fast lane over the worker's parts. It has no templates, so it parses first requests in full."""
     parts = rig.parts
-    hits = HitSources(parts.resolver, parts.tiers, SemaphoreShare(parts.budget, 2))
-    return FastLane(parts.gateway, hits, HitTelemetry(parts.metrics, None), clock)
+    hits = HitSources(parts.metadata.resolver, parts.storage.tiers, SemaphoreShare(parts.storage.budget, 2))
+    return FastLane(parts.requests.gateway, hits, HitTelemetry(parts.context.metrics, None), clock)
 
 
 def has_template(rig: Rig, caller: ClientState, wire: bytes) -> bool:
@@ -30,7 +30,7 @@ def has_template(rig: Rig, caller: ClientState, wire: bytes) -> bool:
     if read is None or caller.template is None:
         return False
     key = caller.template.key + read[0]
-    return any(key in table.by_key for table in rig.parts.tiers.memory.attachments)
+    return any(key in table.by_key for table in rig.parts.storage.tiers.memory.attachments)
 
 
 def lane_response(answer: HitResponse | AdmittedRead | None) -> LaneResponse | tuple[str, str, Admission] | None:

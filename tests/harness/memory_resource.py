@@ -50,7 +50,7 @@ async def rig_with_notes(tmp_path: Path, **settings: Any) -> AsyncIterator[tuple
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path / "rig", **settings) as rig:
         origin.store.put("open", ".forebay/notes/a", b"of the origin")
         origin.store.put("open", "open/object", b"object")
-        rig.parts.gateway.resources.by_kind["notes"] = MemoryResource(tmp_path)
+        rig.parts.requests.gateway.resources.by_kind["notes"] = MemoryResource(tmp_path)
         yield origin, rig
         probes = origin.log.count(operation="ListBuckets")
         assert origin.log.count() == probes, "a request about a resource reached the origin"

@@ -94,8 +94,8 @@ class PlanSteps:
     async def check_given_back(self, parts: Parts) -> None:
         """Without a live plan nothing waits for a reader: what was fetched ahead was read or given up."""
         await run_loop_until(_has_no_fetch)
-        if not any(plan.state in LIVE_STATES for plan in parts.plans.coordinator.plans()):
-            assert parts.prefetcher.tickets == 0
+        if not any(plan.state in LIVE_STATES for plan in parts.jobs.plans.coordinator.plans()):
+            assert parts.jobs.prefetcher.tickets == 0
 
     async def check(self, ask: Ask) -> None:
         """Look at every plan, and at their list."""
@@ -134,4 +134,4 @@ def _has_no_fetch() -> bool:
 
 
 def _progress_of(parts: Parts, name: str) -> PlanProgress:
-    return next(plan for plan in parts.plans.coordinator.plans() if plan.name == name)
+    return next(plan for plan in parts.jobs.plans.coordinator.plans() if plan.name == name)

@@ -105,7 +105,7 @@ class World:
         run = begin_run(str(self.directory.with_name("state")), CacheOrigin.of(chosen.all_origins[0].endpoint))
         self.timers = ManualTimers()
         self.parts = compose(chosen, Metrics(), lambda: self.now, run=run, timers=self.timers)
-        await self.parts.plans.coordinator.start()
+        await self.parts.jobs.plans.coordinator.start()
 
     async def restart(self, settings: Settings | None = None) -> None:
         """End the Forebay, and start another one."""
@@ -115,22 +115,22 @@ class World:
 
     async def close(self) -> None:
         """End the Forebay: nothing is left behind, and the origin has seen nothing of what is Forebay's own."""
-        self.parts.plans.coordinator.close()
-        await self.parts.tasks.wait_idle()
-        self.parts.prefetcher.drop_all()
-        if self.parts.kept_recordings is not None:
-            await self.parts.kept_recordings.close()
-        assert len(self.parts.flights) == 0
-        assert self.parts.budget.in_use == 0
-        assert self.parts.tiers.memory.ahead.budget.in_use == 0
+        self.parts.jobs.plans.coordinator.close()
+        await self.parts.context.tasks.wait_idle()
+        self.parts.jobs.prefetcher.drop_all()
+        if self.parts.jobs.kept_recordings is not None:
+            await self.parts.jobs.kept_recordings.close()
+        assert len(self.parts.fetch.flights) == 0
+        assert self.parts.storage.budget.in_use == 0
+        assert self.parts.storage.tiers.memory.ahead.budget.in_use == 0
         assert not any(".forebay" in str(request.key) for request in self.origin.log.requests)
-        if self.parts.tiers.ssd is not None:
-            await self.parts.tiers.ssd.close()
+        if self.parts.storage.tiers.ssd is not None:
+            await self.parts.storage.tiers.ssd.close()
         await self.parts.origins.of(None).close()
 
     async def ask_target(self, method: str, target: str, *headers: tuple[str, str], body: bytes = b"") -> MemoryReply:
         """Send a request."""
-        return await handle_request(self.parts.gateway, method, target, headers, body)
+        return await handle_request(self.parts.requests.gateway, method, target, headers, body)
 
     async def get(self, target: str) -> MemoryReply:
         """Send a GET of a target."""
@@ -190,7 +190,7 @@ class World:
                 self.now += seconds
                 self.timers.advance(seconds)
             case "evict-memory", ():
-                self.parts.tiers.memory.purge(self.bucket, "")
+                self.parts.storage.tiers.memory.purge(self.bucket, "")
             case "restart", ():
                 await self.restart()
             case "restart-without-ssd", ():
@@ -213,8 +213,8 @@ class World:
             case "epoch", (name, keys):
                 await self.read_epoch(name, keys)
             case "attach", ():
-                if self.parts.ssd is not None:
-                    assert await self.parts.ssd.attempt() is None
+                if self.parts.storage.ssd is not None:
+                    assert await self.parts.storage.ssd.attempt() is None
             case "corrupt", (position,):
                 await self.corrupt(position)
             case _:
@@ -245,7 +245,7 @@ class World:
         body = f"<Delete>{listed}</Delete>".encode()
         digest = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
         reply = await handle_request(
-            self.parts.gateway, "POST", f"/{self.bucket}?delete", [("Content-MD5", digest)], body
+            self.parts.requests.gateway, "POST", f"/{self.bucket}?delete", [("Content-MD5", digest)], body
         )
         assert reply.status == 200, reply
         for name in names:
@@ -254,7 +254,7 @@ class World:
     async def corrupt(self, position: int) -> None:
         """Turn a byte of every segment on the SSD, and have the next read look there."""
         self.is_damaged = True
-        await self.parts.tiers.flush()
+        await self.parts.storage.tiers.flush()
         for segment in (self.directory / "segments").iterdir():
             # Reclaim may take a segment away while it is looked at.
             with contextlib.suppress(FileNotFoundError), segment.open("r+b") as file:
@@ -264,7 +264,7 @@ class World:
                     byte = file.read(1)
                     file.seek(position % size)
                     file.write(bytes([byte[0] ^ 0xFF]))
-        self.parts.tiers.memory.purge(self.bucket, "")
+        self.parts.storage.tiers.memory.purge(self.bucket, "")
 
     def check(self, name: str, reply: MemoryReply, cut: Any) -> None:
         self.check_one_of(self.model.allowed(name, self.now), reply, cut)

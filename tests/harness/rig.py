@@ -147,14 +147,14 @@ class Rig:
         """Drain and close. What had to be given back must have been."""
         worker, self._worker = self.worker, None
         await worker.stop()
-        assert len(worker.parts.flights) == 0, worker.parts.flights
-        assert worker.parts.budget.in_use == 0, worker.parts.budget
-        assert worker.parts.tiers.memory.ahead.budget.in_use == 0, worker.parts.prefetcher
+        assert len(worker.parts.fetch.flights) == 0, worker.parts.fetch.flights
+        assert worker.parts.storage.budget.in_use == 0, worker.parts.storage.budget
+        assert worker.parts.storage.tiers.memory.ahead.budget.in_use == 0, worker.parts.jobs.prefetcher
         for origin in worker.parts.origins:
             background = origin.client.reads.background
             assert (background.in_use, background.waiting) == (0, 0), background
-        assert len(worker.parts.upload_starts) == 0
-        assert len(worker.parts.tasks) == 0
+        assert len(worker.parts.storage.upload_starts) == 0
+        assert len(worker.parts.context.tasks) == 0
 
     async def restart(self) -> None:
         await self.stop()
@@ -201,4 +201,4 @@ class Rig:
 
     async def wait_idle(self) -> None:
         """Until nothing runs in the background."""
-        await self.parts.tasks.wait_idle()
+        await self.parts.context.tasks.wait_idle()

@@ -54,7 +54,7 @@ class SocketRig(Rig):
 
     def forms(self) -> dict[str, int]:
         """How many reads came in which form."""
-        counted = self.parts.metrics.counters["forebay_socket_reads_total"]
+        counted = self.parts.context.metrics.counters["forebay_socket_reads_total"]
         return {labels[0]: count for labels, count in counted.items() if count}
 
     async def channels_are(self, number: int) -> None:
@@ -68,10 +68,10 @@ class SocketRig(Rig):
 
     async def promote(self, client: Client, bucket: str, *keys: str) -> None:
         """Reads objects until their blocks are in memory files, one after the other."""
-        arenas = self.parts.tiers.memory.arenas
+        arenas = self.parts.storage.tiers.memory.arenas
         for key in keys:
             body = await asyncio.to_thread(client.get, bucket, key)
-            head = self.parts.tiers.memory.head(ObjectName(bucket, key))
+            head = self.parts.storage.tiers.memory.head(ObjectName(bucket, key))
             assert head is not None
             blocks = len(arenas) + -(-len(body) // head.block_size)
             for _ in range(3):

@@ -44,8 +44,8 @@ class WriteBackRig(Rig):
 
     @property
     def write_back(self) -> WriteBack:
-        assert self.parts.write_back is not None
-        return self.parts.write_back
+        assert self.parts.writes.write_back is not None
+        return self.parts.writes.write_back
 
     async def prove(self) -> None:
         """Makes the bucket, and has the first writes of their kinds, which probe the origin."""
@@ -57,12 +57,12 @@ class WriteBackRig(Rig):
     async def settled(self) -> None:
         """Waits until nothing is pending."""
         await self.write_back.pending.wait_settled(lambda _: True)
-        await self.parts.tasks.wait_idle()
+        await self.parts.context.tasks.wait_idle()
 
     async def flush(self, bucket: str, prefix: str = "", seconds: float = 60.0) -> int:
         """Flushes a prefix, as an operator does. Returns how many writes are not at the origin."""
-        assert self.parts.backlog is not None
-        return (await self.parts.backlog.flush(bucket, prefix, seconds, ""))[0]
+        assert self.parts.writes.backlog is not None
+        return (await self.parts.writes.backlog.flush(bucket, prefix, seconds, ""))[0]
 
     async def put(self, key: str, content: bytes, *headers: tuple[str, str]) -> str:
         """Writes an object, which has to be acknowledged from the journal. Returns its ETag."""

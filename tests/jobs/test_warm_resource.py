@@ -46,8 +46,8 @@ async def twenty_objects(tmp_path: Path) -> AsyncIterator[tuple[FakeOrigin, Rig]
 
 async def ended(rig: Rig, handle: WarmHandle) -> tuple[str, int]:
     """How a job ended, and how many objects it has warmed."""
-    await rig.parts.warm_ups.wait(handle.job)
-    job = rig.parts.warm_ups.job(handle.job)
+    await rig.parts.jobs.warm_ups.wait(handle.job)
+    job = rig.parts.jobs.warm_ups.job(handle.job)
     assert job is not None
     return job.state, job.done
 
@@ -77,7 +77,7 @@ async def test_a_prefix_above_what_may_be_read_is_refused(tmp_path: Path) -> Non
         for prefix in ("", "o", "closed/"):
             with pytest.raises(AccessDenied):
                 await client.warm("data", prefix)
-        assert rig.parts.warm_ups.jobs() == []
+        assert rig.parts.jobs.warm_ups.jobs() == []
 
 
 async def test_a_key_with_a_credential_of_its_own_warms_nothing(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ async def test_a_key_with_a_credential_of_its_own_warms_nothing(tmp_path: Path) 
         for objects in ("open/", ["open/1"]):
             with pytest.raises(AccessDenied):
                 await client.warm("data", objects)
-        assert rig.parts.warm_ups.jobs() == []
+        assert rig.parts.jobs.warm_ups.jobs() == []
 
 
 async def test_the_jobs_of_a_sender_are_bounded(tmp_path: Path) -> None:
@@ -114,4 +114,4 @@ async def test_a_malformed_warm_up_is_refused(tmp_path: Path) -> None:
                 client.blocking.send_request, ObjectRequest("DELETE", "data", ".forebay/warm/prefix")
             )
         assert caught.value.code == "MethodNotAllowed"
-        assert rig.parts.warm_ups.jobs() == []
+        assert rig.parts.jobs.warm_ups.jobs() == []

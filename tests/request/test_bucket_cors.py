@@ -20,7 +20,7 @@ def fetches(origin: FakeOrigin) -> int:
 async def test_rules_are_kept_for_a_minute(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         now = 0.0
-        cors = BucketCors(rig.parts.origins, rig.parts.tasks, lambda: now)
+        cors = BucketCors(rig.parts.origins, rig.parts.context.tasks, lambda: now)
         bucket = origin.store.create_bucket("bucket")
         assert await cors.rules("bucket") == ()
         bucket.cors = RULES
@@ -33,10 +33,10 @@ async def test_rules_are_kept_for_a_minute(tmp_path: Path) -> None:
 
 async def test_strangers_cause_few_requests_at_a_time(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
-        gate, cors = Gate(), BucketCors(rig.parts.origins, rig.parts.tasks)
+        gate, cors = Gate(), BucketCors(rig.parts.origins, rig.parts.context.tasks)
         origin.faults.add(actions.HoldRequest(gate), operation="GetBucketCors")
         names = [f"bucket-{number}" for number in range(3 * MAX_FETCHES)]
-        waiting = [rig.parts.tasks.spawn(cors.rules(name), name) for name in names * 2]
+        waiting = [rig.parts.context.tasks.spawn(cors.rules(name), name) for name in names * 2]
         await run_loop_until(lambda: fetches(origin) == MAX_FETCHES)
         gate.open()
         assert await asyncio.gather(*waiting) == [()] * len(waiting)
@@ -45,10 +45,10 @@ async def test_strangers_cause_few_requests_at_a_time(tmp_path: Path) -> None:
 
 async def test_rules_fetched_before_a_write_are_not_kept(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
-        gate, cors = Gate(), BucketCors(rig.parts.origins, rig.parts.tasks)
+        gate, cors = Gate(), BucketCors(rig.parts.origins, rig.parts.context.tasks)
         bucket = origin.store.create_bucket("bucket")
         origin.faults.add(actions.HoldRequest(gate), operation="GetBucketCors", times=1)
-        early = rig.parts.tasks.spawn(cors.rules("bucket"), "early")
+        early = rig.parts.context.tasks.spawn(cors.rules("bucket"), "early")
         await run_loop_until(lambda: fetches(origin) == 1)
         cors.fence_bucket("bucket")
         bucket.cors = RULES

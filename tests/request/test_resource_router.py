@@ -76,7 +76,7 @@ async def test_a_range_of_a_file_is_read(tmp_path: Path) -> None:
 async def test_a_listing_above_shows_no_resource(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("open", "open/object", b"object")
-        rig.parts.gateway.resources.by_kind["notes"] = MemoryResource()
+        rig.parts.requests.gateway.resources.by_kind["notes"] = MemoryResource()
         await rig.client().request("PUT", PATH, (), b"body")
         for query in ({}, {"prefix": "."}, {"list-type": "2", "delimiter": "/"}):
             listed = await rig.client().request("GET", f"/open?{query_of(query)}")

@@ -22,7 +22,7 @@ async def test_boto3_uploads_a_file_in_parts(tmp_path: Path) -> None:
     content = os.urandom(11 * MIB)
     (tmp_path / "order.txt").write_bytes(content)
     async with rig_with_notes(tmp_path) as (_, rig):
-        notes = rig.parts.gateway.resources.by_kind["notes"]
+        notes = rig.parts.requests.gateway.resources.by_kind["notes"]
         notes.largest_body = 11 * MIB
         client = rig.boto3()
 
@@ -33,8 +33,8 @@ async def test_boto3_uploads_a_file_in_parts(tmp_path: Path) -> None:
 
         await asyncio.to_thread(dialogue)
         client.close()
-        assert len(rig.parts.uploads) == 0
-        assert len(rig.parts.spool) == 0
+        assert len(rig.parts.writes.uploads) == 0
+        assert len(rig.parts.storage.spool) == 0
 
 
 async def test_parts_are_joined_as_the_completion_lists_them(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ async def test_an_aborted_upload_leaves_nothing(tmp_path: Path) -> None:
 
         await asyncio.to_thread(dialogue)
         client.close()
-        assert len(rig.parts.spool) == 0
+        assert len(rig.parts.storage.spool) == 0
 
 
 async def test_parts_together_are_no_longer_than_allowed(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ async def test_refusal_of_an_unsigned_request_is_no_fault_of_forebay(tmp_path: P
 async def test_warm_up_does_not_open_an_object(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
         origin.store.put("bucket", "open/key", BODY)
-        await start_job(rig.parts.warm_ups, "bucket", "open/", concurrency=2)
+        await start_job(rig.parts.jobs.warm_ups, "bucket", "open/", concurrency=2)
         await rig.wait_idle()
         assert cache_of(await rig.client().request("GET", TARGET)) == "hit-memory"
         assert (await ask(rig, "GET", TARGET)).status == 403

@@ -208,7 +208,7 @@ async def _run(directory: Path, dialogue: str, target: str, lane: str) -> list[A
             await run_loop_until(lambda: requests.is_idle)
         await run_loop_until(lambda: not rig.worker.listener.connections)
         assert (server.requests_count > before) == (lane == "parsed")
-        assert rig.parts.budget.in_use == 0
+        assert rig.parts.storage.budget.in_use == 0
         bucket, key = target[1:].split("/", 1)
         if target == TARGETS["through"]:
             assert at_origin(origin, key, bucket) == (BODY if dialogue in STORED else None)

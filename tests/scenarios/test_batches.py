@@ -44,12 +44,12 @@ async def test_a_batch_reads_in_the_order_listed_cold_and_warm(tmp_path: Path) -
             assert [(entry.key, entry.body) for entry in found] == [(key, bodies[key]) for key in listed]
             assert {entry.position for entry in found} == {None}
         assert origin.log.count(operation="GetObject") == len(keys), "each object was fetched once"
-        counters = rig.parts.metrics.counters
+        counters = rig.parts.context.metrics.counters
         assert counters["forebay_batch_entries_total"][("200",)] == 2 * len(listed)
         results = counters["forebay_cache_results_total"]
         assert results["**", "hit-memory"] >= len(listed)
         assert sum(results.values()) == 2 * len(listed)
-        assert rig.parts.metrics.rules["**"].requests == 2 * len(listed)
+        assert rig.parts.context.metrics.rules["**"].requests == 2 * len(listed)
 
 
 async def test_a_batch_over_tls_is_the_same(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ async def test_each_object_counts_as_read(tmp_path: Path) -> None:
             if len(seen) == 2 * len(keys):
                 all_seen.set()
 
-        rig.parts.gateway.reader.reads.subscribe(note)
+        rig.parts.requests.gateway.reader.reads.subscribe(note)
         for _ in range(2):
             await read_batch(rig.client(), "bucket", keys)
         await asyncio.wait_for(all_seen.wait(), 30)
@@ -299,7 +299,7 @@ async def test_a_client_that_reads_nothing_holds_little(tmp_path: Path) -> None:
     keys = [f"set/{number:03}" for number in range(40)]
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         bodies = put(origin, keys, 2 * BLOCK)
-        budget = rig.parts.budget
+        budget = rig.parts.storage.budget
         async with await rig.client().open(receive_buffer=4096) as connection:
             body = json.dumps({"keys": keys}).encode()
             await connection.send(rig.client().sign("POST", "/bucket/.forebay/batch", (), body).wire)

@@ -139,7 +139,7 @@ async def test_nobody_waits_for_checksums_that_can_not_be_had(tmp_path: Path, me
 
 async def test_slow_checksum_lookup_does_not_block_other_objects(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
-        client, asking, gate = rig.client(), rig.parts.resolver.checksums, Gate()
+        client, asking, gate = rig.client(), rig.parts.metadata.resolver.checksums, Gate()
         keys = ["slow", "fine", "slower", "slowest", "nobody"]
         for key in keys:
             origin.store.put("bucket", key, b"x" * (9 * MIB))
@@ -196,4 +196,4 @@ async def test_a_presigned_url_may_ask_for_them_in_its_query(tmp_path: Path) -> 
                 assert bool(checksums(answer)) == bool(asking)
             rig.worker.listener.requests.fast_lane = fast
         assert fast is not None
-        assert rig.parts.metrics.total("forebay_requests_total", "GetObject", "200", "fast") == 5
+        assert rig.parts.context.metrics.total("forebay_requests_total", "GetObject", "200", "fast") == 5

@@ -171,7 +171,7 @@ async def test_abandoned_flight_finishes_its_current_block_only(tmp_path: Path) 
         )  # seen when there was something to send
         gates[1].open()
         await rig.wait_idle()
-        kept = rig.parts.tiers.memory.occupancy().blocks
+        kept = rig.parts.storage.tiers.memory.occupancy().blocks
         assert 3 <= kept < 32
         answer = await client.request("GET", path_of("bucket", "key"))
         assert (answer.status, answer.body) == (200, content.expected(Span(0, 64 * BLOCK)))
@@ -188,11 +188,11 @@ async def test_slow_reader_uses_little_memory_and_blocks_nobody(tmp_path: Path) 
             assert await slow.read(1000) == content.expected(Span(0, 1000))
             await rig.wait_idle()  # nothing more is fetched while nothing more is taken
             assert origin.log.bytes_sent <= 33 * MIB
-            assert rig.parts.budget.in_use <= 33 * MIB
+            assert rig.parts.storage.budget.in_use <= 33 * MIB
             assert (await rig.client().request("GET", path_of("bucket", "small"))).body == b"content"
             assert (await slow.read(40 * MIB)) == content.expected(Span(1000, 1000 + 40 * MIB))
             await rig.wait_idle()
-            assert rig.parts.budget.in_use <= 64 * MIB
+            assert rig.parts.storage.budget.in_use <= 64 * MIB
 
 
 async def test_reader_without_buffer_memory_gets_slow_down(tmp_path: Path) -> None:
@@ -207,15 +207,15 @@ async def test_reader_without_buffer_memory_gets_slow_down(tmp_path: Path) -> No
         parts = compose(load_settings(text, {}, {}, lambda _: "").settings, Metrics(), buffer_wait=0.0)
         origin.faults.add(actions.HoldAfter(1000, gate := Gate()), key="a")
         async with asyncio.TaskGroup() as group:
-            first = group.create_task(handle_request(parts.gateway, "GET", "/bucket/a"))
+            first = group.create_task(handle_request(parts.requests.gateway, "GET", "/bucket/a"))
             await gate.reached()
-            refused = await handle_request(parts.gateway, "GET", "/bucket/b")
+            refused = await handle_request(parts.requests.gateway, "GET", "/bucket/b")
             assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
             assert b"<Code>SlowDown</Code>" in refused.body
             gate.open()
         assert (first.result().status, bytes(first.result().body)) == (200, b"a" * MIB)
-        later = await handle_request(parts.gateway, "GET", "/bucket/b")
+        later = await handle_request(parts.requests.gateway, "GET", "/bucket/b")
         assert (later.status, bytes(later.body)) == (200, b"b" * MIB)
-        await parts.tasks.wait_idle()
-        assert (parts.budget.in_use, len(parts.flights)) == (0, 0)
+        await parts.context.tasks.wait_idle()
+        assert (parts.storage.budget.in_use, len(parts.fetch.flights)) == (0, 0)
         await parts.origins.of(None).close()

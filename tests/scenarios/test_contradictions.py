@@ -50,7 +50,7 @@ async def get(rig: Rig, *headers: tuple[str, str]) -> RawAnswer:
 
 
 def contradictions(rig: Rig) -> int:
-    return rig.parts.metrics.total("forebay_heads_contradicted_total")
+    return rig.parts.context.metrics.total("forebay_heads_contradicted_total")
 
 
 @pytest.mark.parametrize("kind", [FakeOrigin, OssOrigin])

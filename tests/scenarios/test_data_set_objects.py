@@ -56,7 +56,7 @@ async def read_data_sets(tmp_path: Path) -> AsyncIterator[Rig]:
             origin.store.put_synthetic(bucket, key, SIZE)
             assert (await rig.client().request("GET", path_of(bucket, key))).status == 200
         await wait_settled(rig, origin)
-        await run_loop_until(lambda: len(rig.parts.data_sets.states()) == 3)
+        await run_loop_until(lambda: len(rig.parts.jobs.data_sets.states()) == 3)
         yield rig
 
 
@@ -111,9 +111,11 @@ async def test_nobody_sees_what_may_be_anothers(tmp_path: Path, secret: Secret, 
 async def test_what_a_plan_has_ahead_is_shown(tmp_path: Path) -> None:
     async with read_data_sets(tmp_path) as rig:
         origin_keys = [f"open/{number}" for number in range(5)]
-        rig.parts.tiers.memory.purge("b", "")
+        rig.parts.storage.tiers.memory.purge("b", "")
         await rig.client().request("PUT", path_of("b", ".forebay/plans/order"), (), "\n".join(origin_keys).encode())
-        await run_loop_until(lambda: sum(each.lead_bytes for each in rig.parts.plans.coordinator.plans()) == 5 * SIZE)
+        await run_loop_until(
+            lambda: sum(each.lead_bytes for each in rig.parts.jobs.plans.coordinator.plans()) == 5 * SIZE
+        )
         row: dict[str, Any] = json.loads((await rig.client().request("GET", data_set("train"))).body)
         assert row["plan_lead"] == 5 * SIZE
         plan = json.loads((await rig.client().request("GET", path_of("b", ".forebay/plans/order"))).body)

@@ -109,7 +109,7 @@ async def test_what_the_tiers_keep_of_a_data_set(tmp_path: Path) -> None:
         fill(origin)
         client = rig.client()
         await read_epochs(2, lambda path: client.request("GET", path))
-        await rig.parts.tiers.flush()
+        await rig.parts.storage.tiers.flush()
         [train] = await data_sets(
             rig.admin,
             lambda sets: [(each["reads"], each["ssd"] >= OBJECTS * SIZE) for each in sets] == [(2 * OBJECTS, True)],

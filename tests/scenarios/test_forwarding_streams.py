@@ -231,7 +231,7 @@ async def test_keepalive_bytes_pass_at_once_and_the_outcome_later(tmp_path: Path
 async def test_disconnect_before_the_outcome_leaves_an_in_doubt_write(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=FOREVER) as rig:
         origin.store.put("bucket", "key", b"old")
-        gateway, late = rig.parts.gateway, Gate()
+        gateway, late = rig.parts.requests.gateway, Gate()
         gateway.policy = replace(gateway.policy, keyring=Keyring({}, {}, EVERYBODY))
         method, target, _, body = LATE["CompleteMultipartUpload"]
         origin.faults.add(

@@ -187,7 +187,7 @@ async def test_both_lanes_emit_the_same_object_reads(tmp_path: Path) -> None:
         for method, target, headers in CASES.values():
             await client.request("GET", target)
             await client.request(method, target, headers)
-        rig.parts.node_reads.subscribe(lambda batch: reads.extend(batch.reads))
+        rig.parts.jobs.node_reads.subscribe(lambda batch: reads.extend(batch.reads))
 
         def emitted() -> list[ObjectRead]:
             timers.advance(BATCH_SECONDS)
@@ -226,7 +226,7 @@ async def test_an_ssd_hit_takes_the_fast_lane_and_is_in_memory_from_then_on(tmp_
         origin.store.put("b", "open/block", bytes(MIB))
         target = path_of("b", "open/block")
         await rig.client().request("GET", target)
-        await rig.parts.tiers.flush()
+        await rig.parts.storage.tiers.flush()
         await rig.restart()
         seen = [(await rig.client().request("GET", target)).headers["x-forebay-cache"] for _ in range(2)]
         assert seen == ["hit-ssd", "hit-memory"]
@@ -243,13 +243,13 @@ async def test_unread_bytes_count_against_the_budget(tmp_path: Path) -> None:
             connection = await client.open(receive_buffer=4096)
             await connection.send(client.sign("GET", target).wire)
             await _fast_answers(rig, answered)
-            assert rig.parts.budget.in_use == answered * 3 * MIB
+            assert rig.parts.storage.budget.in_use == answered * 3 * MIB
             connections.append(connection)
         assert (await client.request("GET", target)).body == whole  # a third has no room: by the full lane
         assert _fast(rig) == 2
         assert (await connections[0].answer()).body == whole
         connections[1].reset()
-        await run_loop_until(lambda: rig.parts.budget.in_use == 0)
+        await run_loop_until(lambda: rig.parts.storage.budget.in_use == 0)
         await connections[0].close()
 
 
@@ -287,7 +287,7 @@ def _document(body: bytes) -> bytes:
 
 def _fast(rig: Rig) -> int:
     """How many requests the fast lane has answered."""
-    requests = rig.parts.metrics.counters["forebay_requests_total"]
+    requests = rig.parts.context.metrics.counters["forebay_requests_total"]
     return sum(count for (_operation, _status, lane), count in requests.items() if lane == "fast")
 
 
@@ -308,8 +308,8 @@ async def test_a_client_that_takes_nothing_of_a_fast_answer_is_broken_off(tmp_pa
         async with await client.open(receive_buffer=4096) as connection:
             await connection.send(client.sign("GET", target).wire)
             await _fast_answers(rig, 1)
-            assert rig.parts.budget.in_use == 3 * MIB
+            assert rig.parts.storage.budget.in_use == 3 * MIB
             with timers.flowing(0.1):
-                await run_loop_until(lambda: rig.parts.budget.in_use == 0)
+                await run_loop_until(lambda: rig.parts.storage.budget.in_use == 0)
             assert timers.time() >= 1.0
             assert (await connection.answer()).aborted

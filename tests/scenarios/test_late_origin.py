@@ -76,10 +76,10 @@ async def test_a_drip_whose_client_has_left_holds_up_no_later_reader(tmp_path: P
             await run_loop_until(lambda: lost(rig) == 1)
         if not soon:
             drop.open()  # the client's absence is noticed when there is something to send
-            await run_loop_until(lambda: rig.parts.flights.followers == 0)
+            await run_loop_until(lambda: rig.parts.fetch.flights.followers == 0)
             timers.advance(7.0)
             await rig.wait_idle()
-            assert (len(rig.parts.flights), rig.parts.budget.in_use) == (0, 0)
+            assert (len(rig.parts.fetch.flights), rig.parts.storage.budget.in_use) == (0, 0)
         spans = [Span(number * BLOCK, number * BLOCK + 10) for number in (0, 2, 7)]
         async with asyncio.TaskGroup() as group:
             readers = [
@@ -104,7 +104,7 @@ async def test_a_hundred_readers_of_a_drip_cost_two_requests(tmp_path: Path) -> 
             readers = [group.create_task(client.send(request)) for _ in range(100)]
             await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 100)
             await gate.reached()
-            await run_loop_until(lambda: rig.parts.flights.followers >= 300)
+            await run_loop_until(lambda: rig.parts.fetch.flights.followers >= 300)
             timers.advance(7.0)
         assert {reader.result().body for reader in readers} == {content.expected(Span(0, 4 * BLOCK))}
         assert origin.log.count(key="key") == 2

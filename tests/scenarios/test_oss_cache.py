@@ -102,7 +102,7 @@ async def test_crc_belongs_to_exactly_one_version(tmp_path: Path) -> None:
                 answer = await OssClient(rig.endpoint, TRAINER).request(method, target, headers)
                 assert answer.headers["x-oss-hash-crc64ecma"] == crc
             assert "x-oss-hash-crc64ecma" not in (await both["s3"].request("GET", target)).headers
-        await rig.parts.tiers.flush()
+        await rig.parts.storage.tiers.flush()
         await rig.restart()
         client = OssClient(rig.endpoint, TRAINER)
         assert (await client.request("GET", TARGET)).headers["x-oss-hash-crc64ecma"] == crc  # it is with the head

@@ -48,7 +48,7 @@ async def test_a_part_whose_answer_was_lost_is_not_the_one_before(tmp_path: Path
         origin.faults.add(LoseAnswer(), method="PUT", times=1)
         place = f"{TARGET}?partNumber=1&uploadId={upload}"
         assert (await client.request("PUT", place, (), b"new")).status == 503
-        assert len(rig.parts.spool) == 1
+        assert len(rig.parts.storage.spool) == 1
         failed = await client.complete(TARGET, upload, parts)
         assert (failed.status, told(failed, "Code")) in {(400, "InvalidPart"), (400, "EntityTooSmall")}
         assert (await client.request("GET", TARGET)).status == 404
@@ -96,7 +96,7 @@ async def test_crc_is_not_copied_to_another_version(tmp_path: Path) -> None:
         client = OssClient(rig.endpoint, TRAINER)
         await client.request("PUT", TARGET, (), b"one")
         assert "x-oss-hash-crc64ecma" in (await client.request("GET", TARGET)).headers
-        await rig.parts.tiers.flush()
+        await rig.parts.storage.tiers.flush()
         await rig.restart()  # what is known besides the head is gone
         client = OssClient(rig.endpoint, TRAINER)
         assert "x-oss-hash-crc64ecma" in (await client.request("HEAD", TARGET)).headers

@@ -79,7 +79,7 @@ async def test_small_parts_become_an_object(tmp_path: Path, swift: SwiftOrigin, 
         assert read.body == whole
         assert read.headers["x-oss-hash-crc64ecma"] == str(crc64(whole))
         assert done.headers["ETag"] == read.headers["ETag"]
-        assert (len(rig.parts.spool), rig.parts.spool.in_use) == (0, 0)
+        assert (len(rig.parts.storage.spool), rig.parts.storage.spool.in_use) == (0, 0)
     assert not entries(tmp_path / "held")
 
 
@@ -133,7 +133,7 @@ async def test_parts_that_cannot_be_coalesced_are_reported(tmp_path: Path, swift
         assert (refused.status, told(refused, "Code"), told(refused, "PartNumber")) == (400, "EntityTooSmall", "2")
         assert (await client.request("GET", target)).status == 404
         assert (await client.request("DELETE", f"{target}?uploadId={upload_id}")).status == 204
-        assert len(rig.parts.spool) == 0
+        assert len(rig.parts.storage.spool) == 0
 
         small, etags, whole = await upload(client, target, [200 * KIB] * 3)
         await rig.restart()
@@ -159,7 +159,7 @@ async def test_spool_is_bounded(tmp_path: Path, swift: SwiftOrigin) -> None:
         second = await client.part(target, upload_id, 2, b"2" * 100 * KIB)
         listed = [(1, first.headers["ETag"]), (2, second.headers["ETag"])]
         assert (await client.complete(target, upload_id, listed)).status == 200
-        assert rig.parts.spool.in_use == 0
+        assert rig.parts.storage.spool.in_use == 0
 
 
 async def test_an_idle_upload_lets_go_of_its_bytes(tmp_path: Path, swift: SwiftOrigin) -> None:
@@ -170,8 +170,8 @@ async def test_an_idle_upload_lets_go_of_its_bytes(tmp_path: Path, swift: SwiftO
         client = OssClient(rig.endpoint, TRAINER)
         upload_id = await client.initiate(target)
         part = await client.part(target, upload_id, 1, b"x" * 100 * KIB)
-        assert rig.parts.spool.in_use == 100 * KIB
-        await run_loop_until(lambda: rig.parts.spool.in_use == 0)
+        assert rig.parts.storage.spool.in_use == 100 * KIB
+        await run_loop_until(lambda: rig.parts.storage.spool.in_use == 0)
         # As a last part it need not be gathered, so it is none the worse.
         assert (await client.complete(target, upload_id, [(1, part.headers["ETag"])])).status == 200
 
@@ -186,7 +186,11 @@ async def test_a_part_that_fails_is_not_held(tmp_path: Path, swift: SwiftOrigin)
         assert (wrong.status, told(wrong, "Code")) == (400, "InvalidDigest")
         gone = await client.request("PUT", f"{place}x", (), b"x" * 200 * KIB)
         assert gone.status == 404
-        assert (len(rig.parts.spool), rig.parts.spool.in_use, rig.parts.budget.in_use) == (0, 0, 0)
+        assert (len(rig.parts.storage.spool), rig.parts.storage.spool.in_use, rig.parts.storage.budget.in_use) == (
+            0,
+            0,
+            0,
+        )
 
 
 async def test_an_s3_client_s_small_parts_are_not_held(tmp_path: Path, swift: SwiftOrigin) -> None:
@@ -195,7 +199,7 @@ async def test_an_s3_client_s_small_parts_are_not_held(tmp_path: Path, swift: Sw
         upload_id = told(await rig.client().request("POST", f"{target}?uploads"), "UploadId")
         part = await rig.client().request("PUT", f"{target}?partNumber=1&uploadId={upload_id}", (), b"x" * 1000)
         assert part.status == 200
-        assert len(rig.parts.spool) == 0
+        assert len(rig.parts.storage.spool) == 0
 
 
 async def test_a_copied_part_is_left_as_it_is(tmp_path: Path, swift: SwiftOrigin) -> None:
@@ -209,7 +213,7 @@ async def test_a_copied_part_is_left_as_it_is(tmp_path: Path, swift: SwiftOrigin
         replaced = await client.part(target, upload_id, 1, b"x" * 100 * KIB)
         place = f"{target}?partNumber=1&uploadId={upload_id}"
         copied = await client.request("PUT", place, [("x-oss-copy-source", f"/{bucket}/source")])
-        assert (copied.status, len(rig.parts.spool)) == (200, 0)
+        assert (copied.status, len(rig.parts.storage.spool)) == (200, 0)
         assert copied.headers["ETag"] != replaced.headers["ETag"]
         last = await client.part(target, upload_id, 2, b"end")
         parts = [(1, copied.headers["ETag"]), (2, last.headers["ETag"])]

@@ -174,7 +174,7 @@ async def test_bucket_and_upload_documents(place: Place) -> None:
     parts = await place.client.request("GET", f"{place.at('key')}?uploadId={upload}&part-number-marker=&max-parts=")
     assert (told(parts, "PartNumber"), told(parts, "NextPartNumberMarker")) == ("3", "3")
     assert (await place.client.request("DELETE", f"{place.at('key')}?uploadId={upload}")).status == 204
-    assert len(place.rig.parts.spool) == 0
+    assert len(place.rig.parts.storage.spool) == 0
 
 
 async def test_errors_of_every_kind(place: Place) -> None:
@@ -221,7 +221,7 @@ async def test_an_upload_may_come_without_a_length(place: Place) -> None:
     assert part.status == 200, part.body
     assert (await place.client.complete(place.at("key"), upload, [(1, part.headers["ETag"])])).status == 200
     assert (await place.client.request("GET", place.at("key"))).body == b"xyz"
-    assert (place.rig.parts.spool.in_use, place.rig.parts.budget.in_use) == (0, 0)
+    assert (place.rig.parts.storage.spool.in_use, place.rig.parts.storage.budget.in_use) == (0, 0)
 
 
 async def test_a_body_without_a_length_has_a_limit(tmp_path: Path) -> None:
@@ -232,7 +232,11 @@ async def test_a_body_without_a_length_has_a_limit(tmp_path: Path) -> None:
         refused = await client.chunked("PUT", "/bucket/key", [b"x" * 100_000] * 11)
         assert refused.aborted or (refused.status, told(refused, "Code")) == (503, "SlowDown")
         assert not origin.store.bucket("bucket").keys_from("")
-        assert (len(rig.parts.spool), rig.parts.spool.in_use, rig.parts.budget.in_use) == (0, 0, 0)
+        assert (len(rig.parts.storage.spool), rig.parts.storage.spool.in_use, rig.parts.storage.budget.in_use) == (
+            0,
+            0,
+            0,
+        )
 
 
 async def test_requests_that_are_not_looked_into_are_refused_in_oss_s_terms(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ async def run_job(rig: Rig, state: str = "done", **fields: Any) -> dict[str, Any
         async with session.post(f"{rig.admin}/v1/packs", json=order) as answer:
             assert answer.status == 201, await answer.text()
             job = (await answer.json())["id"]
-        await rig.parts.warm_ups.wait(job)
+        await rig.parts.jobs.warm_ups.wait(job)
         async with session.get(f"{rig.admin}/v1/jobs/{job}") as answer:
             found: dict[str, Any] = await answer.json()
     assert found["state"] == state, found
@@ -265,8 +265,8 @@ async def test_a_job_goes_on_behind_its_last_shard(tmp_path: Path) -> None:
         await rig.start()
         await gate.reached(held + 1)
         gate.open()
-        await rig.parts.warm_ups.wait(job)
-        found = rig.parts.warm_ups.job(job)
+        await rig.parts.jobs.warm_ups.wait(job)
+        found = rig.parts.jobs.warm_ups.job(job)
         assert found is not None
         assert (found.state, found.done, found.resumed) == ("done", len(OBJECTS), 1)
         assert origin.log.count(method="GET", key="train/001/a.jpg") == reads

@@ -29,9 +29,9 @@ async def packing(rig: Rig, origin: FakeOrigin, gate: Gate, **fault: str) -> Asy
     await gate.reached()
     yield
     gate.open()
-    await rig.parts.warm_ups.wait(job)
+    await rig.parts.jobs.warm_ups.wait(job)
     origin.faults.remove(held)
-    found = rig.parts.warm_ups.job(job)
+    found = rig.parts.jobs.warm_ups.job(job)
     assert found is not None
     assert found.state == "done", found.reason
 

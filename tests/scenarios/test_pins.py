@@ -137,8 +137,8 @@ async def test_a_pin_lets_nobody_read(origin: FakeOrigin, tmp_path: Path) -> Non
         _, job = await request_admin(
             rig.admin, "POST", "/v1/jobs", {"bucket": "bucket", "prefix": "train/", "pin": True}
         )
-        await rig.parts.warm_ups.wait(job["id"])
-        assert rig.parts.tiers.ssd is not None
+        await rig.parts.jobs.warm_ups.wait(job["id"])
+        assert rig.parts.storage.tiers.ssd is not None
         for secret in (READER, Secret("nobody", "secret")):
             for method in ("GET", "HEAD"):
                 assert (await rig.client(secret).request(method, f"/bucket/{PINNED[0]}")).status == 403
@@ -151,7 +151,7 @@ async def test_replaced_and_deleted_objects_free_their_room(origin: FakeOrigin, 
     async with Rig(origin.endpoint, origin.secret, tmp_path, **SETTINGS) as rig:
         await request_admin(rig.admin, "POST", "/v1/pins", {"bucket": "bucket", "prefix": "train/"})
         await bytes_fetched(origin, rig.endpoint, PINNED)
-        tier = rig.parts.tiers.ssd
+        tier = rig.parts.storage.tiers.ssd
         assert tier is not None
         await tier.flush()
         before = sum(tier.pins.used_by().values())

@@ -61,7 +61,7 @@ async def until(rig: Rig, condition: Callable[[dict[str, Any]], bool], name: str
     """The progress of a plan, once it meets the condition."""
 
     def meets() -> bool:
-        found = [plan for plan in rig.parts.plans.coordinator.plans() if plan.name == name]
+        found = [plan for plan in rig.parts.jobs.plans.coordinator.plans() if plan.name == name]
         return bool(found) and condition({field: getattr(found[0], field) for field in found[0].__slots__})
 
     await run_loop_until(meets)
@@ -84,7 +84,7 @@ async def test_a_plan_is_fetched_ahead_and_its_reads_are_hits(tmp_path: Path) ->
         assert (answer.headers["x-forebay-plan-entries"], answer.headers["x-forebay-plan-dropped"]) == ("60", "0")
         plan = await until(rig, lambda plan: plan["lead_entries"] == 60)
         assert (plan["state"], plan["read"]) == ("running", 0)
-        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 60)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 60)
         assert await read(rig, KEYS) == ["hit-memory"] * 60
         done = await until(rig, lambda plan: plan["state"] == "done")
         assert (done["read"], done["late"], done["position"], done["lead_bytes"]) == (60, 0, 60, 0)
@@ -111,7 +111,7 @@ async def test_the_horizon_bounds_what_is_ahead(tmp_path: Path) -> None:
     horizon = '[[rules]]\npath = "**"\nfreshness = "immutable"\nblock = "64KiB"\nplan_horizon = "200000B"\n'
     async with rig_with_data(tmp_path, rest=horizon) as (origin, rig):
         await send(rig, KEYS)
-        await run_loop_until(lambda: rig.parts.prefetcher.tickets >= 8)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets >= 8)
         assert origin.log.count("GET", operation="GetObject") <= 12
         await read(rig, KEYS[:30])
         assert (await until(rig, lambda plan: plan["read"] == 30))["lead_bytes"] <= 200_000
@@ -126,7 +126,7 @@ async def test_a_small_horizon_fetches_nothing_of_a_loader_twice(tmp_path: Path,
     workers, batch = 4, 15
     async with rig_with_data(tmp_path, keys, memory=f'64MiB"\nahead = "{ahead}') as (origin, rig):
         await send(rig, keys)
-        await run_loop_until(lambda: rig.parts.prefetcher.tickets >= 8)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets >= 8)
         for start in range(0, len(keys), workers * batch):
             order = [keys[start + worker * batch + at] for at in range(batch) for worker in range(workers)]
             await read(rig, order)
@@ -139,11 +139,11 @@ async def test_a_wrong_plan_costs_one_horizon_and_is_given_back(tmp_path: Path) 
     horizon = '[[rules]]\npath = "**"\nfreshness = "immutable"\nplan_horizon = "200000B"\n'
     async with rig_with_data(tmp_path, rest=horizon) as (origin, rig):
         await send(rig, KEYS[:40])
-        await run_loop_until(lambda: rig.parts.prefetcher.tickets >= 8)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets >= 8)
         assert await read(rig, KEYS[40:]) == ["miss"] * 20
         assert sum(origin.log.count("GET", key=key) for key in KEYS[:40]) <= 12
         await rig.client().request("DELETE", path_of("b", ".forebay/plans/order"))
-        assert rig.parts.tiers.memory.ahead.budget.in_use == 0
+        assert rig.parts.storage.tiers.memory.ahead.budget.in_use == 0
         assert (await progress(rig))["state"] == "cancelled"
 
 
@@ -153,7 +153,7 @@ async def test_a_cancelled_plan_ends_at_once(tmp_path: Path) -> None:
         origin.store.put_synthetic("b", KEYS[0], SIZE)
         async with Rig(origin.endpoint, origin.secret, tmp_path, ManualTimers(), rest=IMMUTABLE) as rig:
             await send(rig, KEYS[:1])
-            await run_loop_until(lambda: rig.parts.prefetcher.tickets == 1)
+            await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 1)
             await rig.client().request("DELETE", path_of("b", ".forebay/plans/order"))
             await rig.wait_idle()
             plan = await progress(rig)
@@ -166,7 +166,7 @@ async def test_keys_that_are_missing_or_not_cached_fail_alone(tmp_path: Path) ->
         await send(rig, ["open/none", "off/none", *KEYS[:5], ".forebay/plans/order"])
         plan = await until(rig, lambda plan: plan["failed"] == 2 and plan["lead_entries"] == 7)
         assert plan["dropped"] == 1
-        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 5)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 5)
         assert await read(rig, KEYS[:5]) == ["hit-memory"] * 5
 
 
@@ -178,7 +178,7 @@ async def test_a_reader_elsewhere_in_its_plan_is_found(tmp_path: Path) -> None:
         await until(rig, lambda plan: plan["failed"] > 0)
         await read(rig, keys[15_000:15_050])
         await until(rig, lambda plan: plan["position"] > 15_000)
-        await run_loop_until(lambda: rig.parts.prefetcher.tickets > 0)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets > 0)
         assert "hit-memory" in await read(rig, keys[15_050:15_090])
 
 
@@ -187,7 +187,7 @@ async def test_plans_of_a_series_run_one_after_another(tmp_path: Path) -> None:
         await send(rig, KEYS[:20], "train/1")
         await send(rig, KEYS[20:40], "train/2")
         await send(rig, KEYS[40:], "other")
-        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 60)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 60)
         assert await read(rig, KEYS) == ["hit-memory"] * 60
         for name in ("train/1", "train/2", "other"):
             assert (await until(rig, lambda plan: plan["state"] == "done", name))["read"] == 20
@@ -215,18 +215,20 @@ async def test_a_read_that_waited_for_the_origin_is_late(tmp_path: Path) -> None
         async with Rig(origin.endpoint, origin.secret, tmp_path, timers, rest=IMMUTABLE) as rig:
             await send(rig, KEYS[:10])
             await gate.reached(late)
-            await run_loop_until(lambda: rig.parts.prefetcher.tickets == 10 - late)
+            await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 10 - late)
             async with asyncio.TaskGroup() as group:
                 readings = [group.create_task(read(rig, [key])) for key in KEYS[:late]]
                 await run_loop_until(lambda: rig.worker.listener.requests.in_flight == late)
                 gate.open()
             assert [reading.result() for reading in readings] == [["miss"]] * late
-            await run_loop_until(lambda: rig.parts.prefetcher.tickets == 10)
+            await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 10)
             assert await read(rig, KEYS[late:10]) == ["hit-memory"] * (10 - late)
             timers.advance(BATCH_SECONDS)
             plan = await until(rig, lambda plan: plan["state"] == "done")
             assert (plan["read"], plan["late"]) == (10, late)
-            assert rig.parts.tiers.memory.ahead.budget.in_use == 0, "what came late does not wait for its reader"
+            assert rig.parts.storage.tiers.memory.ahead.budget.in_use == 0, (
+                "what came late does not wait for its reader"
+            )
 
 
 async def test_the_end_of_an_epoch_is_not_read_of_the_next_plan(tmp_path: Path) -> None:
@@ -259,7 +261,7 @@ async def test_ranks_with_the_same_keys_fetch_them_once(tmp_path: Path) -> None:
         await asyncio.gather(send(rig, KEYS, "rank-0"), send(rig, KEYS[::-1], "rank-1"))
         for name in ("rank-0", "rank-1"):
             await until(rig, lambda plan: plan["lead_entries"] == 60, name)
-        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 120)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 120)
         assert await read(rig, KEYS) == ["hit-memory"] * 60
         assert all(origin.log.count("GET", key=key) == 1 for key in KEYS)
         for name in ("rank-0", "rank-1"):
@@ -271,7 +273,7 @@ async def test_a_full_tier_does_not_evict_what_is_fetched_ahead(tmp_path: Path) 
         for key in KEYS:
             origin.store.put_synthetic("b", key, 5 * SIZE)
         await send(rig, KEYS[:30])
-        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 30)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 30)
         await read(rig, KEYS[30:], 5 * SIZE)  # a scan of more than the tier keeps
         assert await read(rig, KEYS[:30], 5 * SIZE) == ["hit-memory"] * 30
         assert all(origin.log.count("GET", key=key) == 1 for key in KEYS[:30])
@@ -282,11 +284,11 @@ async def test_a_tier_without_room_for_heads_fetches_nothing_twice(tmp_path: Pat
     """A block is found by its object's head alone."""
     async with rig_with_data(tmp_path, memory=memory) as (origin, rig):
         await send(rig, KEYS)
-        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 60)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 60)
         assert await read(rig, KEYS) == ["hit-memory"] * 60
         assert all(origin.log.count(key=key) == 1 for key in KEYS)
         await until(rig, lambda plan: plan["state"] == "done")
-        await run_loop_until(lambda: rig.parts.tiers.memory.ahead.budget.in_use == 0)
+        await run_loop_until(lambda: rig.parts.storage.tiers.memory.ahead.budget.in_use == 0)
 
 
 async def test_ranges_are_fetched_and_not_the_rest_of_an_object(tmp_path: Path) -> None:
@@ -296,8 +298,8 @@ async def test_ranges_are_fetched_and_not_the_rest_of_an_object(tmp_path: Path) 
         origin.store.put_synthetic("b", "open/shard", 20 * block)
         lines = "".join(f"open/shard\t{nth * block}-{nth * block + 99}\n" for nth in (3, 9, 4))
         await rig.client().request("PUT", path_of("b", ".forebay/plans/order"), (), lines.encode())
-        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 3)
-        assert rig.parts.tiers.memory.ahead.budget.in_use < 4 * block
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 3)
+        assert rig.parts.storage.tiers.memory.ahead.budget.in_use < 4 * block
         for nth in (3, 9, 4):
             span = ("Range", f"bytes={nth * block}-{nth * block + 99}")
             answer = await rig.client().request("GET", path_of("b", "open/shard"), [span])
@@ -320,7 +322,7 @@ async def test_the_compact_form_names_a_list_that_was_sent_before(tmp_path: Path
         assert (await rig.client(READER).request("GET", keys)).status == 404, "of another principal"
         assert (await rig.client(READER).request("PUT", path, (), body)).status == 400
         assert (await rig.client().request("PUT", path, (), body)).status == 200
-        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 4)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 4)
         assert await read(rig, [KEYS[index] for index in indices]) == ["hit-memory"] * 4
         await until(rig, lambda plan: plan["state"] == "done")
 
@@ -361,7 +363,7 @@ async def test_a_plan_of_ten_million_lines_is_refused(tmp_path: Path) -> None:
 async def test_a_restart_in_the_middle_goes_on(tmp_path: Path) -> None:
     async with rig_with_data(tmp_path) as (_, rig):
         await send(rig, KEYS)
-        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 60)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 60)
         await read(rig, KEYS[:20])
         await until(rig, lambda plan: plan["read"] == 20)
         await rig.restart()
@@ -375,7 +377,7 @@ async def test_a_plan_sees_only_what_its_sender_may_read(tmp_path: Path) -> None
     async with rig_with_data(tmp_path, [*KEYS, *secret]) as (origin, rig):
         answer = await send(rig, [*secret, *KEYS[:5]], secret=READER)
         assert (answer.headers["x-forebay-plan-entries"], answer.headers["x-forebay-plan-dropped"]) == ("5", "5")
-        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 5)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 5)
         assert all(origin.log.count("GET", key=key) == 0 for key in secret)
 
 
@@ -394,20 +396,20 @@ async def test_nobody_sees_or_changes_the_plan_of_another(tmp_path: Path) -> Non
 async def test_a_key_that_is_gone_ends_its_plans(tmp_path: Path) -> None:
     async with rig_with_data(tmp_path) as (_, rig):
         await send(rig, KEYS[:5], secret=READER)
-        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 5)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 5)
         without = rig.configuration.replace('id = "reader"', 'id = "somebody"')
         (rig.directory / "forebay.toml").write_text(without)
         await rig.worker.reload()
         await until(rig, lambda plan: plan["state"] == "revoked")
-        assert rig.parts.tiers.memory.ahead.budget.in_use == 0
+        assert rig.parts.storage.tiers.memory.ahead.budget.in_use == 0
 
 
 async def test_a_grant_that_is_gone_gives_up_what_is_ahead(tmp_path: Path) -> None:
     secret = [f"secret/{number}" for number in range(5)]
     async with rig_with_data(tmp_path, [*KEYS, *secret]) as (_, rig):
         await send(rig, [*secret, *KEYS[:5]])
-        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 10)
-        ahead, before = rig.parts.tiers.memory.ahead.budget, rig.parts.tiers.memory.ahead.budget.in_use
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 10)
+        ahead, before = rig.parts.storage.tiers.memory.ahead.budget, rig.parts.storage.tiers.memory.ahead.budget.in_use
         without = rig.configuration.replace('path = "**", allow', 'path = "b/open/**", allow', 1)
         assert without != rig.configuration
         (rig.directory / "forebay.toml").write_text(without)
@@ -426,7 +428,7 @@ async def test_a_plan_waits_for_an_origin_that_is_overloaded(tmp_path: Path) -> 
         assert (await progress(rig))["failed"] == 0
         origin.faults.clear()
         await until(rig, lambda plan: plan["lead_entries"] == 60)
-        await run_loop_until(lambda: rig.parts.prefetcher.tickets == 60)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 60)
         assert await read(rig, KEYS) == ["hit-memory"] * 60
 
 
@@ -512,7 +514,7 @@ async def test_a_plan_is_warmed_in_its_order(tmp_path: Path) -> None:
             job = {"plans": [name], "concurrency": 1}
             status, started = await request_admin(rig.admin, "POST", "/v1/jobs", job)
             assert (status, started["listed"]) == (201, 60)
-            await rig.parts.warm_ups.wait(started["id"])
+            await rig.parts.jobs.warm_ups.wait(started["id"])
         fetched = [each.key for each in origin.log.requests if each.operation == "GetObject"]
         assert fetched == order
         status, refused = await request_admin(rig.admin, "POST", "/v1/jobs", {"plans": ["s3://b/other"]})
@@ -530,12 +532,12 @@ async def test_a_plan_is_warmed_in_its_order(tmp_path: Path) -> None:
 async def test_large_bodies_for_a_plan_take_body_turns_beside_demand(tmp_path: Path) -> None:
     async with rig_with_data(tmp_path, []) as (origin, rig):
         origin.store.put_synthetic("b", KEYS[0], 1 << 20)
-        gate, turns = Gate(), rig.parts.body_turns
+        gate, turns = Gate(), rig.parts.context.body_turns
         origin.faults.add(actions.HoldRequest(gate), key=KEYS[0])
 
         def is_fetched_beside_demand() -> bool:
             turns.demand += 1
-            return rig.parts.prefetcher.tickets == 1
+            return rig.parts.jobs.prefetcher.tickets == 1
 
         await send(rig, KEYS[:1])
         assert turns.demand > 0

@@ -180,7 +180,7 @@ async def test_refusal_of_one_principal_is_not_shared_with_another(tmp_path: Pat
             refused = readers.create_task(bob.request("GET", TARGET, beyond))
             await gate.reached()
             joined = readers.create_task(alice.request("GET", TARGET, beyond))
-            await run_loop_until(lambda: rig.parts.flights.followers == 2)
+            await run_loop_until(lambda: rig.parts.fetch.flights.followers == 2)
             gate.open()
         assert refused.result().status == 403
         assert (joined.result().status, joined.result().body) == (206, BODY[70000:70010])

@@ -62,13 +62,13 @@ async def test_loaders_with_workers_read_over_the_socket(socket_rig: SocketRig, 
     """Forked and spawned ones, each with a channel of its own; nothing stays of them."""
     environ = torch_environ(tmp_path, socket_rig.endpoint, TRAINER)
     await pass_checks(["loader_checks"], tmp_path, environ)
-    batches = socket_rig.parts.metrics.counters["forebay_batch_entries_total"]
+    batches = socket_rig.parts.context.metrics.counters["forebay_batch_entries_total"]
     assert sum(batches.values()) > 0
     assert socket_rig.forms()["batch"] > 6, "of loaders with no worker, forked ones and spawned ones"
     assert "declined" not in socket_rig.forms()
     await socket_rig.channels_are(0)
     socket_rig.worker.client_memory.check()
-    assert socket_rig.parts.rings.in_use == 0
+    assert socket_rig.parts.storage.rings.in_use == 0
 
 
 @pytest.mark.long  # likewise
@@ -84,11 +84,11 @@ async def test_an_unchanged_script_is_run_with_plans(rig: Rig, tmp_path: Path) -
     script = [python_of_torch(), str(SCRIPT), "none", "fork", "spawn"]
     plain, complaint = await output_of(script, tmp_path, environ)
     assert plain, complaint
-    assert rig.parts.plans.coordinator.plans() == []
+    assert rig.parts.jobs.plans.coordinator.plans() == []
     command = [sys.executable, "-m", "forebay_client.cli.main", "run", "--name", "job", *script]
     path = os.pathsep.join([environ["PYTHONPATH"], *filter(None, sys.path)])
     printed, complaint = await output_of(command, tmp_path, {**environ, "PYTHONPATH": path})
     assert (printed, complaint) == (plain, "")
-    plans = rig.parts.plans.coordinator.plans()
+    plans = rig.parts.jobs.plans.coordinator.plans()
     assert [(plan.entries, plan.name.split("/")[:2]) for plan in plans] == [(40, ["torch", "job"])] * 6
     assert {plan.name.rpartition("/")[2] for plan in plans} == {"epoch-1", "epoch-2"}

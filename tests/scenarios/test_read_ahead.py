@@ -37,7 +37,7 @@ async def test_ranges_that_follow_each_other_are_fetched_ahead(tmp_path: Path) -
         assert statuses[:3] == ["miss"] * 3
         assert statuses[3:] == ["hit-memory"] * 21
         assert sum(entry.bytes_sent for entry in origin.log.requests if entry.key == "table.parquet") == len(content)
-        assert rig.parts.read_ahead.waiting == 0
+        assert rig.parts.jobs.read_ahead.waiting == 0
 
 
 async def test_the_next_shard_is_fetched_before_it_is_read(tmp_path: Path) -> None:

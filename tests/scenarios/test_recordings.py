@@ -53,7 +53,7 @@ class Node:
 
     async def settle(self) -> None:
         """Until everything that may be fetched ahead is here."""
-        plans, tasks = self.rig.parts.plans.coordinator, self.rig.parts.tasks
+        plans, tasks = self.rig.parts.jobs.plans.coordinator, self.rig.parts.context.tasks
 
         def is_settled() -> bool:
             running = [plan for plan in plans.plans() if plan.state == "running"]
@@ -175,7 +175,7 @@ async def test_the_rest_of_each_workers_batch_is_fetched_ahead(tmp_path: Path, w
         assert second.gets == 400, "each object came once"
         second.timers.advance(END_SECONDS + 1)
         await second.rig.wait_idle()
-        [plan] = second.rig.parts.plans.coordinator.plans()
+        [plan] = second.rig.parts.jobs.plans.coordinator.plans()
         assert (plan.state, plan.read, plan.late, plan.given_up) == ("done", 400 - BATCH, 0, 0)
 
 
@@ -187,7 +187,7 @@ async def test_a_reader_that_parts_costs_no_more(tmp_path: Path) -> None:
         await running.read(others, settle=True)
         assert await running.metric("forebay_recording_parted_total") == 1
         assert await running.metric("forebay_recordings_following") == 0
-        assert running.rig.parts.tiers.memory.ahead.budget.in_use == 0
+        assert running.rig.parts.storage.tiers.memory.ahead.budget.in_use == 0
 
 
 @pytest.mark.parametrize("record", [False, True])
@@ -197,17 +197,17 @@ async def test_a_recording_that_is_removed_is_followed_no_further(tmp_path: Path
     async with node(tmp_path, rule(record=record, follow=True)) as running:
         await running.upload("nightly", recording_of(order))
         await running.read(order[:100], settle=True)
-        plans, ahead = running.rig.parts.plans.coordinator, running.rig.parts.tiers.memory.ahead
+        plans, ahead = running.rig.parts.jobs.plans.coordinator, running.rig.parts.storage.tiers.memory.ahead
         assert (len(ahead), running.gets) == (300, 400)
         await running.remove("nightly")
         assert [(plan.name, plan.state) for plan in plans.plans()] == [("recording:nightly", "cancelled")]
         assert await running.metric("forebay_recordings_following") == 0
         await running.rig.wait_idle()
-        await run_loop_until(lambda: ahead.budget.in_use == running.rig.parts.prefetcher.tickets == 0)
+        await run_loop_until(lambda: ahead.budget.in_use == running.rig.parts.jobs.prefetcher.tickets == 0)
         before = running.gets
         await running.read(order[200:])
         assert (running.gets - before, await running.metric("forebay_recording_followed_total")) == (200, 1)
-        kept = running.rig.parts.kept_recordings
+        kept = running.rig.parts.jobs.kept_recordings
         assert kept is not None
         kept.recorder.close()
         found = [keys_in(await running.download(name)) for name in await running.names()]
@@ -318,7 +318,7 @@ async def test_an_upload_loses_keys_that_its_sender_may_not_read(tmp_path: Path)
 
 async def test_an_upload_counts_in_the_spool(tmp_path: Path) -> None:
     async with node(tmp_path, '[limits]\nheld = "1MiB"\n' + rule(), ()) as running:
-        spool = running.rig.parts.spool
+        spool = running.rig.parts.storage.spool
         put = await running.rig.client().request("PUT", path_of("bucket", f"{PREFIX}large"), (), bytes(2 << 20))
         assert put.status == 503, put.body
         assert (spool.in_use, len(spool)) == (0, 0)
@@ -345,12 +345,12 @@ async def test_a_recording_belongs_to_its_principal(tmp_path: Path) -> None:
 async def test_what_belongs_to_nobody_is_seen_as_grants_allow(tmp_path: Path) -> None:
     secret = [f"secret/{number}" for number in range(30)]
     async with node(tmp_path, rule(), KEYS + secret) as running:
-        await running.rig.parts.recordings.store("bucket", "shared", "", recording_of(KEYS[:50] + secret))
+        await running.rig.parts.jobs.recordings.store("bucket", "shared", "", recording_of(KEYS[:50] + secret))
         assert len(keys_in(await running.download("shared"))) == 80
         assert keys_in(await running.download("shared", READER)) == KEYS[:50]
         code, status, _ = await refusal(running.remove("shared", READER))
         assert (code, status) == ("AccessDenied", 403)
-        await running.rig.parts.recordings.store("bucket", "hidden", "", recording_of(secret))
+        await running.rig.parts.jobs.recordings.store("bucket", "hidden", "", recording_of(secret))
         code, status, _ = await refusal(running.download("hidden", READER))
         assert (code, status) == ("NoSuchKey", 404)
 

@@ -135,7 +135,7 @@ async def test_a_reload_puts_the_credential_right(tmp_path: Path) -> None:
             assert changed.needs_restart == ()
             await readyz(rig, 200)
             assert (await rig.client().request("GET", TARGET)).body == b"content"
-            job = await start_job(rig.parts.warm_ups, "bucket", "", concurrency=1)
+            job = await start_job(rig.parts.jobs.warm_ups, "bucket", "", concurrency=1)
             await run_loop_until(lambda: job.state != "running")
             assert (job.failed, job.done) == (0, 1)
 

@@ -42,7 +42,7 @@ async def test_memory_shrinks_and_grows_under_readers(tmp_path: Path) -> None:
                 assert (await resize(rig, "memory", ("3MiB", "64MiB", "0")[sizes % 3]))[0] == 200
         assert (await resize(rig, "memory", "3MiB"))[0] == 200
         await rig.wait_idle()
-        occupancy = rig.parts.tiers.memory.occupancy()
+        occupancy = rig.parts.storage.tiers.memory.occupancy()
         assert occupancy.capacity == 3 * MIB
         assert occupancy.used <= 3 * MIB
 
@@ -52,19 +52,19 @@ async def test_a_size_that_a_configuration_could_not_have_is_refused(tmp_path: P
         for size in ("0", "1000KiB", "lots", "-1MiB"):
             status, answer = await resize(rig, "ssd", size)
             assert (status, answer["where"]) == (422, "ssd.size")
-        assert rig.parts.tiers.ssd is not None
-        assert rig.parts.tiers.ssd.occupancy().capacity == 64 * MIB
+        assert rig.parts.storage.tiers.ssd is not None
+        assert rig.parts.storage.tiers.ssd.occupancy().capacity == 64 * MIB
 
 
 async def _sizes(rig: Rig) -> list[tuple[int, int]]:
     """Of memory and SSD: what the configuration tells, and what the tier has."""
     config: Any = await rig.worker.control.config()
-    ssd = rig.parts.tiers.ssd
+    ssd = rig.parts.storage.tiers.ssd
     told = [config[tier] for tier in ("memory", "ssd")]
     assert ssd is not None
     return [
         (tier["size"], occupancy.capacity)
-        for tier, occupancy in zip(told, (rig.parts.tiers.memory.occupancy(), ssd.occupancy()), strict=True)
+        for tier, occupancy in zip(told, (rig.parts.storage.tiers.memory.occupancy(), ssd.occupancy()), strict=True)
     ]
 
 
@@ -116,8 +116,8 @@ async def test_the_ssd_shrinks_and_grows_under_readers(tmp_path: Path) -> None:
             assert status == 200, told
             for key, body in bodies.items():
                 assert (await rig.client().request("GET", path_of("bucket", key))).body == body
-        assert rig.parts.tiers.ssd is not None
-        assert rig.parts.tiers.ssd.occupancy().capacity == 1 << 30
+        assert rig.parts.storage.tiers.ssd is not None
+        assert rig.parts.storage.tiers.ssd.occupancy().capacity == 1 << 30
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ async def test_the_ssd_shrinks_and_grows_under_readers(tmp_path: Path) -> None:
 )
 async def test_a_size_that_makes_no_sense_changes_nothing(tmp_path: Path, tier: str, size: str, status: int) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
-        before = rig.parts.tiers.memory.occupancy().capacity
+        before = rig.parts.storage.tiers.memory.occupancy().capacity
         answered, _ = await resize(rig, tier, size)
         assert answered == status or (status == 400 and answered == 422)
-        assert rig.parts.tiers.memory.occupancy().capacity == before
+        assert rig.parts.storage.tiers.memory.occupancy().capacity == before

@@ -146,7 +146,7 @@ async def test_a_write_of_a_run_without_the_ssd_is_seen(tmp_path: Path, away: st
             with {"locked": locked, "full": full}[away](tmp_path / "ssd"):
                 rig = rig_of(origin, tmp_path)
                 await rig.start()
-            assert rig.parts.tiers.ssd is None
+            assert rig.parts.storage.tiers.ssd is None
             await write_and_read(rig, b"two")
             await rig.stop()
         async with rig_of(origin, tmp_path) as rig:
@@ -164,19 +164,19 @@ async def test_a_directory_in_use_is_attached_once_it_is_free(tmp_path: Path) ->
         await write_and_read(old, b"one")
         await old.client().request("GET", KEPT)
         await new.start()
-        assert new.parts.ssd is not None
+        assert new.parts.storage.ssd is not None
         await write_and_read(new, b"two")
         assert await ssd_state(new) == "failing"
         await old.stop()
-        assert await new.parts.ssd.attempt() is None
+        assert await new.parts.storage.ssd.attempt() is None
         assert await ssd_state(new) == "serving"
         assert cache_status(await new.client().request("GET", OBJECT)) == (200, "hit-memory"), "it costs a hit nothing"
         assert cache_status(await new.client().request("GET", KEPT)) == (200, "revalidated"), "its bytes are there"
-        new.parts.tiers.memory.purge("bucket", "")
+        new.parts.storage.tiers.memory.purge("bucket", "")
         answer = await new.client().request("GET", OBJECT)
         assert (answer.body, cache_status(answer)) == (b"two", (200, "miss"))
-        await new.parts.tiers.flush()
-        new.parts.tiers.memory.purge("bucket", "")
+        await new.parts.storage.tiers.flush()
+        new.parts.storage.tiers.memory.purge("bucket", "")
         assert cache_status(await new.client().request("GET", OBJECT)) == (200, "hit-ssd")
         await write_and_read(new, b"three")
         for _ in range(2):
@@ -196,9 +196,9 @@ async def test_a_full_directory_is_attached_once_there_is_space(tmp_path: Path) 
         with full(tmp_path):
             rig = rig_of(origin, tmp_path)
             await rig.start()
-            assert rig.parts.ssd is not None
-            assert isinstance(await rig.parts.ssd.attempt(), SsdUnusable)
-        assert await rig.parts.ssd.attempt() is None
+            assert rig.parts.storage.ssd is not None
+            assert isinstance(await rig.parts.storage.ssd.attempt(), SsdUnusable)
+        assert await rig.parts.storage.ssd.attempt() is None
         assert cache_status(await rig.client().request("GET", OBJECT)) == (200, "revalidated")
         await rig.stop()
 
@@ -217,12 +217,12 @@ async def test_a_write_under_way_as_the_ssd_is_attached_is_seen(tmp_path: Path) 
         async with asyncio.TaskGroup() as group:
             writing = group.create_task(rig.client().request("PUT", OBJECT, body=b"two"))
             await gate.reached()
-            assert rig.parts.ssd is not None
-            assert await rig.parts.ssd.attempt() is None
+            assert rig.parts.storage.ssd is not None
+            assert await rig.parts.storage.ssd.attempt() is None
             assert (await rig.client().request("GET", OBJECT)).body == b"one", "the origin has not seen it"
             gate.open()
             assert (await writing).status == 200
-        assert rig.parts.tiers.head(ObjectName("bucket", "key")) is None
+        assert rig.parts.storage.tiers.head(ObjectName("bucket", "key")) is None
         assert (await rig.client().request("GET", OBJECT)).body == b"two"
         await rig.stop()
 

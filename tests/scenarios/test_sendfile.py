@@ -34,7 +34,7 @@ async def shared(rig: Rig, origin: FakeOrigin) -> bytes:
     origin.store.put("b", "small", b"small")
     await rig.client().request("GET", path_of("b", "small"))
     async with asyncio.timeout(20), await rig.client().open() as connection:
-        while len(rig.parts.tiers.memory.arenas) < BLOCKS:
+        while len(rig.parts.storage.tiers.memory.arenas) < BLOCKS:
             answer = await rig.client().send(rig.client().sign("GET", TARGET), connection)
             assert answer.body == content
     return content
@@ -74,13 +74,13 @@ async def a_slow_client_takes_of_the_budget_and_is_in_nobodys_way(tmp_path: Path
         content, client = await shared(rig, origin), rig.client()
         slow = await client.open(receive_buffer=4096)
         await slow.send(client.sign("GET", TARGET).wire)
-        await run_loop_until(lambda: rig.parts.budget.in_use == SIZE)
+        await run_loop_until(lambda: rig.parts.storage.budget.in_use == SIZE)
         assert rig.worker.listener.requests.in_flight == 1
         # No room for another: by the full lane, a block at a time. Nor does eviction touch what is on its way.
         assert (await client.request("GET", TARGET)).body == content
-        await rig.parts.tiers.forget(ObjectName("b", "large"))
+        await rig.parts.storage.tiers.forget(ObjectName("b", "large"))
         assert (await slow.answer()).body == content
-        await run_loop_until(lambda: rig.parts.budget.in_use == 0)
+        await run_loop_until(lambda: rig.parts.storage.budget.in_use == 0)
         assert rig.worker.listener.requests.in_flight == 0
         await slow.close()
 
@@ -95,11 +95,13 @@ async def a_client_that_leaves(tmp_path: Path, leave: str = "reset") -> None:
         client = rig.client()
         connection = await client.open(receive_buffer=4096)
         await connection.send(client.sign("GET", TARGET).wire)
-        await run_loop_until(lambda: rig.parts.budget.in_use == SIZE)
+        await run_loop_until(lambda: rig.parts.storage.budget.in_use == SIZE)
         if leave == "reset":
             connection.reset()
         with timers.flowing(0.0 if leave == "reset" else 0.1):
-            await run_loop_until(lambda: rig.parts.budget.in_use == 0 and rig.worker.listener.requests.in_flight == 0)
+            await run_loop_until(
+                lambda: rig.parts.storage.budget.in_use == 0 and rig.worker.listener.requests.in_flight == 0
+            )
         if leave != "reset":
             assert timers.time() >= 1.0
             assert (await connection.answer()).aborted
@@ -120,7 +122,7 @@ async def draining_waits_for_a_body_that_is_on_its_way(tmp_path: Path) -> None:
 async def files_that_are_given_up(tmp_path: Path) -> None:
     """Every other block of an object is read all the time, the others make room for other objects."""
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, memory="66MiB") as rig:
-        content, client, memory = await shared(rig, origin), rig.client(), rig.parts.tiers.memory
+        content, client, memory = await shared(rig, origin), rig.client(), rig.parts.storage.tiers.memory
         assert memory.arenas.charged() > SIZE
         async with asyncio.timeout(60), await client.open() as connection:
             for number in range(75):
@@ -143,7 +145,7 @@ async def on_the_ssd(tmp_path: Path, content: bytes, rest: str = "") -> AsyncIte
     ):
         origin.store.put("b", "large", content)
         await rig.client().request("GET", TARGET)
-        await rig.parts.tiers.flush()
+        await rig.parts.storage.tiers.flush()
         yield rig, origin
 
 
@@ -162,7 +164,7 @@ async def a_body_on_the_ssd(tmp_path: Path) -> None:
             answer = await client.request("GET", TARGET, [("Range", f"bytes={start}-{stop - 1}")])
             assert (answer.headers["x-forebay-cache"], answer.body) == ("hit-ssd", content[start:stop])
         # The last block is short: there is room for it in memory, and it is sent from there.
-        while not len(rig.parts.tiers.memory.arenas):
+        while not len(rig.parts.storage.tiers.memory.arenas):
             assert (await client.request("GET", TARGET)).body == content
         async with await client.open(receive_buffer=4096) as slow:
             await slow.send(client.sign("GET", TARGET).wire)
@@ -212,7 +214,7 @@ async def damage_after_a_check(tmp_path: Path) -> None:
                 assert (answer.status, answer.body) == (206 if headers else 200, expected)
                 assert origin.log.count("GET") > gets
                 await client.request("GET", TARGET)  # all of it is there again
-                await rig.parts.tiers.flush()
+                await rig.parts.storage.tiers.flush()
                 rig.advance_clock(30)
                 answer = await client.send(client.sign("GET", TARGET, headers), connection)
                 assert (answer.headers["x-forebay-cache"], answer.body) == ("hit-ssd", expected)
@@ -232,7 +234,9 @@ async def damage_while_a_client_takes_its_time(tmp_path: Path) -> None:
             await client.send(request)  # it is checked
             async with asyncio.timeout(20), await client.open(receive_buffer=4096) as slow:
                 await slow.send(request.wire)
-                await run_loop_until(lambda: rig.parts.budget.in_use == 3 * MIB)  # all of it is being sent from there
+                await run_loop_until(
+                    lambda: rig.parts.storage.budget.in_use == 3 * MIB
+                )  # all of it is being sent from there
                 damage(directory / "ssd", content[place : place + 50])
                 if leaves_the_page_cache:
                     emptied(directory / "ssd")
@@ -240,8 +244,10 @@ async def damage_while_a_client_takes_its_time(tmp_path: Path) -> None:
             assert answer.aborted
             assert content.startswith(answer.body)
             assert 0 < len(answer.body) <= place
-            await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 0 and rig.parts.budget.in_use == 0)
-            await rig.parts.tiers.flush()
+            await run_loop_until(
+                lambda: rig.worker.listener.requests.in_flight == 0 and rig.parts.storage.budget.in_use == 0
+            )
+            await rig.parts.storage.tiers.flush()
             assert (await client.request("GET", TARGET)).body == content
             assert origin.log.count("GET") == gets + 1
 

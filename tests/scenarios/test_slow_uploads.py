@@ -80,10 +80,10 @@ async def serving(
                 await rig.wait_idle()
             turns = (rig.parts.origins.of(None).reads, rig.parts.origins.of(None).writes)
             assert [(each.in_use, each.paced, each.waiting) for each in turns] == [(0, 0, 0)] * 2
-            spools = (rig.parts.spool, rig.parts.upload_starts)
+            spools = (rig.parts.storage.spool, rig.parts.storage.upload_starts)
             assert [(len(each), each.in_use) for each in spools] == [(0, 0)] * 2
             async with asyncio.timeout(PATIENCE):  # a connection has its buffer until it has ended
-                await run_loop_until(lambda: rig.parts.budget.in_use == 0)
+                await run_loop_until(lambda: rig.parts.storage.budget.in_use == 0)
 
 
 async def writes_succeed(client: RawClient) -> None:
@@ -126,7 +126,7 @@ async def test_small_uploads_that_drip_take_no_turn(tmp_path: Path, count: int) 
         await writes_succeed(rig.client())
         assert (rig.parts.origins.of(None).writes.in_use, stored(origin)) == (0, [])
         # Charged by what has come, not by what was announced: a cold read has the memory that it needs.
-        assert 0 < rig.parts.upload_starts.in_use <= count * 2000
+        assert 0 < rig.parts.storage.upload_starts.in_use <= count * 2000
         origin.store.put_synthetic("bucket", "cold", 4 * MIB)
         async with asyncio.timeout(PATIENCE):
             assert (await rig.client().request("GET", "/bucket/cold")).status == 200
@@ -208,7 +208,7 @@ async def test_small_parts_that_drip_are_charged_as_they_arrive(tmp_path: Path) 
             request = sign(TRAINER, "PUT", target, (), bytes(4 * MIB), time.time(), None)
             await clients.drip(request, 10)
         await writes_succeed(rig.client())
-        assert rig.parts.budget.in_use <= 40 * 10
+        assert rig.parts.storage.budget.in_use <= 40 * 10
         origin.store.put_synthetic("bucket", "cold", 4 * MIB)
         async with asyncio.timeout(PATIENCE):
             assert (await rig.client().request("GET", "/bucket/cold")).status == 200

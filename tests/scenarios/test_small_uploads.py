@@ -105,7 +105,7 @@ async def test_a_key_that_was_removed_proves_nothing(tmp_path: Path) -> None:
         client, target = rig.client(), path_of("ckpt", "a/object")
         for _ in range(2):
             assert (await _past_aiohttp(rig, client, client.sign("PUT", target, (), BODY))).status == 200
-        gateway = rig.parts.gateway
+        gateway = rig.parts.requests.gateway
         gateway.policy = replace(gateway.policy, keyring=Keyring({}, {}))
         assert (await _past_aiohttp(rig, client, client.sign("PUT", target, (), BODY))).status == 403
 
@@ -133,7 +133,7 @@ async def test_the_next_request_waits_for_the_answer(tmp_path: Path) -> None:
             gate.open()
             answers = [await connection.answer(method) for method in ("PUT", "GET", "HEAD")]
         assert [(each.status, each.body) for each in answers] == [(200, b""), (200, BODY), (200, b"")]
-        assert rig.parts.budget.in_use == 0
+        assert rig.parts.storage.budget.in_use == 0
 
 
 async def test_a_client_that_leaves_does_not_end_its_upload(tmp_path: Path) -> None:
@@ -144,11 +144,11 @@ async def test_a_client_that_leaves_does_not_end_its_upload(tmp_path: Path) -> N
         async with await client.open() as connection:
             await connection.send(client.sign("PUT", path_of("bucket", "key"), (), BODY).wire)
             await gate.reached()
-            assert rig.parts.budget.in_use > len(BODY)
+            assert rig.parts.storage.budget.in_use > len(BODY)
         gate.open()
         await run_loop_until(lambda: rig.worker.listener.requests.is_idle and rig.worker.listener.connections == 0)
         assert at_origin(origin, "key", "bucket") == BODY
-        assert rig.parts.budget.in_use == 0
+        assert rig.parts.storage.budget.in_use == 0
 
 
 async def test_an_upload_goes_on_when_all_requests_are_broken_off(tmp_path: Path) -> None:

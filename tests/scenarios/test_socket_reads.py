@@ -109,7 +109,7 @@ async def test_plain_http_works_over_the_socket(tmp_path: Path) -> None:
 async def test_a_client_that_keeps_its_views_is_served_still(tmp_path: Path) -> None:
     settings = {"rest": '[[rules]]\npath = "**"\nfreshness = "immutable"\n'}
     async with FakeOrigin() as origin, SocketRig(origin, tmp_path, **settings) as rig:
-        rig.parts.rings.resize(2 * STEP)
+        rig.parts.storage.rings.resize(2 * STEP)
         for number in range(8):
             origin.store.put("b", f"open/{number}", content_of(number + 500_000))
         hoarder, other = rig.library(READER), rig.library(READER)
@@ -118,7 +118,7 @@ async def test_a_client_that_keeps_its_views_is_served_still(tmp_path: Path) -> 
             return [hoarder.get("b", f"open/{number}") for number in range(8)]
 
         views = await asyncio.to_thread(hoard)
-        assert rig.parts.rings.in_use == 2 * STEP
+        assert rig.parts.storage.rings.in_use == 2 * STEP
         assert await asyncio.to_thread(other.get, "b", "open/3") == content_of(500_003)
         assert [bytes(view) for view in views] == [content_of(number + 500_000) for number in range(8)]
         assert rig.forms() == {"ring": 4, "inline": 5}
@@ -126,11 +126,11 @@ async def test_a_client_that_keeps_its_views_is_served_still(tmp_path: Path) -> 
         hoarder.close()
         await rig.channels_are(1)
         rig.worker.client_memory.check()
-        assert rig.parts.rings.in_use == 2 * STEP  # the views are still there
+        assert rig.parts.storage.rings.in_use == 2 * STEP  # the views are still there
         assert bytes(views[0]) == content_of(500_000)
         views.clear()
         rig.worker.client_memory.check()
-        assert rig.parts.rings.in_use == 0
+        assert rig.parts.storage.rings.in_use == 0
         other.close()
 
 
@@ -147,7 +147,7 @@ async def test_views_outlive_eviction_writes_and_forebay_itself(tmp_path: Path) 
         views = [await asyncio.to_thread(read, number) for number in range(6)]
         assert rig.forms()["memory"] >= 4
         await asyncio.to_thread(client.put, "b", "open/0", b"another")
-        rig.parts.tiers.memory.resize(4 * MIB)
+        rig.parts.storage.tiers.memory.resize(4 * MIB)
         for number in range(6, 12):
             await asyncio.to_thread(read, number)
         assert bytes(await asyncio.to_thread(read, 0)) == b"another"
@@ -162,7 +162,7 @@ async def test_blocks_of_the_ssd_come_by_their_descriptor(tmp_path: Path) -> Non
         origin.store.put("b", "open/k", content_of(700_000))
         client, reader = rig.library(), rig.library(READER)
         await asyncio.to_thread(client.get, "b", "open/k")
-        await rig.parts.tiers.flush()
+        await rig.parts.storage.tiers.flush()
         for each in (client, client, reader):
             assert await asyncio.to_thread(each.get, "b", "open/k") == content_of(700_000)
         assert (
@@ -184,7 +184,7 @@ async def test_a_changed_configuration_ends_channels_with_files(tmp_path: Path) 
         assert memory.files.size > 0
         memory.check()
         assert len(memory.channels) == 1
-        rig.parts.gateway.policy = replace(rig.parts.gateway.policy)  # as a reload does
+        rig.parts.requests.gateway.policy = replace(rig.parts.requests.gateway.policy)  # as a reload does
         memory.check()
         assert rig.all_channels_end()  # not as their client is idle
         await rig.channels_are(0)

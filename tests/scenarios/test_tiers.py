@@ -48,7 +48,7 @@ async def test_a_range_comes_from_the_ssd_without_its_block(tmp_path: Path) -> N
         for start in (0, 5000, MIB - 10, 2 * MIB - 20):
             answer = await rig.client().request("GET", OBJECT, [("Range", f"bytes={start}-{start + 19}")])
             assert (cache_status(answer), answer.body) == ((206, "hit-ssd"), content.expected(Span(start, start + 20)))
-        assert rig.parts.tiers.memory.occupancy().blocks == 0
+        assert rig.parts.storage.tiers.memory.occupancy().blocks == 0
         assert origin.log.count(key="key") == 1
 
 
@@ -60,7 +60,7 @@ async def test_evicted_blocks_are_promoted_from_the_ssd(tmp_path: Path) -> None:
         for key in ("a", "b"):
             origin.store.put("bucket", key, key.encode() * SMALL)
             await rig.client().request("GET", path_of("bucket", key))
-        await rig.parts.tiers.flush()
+        await rig.parts.storage.tiers.flush()
         for cache in ("hit-ssd", "hit-ssd", "hit-memory"):  # the second one says that it is worth a place
             answer = await rig.client().request("GET", path_of("bucket", "a"))
             assert (cache_status(answer), answer.body) == ((200, cache), b"a" * SMALL)
@@ -77,11 +77,11 @@ async def test_sendfile_from_the_ssd_evicts_nothing_from_memory(tmp_path: Path) 
         for key in ("a", "b"):
             origin.store.put("bucket", key, key.encode() * MIB)
             await rig.client().request("GET", path_of("bucket", key))
-        await rig.parts.tiers.flush()
+        await rig.parts.storage.tiers.flush()
         for key, cache in ("a", "hit-ssd"), ("a", "hit-ssd"), ("a", "hit-ssd"), ("b", "hit-memory"):
             answer = await rig.client().request("GET", path_of("bucket", key))
             assert (cache_status(answer), answer.body) == ((200, cache), key.encode() * MIB)
-        await rig.parts.tiers.forget(ObjectName("bucket", "b"))
+        await rig.parts.storage.tiers.forget(ObjectName("bucket", "b"))
         # There is room now: the page cache may lose it, memory does not.
         for cache in ("hit-ssd", "hit-memory"):
             assert cache_status(await rig.client().request("GET", path_of("bucket", "a"))) == (200, cache)
@@ -93,7 +93,7 @@ async def test_without_memory_each_read_comes_from_the_ssd(tmp_path: Path) -> No
         for cache in ("miss", "hit-ssd", "hit-ssd"):
             answer = await rig.client().request("GET", OBJECT)
             assert (cache_status(answer), answer.body) == ((200, cache), content.expected(Span(0, 3 * MIB)))
-            await rig.parts.tiers.flush()
+            await rig.parts.storage.tiers.flush()
         assert origin.log.count(key="key") == 1
 
 
@@ -104,7 +104,7 @@ async def test_without_any_tier_each_read_is_one_read_of_the_origin(tmp_path: Pa
             answer = await rig.client().request("GET", OBJECT)
             assert (cache_status(answer), answer.body) == ((200, "miss"), content.expected(Span(0, 3 * MIB)))
             assert origin.log.count(key="key") == number
-        assert rig.parts.tiers.memory.occupancy().used == 0
+        assert rig.parts.storage.tiers.memory.occupancy().used == 0
 
 
 async def test_objects_larger_than_memory_are_read_correctly(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ async def test_objects_larger_than_memory_are_read_correctly(tmp_path: Path) -> 
         for _ in range(2):
             answer = await rig.client().request("GET", OBJECT)
             assert (answer.status, answer.body) == (200, content.expected(Span(0, 12 * MIB)))
-        assert rig.parts.tiers.memory.occupancy().used <= 2 * MIB
+        assert rig.parts.storage.tiers.memory.occupancy().used <= 2 * MIB
 
 
 async def test_a_corrupted_segment_is_a_miss_and_a_counter(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ async def test_the_directory_is_removed_while_serving(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, memory="0", **LARGE) as rig:
         content = origin.store.put_synthetic("bucket", "key", 3 * MIB)
         await rig.client().request("GET", OBJECT)
-        await rig.parts.tiers.flush()
+        await rig.parts.storage.tiers.flush()
         shutil.rmtree(rig.directory / "ssd")
         for key in ("key", "other"):
             origin.store.put_synthetic("bucket", key, 3 * MIB)
@@ -160,7 +160,7 @@ async def test_a_full_disk_is_a_counter_and_no_error(tmp_path: Path) -> None:
             for _ in range(2):
                 answer = await rig.client().request("GET", OBJECT)
                 assert (answer.status, answer.body) == (200, content.expected(Span(0, 3 * MIB)))
-                await rig.parts.tiers.flush()
+                await rig.parts.storage.tiers.flush()
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         failures = [

@@ -232,7 +232,7 @@ async def test_an_origin_without_ranges_is_passed_on(tmp_path: Path) -> None:
         for headers in ((), (("Range", "bytes=0-9"),), (("Range", "bytes=-9"),), (("If-None-Match", '"other"'),)):
             answer = await rig.client().request("GET", OBJECT, headers)
             assert (headers, answer.status, answer.body == content) == (headers, 200, True)
-        assert rig.parts.tiers.memory.occupancy().blocks == 0
+        assert rig.parts.storage.tiers.memory.occupancy().blocks == 0
 
 
 PLAIN = '[[rules]]\npath = "**"\naccelerate = false\n'

@@ -42,7 +42,7 @@ async def test_it_arrives(tmp_path: Path, payload: str | None, size: int) -> Non
         assert answer.status == 200, answer.body
         got = await client.request("GET", TARGET)
         assert (got.body, got.headers["x-amz-meta-colour"]) == (body, "blue")
-        assert len(rig.parts.spool) == 0
+        assert len(rig.parts.storage.spool) == 0
 
 
 async def test_documents_and_empty_bodies_arrive_too(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ async def test_documents_and_empty_bodies_arrive_too(tmp_path: Path) -> None:
         assert (await client.request("GET", TARGET)).body == b"part"
         await asked("DELETE", TARGET)
         assert (await client.request("GET", TARGET)).status == 404
-        assert len(rig.parts.spool) == 0
+        assert len(rig.parts.storage.spool) == 0
 
 
 BAD: dict[str, tuple[Pairs, str | None, str]] = {
@@ -89,7 +89,7 @@ async def test_invalid_upload_creates_no_object(tmp_path: Path, name: str) -> No
         await rig.wait_idle()
         await origin.log.wait_idle()
         assert origin.store.get("bucket", "key").size == 3
-        assert (len(rig.parts.spool), rig.parts.spool.in_use) == (0, 0)
+        assert (len(rig.parts.storage.spool), rig.parts.storage.spool.in_use) == (0, 0)
 
 
 async def test_truncated_upload_creates_no_object(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ async def test_truncated_upload_creates_no_object(tmp_path: Path) -> None:
             request = chunked(client.sign("PUT", TARGET, (), BODY))
             async with await client.open() as connection:
                 await connection.send(request.wire[:-5])
-            holds = rig.parts.spool
+            holds = rig.parts.storage.spool
         assert (len(holds), holds.in_use) == (0, 0)
         assert origin.store.get("bucket", "key").size == 3
 
@@ -122,7 +122,11 @@ async def test_it_has_a_limit(tmp_path: Path, target: str, limit: str, status: i
         answer = await client.send(chunked(request, 1 << 16))
         assert (answer.status, error_code(answer)) == (status, code)
         assert [seen for seen in origin.log.requests if seen.bucket is not None] == []
-        assert (len(rig.parts.spool), rig.parts.spool.in_use, rig.parts.budget.in_use) == (0, 0, 0)
+        assert (len(rig.parts.storage.spool), rig.parts.storage.spool.in_use, rig.parts.storage.budget.in_use) == (
+            0,
+            0,
+            0,
+        )
 
 
 @pytest.mark.parametrize(
@@ -136,4 +140,4 @@ async def test_unauthorised_upload_is_not_spooled(tmp_path: Path, secret: Secret
             await connection.send(head_bytes(request.method, request.target, request.pairs))
             answer = await connection.answer("PUT")  # before a byte of the body
             assert (answer.status, error_code(answer)) == (403, code)
-        assert len(rig.parts.spool) == 0
+        assert len(rig.parts.storage.spool) == 0

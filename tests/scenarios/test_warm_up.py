@@ -33,7 +33,7 @@ async def start(rig: Rig, bucket: str = "bucket", **order: object) -> str:
 
 
 async def ended(rig: Rig, job_id: str) -> Any:
-    await rig.parts.warm_ups.wait(job_id)
+    await rig.parts.jobs.warm_ups.wait(job_id)
     async with aiohttp.ClientSession() as session, session.get(f"{rig.admin}/v1/jobs/{job_id}") as answer:
         assert answer.status == 200
         return await answer.json()
@@ -108,7 +108,7 @@ async def test_progress_is_reported_and_a_job_can_be_cancelled(tmp_path: Path) -
 
 async def test_a_job_that_is_cancelled_before_it_has_begun(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
-        warm_ups = rig.parts.warm_ups
+        warm_ups = rig.parts.jobs.warm_ups
         job = await warm_ups.cancel((await start_job(warm_ups, "bucket", keys=("key",))).id)
         assert job is not None
         assert (job.state, job.ended_at is not None, warm_ups.running) == ("cancelled", True, 0)
@@ -142,7 +142,7 @@ async def test_a_missing_bucket_is_the_users_error(tmp_path: Path) -> None:
         assert listed["failures"] == [
             {"key": "key", "reason": "the origin answered 404 NoSuchBucket", "bucket": "bukcet"}
         ]
-        assert rig.parts.metrics.total("forebay_origin_failures_total") == 0
+        assert rig.parts.context.metrics.total("forebay_origin_failures_total") == 0
 
 
 async def test_what_does_not_fit_is_counted_by_tier(tmp_path: Path) -> None:

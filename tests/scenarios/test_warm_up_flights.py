@@ -12,8 +12,8 @@ async def test_a_job_does_not_join_the_flights_that_it_began(tmp_path: Path) -> 
         keys = [f"key-{number}" for number in range(8)]
         for key in keys:
             origin.store.put("bucket", key, bytes(3 << 20))
-        job = await start_job(rig.parts.warm_ups, "bucket", keys=tuple(keys))
-        await rig.parts.warm_ups.wait(job.id)
+        job = await start_job(rig.parts.jobs.warm_ups, "bucket", keys=tuple(keys))
+        await rig.parts.jobs.warm_ups.wait(job.id)
         assert (job.state, job.done) == ("done", len(keys))
-        assert rig.parts.metrics.total("forebay_flights_joined_total") == 0
+        assert rig.parts.context.metrics.total("forebay_flights_joined_total") == 0
         assert origin.log.count("GET") == len(keys)

@@ -47,10 +47,10 @@ async def test_what_somebody_else_wrote_stays(tmp_path: Path, method: str, resta
         assert entry.reason.startswith("conflict: the origin has ")
         backlog = rig.write_back.backlog
         assert (backlog.writes, backlog.stuck, backlog.conflicts) == (1, 0, 1)
-        assert rig.parts.backlog is not None
-        [listed] = (await rig.parts.backlog.page("ckpt", "", "conflict", "")).writes
+        assert rig.parts.writes.backlog is not None
+        [listed] = (await rig.parts.writes.backlog.page("ckpt", "", "conflict", "")).writes
         assert (listed.key, listed.state) == ("a/object", "conflict")
-        samples = rig.parts.metrics.exposition().decode().splitlines()
+        samples = rig.parts.context.metrics.exposition().decode().splitlines()
         assert "forebay_journal_conflicts 1.0" in samples
         assert 'forebay_journal_writes_total{result="conflict"} 1.0' in samples
         assert at_origin(origin, "a/object") == b"theirs"

@@ -99,7 +99,7 @@ async def test_any_one_call_may_fail(tmp_path: Path, error: int) -> None:
         rig.journal_files = PointedFiles(disk)
         async with rig:
             origin.store.create_bucket("ckpt")
-            failing, write_back = FailingDisk(rig, disk), rig.parts.write_back
+            failing, write_back = FailingDisk(rig, disk), rig.parts.writes.write_back
             assert write_back is not None
             await failing.dialogue()
             disk.arm(None)
@@ -141,7 +141,7 @@ async def test_a_write_whose_body_cannot_be_removed_is_settled(
             origin.store.create_bucket("ckpt")
             answer = await rig.client().request("PUT", path_of("ckpt", "a/key"), (), bytes(LARGE))
             assert answer.headers["x-forebay-durable"] == "local"
-            write_back = rig.parts.write_back
+            write_back = rig.parts.writes.write_back
             assert write_back is not None
             await run_loop_until(lambda: not write_back.drainer.entries)
             assert "can't be settled" not in caplog.text
@@ -170,7 +170,7 @@ async def test_a_failing_journal_is_reported_until_it_is_written(tmp_path: Path,
         rig.journal_files = files = FullDisk()
         async with rig:
             origin.store.create_bucket("ckpt")
-            write_back, seen = rig.parts.write_back, list[tuple[int, str | None]]()
+            write_back, seen = rig.parts.writes.write_back, list[tuple[int, str | None]]()
             assert write_back is not None
             for is_full in (True, True, False):
                 files.is_full = is_full
@@ -178,7 +178,7 @@ async def test_a_failing_journal_is_reported_until_it_is_written(tmp_path: Path,
                 seen.append((answer.status, answer.headers.get("x-forebay-durable")))
                 ready = await rig.worker.control.readiness()
                 said = "No space left on device" in ready.degraded.get("journal", "")
-                lines = rig.parts.metrics.exposition().decode().splitlines()
+                lines = rig.parts.context.metrics.exposition().decode().splitlines()
                 assert (ready.ready, said, f"forebay_journal_failing {float(is_full)}" in lines) == (
                     True,
                     is_full,

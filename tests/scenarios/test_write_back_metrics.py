@@ -13,7 +13,7 @@ from harness.write_back_rig import WriteBackRig
 
 def _samples(rig: WriteBackRig) -> dict[str, float]:
     """The metrics of the journal, by name and labels."""
-    lines = rig.parts.metrics.exposition().decode().splitlines()
+    lines = rig.parts.context.metrics.exposition().decode().splitlines()
     pairs = (line.rpartition(" ") for line in lines if line.startswith("forebay_journal_"))
     return {name: float(value) for name, _, value in pairs}
 

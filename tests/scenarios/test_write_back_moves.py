@@ -77,7 +77,7 @@ async def test_boto3_uploads_more_than_the_journal_takes(tmp_path: Path) -> None
         assert (rig.write_back.uploads.by_id, rig.write_back.uploads.parts) == ({}, {})
         assert list((rig.journal / "bodies").iterdir()) == []
         assert origin.store.bucket("ckpt").uploads == {}
-        assert rig.parts.metrics.total("forebay_journal_moved_uploads_total") == 1
+        assert rig.parts.context.metrics.total("forebay_journal_moved_uploads_total") == 1
         await rig.restart()
         assert rig.write_back.uploads.by_id == {}
 
@@ -191,7 +191,7 @@ async def test_a_moved_upload_that_is_aborted_leaves_nothing(tmp_path: Path, how
                 assert list(rig.write_back.uploads.by_id) == [upload]
                 rig.advance_clock(3600)
                 await rig.write_back.expiry.expire()
-        await rig.parts.tasks.wait_idle()
+        await rig.parts.context.tasks.wait_idle()
         assert (rig.write_back.uploads.by_id, rig.write_back.uploads.parts) == ({}, {})
         assert origin.store.bucket("ckpt").uploads == {}
         assert list((rig.journal / "bodies").iterdir()) == []

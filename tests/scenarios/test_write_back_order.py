@@ -48,8 +48,8 @@ async def test_every_prefix_of_the_history_is_allowed(tmp_path: Path, seed: int,
             store.create_bucket("ckpt")
             for method in ("PUT", "DELETE"):
                 assert (await rig.client().request(method, path_of("ckpt", "a/proof"))).status in {200, 204}
-            assert rig.parts.write_back is not None
-            await rig.parts.write_back.pending.wait_settled(lambda _: True)
+            assert rig.parts.writes.write_back is not None
+            await rig.parts.writes.write_back.pending.wait_settled(lambda _: True)
             for nth in range(CLIENTS * WRITES):
                 store.put("ckpt", f"a/old-{nth}", b"old")
             store.history.clear()
@@ -69,7 +69,7 @@ async def test_every_prefix_of_the_history_is_allowed(tmp_path: Path, seed: int,
                     acknowledged.append(AcknowledgedWrite(effect, began, time.monotonic()))
 
             await asyncio.gather(*(client(Random(f"{seed}/{nth}")) for nth in range(CLIENTS)))
-            await rig.parts.write_back.pending.wait_settled(lambda _: True)
+            await rig.parts.writes.write_back.pending.wait_settled(lambda _: True)
     check_history(acknowledged, store.history)
 
 
@@ -81,7 +81,7 @@ async def test_a_record_found_late_does_not_replace_a_later_write(tmp_path: Path
         origin.store.create_bucket("ckpt")
         client, path = rig.client(), path_of(*name)
         assert (await client.request("PUT", path_of("ckpt", "a/proof"))).status == 200
-        write_back = rig.parts.write_back
+        write_back = rig.parts.writes.write_back
         assert write_back is not None
         began, written = write_back.journal.stamp(), write_back.journal.stamp()
         for step in (b"100", b"200"):
@@ -92,7 +92,7 @@ async def test_a_record_found_late_does_not_replace_a_later_write(tmp_path: Path
         await write_back.journal.append({**late.document(), **write_back.record_origins.named("ckpt")}, b"100")
         if restarted:
             await rig.restart()
-            write_back = rig.parts.write_back
+            write_back = rig.parts.writes.write_back
             assert write_back is not None
         else:
             await write_back.watch.receive_scan()

@@ -104,7 +104,7 @@ async def test_a_write_arrives_whatever_happens_to_the_first_attempt(
         store.create_bucket("ckpt")
         rules = RULES.format(path=tmp_path / "journal")
         async with Rig(origin.endpoint, origin.secret, tmp_path / "rig", rest=rules) as rig:
-            write_back = rig.parts.write_back
+            write_back = rig.parts.writes.write_back
             assert write_back is not None
             first = Writer(rig, store, 0, "PutObject")
             await first.write(upload=False)  # the origin is known to take such writes

@@ -139,7 +139,7 @@ async def test_a_late_installation_hides_no_later_deletion(tmp_path: Path, is_an
         path, name, client, gate = path_of("ckpt", "a/object"), ObjectName("ckpt", "a/object"), rig.client(), Gate()
         await rig.put("a/object", CONTENT)
         await rig.settled()
-        tiers, head = rig.parts.tiers, rig.parts.tiers.head(name)
+        tiers, head = rig.parts.storage.tiers, rig.parts.storage.tiers.head(name)
         assert head is not None
         staged = encode_staged(StagedBody(head.generation, head.block_size, head.size, head.version.etag))
         actions = (HoldRequest(gate), LoseAnswer()) if is_answer_lost else (HoldRequest(gate),)

@@ -96,7 +96,7 @@ async def test_a_write_during_a_takeover_overtakes_nothing(tmp_path: Path) -> No
             await run_loop_until(scan.held.is_set)
             try:
                 await rig.put("a/second", b"2")
-                await rig.parts.tasks.wait_idle()
+                await rig.parts.context.tasks.wait_idle()
             finally:
                 scan.released.set()
             await taking_over

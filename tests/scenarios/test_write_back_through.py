@@ -99,7 +99,7 @@ async def test_n_readers_of_a_new_checkpoint_cost_the_origin_nothing(tmp_path: P
             if stage == "pending":
                 gate.open()
                 await rig.settled()
-                await rig.parts.tiers.flush()
+                await rig.parts.storage.tiers.flush()
             elif stage == "persisted":
                 await rig.restart()
         assert origin.log.count("GET", key="a/weights") == 0
@@ -183,6 +183,6 @@ async def test_a_write_that_goes_through_is_cached_by_its_rule(tmp_path: Path) -
         await rig.prove()
         answer = await rig.client().request("PUT", path_of("ckpt", "a/latest"), (), b"step-7")
         assert (answer.status, answer.headers.get("x-forebay-durable")) == (200, "origin")
-        await rig.parts.tasks.wait_idle()
+        await rig.parts.context.tasks.wait_idle()
         read = await rig.client().request("GET", path_of("ckpt", "a/latest"))
         assert (read.body, read.headers["x-forebay-cache"]) == (b"step-7", "hit-memory")

@@ -127,7 +127,7 @@ async def test_unfinished_uploads_are_listed_in_both_dialects(tmp_path: Path) ->
         assert (told(listed, "Key"), told(listed, "UploadId")) == ("a/d/e", local["a/d/e"])
         for key, upload in local.items():
             await oss.request("DELETE", f"{path_of('ckpt', key)}?uploadId={upload}")
-        await rig.parts.tasks.wait_idle()
+        await rig.parts.context.tasks.wait_idle()
         listed = await oss.request("GET", "/ckpt?uploads")
         assert told(listed, "UploadId") == "1" * 32
         client.close()
@@ -303,8 +303,8 @@ async def test_parts_are_judged_as_the_origin_would(tmp_path: Path) -> None:
         await rig.settled()
         assert list((rig.journal / "bodies").iterdir()) == []
         await rig.restart()
-        assert rig.parts.write_back is not None
-        assert rig.parts.write_back.uploads.by_id == {}
+        assert rig.parts.writes.write_back is not None
+        assert rig.parts.writes.write_back.uploads.by_id == {}
 
 
 async def test_an_upload_that_was_left_expires(tmp_path: Path) -> None:
@@ -317,12 +317,12 @@ async def test_an_upload_that_was_left_expires(tmp_path: Path) -> None:
         await oss.part(target, resumed, 1, bytes(MIB))
         rig.advance_clock(3600)
         await rig.write_back.expiry.expire()
-        await rig.parts.tasks.wait_idle()
+        await rig.parts.context.tasks.wait_idle()
         assert list(rig.write_back.uploads.by_id) == [resumed]
         assert len(list((rig.journal / "bodies").iterdir())) == 1
         refused = await oss.request("PUT", f"{target}?partNumber=2&uploadId={left}", (), b"late")
         assert (refused.status, told(refused, "Code")) == (404, "NoSuchUpload")
-        assert rig.parts.metrics.total("forebay_journal_expired_uploads_total") == 1
+        assert rig.parts.context.metrics.total("forebay_journal_expired_uploads_total") == 1
         await rig.restart()
         assert list(rig.write_back.uploads.by_id) == [resumed]
 

@@ -90,7 +90,7 @@ async def test_the_next_read_sees_the_write(tmp_path: Path, name: str, freshness
         for _ in range(2):
             warm = await client.request("GET", TARGET)
             assert warm.body == b"old"
-            await rig.parts.tiers.flush()
+            await rig.parts.storage.tiers.flush()
         expected = "revalidated" if freshness == "always" else f"hit-{tier}"
         assert warm.headers["x-forebay-cache"] == expected
         if name == "delete the bucket":

@@ -49,7 +49,7 @@ async def complete(client: RawClient, upload_id: str, parts: Sequence[tuple[int,
 async def reads_of_bytes(rig: Rig, origin: FakeOrigin, expected: bytes) -> int:
     """Reads the object through Forebay, whole and in a range; how many GETs that took at the origin."""
     await rig.wait_idle()
-    await rig.parts.tiers.flush()
+    await rig.parts.storage.tiers.flush()
     before = origin.log.count("GET")
     whole = await rig.client().request("GET", TARGET)
     assert (whole.status, whole.body) == (200, expected)
@@ -73,7 +73,7 @@ async def test_put_object_is_a_hit(tmp_path: Path, size: int, tier: str) -> None
         assert (await rig.client().request("PUT", TARGET, headers, content(size))).status == 200
         if tier == "ssd":  # memory answers at once; the SSD takes a moment to have it
             await rig.wait_idle()
-            await rig.parts.tiers.flush()
+            await rig.parts.storage.tiers.flush()
         answer = await rig.client().request("GET", TARGET)
         assert (answer.status, answer.body) == (200, content(size))
         assert (answer.headers["Content-Type"], answer.headers["x-amz-meta-colour"]) == ("text/plain", "blue")
@@ -201,7 +201,7 @@ async def test_write_without_spare_memory_succeeds_and_is_not_warm(tmp_path: Pat
         Rig(origin.endpoint, origin.secret, tmp_path, rest=WARM, buffers="8MiB") as rig,
     ):
         origin.store.create_bucket("bucket")
-        budget = rig.parts.budget
+        budget = rig.parts.storage.budget
         assert budget.try_acquire(budget.capacity)
         answer = await rig.client().request("PUT", TARGET, (), content(2 * BLOCK))
         budget.release(budget.capacity)
@@ -219,7 +219,7 @@ async def test_customer_encrypted_object_is_not_cached(tmp_path: Path) -> None:
         )
         await rig.client().request("PUT", TARGET, customers, content(BLOCK))
         await rig.wait_idle()
-        assert rig.parts.tiers.memory.occupancy().blocks == 0
+        assert rig.parts.storage.tiers.memory.occupancy().blocks == 0
         assert await reads_of_bytes(rig, origin, content(BLOCK)) > 0
 
 
@@ -230,7 +230,7 @@ async def test_writes_are_cached_by_warm_on_write_only(tmp_path: Path, rule: str
         origin.store.create_bucket("bucket")
         await rig.client().request("PUT", TARGET, (), content(BLOCK))
         await rig.wait_idle()
-        assert rig.parts.tiers.memory.occupancy().blocks == 0
+        assert rig.parts.storage.tiers.memory.occupancy().blocks == 0
 
 
 async def test_upload_with_a_wrong_digest_installs_nothing(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ async def test_nothing_unproved_is_answered_or_reaches_the_origin(warm: tuple[Ri
         assert has_template(rig, known, proved) == (form != ("SignedOssV2", "query"))
     for sample, how, request in _unproved(now):
         cells += 1
-        reply, record = await handle_raw_request(rig.parts.gateway, request, now)
+        reply, record = await handle_raw_request(rig.parts.requests.gateway, request, now)
         assert 400 <= reply.status < 600, (sample, how)
         assert reply.status != 500, (sample, how)
         assert record.principal == "", (sample, how)
@@ -190,7 +190,7 @@ async def test_authenticated_request_is_accepted(warm: tuple[Rig, FakeOrigin], f
         if sample.name == "PostObject":
             continue  # signs in its form, not in its head
         request = ALL_SIGNERS[form](TRAINER, *sample[1:], rig.now(), None)
-        reply, record = await handle_raw_request(rig.parts.gateway, request, rig.now())
+        reply, record = await handle_raw_request(rig.parts.requests.gateway, request, rig.now())
         if form[0] == "SignedOssV1" and not _query_names(sample) <= SUB_RESOURCES | {"list-type"}:
             # No client signs this name in version 1, so nobody can have asked for what it selects.
             assert sample.name not in OSS_NEEDS
@@ -216,7 +216,7 @@ async def test_each_operation_requires_its_grant(warm: tuple[Rig, FakeOrigin], f
         for name, access, which in KEYS:
             origin.log.reset()
             request = ALL_SIGNERS[form](Secret(name, f"s-{name}"), *sample[1:], rig.now(), None)
-            reply, record = await handle_raw_request(rig.parts.gateway, request, rig.now())
+            reply, record = await handle_raw_request(rig.parts.requests.gateway, request, rig.now())
             allowed = (access == need) == (which == "only")
             if not {"x-amz-copy-source", "x-oss-copy-source"}.isdisjoint(dict(sample.pairs)):
                 allowed = which == "except" and access not in {"read", "write"}  # it reads one and writes another
@@ -252,7 +252,7 @@ async def test_bad_signature_makes_no_anonymous_client(tmp_path: Path) -> None:
             payload, how = cell if isinstance(cell, tuple) else (None, str(cell))
             if payload is not None:
                 continue  # the form of the payload has no part in it
-            reply, record = await handle_raw_request(rig.parts.gateway, request, now)
+            reply, record = await handle_raw_request(rig.parts.requests.gateway, request, now)
             assert 400 <= reply.status < 600, (sample, how)
             assert reply.status != 500, (sample, how)
             if record.principal:
@@ -282,7 +282,7 @@ async def test_each_anonymous_operation_requires_its_grant(tmp_path: Path, acces
             if is_oss:
                 request = replace(request, pairs=(*request.pairs, ("x-oss-unknown", "1")))
             origin.log.reset()
-            reply, record = await handle_raw_request(rig.parts.gateway, request, rig.now())
+            reply, record = await handle_raw_request(rig.parts.requests.gateway, request, rig.now())
             allowed = need in granted
             if not {"x-amz-copy-source", "x-oss-copy-source"}.isdisjoint(dict(sample.pairs)):
                 allowed = {"read", "write"} <= set(granted)
@@ -338,7 +338,7 @@ async def test_unsigned_form_is_refused(warm: tuple[Rig, FakeOrigin], fields: st
         sample = Sample("PostObject", "POST", target, [("Content-Type", FORM_TYPE)], body)
         for payload in PAYLOADS:
             request = unsigned_request(sample, payload)
-            reply, _ = await handle_raw_request(rig.parts.gateway, request, rig.now())
+            reply, _ = await handle_raw_request(rig.parts.requests.gateway, request, rig.now())
             assert 400 <= reply.status < 600, (target, payload, reply.body)
             assert reply.status != 500
         pairs = (("Host", HOST), ("Content-Type", FORM_TYPE), ("Content-Length", str(len(body))))

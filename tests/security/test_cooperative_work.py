@@ -148,7 +148,7 @@ async def test_a_scrape_lets_others_have_their_turn(tmp_path: Path) -> None:
     keys = 2000
     async with serving(tmp_path) as (rig, _):
         for number in range(keys):
-            rig.parts.metrics.count("forebay_key_requests_total", f"key-{number}")
+            rig.parts.context.metrics.count("forebay_key_requests_total", f"key-{number}")
         assert await _turns_during(rig.worker.control.metrics()) >= keys // LINES
 
 

@@ -201,7 +201,7 @@ async def test_slow_bodies_are_ended_and_store_nothing(tmp_path: Path) -> None:
             await connection.send(head_bytes(request.method, request.target, request.pairs) + bytes(100 * number))
             slow.append(connection)
         await _others_are_answered(rig)
-        assert rig.parts.budget.in_use <= rig.parts.budget.capacity
+        assert rig.parts.storage.budget.in_use <= rig.parts.storage.budget.capacity
         try:
             with timers.flowing(0.1):
                 for each in slow:
@@ -233,7 +233,7 @@ async def test_slow_readers_use_little_memory(tmp_path: Path, key: str) -> None:
         try:
             for each in slow[:10]:
                 assert (await each.read_head()).status in {200, 503}
-            assert rig.parts.budget.in_use <= rig.parts.budget.capacity
+            assert rig.parts.storage.budget.in_use <= rig.parts.storage.budget.capacity
             answer = await client.request("GET", "/bucket/others")
             assert answer.status in {200, 503}
             grown = _resident() - before

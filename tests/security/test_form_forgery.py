@@ -102,7 +102,7 @@ async def test_no_changed_form_is_stored(tmp_path: Path, version: str) -> None:
             origin.store.create_bucket(bucket)
         now = rig.now()
         fields = signed_form(version, now)
-        reply, _ = await handle_raw_request(rig.parts.gateway, form(fields), now)
+        reply, _ = await handle_raw_request(rig.parts.requests.gateway, form(fields), now)
         assert reply.status == 204, reply.body
         stored = origin.store.current("bucket", "mine/posted")
         assert stored is not None
@@ -116,7 +116,7 @@ async def test_no_changed_form_is_stored(tmp_path: Path, version: str) -> None:
         ]
         requests += [form(late), form(fields, b""), form(fields, b"x" * 101), form(fields[::-1][1:])]
         for request in requests:
-            reply, record = await handle_raw_request(rig.parts.gateway, request, now)
+            reply, record = await handle_raw_request(rig.parts.requests.gateway, request, now)
             assert 400 <= reply.status < 500 or reply.status == 501, (request.body, reply.body)
             assert record.error != "InternalError"
         assert [seen for seen in origin.log.requests if seen.bucket is not None] == []
@@ -135,7 +135,7 @@ async def test_no_bytes_of_a_form_changed_are_a_fault_or_another_object(tmp_path
                 body = bytearray(honest.body)
                 body[at] ^= flip
                 request = RawRequest("POST", honest.target, honest.pairs, bytes(body))
-                reply, record = await handle_raw_request(rig.parts.gateway, request, now)
+                reply, record = await handle_raw_request(rig.parts.requests.gateway, request, now)
                 assert record.error != "InternalError", bytes(body)
                 assert reply.status != 500
         for seen in origin.log.requests:

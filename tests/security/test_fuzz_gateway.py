@@ -41,7 +41,7 @@ def test_no_request_causes_an_internal_error(tmp_path: Path) -> None:
         origin.store.put("bucket", "key", b"content")
 
         async def ask(request: RawRequest) -> None:
-            reply, record = await handle_raw_request(rig.parts.gateway, request, rig.now())
+            reply, record = await handle_raw_request(rig.parts.requests.gateway, request, rig.now())
             assert record.error != "InternalError", request
             assert reply.status or reply.aborted
 

@@ -127,13 +127,13 @@ async def test_a_signature_ends_in_the_middle_of_a_connection(rig: Rig, form: Fo
 
 
 def _changed(rig: Rig, keyring: Keyring) -> None:
-    gateway = rig.parts.gateway
+    gateway = rig.parts.requests.gateway
     gateway.policy = replace(gateway.policy, keyring=keyring)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=form_name)
 async def test_another_policy_is_heeded_at_once(rig: Rig, form: Form) -> None:
-    lane, request, gateway = fresh_lane(rig), signed(form, rig.now()), rig.parts.gateway
+    lane, request, gateway = fresh_lane(rig), signed(form, rig.now()), rig.parts.requests.gateway
     caller, policy = acquainted(rig, lane, request), gateway.policy
     keys, trainer = policy.keyring, policy.keyring.principals["trainer"]
     rotated = {**keys.secrets, "trainer": SecretKey("trainer", "another-secret")}
@@ -157,7 +157,7 @@ async def test_another_policy_is_heeded_at_once(rig: Rig, form: Form) -> None:
 @pytest.mark.parametrize("form", FORMS, ids=form_name)
 async def test_prepared_response_ends_with_its_policy(rig: Rig, form: Form) -> None:
     """Also for who has proved himself under the next one, with an object that he still may read."""
-    lane, request, keys = fresh_lane(rig), signed(form, rig.now()), rig.parts.gateway.policy.keyring
+    lane, request, keys = fresh_lane(rig), signed(form, rig.now()), rig.parts.requests.gateway.policy.keyring
     acquainted(rig, lane, request)
     grants = (Grant(Pattern("other/**"), frozenset(Access)),)
     trainer = replace(keys.principals["trainer"], grants=grants)
@@ -174,7 +174,7 @@ async def test_prepared_response_ends_with_its_policy(rig: Rig, form: Form) -> N
 @pytest.mark.parametrize("form", FORMS, ids=form_name)
 async def test_session_token_is_part_of_the_signature(rig: Rig, form: Form) -> None:
     guest = Secret("guest", "guest-secret", token="guest-token")
-    keys = rig.parts.gateway.policy.keyring
+    keys = rig.parts.requests.gateway.policy.keyring
     grants = keys.principals["trainer"].grants
 
     def of(token: str | None) -> Keyring:

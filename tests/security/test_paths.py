@@ -127,7 +127,7 @@ def _cached(rig: Rig) -> set[ObjectName]:
     return {
         each.name
         for bucket in ("own", "other")
-        for step in rig.parts.tiers.memory.objects.listing(bucket, "")
+        for step in rig.parts.storage.tiers.memory.objects.listing(bucket, "")
         for each in step
     }
 

@@ -89,9 +89,9 @@ async def with_resources(tmp_path: Path) -> AsyncIterator[tuple[Rig, FakeOrigin]
         for kind, body in (("plans", "\n".join(CLOSED).encode()), ("recordings", recording_of(CLOSED))):
             answer = await client.request("PUT", path_of("bucket", f".forebay/{kind}/{THERE}"), (), body)
             assert answer.status == 200, answer.body
-        await run_loop_until(lambda: rig.parts.prefetcher.tickets == len(CLOSED))
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == len(CLOSED))
         assert (await client.request("GET", path_of("bucket", CLOSED[0]))).status == 200
-        await run_loop_until(lambda: bool(rig.parts.data_sets.states()))
+        await run_loop_until(lambda: bool(rig.parts.jobs.data_sets.states()))
         for kind in KINDS:
             assert (await client.request("GET", path_of("bucket", f".forebay/{kind}/{THERE}"))).status == 200, kind
         yield rig, origin
@@ -149,7 +149,7 @@ async def test_a_plan_tells_nothing_of_keys_that_its_sender_may_not_read(tmp_pat
 
 
 def _lead(rig: Rig) -> int:
-    return sum(plan.lead_bytes for plan in rig.parts.plans.coordinator.plans() if plan.principal == READER.access)
+    return sum(plan.lead_bytes for plan in rig.parts.jobs.plans.coordinator.plans() if plan.principal == READER.access)
 
 
 @pytest.mark.parametrize("line", ["{}\t9-5", "{}\tall", "{}\t-1-5", "{}" + "x" * 1100, "{}\0"])

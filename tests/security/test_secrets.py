@@ -164,7 +164,7 @@ async def test_no_secret_is_disclosed_anywhere(tmp_path: Path, caplog: pytest.Lo
                 admin = RawClient(rig.admin, CLIENT)
                 answer = await admin.unsigned("GET", path, [("Authorization", f"Bearer {token}")])
                 shown.append((f"{path} of the admin port", answer.body + repr(answer.pairs).encode()))
-        shown.append(("the metrics", rig.parts.metrics.exposition()))
+        shown.append(("the metrics", rig.parts.context.metrics.exposition()))
         # A configuration that is refused is told of; not what stands in it.
         for spoilt in ('secret = "', 'session_token = "', 'secret_key = "'):
             text = rig.configuration.replace(spoilt, spoilt.replace(" = ", " = = "), 1)
@@ -173,8 +173,8 @@ async def test_no_secret_is_disclosed_anywhere(tmp_path: Path, caplog: pytest.Lo
             (rig.directory / "forebay.toml").write_text(rig.configuration.replace(spoilt, f"unknown_{spoilt}", 1))
             await rig.worker.reload()
         shown += [
-            ("repr of the policy", repr(rig.parts.policy).encode()),
-            ("repr of the gateway's policy", repr(rig.parts.gateway.policy).encode()),
+            ("repr of the policy", repr(rig.parts.requests.policy).encode()),
+            ("repr of the gateway's policy", repr(rig.parts.requests.gateway.policy).encode()),
             ("repr of the settings", repr(rig.worker.control.settings).encode()),
             ("repr of the parts", repr(rig.parts).encode()),
         ]

@@ -84,7 +84,7 @@ async def test_slow_readers_leave_buffers_to_others(tmp_path: Path, way: str) ->
         install(tmp_path, authority.issue("forebay"))
         settings["server"], tls = tls_settings(tmp_path), ssl.create_default_context(cafile=str(authority.file))
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, timers, **settings) as rig:
-        budget = rig.parts.budget
+        budget = rig.parts.storage.budget
         with timers.flowing(0.002):  # a reader of what no tier keeps is left its block for a while
             async with slow_readers(rig, origin, chosen, tls) as connections:
                 other = origin.store.put_synthetic("bucket", "other", 2 * SIZE)

@@ -37,7 +37,7 @@ async def test_a_reader_of_a_prefix_maps_no_byte_of_another(tmp_path: Path) -> N
         channel = reader.channel
         assert not channel._files  # noqa: SLF001 # it got a ring and no file
         assert channel._ring is not None  # noqa: SLF001 # likewise
-        ring = bytes(channel._ring.view(0, rig.parts.rings.in_use))  # noqa: SLF001 # all that it could look at
+        ring = bytes(channel._ring.view(0, rig.parts.storage.rings.in_use))  # noqa: SLF001 # all that it could look at
         assert OPEN in ring
         assert SECRET[:16] not in ring
         del keep
@@ -59,8 +59,8 @@ async def test_a_reader_of_a_prefix_gets_files_with_nothing_else(tmp_path: Path)
         for file in reader.channel._files.values():  # noqa: SLF001 # likewise
             assert SECRET[:16] not in bytes(file.view(0, file.size))
         # The first file stays the client's; one that has lost a block is passed to nobody else.
-        rig.parts.tiers.memory.forget(ObjectName("b", "open/1"))
-        rig.parts.tiers.memory.forget(ObjectName("b", "open/4"))
+        rig.parts.storage.tiers.memory.forget(ObjectName("b", "open/1"))
+        rig.parts.storage.tiers.memory.forget(ObjectName("b", "open/4"))
         other = await HandChannel.open(rig, READER)
         for channel in (reader, other):
             assert (await channel.read("b", "open/0"))[1] == bodies[0]

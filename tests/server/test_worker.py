@@ -137,8 +137,8 @@ async def test_a_stop_waits_for_requests_in_flight(tmp_path: Path) -> None:
             gate.open()
             assert await rest == (b"c" * 1000, False)
             assert await stopping is True
-        assert len(worker.parts.tasks) == 0
-        assert worker.parts.budget.in_use == 0
+        assert len(worker.parts.context.tasks) == 0
+        assert worker.parts.storage.budget.in_use == 0
 
 
 @pytest.mark.parametrize("hurried", [True, False])
@@ -160,8 +160,8 @@ async def test_a_second_signal_or_the_timeout_ends_the_drain(hurried: bool, tmp_
             body, cut = await rest
             assert cut
             assert len(body) < 1000
-        assert len(worker.parts.tasks) == 0
-        assert worker.parts.budget.in_use == 0
+        assert len(worker.parts.context.tasks) == 0
+        assert worker.parts.storage.budget.in_use == 0
 
 
 async def test_idle_connections_do_not_delay_a_stop(tmp_path: Path) -> None:

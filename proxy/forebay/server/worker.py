@@ -135,8 +135,8 @@ class Worker:
             )
             if member is not None:
                 await self._join(member)
-            if self.parts.write_back is not None:
-                await self._start_watch(self.parts.write_back.watch)
+            if self.parts.writes.write_back is not None:
+                await self._start_watch(self.parts.writes.write_back.watch)
             self.origin_watch = OriginWatch(self.parts.origins)
             self.control = WorkerControl(self.parts, self._settings, self.source)
             if log_to is not None:
@@ -157,18 +157,18 @@ class Worker:
             opened.pop_all()
         self._background.spawn(self._watch_origin(), "watch the origin")
         self._background.spawn(self._adopt_jobs(), "adopt warm-up jobs")
-        self._background.spawn(asyncio.to_thread(self.parts.spool.remove_abandoned), "remove abandoned spools")
-        if self.parts.plans.coordinates:
-            self.parts.tasks.spawn(self.parts.plans.coordinator.start(), "take up the plans")
-        if self.parts.kept_recordings is not None:
-            self._background.spawn(self.parts.kept_recordings.start(), "open the recordings")
-            self._background.spawn(self._tend_recordings(self.parts.kept_recordings.recorder), "tend the recordings")
+        self._background.spawn(asyncio.to_thread(self.parts.storage.spool.remove_abandoned), "remove abandoned spools")
+        if self.parts.jobs.plans.coordinates:
+            self.parts.context.tasks.spawn(self.parts.jobs.plans.coordinator.start(), "take up the plans")
+        if (kept := self.parts.jobs.kept_recordings) is not None:
+            self._background.spawn(kept.start(), "open the recordings")
+            self._background.spawn(self._tend_recordings(kept.recorder), "tend the recordings")
         if member is None:
             self._background.spawn(remove_stale_record(run), "run record")
-        if self.parts.ssd is not None:
-            self._background.spawn(self.parts.ssd.attach_while_serving(), "attach the SSD tier")
-        if self.parts.write_back is not None:
-            self._background.spawn(self.parts.write_back.watch.run(), "watch the journal")
+        if self.parts.storage.ssd is not None:
+            self._background.spawn(self.parts.storage.ssd.attach_while_serving(), "attach the SSD tier")
+        if self.parts.writes.write_back is not None:
+            self._background.spawn(self.parts.writes.write_back.watch.run(), "watch the journal")
         if self._certificate is not None:
             self._background.spawn(self._watch_certificate(self._certificate), "certificate")
 
@@ -233,7 +233,7 @@ class Worker:
 
     def schedule_reload(self) -> None:
         """Start `reload` from a signal handler."""
-        self.parts.tasks.spawn(self.reload(), "reload")
+        self.parts.context.tasks.spawn(self.reload(), "reload")
 
     async def reopen_files(self) -> None:
         """Reopen the access log's file, and read the certificate again."""
@@ -254,10 +254,10 @@ class Worker:
     async def _reload_certificate(self, certificate: Certificate, *, force: bool = False) -> None:
         match await asyncio.to_thread(lambda: certificate.reload(force=force)):
             case CertificateRenewed():
-                self.parts.metrics.count("forebay_certificate_renewals_total")
+                self.parts.context.metrics.count("forebay_certificate_renewals_total")
                 _log.info("new TLS connections are shown the certificate that was read now")
             case CertificateRefused(reason):
-                self.parts.metrics.count("forebay_certificate_refusals_total")
+                self.parts.context.metrics.count("forebay_certificate_refusals_total")
                 _log.error("the new TLS certificate is refused, the old one stays: %s", reason)
             case CertificateUnchanged():
                 pass
@@ -271,8 +271,8 @@ class Worker:
         """Not be ready any more, and go on serving. New writes go through from now on, so that fewer are pending in the
         end."""
         self.control.is_ending = True
-        if self.parts.write_back is not None:
-            self.parts.write_back.room.is_ending = True
+        if self.parts.writes.write_back is not None:
+            self.parts.writes.write_back.room.is_ending = True
 
     async def stop(self, hurry: asyncio.Event | None = None) -> bool:
         """Drain and close. Returns whether every request in flight was finished. `hurry`, once set, ends the drain."""
@@ -284,8 +284,8 @@ class Worker:
         # Logged once no new connection is accepted.
         _log.info("ending: requests under way have %g s", self._settings.server.drain_timeout)
         until = time.monotonic() + self._settings.server.drain_timeout
-        if self.parts.write_back is not None:
-            room = self.parts.write_back.room
+        if self.parts.writes.write_back is not None:
+            room = self.parts.writes.write_back.room
             room.is_ending = room.is_finishing = True  # pending writes have as long: no new ones are added to them
         drained = await self.listener.drain(self._settings.server.drain_timeout, hurry)
         await self.listener.close()
@@ -295,23 +295,23 @@ class Worker:
         for runner in self._runners:
             await runner.cleanup()
         await self._background.close()
-        self.parts.plans.coordinator.close()
-        if self.parts.kept_recordings is not None:
-            await self.parts.kept_recordings.close()
-        if self.parts.write_back is not None:
-            await self.parts.write_back.watch.stop(max(0.0, until - time.monotonic()), hurry)
-        await self.parts.tasks.close()
+        self.parts.jobs.plans.coordinator.close()
+        if self.parts.jobs.kept_recordings is not None:
+            await self.parts.jobs.kept_recordings.close()
+        if self.parts.writes.write_back is not None:
+            await self.parts.writes.write_back.watch.stop(max(0.0, until - time.monotonic()), hurry)
+        await self.parts.context.tasks.close()
         if self._access_log is not None:
             await self._access_log.flush()  # not before: small PUTs under way are recorded as they are cancelled
-        await self.parts.prefetcher.close()
-        self.parts.warm_ups.close()
-        if self.parts.write_back is not None:
-            await self.parts.write_back.journal.close()
-        self.parts.spool.close()
-        self.parts.upload_starts.close()
-        self.parts.peers.close()
-        if self.parts.tiers.ssd is not None:
-            await self.parts.tiers.ssd.close()
+        await self.parts.jobs.prefetcher.close()
+        self.parts.jobs.warm_ups.close()
+        if self.parts.writes.write_back is not None:
+            await self.parts.writes.write_back.journal.close()
+        self.parts.storage.spool.close()
+        self.parts.storage.upload_starts.close()
+        self.parts.context.peers.close()
+        if self.parts.storage.tiers.ssd is not None:
+            await self.parts.storage.tiers.ssd.close()
         await self.parts.origins.close()
         if self._log_file is not None:
             self._log_file.close()
@@ -325,7 +325,7 @@ class Worker:
     async def _watch_origin(self) -> None:
         while True:
             await self.origin_watch.look(self.control.settings)
-            self.parts.uploads.expire()
+            self.parts.writes.uploads.expire()
             await asyncio.sleep(self._check_interval)
 
     async def _tend_recordings(self, recorder: Recorder) -> None:
@@ -336,5 +336,5 @@ class Worker:
     async def _adopt_jobs(self) -> None:
         """Go on with the jobs of the run before; from then on, with those of a worker that has ended."""
         while True:
-            await self.parts.warm_ups.adopt()
+            await self.parts.jobs.warm_ups.adopt()
             await asyncio.sleep(self._check_interval)

@@ -39,13 +39,13 @@ class WorkerGauges:
         yield from self._journal()
         yield from self._buffers()
         yield from self._tiers()
-        yield from self._parts.metrics.amplification_samples()
+        yield from self._parts.context.metrics.amplification_samples()
 
     def _connections(self) -> Iterator[Sample]:
         yield "forebay_connections", (), self._listener.connections
         yield "forebay_requests_in_flight", (), self._listener.requests.in_flight
         yield "forebay_socket_channels", (), len(self._client_memory.channels)
-        yield "forebay_socket_ring_bytes", (), self._parts.rings.in_use
+        yield "forebay_socket_ring_bytes", (), self._parts.storage.rings.in_use
         yield "forebay_socket_file_bytes", (), self._client_memory.files.size
 
     def _origins(self) -> Iterator[Sample]:
@@ -56,30 +56,30 @@ class WorkerGauges:
             yield "forebay_origin_credential_refused", (client.name,), float(client.credential_check.fault is not None)
 
     def _flights(self) -> Iterator[Sample]:
-        flights = self._parts.flights
+        flights = self._parts.fetch.flights
         yield "forebay_flights", (), len(flights)
         yield "forebay_flight_oldest_seconds", (), flights.oldest_age(time.monotonic())
         yield "forebay_flight_readers", (), flights.followers
 
     def _namespaces(self) -> Iterator[Sample]:
-        views = [*self._parts.catalogue.views()]
+        views = [*self._parts.namespaces.catalogue.views()]
         yield "forebay_pack_members", (), sum(view.members for view in views)
         yield "forebay_pack_index_bytes", (), sum(view.resident_bytes for view in views)
-        namespaces = self._parts.listings.states()
+        namespaces = self._parts.namespaces.listings.states()
         yield "forebay_listing_namespaces", (), len(namespaces)
         yield "forebay_listing_keys", (), sum(each.keys for each in namespaces)
         yield "forebay_listing_bytes", (), sum(each.size for each in namespaces)
         yield "forebay_listing_age_seconds", (), max((each.age or 0.0 for each in namespaces), default=0.0)
 
     def _jobs(self) -> Iterator[Sample]:
-        jobs = Counter(job.state for job in self._parts.warm_ups.jobs())
+        jobs = Counter(job.state for job in self._parts.jobs.warm_ups.jobs())
         for state in get_args(JobState):
             yield "forebay_jobs", (state,), jobs[state]
-        if (kept := self._parts.kept_recordings) is not None:
+        if (kept := self._parts.jobs.kept_recordings) is not None:
             yield "forebay_recordings", (), len(kept.catalogue.recordings)
             yield "forebay_recording_bytes", (), kept.catalogue.file_size
             yield "forebay_recordings_following", (), kept.follower.running
-        coordinator = self._parts.plans.coordinator
+        coordinator = self._parts.jobs.plans.coordinator
         plans = Counter(plan.state for plan in coordinator.plans())
         for state in LIVE_STATES:
             yield "forebay_plans", (state,), plans[state]
@@ -88,7 +88,7 @@ class WorkerGauges:
         yield "forebay_plan_lead_seconds", (), lead_seconds
 
     def _journal(self) -> Iterator[Sample]:
-        if (write_back := self._parts.write_back) is None:
+        if (write_back := self._parts.writes.write_back) is None:
             return
         backlog = write_back.backlog
         yield "forebay_journal_capacity_bytes", (), write_back.room.size
@@ -105,16 +105,16 @@ class WorkerGauges:
         yield "forebay_journal_upload_bytes", (), sum(each.size for each in write_back.uploads.by_id.values())
 
     def _buffers(self) -> Iterator[Sample]:
-        budget, ahead = self._parts.budget, self._parts.tiers.memory.ahead.budget
+        budget, ahead = self._parts.storage.budget, self._parts.storage.tiers.memory.ahead.budget
         yield "forebay_buffer_capacity_bytes", (), budget.capacity
         yield "forebay_buffer_used_bytes", (), budget.in_use
         yield "forebay_buffer_waiting", (), budget.waiting
-        yield "forebay_held_bytes", (), self._parts.spool.in_use + self._parts.upload_starts.in_use
+        yield "forebay_held_bytes", (), self._parts.storage.spool.in_use + self._parts.storage.upload_starts.in_use
         yield "forebay_ahead_capacity_bytes", (), ahead.capacity
         yield "forebay_ahead_used_bytes", (), ahead.in_use
 
     def _tiers(self) -> Iterator[Sample]:
-        memory, ssd = self._parts.tiers.memory, self._parts.tiers.ssd
+        memory, ssd = self._parts.storage.tiers.memory, self._parts.storage.tiers.ssd
         occupancies = {"memory": memory.occupancy()}
         if ssd is not None:
             occupancies["ssd"] = ssd.occupancy()

@@ -126,7 +126,7 @@ class NodeWorker:
             self._methods |= rpc_handlers(interface, implementation)
         service = WorkerService(worker, self._workers)
         self._methods |= rpc_handlers(WorkerRpc, service) | rpc_handlers(WorkerOrders, service)
-        self._methods |= rpc_handlers(CacheView, LocalCacheView(worker.parts.tiers))
+        self._methods |= rpc_handlers(CacheView, LocalCacheView(worker.parts.storage.tiers))
         self._worker = worker
         freeze_long_lived(asyncio.get_running_loop())
         keep_freed_memory()
@@ -156,7 +156,7 @@ class WorkerService(WorkerRpc, WorkerOrders):
     async def report(self) -> WorkerReport:
         """The worker's counters and gauges."""
         control = self._worker.control
-        rules = list(self._worker.parts.metrics.rules.items())
+        rules = list(self._worker.parts.context.metrics.rules.items())
         return WorkerReport(
             await control.metrics(),
             await control.stats(),
@@ -197,8 +197,8 @@ class WorkerService(WorkerRpc, WorkerOrders):
 
     async def load_pins(self) -> None:
         """Take the pins from the file."""
-        await self._worker.parts.pins.load()
+        await self._worker.parts.storage.pins.load()
 
     async def invalidate(self, names: list[ObjectName]) -> None:
         """Invalidate the objects."""
-        await self._worker.parts.invalidator.invalidate(names)
+        await self._worker.parts.metadata.invalidator.invalidate(names)

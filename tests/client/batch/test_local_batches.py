@@ -306,17 +306,17 @@ async def test_batches_survive_a_fork_in_their_middle(stage: Stage) -> None:
     assert (process.returncode, errors) == (0, b"")
     await stage.rig.channels_are(0)
     stage.rig.worker.client_memory.check()
-    assert stage.rig.parts.rings.in_use == 0
+    assert stage.rig.parts.storage.rings.in_use == 0
 
 
 async def test_nothing_stays_of_a_client_that_is_killed_in_a_batch(stage: Stage) -> None:
     process, _ = await run(HOARDER, stage)
     assert process.stdout is not None
     assert await process.stdout.readline() == b"held\n"
-    assert stage.rig.parts.rings.in_use > 0
+    assert stage.rig.parts.storage.rings.in_use > 0
     process.kill()
     await process.wait()
     await stage.rig.channels_are(0)
     stage.rig.worker.client_memory.check()
-    assert stage.rig.parts.rings.in_use == 0
+    assert stage.rig.parts.storage.rings.in_use == 0
     assert stage.rig.worker.listener.requests.in_flight == 0

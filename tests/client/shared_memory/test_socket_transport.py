@@ -105,7 +105,7 @@ async def test_views_survive_a_fork_whatever_the_parent_drops(tmp_path: Path) ->
         assert (process.returncode, errors) == (0, b"")
         await rig.channels_are(0)
         rig.worker.client_memory.check()
-        assert rig.parts.rings.in_use == 0
+        assert rig.parts.storage.rings.in_use == 0
 
 
 HOARDER = """
@@ -141,13 +141,13 @@ async def test_nothing_stays_of_a_client_that_is_killed(tmp_path: Path, held: in
         )
         assert process.stdout is not None
         assert await process.stdout.readline() == b"held\n"
-        assert rig.parts.rings.in_use == held
+        assert rig.parts.storage.rings.in_use == held
         before = shared_memory()
         process.send_signal(signal.SIGKILL)
         await process.wait()
         await rig.channels_are(0)
         rig.worker.client_memory.check()
-        assert rig.parts.rings.in_use == 0
+        assert rig.parts.storage.rings.in_use == 0
         assert before - shared_memory() >= held - 8 * MIB
 
 

@@ -31,9 +31,9 @@ async def process(origin: FakeOrigin, directory: Path) -> AsyncIterator[Parts]:
     try:
         yield parts
     finally:
-        parts.plans.coordinator.close()
-        await parts.tasks.wait_idle()
-        parts.prefetcher.drop_all()
+        parts.jobs.plans.coordinator.close()
+        await parts.context.tasks.wait_idle()
+        parts.jobs.prefetcher.drop_all()
         await parts.origins.of(None).close()
 
 
@@ -43,7 +43,7 @@ async def restarted(directory: Path) -> AsyncIterator[Parts]:
     async with FakeOrigin(verify=False) as origin:
         origin.store.put("bucket", "key", b"content")
         async with process(origin, directory) as before:
-            assert (await handle_request(before.gateway, "PUT", PLAN, (), b"key\n")).status == 200
+            assert (await handle_request(before.requests.gateway, "PUT", PLAN, (), b"key\n")).status == 200
         async with process(origin, directory) as parts:
             yield parts
 
@@ -55,19 +55,19 @@ async def let_others_run() -> None:
 
 async def test_a_question_waits_for_the_plans_of_the_process_before(tmp_path: Path) -> None:
     async with restarted(tmp_path) as parts, asyncio.TaskGroup() as group:
-        early = group.create_task(handle_request(parts.gateway, "GET", PLAN))
+        early = group.create_task(handle_request(parts.requests.gateway, "GET", PLAN))
         await let_others_run()
         assert not early.done()
-        await parts.plans.coordinator.start()
+        await parts.jobs.plans.coordinator.start()
         progress = json.loads(bytes((await early).body))
         assert (progress["name"], progress["entries"]) == ("order", 1)
 
 
 async def test_a_plan_cancelled_while_the_coordinator_starts_does_not_run(tmp_path: Path) -> None:
     async with restarted(tmp_path) as parts, asyncio.TaskGroup() as group:
-        early = group.create_task(handle_request(parts.gateway, "DELETE", PLAN))
+        early = group.create_task(handle_request(parts.requests.gateway, "DELETE", PLAN))
         await let_others_run()
-        await parts.plans.coordinator.start()
+        await parts.jobs.plans.coordinator.start()
         assert (await early).status == 204
-        assert [plan.state for plan in await parts.plans.plans()] == ["cancelled"]
-        assert await parts.plans.store.plans() == []
+        assert [plan.state for plan in await parts.jobs.plans.plans()] == ["cancelled"]
+        assert await parts.jobs.plans.store.plans() == []

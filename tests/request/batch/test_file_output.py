@@ -67,7 +67,7 @@ def is_in_file(item: BatchItem) -> bool:
 @pytest.mark.parametrize("ordered", [True, False])
 async def test_large_entries_are_read_where_they_lie(rig: SocketRig, ordered: bool) -> None:
     await rig.promote(rig.library(), "b", *LARGE)
-    in_rings, client = rig.parts.rings.in_use, rig.library()
+    in_rings, client = rig.parts.storage.rings.in_use, rig.library()
     for _ in range(2):
         items = {item.index: item for item in await many(client, LISTED, ordered=ordered)}
         found = [bytes(data) if (data := items[at].data) is not None else None for at in range(len(LISTED))]
@@ -76,13 +76,13 @@ async def test_large_entries_are_read_where_they_lie(rig: SocketRig, ordered: bo
     in_files = [key for at, key in enumerate(LISTED) if is_in_file(items[at])]
     across = BatchKey("open/c", 100_000, 2 * MIB + 1)  # blocks, at no border of a page: joined by the client
     assert in_files == [key for key in LISTED if key != across and len(expected(key) or b"") >= MIN_SHARED_BYTES]
-    assert rig.parts.rings.in_use == in_rings + STEP, "of small entries"
+    assert rig.parts.storage.rings.in_use == in_rings + STEP, "of small entries"
     assert client.stats.fallbacks == {}
     assert set(client.stats.requests) == {"socket"}
 
 
 async def test_what_batches_read_again_moves_to_files(rig: SocketRig) -> None:
-    client, arenas = rig.library(), rig.parts.tiers.memory.arenas
+    client, arenas = rig.library(), rig.parts.storage.tiers.memory.arenas
     for key, blocks in (("open/a", 1), ("open/c", 4)):
         for _ in range(4):
             assert (await many(client, [key, "open/small/0"]))[0].content() == content(key)
@@ -126,7 +126,7 @@ async def test_views_outlive_eviction_writes_and_the_channel(rig: SocketRig) -> 
     items = await many(client, ["open/a", "open/b"])
     assert all(map(is_in_file, items))
     await asyncio.to_thread(client.put, "b", "open/a", b"another")
-    rig.parts.tiers.memory.forget(ObjectName("b", "open/b"))
+    rig.parts.storage.tiers.memory.forget(ObjectName("b", "open/b"))
     client.close()
     assert bytes((await many(client, ["open/a", "open/b"]))[0].content()) == b"another"
     assert [bytes(item.content()) for item in items] == [content("open/a"), content("open/b")]
@@ -164,7 +164,7 @@ async def test_a_batch_brings_no_file_with_what_its_reader_may_not_read(tmp_path
 
 async def test_a_file_that_has_lost_a_block_comes_with_no_batch(rig: SocketRig) -> None:
     await rig.promote(rig.library(), "b", "open/a", "open/b", "open/e", "open/f")
-    rig.parts.tiers.memory.forget(ObjectName("b", "open/b"))
+    rig.parts.storage.tiers.memory.forget(ObjectName("b", "open/b"))
     for secret, is_shown in ((READER, [False, True]), (TRAINER, [True, True])):
         items = await many(rig.library(secret), ["open/a", "open/e"])
         assert [bytes(item.content()) for item in items] == [content("open/a"), content("open/e")]
@@ -195,12 +195,12 @@ async def test_no_file_comes_behind_a_reload_in_mid_batch(tmp_path: Path) -> Non
             origin.store.put("b", key, content(key))
         client, gate = rig.library(), Gate()
         await rig.promote(client, "b", "open/a", "open/b")
-        rig.parts.tiers.memory.forget(ObjectName("b", "open/c"))
+        rig.parts.storage.tiers.memory.forget(ObjectName("b", "open/c"))
         origin.faults.add(HoldHead(gate), key="open/c", times=1)
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(many(rig.library(), keys))
             await gate.reached()
-            rig.parts.gateway.policy = replace(rig.parts.gateway.policy)  # as a reload does
+            rig.parts.requests.gateway.policy = replace(rig.parts.requests.gateway.policy)  # as a reload does
             gate.open()
         items = reading.result()
         assert [bytes(item.content()) for item in items] == [content(key) for key in keys]
@@ -213,7 +213,7 @@ async def test_a_changed_policy_ends_a_channel_with_files_of_batches(rig: Socket
     promoting.close()  # it has no files
     assert all(map(is_in_file, await many(client, ["open/a", "open/b"])))
     memory = rig.worker.client_memory
-    rig.parts.gateway.policy = replace(rig.parts.gateway.policy)  # as a reload does
+    rig.parts.requests.gateway.policy = replace(rig.parts.requests.gateway.policy)  # as a reload does
     memory.check()
     await rig.channels_are(0)
     assert [bytes(item.content()) for item in await many(client, ["open/a", "open/b"])] == [

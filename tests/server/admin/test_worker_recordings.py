@@ -86,7 +86,7 @@ async def test_a_bad_file_is_refused(running: RecordingRig, name: str, content: 
 
 
 async def test_a_recording_is_saved_under_a_name(running: RecordingRig) -> None:
-    await running.rig.parts.recordings.store("bucket", "mine", "trainer", recording_of(READS))
+    await running.rig.parts.jobs.recordings.store("bucket", "mine", "trainer", recording_of(READS))
     status, saved = await running.call("POST", "/bucket/ours/save", {"source": "mine"})
     assert (status, saved["recording"]["principal"]) == (200, "trainer")
     status, saved = await running.call("POST", "/bucket/all/save", {"source": "ours", "shared": True})
@@ -101,7 +101,7 @@ async def test_a_replay_warms_what_was_read(running: RecordingRig) -> None:
     await running.send("nightly", recording_of(READS))
     status, job = await running.call("POST", "/bucket/nightly/replay", {"rate": "100MiB", "concurrency": 1})
     assert (status, job["state"] in {"queued", "running", "done"}, job["rate"]) == (201, True, 100 << 20)
-    await running.rig.parts.warm_ups.wait(job["id"])
+    await running.rig.parts.jobs.warm_ups.wait(job["id"])
     status, ended = 0, await running.rig.worker.control.verbs.jobs.job(job["id"])
     assert ended is not None
     assert (ended.state, ended.done, ended.failed) == ("done", 41, 0)
@@ -118,7 +118,7 @@ async def test_a_recording_is_warmed_in_its_order(running: RecordingRig) -> None
     job = {"recordings": ["s3://bucket/nightly"], "concurrency": 1, "until": "10KB"}
     status, started = await request_admin(running.rig.admin, "POST", "/v1/jobs", job)
     assert (status, started["listed"], started["bucket"]) == (201, 40, "bucket")
-    await running.rig.parts.warm_ups.wait(started["id"])
+    await running.rig.parts.jobs.warm_ups.wait(started["id"])
     fetched = [each.key for each in running.origin.log.requests if each.operation == "GetObject"]
     assert fetched == KEYS[:40][::-1][: len(fetched)]
     assert 10 <= len(fetched) <= 12, "up to the bytes that it may fill"

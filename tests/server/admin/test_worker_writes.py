@@ -49,12 +49,12 @@ class BacklogRig:
         await self.rig.wait_idle()
 
     async def wait_settled(self) -> None:
-        assert self.rig.parts.write_back is not None
-        await self.rig.parts.write_back.pending.wait_settled(lambda _: True)
+        assert self.rig.parts.writes.write_back is not None
+        await self.rig.parts.writes.write_back.pending.wait_settled(lambda _: True)
         await self.rig.wait_idle()
 
     async def discard_all(self) -> None:
-        write_back, backlog = self.rig.parts.write_back, self.rig.parts.backlog
+        write_back, backlog = self.rig.parts.writes.write_back, self.rig.parts.writes.backlog
         assert write_back is not None
         assert backlog is not None
         while entries := dict(write_back.drainer.entries):
@@ -174,7 +174,7 @@ async def test_a_stuck_write_degrades_and_stays_ready(running: BacklogRig) -> No
 
 
 async def test_any_worker_reaches_the_one_that_drains(running: BacklogRig) -> None:
-    backlog = running.rig.parts.backlog
+    backlog = running.rig.parts.writes.backlog
     assert backlog is not None
 
     class Others:

@@ -144,7 +144,7 @@ async def test_what_was_written_through_is_verified_and_fetched_once(tmp_path: P
     async with connected(tmp_path) as (rig, origin):
         client = rig.client()
         await client.request("PUT", path_of("bucket", "key"), body=content_of("key"))
-        await rig.parts.tiers.forget_bucket("bucket")
+        await rig.parts.storage.tiers.forget_bucket("bucket")
         assert (await client.request("GET", path_of("bucket", "key"))).body == content_of("key")
         assert origin.log.count("GET", key="key") == 1
 

@@ -38,7 +38,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 
 
 async def test_a_template_is_found_by_a_head_that_matches(rig: Rig) -> None:
-    templates, policy = TemplateCache[HeadTemplate](), rig.parts.gateway.policy
+    templates, policy = TemplateCache[HeadTemplate](), rig.parts.requests.gateway.policy
     heads = [head_of(rig), head_of(rig, [("Range", "bytes=0-1")]), head_of(rig, [("User-Agent", "a")])]
     heads += [head_of(rig, form=("SignedOssV1", "query")), head_of(rig, form=("SignedV4", "query"))]
     kept = []
@@ -56,19 +56,19 @@ async def test_a_template_is_found_by_a_head_that_matches(rig: Rig) -> None:
 
 
 async def test_another_policy_has_other_templates(rig: Rig) -> None:
-    templates, policy, data = TemplateCache[HeadTemplate](), rig.parts.gateway.policy, head_of(rig)
+    templates, policy, data = TemplateCache[HeadTemplate](), rig.parts.requests.gateway.policy, head_of(rig)
     templates.add(data, template_of(rig, data))
     other = replace(policy, domains=("forebay.test",))
     assert templates.lookup(data, other) is None
     assert templates.lookup(data, policy) is not None
-    rig.parts.gateway.policy = other
+    rig.parts.requests.gateway.policy = other
     templates.add(data, template_of(rig, data))
     assert templates.lookup(data, policy) is None
     assert len(templates) == 1
 
 
 async def test_the_least_recently_used_is_evicted(rig: Rig) -> None:
-    templates, policy = TemplateCache[HeadTemplate](), rig.parts.gateway.policy
+    templates, policy = TemplateCache[HeadTemplate](), rig.parts.requests.gateway.policy
     heads = [head_of(rig, [("User-Agent", f"client/{number}")]) for number in range(MAX_TEMPLATES + 5)]
     for number, data in enumerate(heads):
         templates.add(data, template_of(rig, data))

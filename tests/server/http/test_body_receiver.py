@@ -287,7 +287,7 @@ async def test_requests_follow_on_the_connection_of_a_large_body(tmp_path: Path)
                 assert not _is_receiving(rig)
                 await connection.send(client.sign("GET", path_of("bucket", f"{number}")).wire)
                 assert (await connection.answer()).body == body
-        assert rig.parts.budget.in_use == 0
+        assert rig.parts.storage.budget.in_use == 0
 
 
 def test_uvloop_receives_large_bodies_so_with_tls_and_without(tmp_path: Path) -> None:
@@ -325,9 +325,9 @@ async def test_a_client_that_leaves_in_a_large_body_leaves_no_memory_behind(tmp_
             put = client.sign("PUT", path_of("bucket", "key"), (), body)
             await _send(connection, put.wire[: -len(body)], body[: 2 * LEAST])
             await run_loop_until(lambda: _is_receiving(rig))
-            assert rig.parts.budget.in_use >= BUFFER
+            assert rig.parts.storage.budget.in_use >= BUFFER
         await run_loop_until(lambda: rig.worker.listener.requests.is_idle)
-        assert rig.parts.budget.in_use == 0
+        assert rig.parts.storage.budget.in_use == 0
         assert origin.store.current("bucket", "key") is None
 
 
@@ -335,7 +335,7 @@ async def test_without_memory_the_parser_receives_the_body(tmp_path: Path) -> No
     body = os.urandom(LEAST * 3)
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.create_bucket("bucket")
-        budget, taken = rig.parts.budget, rig.parts.budget.capacity - BUFFER + 1
+        budget, taken = rig.parts.storage.budget, rig.parts.storage.budget.capacity - BUFFER + 1
         assert budget.try_acquire(taken)
         assert (await rig.client().request("PUT", path_of("bucket", "key"), (), body)).status == 200
         budget.release(taken)

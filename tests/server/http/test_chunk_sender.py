@@ -56,13 +56,13 @@ async def in_files(rig: Rig, origin: FakeOrigin) -> None:
     for key in SIZES:
         origin.store.put("b", key, content(key))
     async with asyncio.timeout(30), await rig.client().open() as connection:
-        while len(rig.parts.tiers.memory.arenas) < BLOCKS:
+        while len(rig.parts.storage.tiers.memory.arenas) < BLOCKS:
             await connection.send(batch(rig).wire)
             assert await bodies(connection) == expected()
 
 
 async def is_idle(rig: Rig) -> None:
-    await run_loop_until(lambda: rig.parts.budget.in_use == 0 and rig.worker.listener.requests.in_flight == 0)
+    await run_loop_until(lambda: rig.parts.storage.budget.in_use == 0 and rig.worker.listener.requests.in_flight == 0)
 
 
 async def entries_are_the_same_however_they_are_sent(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ async def what_is_fetched_meanwhile_comes_behind_what_is_sent(tmp_path: Path) ->
             for key, body in cold.items():
                 origin.store.put("b", key, body)
             async with await rig.client().open(receive_buffer=receive_buffer) as connection:
-                while len(rig.parts.tiers.memory.arenas) < BLOCKS + 4:
+                while len(rig.parts.storage.tiers.memory.arenas) < BLOCKS + 4:
                     await connection.send(batch(rig, ["blocks"]).wire)
                     assert await bodies(connection) == [several]
                 await connection.send(batch(rig, ["large", *[key for each in cold for key in ("blocks", each)]]).wire)
@@ -119,7 +119,7 @@ async def a_slow_client_gets_what_was_read_whatever_becomes_of_it(tmp_path: Path
         await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 1)
         head = await slow.read_head("POST")
         for key, size in SIZES.items():
-            await rig.parts.tiers.forget(ObjectName("b", key))
+            await rig.parts.storage.tiers.forget(ObjectName("b", key))
             origin.store.put("b", key, bytes(size))
         body, is_aborted = await slow.read_rest()
         assert (head.status, is_aborted) == (200, False)

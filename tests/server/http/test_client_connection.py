@@ -167,7 +167,7 @@ async def test_so_is_one_for_which_there_is_no_memory(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.create_bucket("bucket")
         connection, transport = connect(rig)
-        budget = rig.parts.budget
+        budget = rig.parts.storage.budget
         held = budget.capacity - 5_000
         assert budget.try_acquire(held)
         connection.data_received(upload(rig, 10_000))

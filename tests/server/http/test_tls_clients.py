@@ -187,7 +187,7 @@ async def test_a_reload_renews_the_certificate_of_new_connections(
         origin.store.put("bucket", "key", b"content")
         context = ssl.create_default_context(cafile=authority.file)
         reader, writer = await asyncio.open_connection("127.0.0.1", rig.worker.tls_address[1], ssl=context)
-        total = rig.parts.metrics.total
+        total = rig.parts.context.metrics.total
         install(tmp_path, authority.issue("second"))
         await rig.worker.reload()
         assert await shown(rig, authority) == "second"

@@ -62,7 +62,7 @@ def head_of(client: SocketClient, document: bytes) -> bytes:
 def settled(rig: SocketRig) -> bool:
     """Whether nothing is left of clients that have ended."""
     rig.worker.client_memory.check()
-    return rig.parts.rings.in_use == 0 and rig.worker.listener.requests.in_flight == 0
+    return rig.parts.storage.rings.in_use == 0 and rig.worker.listener.requests.in_flight == 0
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -89,7 +89,7 @@ async def test_entries_are_those_of_the_tar(rig: SocketRig, order: str, seed: in
         assert channel.answered == 3
         channel.close()
     assert rig.forms() == {"batch": 6}
-    counted = rig.parts.metrics.counters["forebay_batch_entries_total"]
+    counted = rig.parts.context.metrics.counters["forebay_batch_entries_total"]
     assert sum(counted.values()) == 2 * 6 * len(listed), "both ways count each entry"
 
 
@@ -110,13 +110,13 @@ async def test_without_room_in_the_ring_bytes_come_through_the_socket(tmp_path: 
 
 
 async def test_a_client_that_keeps_all_its_views_is_served_still(rig: SocketRig) -> None:
-    rig.parts.rings.resize(1 << 20)
+    rig.parts.storage.rings.resize(1 << 20)
     client = rig.library(READER)
     keys = [f"open/small/{number}" for number in range(40)]
     kept = [
         await asyncio.to_thread(lambda: [item.content() for item in client.get_many("bucket", keys)]) for _ in range(5)
     ]
-    assert rig.parts.rings.in_use == 1 << 20
+    assert rig.parts.storage.rings.in_use == 1 << 20
     assert all(view == content(20_000 + number) for views in kept for number, view in enumerate(views))
     client.close()
     await rig.channels_are(0)
@@ -127,7 +127,7 @@ async def test_a_client_that_keeps_all_its_views_is_served_still(rig: SocketRig)
 
 async def test_slots_are_given_back_while_a_batch_is_read(rig: SocketRig) -> None:
     """A batch of many times the ring goes through it, as the client drops what it has looked at."""
-    rig.parts.rings.resize(2 << 20)
+    rig.parts.storage.rings.resize(2 << 20)
     channel = await HandChannel.open(rig, READER)
     keys = [f"open/small/{number % 40}" for number in range(1000)]
     document, signer = batch_body(keys), SocketClient(rig, READER)
@@ -280,7 +280,7 @@ async def test_entries_in_doubt_are_validated(origin: FakeOrigin, rig: SocketRig
     client = SocketClient(rig)
     for _ in range(3):
         assert (await read_batch(client, "bucket", ["open/5000"]))[0].body == content(5000)
-    rig.parts.invalidator.mark_in_doubt([ObjectName("bucket", "open/5000")])
+    rig.parts.metadata.invalidator.mark_in_doubt([ObjectName("bucket", "open/5000")])
     origin.store.put("bucket", "open/5000", b"another")
     assert (await read_batch(client, "bucket", ["open/5000"]))[0].body == b"another"
     client.close()
@@ -296,7 +296,7 @@ async def test_a_client_that_never_reads_its_batches_is_given_up_on(tmp_path: Pa
         await rig.channels_are(1)
         await rig.channels_are(0)
         await run_loop_until(lambda: settled(rig))
-        assert rig.parts.budget.in_use == 0
+        assert rig.parts.storage.budget.in_use == 0
         channel.close()
 
 

@@ -88,9 +88,9 @@ async def test_a_message_may_come_in_parts(rig: SocketRig, step: int) -> None:
 
 async def test_what_a_channel_sends_is_demand(rig: SocketRig) -> None:
     channel = await HandChannel.open(rig, READER)
-    before = rig.parts.body_turns.demand
+    before = rig.parts.context.body_turns.demand
     head, _ = await channel.read("b", "open/small")
-    assert (head.status, rig.parts.body_turns.demand - before) == (200, 1)
+    assert (head.status, rig.parts.context.body_turns.demand - before) == (200, 1)
     channel.close()
 
 
@@ -153,7 +153,7 @@ async def test_a_client_that_never_reads_is_given_up_on(tmp_path: Path) -> None:
         sent = channel.channel._socket.send(data)  # noqa: SLF001 # likewise
         assert sent
         await rig.channels_are(0)
-        assert rig.parts.budget.in_use == 0
+        assert rig.parts.storage.budget.in_use == 0
         channel.close()
 
 
@@ -192,7 +192,7 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing(rig: SocketRig)
     await rig.channels_are(0)
     await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 0)
     rig.worker.client_memory.check()
-    assert rig.parts.rings.in_use == 0
+    assert rig.parts.storage.rings.in_use == 0
 
 
 async def test_no_slot_is_written_before_it_is_given_back(rig: SocketRig) -> None:
@@ -205,5 +205,5 @@ async def test_no_slot_is_written_before_it_is_given_back(rig: SocketRig) -> Non
         if len(views) > 4:
             del views[0]
         assert all(view == b"x" * 200_000 for view in views)
-    assert rig.parts.rings.in_use <= 2 << 20
+    assert rig.parts.storage.rings.in_use <= 2 << 20
     channel.close()

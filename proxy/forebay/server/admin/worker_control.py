@@ -43,20 +43,20 @@ class WorkerControl(SharedControl):
     def __init__(self, parts: Parts, settings: Settings, source: ConfigSource) -> None:
         super().__init__(settings, source)
         self._parts = parts
-        self._recordings = WorkerRecordings(parts.recordings)
-        self.pins = WorkerPins(parts.pins)
-        plans = WorkerPlans(parts.plans, parts.plan_resource, lambda: parts.gateway.policy.keyring)
+        self._recordings = WorkerRecordings(parts.jobs.recordings)
+        self.pins = WorkerPins(parts.storage.pins)
+        plans = WorkerPlans(parts.jobs.plans, parts.jobs.plan_resource, lambda: parts.requests.gateway.policy.keyring)
         self._stats = WorkerStats(parts, self.pins)
         self.verbs = Control(
             state=self,
             config=self,
-            jobs=WorkerJobs(parts.warm_ups, self.pins, plans, self._recordings, self._now),
+            jobs=WorkerJobs(parts.jobs.warm_ups, self.pins, plans, self._recordings, self._now),
             cache=self,
             data_sets=self,
             pins=self.pins,
             plans=plans,
             recordings=self._recordings,
-            writes=WorkerWrites(parts.backlog),
+            writes=WorkerWrites(parts.writes.backlog),
         )
 
     # State
@@ -74,7 +74,7 @@ class WorkerControl(SharedControl):
 
     async def metrics(self) -> str:
         """This worker's metrics."""
-        return (await run_cooperatively(self._parts.metrics.exposition_in_steps())).decode()
+        return (await run_cooperatively(self._parts.context.metrics.exposition_in_steps())).decode()
 
     async def stats(self) -> Stats:
         """This worker's counters and gauges."""
@@ -99,65 +99,64 @@ class WorkerControl(SharedControl):
         ):
             if applied.credentials != old.credentials:
                 origin.client.use_credentials(credentials_of(applied.credentials))
-                self._parts.tasks.spawn(origin.listing.close(), "connect again to list")
-                self._parts.tasks.spawn(origin.client.credential_check.check(), "check the origin credential")
-                if self._parts.write_back is not None:
-                    self._parts.write_back.proofs.forget_all()
-        self._parts.gateway.policy = policy = gateway_policy(self.settings)
-        self._parts.read_ahead.use_policy()
-        self._parts.read_counts.apply_rules(policy.rules.data_sets)
-        if self._parts.kept_recordings is not None:
-            self._parts.kept_recordings.apply_rules()
-        self._parts.budget.resize(new.memory.buffers)
-        self._parts.tiers.memory.ahead.budget.resize(new.memory.ahead)
-        self._parts.rings.resize(new.memory.rings)
-        self._parts.resolver.permissions.ttl = new.auth.authorization_ttl
-        self._parts.listing_permissions.ttl = new.auth.authorization_ttl
-        self._parts.listings.drop_unruled()
+                self._parts.context.tasks.spawn(origin.listing.close(), "connect again to list")
+                self._parts.context.tasks.spawn(origin.client.credential_check.check(), "check the origin credential")
+                if self._parts.writes.write_back is not None:
+                    self._parts.writes.write_back.proofs.forget_all()
+        self._parts.requests.gateway.policy = policy = gateway_policy(self.settings)
+        self._parts.jobs.read_ahead.use_policy()
+        self._parts.jobs.read_counts.apply_rules(policy.rules.data_sets)
+        if self._parts.jobs.kept_recordings is not None:
+            self._parts.jobs.kept_recordings.apply_rules()
+        self._parts.storage.budget.resize(new.memory.buffers)
+        self._parts.storage.tiers.memory.ahead.budget.resize(new.memory.ahead)
+        self._parts.storage.rings.resize(new.memory.rings)
+        self._parts.metadata.resolver.permissions.ttl = new.auth.authorization_ttl
+        self._parts.requests.listing_permissions.ttl = new.auth.authorization_ttl
+        self._parts.namespaces.listings.drop_unruled()
         if self.settings.ssd is not None:
-            self._parts.pins.set_quota(self.settings.ssd.pin_quota)
+            self._parts.storage.pins.set_quota(self.settings.ssd.pin_quota)
         for tier, size in sizes:
             self._resize(tier, size)
-        self._parts.metrics.count("forebay_reloads_total", "applied")
+        self._parts.context.metrics.count("forebay_reloads_total", "applied")
         return answer
 
     def _config_refused(self) -> None:
-        self._parts.metrics.count("forebay_reloads_total", "refused")
+        self._parts.context.metrics.count("forebay_reloads_total", "refused")
 
     # The cache
 
     async def list_cached(self, bucket: str, prefix: str = "", after: str = "", limit: int = MAX_PAGE) -> CachePage:
         """A page of this worker's view."""
-        return await list_cached_objects([LocalCacheView(self._parts.tiers)], bucket, prefix, after, limit)
+        return await list_cached_objects([LocalCacheView(self._parts.storage.tiers)], bucket, prefix, after, limit)
 
     async def data_sets(self) -> DataSetList:
         """This worker's view: with others, the reads are known to the collector alone."""
-        return DataSetList(self._parts.data_set_resource.local())
+        return DataSetList(self._parts.jobs.data_set_resource.local())
 
     async def advice(self, source: AdviceSource = "reads") -> AdviceList:
         """By the reads or the recordings of all workers, in the collector; elsewhere nothing."""
         parts = self._parts
-        rules = parts.gateway.policy.rules
-        sets = [AdvisedSet.of_reads(state) for state in parts.data_sets.states()]
+        rules = parts.requests.gateway.policy.rules
+        sets = [AdvisedSet.of_reads(state) for state in parts.jobs.data_sets.states()]
         if source == "recordings":
-            is_kept_here = parts.kept_recordings is not None
+            is_kept_here = parts.jobs.kept_recordings is not None
             sets = await self._recordings.recorded_sets(lambda name: rules.decide(name).block) if is_kept_here else []
-        return AdviceList(
-            advice_rows([(each, rules.pool_of(each.name)) for each in sets], parts.tiers, parts.peers.workers)
-        )
+        pools = [(each, rules.pool_of(each.name)) for each in sets]
+        return AdviceList(advice_rows(pools, parts.storage.tiers, parts.context.peers.workers))
 
     async def _is_in_doubt(self, name: ObjectName) -> bool:
-        return self._parts.resolver.heads.in_doubt_writes.covers(name, self._now())
+        return self._parts.metadata.resolver.heads.in_doubt_writes.covers(name, self._now())
 
     def _now(self) -> float:
-        return self._parts.resolver.heads.clock()
+        return self._parts.metadata.resolver.heads.clock()
 
     async def _drop_listings(self, bucket: str, prefix: str) -> None:
-        self._parts.listings.drop(bucket, prefix)
-        self._parts.catalogue.drop(bucket)
+        self._parts.namespaces.listings.drop(bucket, prefix)
+        self._parts.namespaces.catalogue.drop(bucket)
 
     async def _invalidate(self, names: Sequence[ObjectName]) -> None:
-        await self._parts.invalidator.invalidate(names)
+        await self._parts.metadata.invalidator.invalidate(names)
 
     async def resize(self, tier: TierName, size: str) -> Resized | None:
         """Resize a tier of this worker."""
@@ -165,7 +164,7 @@ class WorkerControl(SharedControl):
 
     async def resize_to(self, tier: TierName, capacity: int) -> Resized | None:
         """`resize`, to a capacity in bytes."""
-        resized = self._parts.tiers.memory if tier == "memory" else self._parts.ssd
+        resized = self._parts.storage.tiers.memory if tier == "memory" else self._parts.storage.ssd
         if resized is None:
             return None
         before = resized.occupancy().capacity
@@ -175,11 +174,11 @@ class WorkerControl(SharedControl):
 
     def _resize(self, tier: TierName, capacity: int) -> None:
         if tier == "memory":
-            self._parts.tiers.memory.resize(capacity)
-            self._parts.tasks.spawn(self._shrink(), "shrink memory")
-        elif self._parts.ssd is not None:
-            self._parts.ssd.resize(capacity)
+            self._parts.storage.tiers.memory.resize(capacity)
+            self._parts.context.tasks.spawn(self._shrink(), "shrink memory")
+        elif self._parts.storage.ssd is not None:
+            self._parts.storage.ssd.resize(capacity)
 
     async def _shrink(self) -> None:
-        while self._parts.tiers.memory.evict_some():  # noqa: ASYNC110 # no wait: the loop runs between steps of work
+        while self._parts.storage.tiers.memory.evict_some():  # noqa: ASYNC110 # no wait: the loop runs between steps of work
             await asyncio.sleep(0)

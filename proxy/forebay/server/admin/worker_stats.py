@@ -38,7 +38,7 @@ class WorkerStats:
 
     def of(self, settings: Settings) -> Stats:
         """All of it. `settings`: those in force."""
-        parts, metrics = self._parts, self._parts.metrics
+        parts, metrics, budget = self._parts, self._parts.context.metrics, self._parts.storage.budget
         return Stats(
             version=forebay_client.__version__,
             uptime=time.monotonic() - self._started,
@@ -49,20 +49,18 @@ class WorkerStats:
             bytes_received=metrics.total("forebay_received_bytes_total"),
             reads=tuple(_rule_reads(rule, counts) for rule, counts in metrics.rules.items() if rule),
             tiers=tuple(self.tiers()),
-            flights=FlightStats(len(parts.flights), parts.flights.followers),
-            jobs=JobStats(parts.warm_ups.running),
-            budget=BudgetStats(
-                parts.budget.capacity, parts.budget.in_use, metrics.total("forebay_errors_total", "SlowDown")
-            ),
+            flights=FlightStats(len(parts.fetch.flights), parts.fetch.flights.followers),
+            jobs=JobStats(parts.jobs.warm_ups.running),
+            budget=BudgetStats(budget.capacity, budget.in_use, metrics.total("forebay_errors_total", "SlowDown")),
             origin=self._origin(settings),
             origins=self.each_origin(settings) if len(self._parts.origins) > 1 else (),
-            listings=tuple(ListingStats(*state) for state in parts.listings.states()),
+            listings=tuple(ListingStats(*state) for state in parts.namespaces.listings.states()),
             journal=self.journal(),
         )
 
     def journal(self) -> JournalStats | None:
         """The stats of the journal; None: none is configured."""
-        write_back = self._parts.write_back
+        write_back = self._parts.writes.write_back
         if write_back is None:
             return None
         backlog = write_back.backlog
@@ -82,26 +80,26 @@ class WorkerStats:
 
     def tiers(self) -> list[TierStats]:
         """The stats of the worker's tiers."""
-        tiers = [TierStats.of("memory", "serving", self._parts.tiers.memory.occupancy())]
-        if self._parts.ssd is not None:
-            reason = self._ssd_failure(self._parts.ssd)
+        tiers = [TierStats.of("memory", "serving", self._parts.storage.tiers.memory.occupancy())]
+        if self._parts.storage.ssd is not None:
+            reason = self._ssd_failure(self._parts.storage.ssd)
             state: TierState = "serving" if reason is None else "failing"
-            stats = TierStats.of("ssd", state, self._parts.ssd.occupancy(), reason)
+            stats = TierStats.of("ssd", state, self._parts.storage.ssd.occupancy(), reason)
             tiers.append(replace(stats, pinned=self._pins.list_all().pinned))
         return tiers
 
     def _ssd_failure(self, attachment: SsdAttachment) -> str | None:
         """Why the SSD tier is failing; None: it serves."""
-        tier = self._parts.tiers.ssd
+        tier = self._parts.storage.tiers.ssd
         if tier is None:
             return f"open: {attachment.failure}"
-        failure = self._parts.metrics.tier_failures.latest("ssd")
+        failure = self._parts.context.metrics.tier_failures.latest("ssd")
         if failure is not None and failure.operation != "open":  # it was opened since
             return f"{failure.operation}: {failure.reason}"
         return "its content was discarded after an earlier failure" if tier.is_off else None
 
     def _origin(self, settings: Settings) -> OriginStats:
-        total = self._parts.metrics.total
+        total = self._parts.context.metrics.total
         return replace(
             reduce(add_origins, self.each_origin(settings)),
             endpoint=", ".join(origin.endpoint for origin in settings.all_origins),
@@ -118,7 +116,7 @@ class WorkerStats:
         )
 
     def _stats_of(self, client: OriginClient, endpoint: str) -> OriginStats:
-        metrics = self._parts.metrics
+        metrics = self._parts.context.metrics
         breaker, outage, credential = client.breaker, client.breaker.outage, client.credential_check
         return OriginStats(
             endpoint=endpoint,

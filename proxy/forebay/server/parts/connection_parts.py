@@ -40,23 +40,23 @@ def connection_services(
         idle_timeout=limits.idle_timeout,
         stall=limits.body_timeout,
     )
-    unsent = SemaphoreShare(parts.budget, UNSENT_SHARE)
-    receiving = SemaphoreShare(parts.budget, RECEIVING_SHARE)
-    sources = HitSources(parts.resolver, parts.tiers, unsent)
-    fast_lane = FastLane(parts.gateway, sources, HitTelemetry(parts.metrics, access_log))
-    misses = DirectMisses(parts.openings, parts.gateway.reader, unsent)
+    budget, gateway, metrics = parts.storage.budget, parts.requests.gateway, parts.context.metrics
+    unsent, receiving = SemaphoreShare(budget, UNSENT_SHARE), SemaphoreShare(budget, RECEIVING_SHARE)
+    sources = HitSources(parts.metadata.resolver, parts.storage.tiers, unsent)
+    fast_lane = FastLane(gateway, sources, HitTelemetry(metrics, access_log))
+    misses = DirectMisses(parts.metadata.openings, gateway.reader, unsent)
     requests = RequestService(
-        parts.gateway,
-        parts.metrics,
+        gateway,
+        metrics,
         access_log,
         allowed,
         timers,
-        parts.body_turns,
+        parts.context.body_turns,
         fast_lane,
         settings.server.socket,
         misses,
     )
-    uploads = SmallUploads(requests, allowed, timers, receiving, parts.tasks)
+    uploads = SmallUploads(requests, allowed, timers, receiving, parts.context.tasks)
     send_queue = SendQueue(asyncio.get_running_loop())
     return ConnectionServices(requests, uploads, allowed, timers, unsent, receiving, send_queue)
 
@@ -64,11 +64,11 @@ def connection_services(
 def socket_services(settings: Settings, parts: Parts, services: ConnectionServices, timers: Timers) -> ChannelServices:
     """The services that every channel of the worker's Unix socket works with, beside those of its connections."""
     memory = ClientMemory(
-        parts.rings,
+        parts.storage.rings,
         settings.memory.ring // SLOT_UNIT * SLOT_UNIT,
-        lambda: parts.tiers.memory.occupancy().capacity,
+        lambda: parts.storage.tiers.memory.occupancy().capacity,
         timers,
-        parts.metrics.counter("forebay_socket_reads_total"),
+        parts.context.metrics.counter("forebay_socket_reads_total"),
     )
     return ChannelServices(
         services.requests,
@@ -77,5 +77,5 @@ def socket_services(settings: Settings, parts: Parts, services: ConnectionServic
         services.unsent,
         services.send_queue,
         memory,
-        lambda: parts.gateway.policy,
+        lambda: parts.requests.gateway.policy,
     )

@@ -44,6 +44,8 @@ class StorageParts:
     """Likewise."""
     budget: FairSemaphore
     """The bytes of buffers."""
+    rings: FairSemaphore
+    """The bytes of memory that clients on the Unix socket share."""
     spool: Spool
     upload_starts: Spool
     """What was read ahead of uploads. By itself, so that uploads that drip take no space from bodies that must be
@@ -71,9 +73,9 @@ def compose_storage(
         settings.ssd.pin_quota if settings.ssd is not None else None,
     )
     ssd = _attach_ssd(context, routes, tiers)
-    budget = FairSemaphore(settings.memory.buffers)
+    budget, rings = FairSemaphore(settings.memory.buffers), FairSemaphore(settings.memory.rings)
     spool, upload_starts = _spool(context, budget), _spool(context, budget)
-    return StorageParts(tiers, ssd, pins, journal, pending, budget, spool, upload_starts)
+    return StorageParts(tiers, ssd, pins, journal, pending, budget, rings, spool, upload_starts)
 
 
 def open_journal(context: WorkerContext, files: JournalFiles | None) -> Journal | None:
