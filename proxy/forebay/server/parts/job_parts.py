@@ -76,7 +76,7 @@ def compose_jobs(
     requests: RequestParts,
 ) -> JobParts:
     """Make the parts, and let the router of `requests` answer for what clients order."""
-    tasks, peers, timers, clock, metrics = context.tasks, context.peers, context.timers, context.clock, context.metrics
+    tasks, peers, timers, metrics = context.tasks, context.peers, context.timers, context.metrics
     node_reads = NodeReads(
         requests.read_stream,
         peers,
@@ -87,8 +87,8 @@ def compose_jobs(
     warmer = ObjectWarmer(
         metadata.packed, metadata.openings, fetch.block_source, origins.background, context.rules, peers
     )
-    warm_ups = _warm_ups(context, origins, storage, namespaces, metadata, writes, warmer)
     requests.reader.on_head_hint = HeadHints(warmer, tasks.spawn).add
+    warm_ups = _warm_ups(context, origins, storage, namespaces, metadata, writes, warmer)
     prefetcher = Prefetcher(
         metadata.packed,
         fetch.block_source,
@@ -100,34 +100,17 @@ def compose_jobs(
     ahead = NodePrefetcher(prefetcher, peers)
     read_ahead = ReadAhead(node_reads, ahead, origins.list_objects, context.policy, tasks.spawn, timers)
     read_ahead.use_policy()
-
-    def count_entries(result: str, number: int) -> None:
-        metrics.count("forebay_plan_entries_total", result, by=number)
-
-    plan_store = PlanStore(plan_directory(context.settings, context.run))
-    coordinator = PlanCoordinator(
-        plan_store,
-        ahead,
-        node_reads,
-        context.policy,
-        lambda: storage.tiers.memory.ahead.budget.capacity * peers.workers,
-        timers,
-        tasks,
-        clock,
-        count_entries,
-    )
-    plans = NodePlans(plan_store, coordinator, peers)
-    plan_resource = PlanResource(plans, clock, count_entries)
+    plans, plan_resource = _plans(context, storage, node_reads, ahead)
     data_sets = DataSets(timers.time)
     data_set_resource = DataSetResource(
         lambda: data_set_rows(
-            data_sets.states(), context.rules(), storage.tiers, storage.pins.states(), coordinator.plans()
+            data_sets.states(), context.rules(), storage.tiers, storage.pins.states(), plans.coordinator.plans()
         ),
         peers,
         context.rules,
-        clock,
+        context.clock,
     )
-    kept_recordings, recordings = compose_recordings(context, node_reads, coordinator)
+    kept_recordings, recordings = compose_recordings(context, node_reads, plans.coordinator)
     requests.resources.by_kind |= {
         "plans": plan_resource,
         "datasets": data_set_resource,
@@ -184,6 +167,30 @@ def _warm_ups(
         ),
     )
     return WarmUps(services, context.tasks, context.clock, JobStore(directory) if directory is not None else None)
+
+
+def _plans(
+    context: WorkerContext, storage: StorageParts, node_reads: NodeReads, ahead: NodePrefetcher
+) -> tuple[NodePlans, PlanResource]:
+    peers, ahead_budget = context.peers, storage.tiers.memory.ahead.budget
+
+    def count_entries(result: str, number: int) -> None:
+        context.metrics.count("forebay_plan_entries_total", result, by=number)
+
+    store = PlanStore(plan_directory(context.settings, context.run))
+    coordinator = PlanCoordinator(
+        store,
+        ahead,
+        node_reads,
+        context.policy,
+        lambda: ahead_budget.capacity * peers.workers,
+        context.timers,
+        context.tasks,
+        context.clock,
+        count_entries,
+    )
+    plans = NodePlans(store, coordinator, peers)
+    return plans, PlanResource(plans, context.clock, count_entries)
 
 
 def _read_counts(context: WorkerContext, requests: RequestParts, data_sets: DataSets) -> ReadCounts:
