@@ -44,6 +44,15 @@ def test_operations_that_s3_lacks_are_refused_with_a_reason(row: OssOperation) -
     assert row.note in refused.value.message
 
 
+@pytest.mark.parametrize(
+    ("verb", "name"),
+    [("POST", "ProcessObject or SelectObject"), ("GET", "GetObject with x-oss-process")],
+)
+def test_a_processed_object_is_refused_by_what_oss_calls_it(verb: str, name: str) -> None:
+    with pytest.raises(S3Error, match=f"{name} is not supported"):
+        translate(f"{verb} /b/k?x-oss-process", {})
+
+
 def test_no_two_rows_are_the_same_request() -> None:
     for row in OSS_CATALOGUE:
         assert find_operation(row.level, row.method, row.required, row.copies) is row

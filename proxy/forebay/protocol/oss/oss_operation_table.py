@@ -100,8 +100,8 @@ def _objects() -> Iterator[OssOperation]:
     yield _row("SealAppendObject", "object", "POST ?seal&position", "", _NO_S3)
     yield _row("RestoreObject", "object", "POST ?restore", "RestoreObject", "Days and tier.", "versionId")
     yield _row("CleanRestoredObject", "object", "POST ?cleanRestoredObject", "", _NO_S3)
-    yield _row("SelectObject", "object", "POST ?x-oss-process", "", _PROCESSED)
-    yield _row("ProcessObject", "object", "GET ?x-oss-process", "", _PROCESSED)
+    yield _row("ProcessObject or SelectObject", "object", "POST ?x-oss-process", "", _PROCESSED)
+    yield _row("GetObject with x-oss-process", "object", "GET ?x-oss-process", "", _PROCESSED)
     yield _row("AsyncProcessObject", "object", "POST ?x-oss-async-process", "", _PROCESSED)
     yield _row("BatchGetObjects", "bucket", "POST ?batchGet", "", "A protocol of its own between OSS and its SDK.")
 
