@@ -118,6 +118,14 @@ def test_truncation_forgets_the_reads_behind() -> None:
     assert (index.count, set(index.positions.values())) == (40, set(range(40)))
 
 
+def test_an_index_of_the_first_reads_leaves_the_whole_alone() -> None:
+    index = index_of(sample_keys(50))
+    whole = dict(index.positions)
+    before = index.before(20)
+    assert (before.count, sorted(before.positions.values())) == (20, list(range(20)))
+    assert (index.count, index.positions) == (50, whole)
+
+
 @given(st.lists(st.integers(-1, 9999), max_size=64))
 def test_chance_positions_are_rarely_judged_a_match(positions: list[int]) -> None:
     match = judge(positions, 10_000)

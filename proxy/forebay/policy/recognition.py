@@ -17,7 +17,7 @@ bounded, and a read that is no anchor costs one comparison.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import comb, exp, log
@@ -56,7 +56,7 @@ class AnchorIndex:
 
     def __init__(self) -> None:
         self.positions: dict[int, int] = {}
-        """By hash."""
+        """By hash, in the order of the positions."""
         self.threshold = _ALL
         """Hashes below it are anchors."""
         self.count = 0
@@ -85,14 +85,14 @@ class AnchorIndex:
     def extend_new(self, hashes: Sequence[int]) -> bool:
         """Appends reads if the anchors among them differ from each other and from all others. Returns whether they do.
         Fast: that is what most reads are."""
-        positions, known, anchors = self.positions, len(self.positions), hashes
-        numbers: Iterable[int] = range(self.count, self.count + len(hashes))
-        if not self.has_all:
-            found = [(each, number) for each, number in zip(hashes, numbers, strict=True) if each < self.threshold]
-            anchors, numbers = [each for each, _ in found], [number for _, number in found]
+        positions, known, threshold = self.positions, len(self.positions), self.threshold
+        anchors = hashes if self.has_all else [found for found in hashes if found < threshold]
         if not positions.keys().isdisjoint(anchors):
             return False
-        positions.update(zip(anchors, numbers, strict=True))
+        if self.has_all:
+            positions.update(zip(anchors, range(self.count, self.count + len(hashes)), strict=True))
+        else:
+            positions.update([(found, at) for at, found in enumerate(hashes, self.count) if found < threshold])
         if len(positions) < known + len(anchors):  # two of them are alike
             for each in anchors:
                 positions.pop(each, None)
@@ -110,13 +110,15 @@ class AnchorIndex:
         """The index of the first `count` reads."""
         copied = AnchorIndex()
         copied.threshold, copied.count = self.threshold, self.count
-        copied.positions = self.positions
+        copied.positions = self.positions.copy()
         copied.truncate(count)
         return copied
 
     def truncate(self, count: int) -> None:
         """Forgets the reads from position `count` on."""
-        self.positions = {found: position for found, position in self.positions.items() if position < count}
+        positions = self.positions
+        while positions and next(reversed(positions.values())) >= count:
+            positions.popitem()
         self.count = min(self.count, count)
 
 
@@ -139,8 +141,11 @@ def judge(positions: Sequence[int], count: int) -> RecordingMatch | None:
     for latest, close, share in _JUDGED:
         if latest > len(positions):
             break
+        recent = positions[-latest:]
+        if close == latest and max(recent) - min(recent) >= share * count:
+            continue
         # A set: an object that is read again and again lies close to itself.
-        found = sorted({position for position in positions[-latest:] if position >= 0})
+        found = sorted({position for position in recent if position >= 0})
         if len(found) < close:
             continue
         spreads = list(map(sub, found[close - 1 :], found))

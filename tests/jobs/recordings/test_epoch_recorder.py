@@ -66,6 +66,13 @@ def test_a_large_epoch_is_recorded_whole_whatever_the_batches() -> None:
         assert epochs(record(order, step)) == [order]
 
 
+@pytest.mark.parametrize("count", [900, 3000])
+def test_one_repeated_read_in_a_batch_is_recorded_once(count: int) -> None:
+    keys = sample_keys(count)
+    read = [*keys[:700], keys[695], *keys[700:]]
+    assert epochs(record(read, step=512)) == [keys]
+
+
 def test_an_epoch_goes_on_behind_what_is_known_of_it() -> None:
     order = shuffled(sample_keys(900), 1)
     known = EpochRecorder(0.0, index_of(order[:500]))

@@ -20,7 +20,7 @@ def new_recording(recording_id: str = "0123456789abcdef") -> Recording:
 def record_pages(files: RecordingFiles, recording: Recording) -> None:
     files.begin(recording)
     for start in range(0, len(KEYS), 40):
-        files.append(recording.id, RecordingPage.of(whole_reads(KEYS[start : start + 40])))
+        files.append(recording, RecordingPage.of(whole_reads(KEYS[start : start + 40])))
 
 
 def end(files: RecordingFiles, recording: Recording) -> None:

@@ -130,8 +130,7 @@ class RecordingCatalogue:
             self._on_dropped(len(page))
             return
         recording.reads += len(page)
-        recording.size += page.source.size
-        self._write(recording, lambda files: files.append(recording.id, page))
+        self._write(recording, lambda files: files.append(recording, page))
 
     def save_tail(self, recording: Recording, pages: Sequence[RecordingPage]) -> None:
         """Keeps, for the case of a kill, what will be appended but may still be told apart from the next epoch."""
@@ -142,8 +141,7 @@ class RecordingCatalogue:
         """Appends the first reads of another recording, unless that has gone meanwhile."""
         if source.id in self._recordings and reads:
             recording.reads += reads
-            recording.size += source.size * reads // source.reads
-            self._write(recording, lambda files: files.append_prefix(recording.id, source.id, reads))
+            self._write(recording, lambda files: files.append_prefix(recording, source.id, reads))
 
     def end(self, recording: Recording, index: AnchorIndex) -> None:
         """Ends a recording, and makes it one that can be recognised. A short one goes."""

@@ -22,6 +22,8 @@ MAX_READS: Final = 1 << 23
 _SMALL: Final = 1024
 _STEP: Final = 16
 """Of an epoch of fewer than _SMALL reads the end is looked for after each _STEP: another one may fit into a batch."""
+_LARGE_STEP: Final = 128
+"""Of a larger one after so many: what is behind the end is new again, and added at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,24 @@ class EpochRecorder:
         made: list[RecordingPage | EpochEnded] = []
         start = 0
         while start < len(reads):
-            stop = start + (_STEP if self.count < _SMALL else len(reads))
-            made += self._add(reads.part(start, stop), hashes[start:stop], now)
-            start = stop
+            step = _STEP if self.count < _SMALL else _LARGE_STEP
+            new = self._count_new(hashes, start)
+            if new >= _STEP and self._add_new(reads.part(start, start + new), hashes[start : start + new]):
+                start += new  # behind the end of an epoch, as all that follows in the batch
+                made += self._cut_full_pages(now)
+            else:
+                made += self._add(reads.part(start, start + step), hashes[start : start + step], now)
+                start += step
         return made
+
+    def _count_new(self, hashes: Sequence[int], start: int) -> int:
+        """How many reads there are from `start` on before one that was made before."""
+        positions, (this, before), seen = self._boundary.index.positions, self._latest, set[int]()
+        for number, found in enumerate(hashes[start:]):
+            if found in positions or found in this or found in before or found in seen:
+                return number
+            seen.add(found)
+        return len(hashes) - start
 
     def _add_new(self, reads: ColumnSource, hashes: Sequence[int]) -> bool:
         """Adds reads if all of them are new. Fast, as it is done with nearly all reads."""

@@ -85,17 +85,19 @@ class RecordingFiles:
         self._append(recording.id, encoder.start(RecordingHeader(int(recording.began))))
         self.write_document(recording)
 
-    def append(self, recording_id: str, page: RecordingPage) -> int:
-        """Appends a page. Returns its size in the file."""
-        chunk = self._encoders[recording_id].page(page)
-        self._append(recording_id, chunk)
+    def append(self, recording: Recording, page: RecordingPage) -> int:
+        """Appends a page, and notes the bytes of all reads so far. Returns its size in the file."""
+        encoder = self._encoders[recording.id]
+        chunk = encoder.page(page)
+        self._append(recording.id, chunk)
+        recording.size = encoder.size
         return len(chunk)
 
-    def append_prefix(self, recording_id: str, source_id: str, reads: int) -> int:
+    def append_prefix(self, recording: Recording, source_id: str, reads: int) -> int:
         """Appends the first reads of another recording. Returns their size in the file."""
         size = 0
         for page in RecordingDecoder(self.read(source_id)).pages():
-            size += self.append(recording_id, RecordingPage(page.columns.part(0, reads), page.seconds))
+            size += self.append(recording, RecordingPage(page.columns.part(0, reads), page.seconds))
             reads -= len(page)
             if reads <= 0:
                 break

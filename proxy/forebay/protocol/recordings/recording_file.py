@@ -46,6 +46,8 @@ class RecordingEncoder:
     def __init__(self) -> None:
         self._checksums = bytearray()
         self._reads = self._pages = 0
+        self.size = 0
+        """Bytes of the reads so far."""
 
     def start(self, header: RecordingHeader) -> bytes:
         """Returns the beginning of the file."""
@@ -53,9 +55,11 @@ class RecordingEncoder:
 
     def page(self, page: RecordingPage) -> bytes:
         """Returns a page as a chunk."""
-        self._reads += len(page)
+        columns = page.columns
+        self._reads += len(columns)
         self._pages += 1
-        return self._chunk(b"P", zlib.compress(encode_page(page), _LEVEL))
+        self.size += columns.size
+        return self._chunk(b"P", zlib.compress(encode_page(RecordingPage(columns, page.seconds)), _LEVEL))
 
     def end(self) -> bytes:
         """Returns the end of the file."""

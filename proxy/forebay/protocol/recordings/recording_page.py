@@ -30,7 +30,7 @@ _HEAD: Final = struct.Struct("<IIIB")
 _HAS_NUMBERS: Final = 1
 _HAS_STARTS: Final = 2
 _HAS_LONG_LENGTHS: Final = 4
-_MAX_U32: Final = (1 << 32) - 1
+_LOW: Final = 0 if sys.byteorder == "little" else 1
 MAX_OFFSET: Final = 1 << 62
 """No read ends behind it; no object is so large."""
 MAX_PAGE_BYTES: Final = _HEAD.size + PAGE_READS * (2 + MAX_KEY_BYTES + 2 + 8 + 8)
@@ -77,11 +77,12 @@ def encode_page(page: RecordingPage) -> bytes:
     if any(starts):
         columns |= _HAS_STARTS
         parts.append(_bytes("Q", starts))
-    if max(extents) > _MAX_U32:
+    low, high = _halves(extents)
+    if high.strip(b"\0"):
         columns |= _HAS_LONG_LENGTHS
         parts.append(_bytes("Q", extents))
     else:
-        parts.append(_bytes("I", extents))
+        parts.append(_bytes("I", low))
     return b"".join([_HEAD.pack(len(of_read), len(keys), page.seconds, columns), *parts])
 
 
@@ -153,6 +154,12 @@ def _keys(blob: bytes, lengths: Iterable[int]) -> list[str]:
     if len(set(keys)) < len(keys):
         raise MalformedRecording("a key that stands in a page twice")
     return keys
+
+
+def _halves(column: "array[int]") -> tuple[bytes, bytes]:
+    """The low and the high halves of numbers of 64 bits."""
+    halves = memoryview(column).cast("B").cast("I")
+    return halves[_LOW::2].tobytes(), halves[1 - _LOW :: 2].tobytes()
 
 
 def _bytes(code: str, values: Iterable[int]) -> bytes:
