@@ -16,6 +16,8 @@ from forebay.core.errors import JournalUnusable
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import BODY
 from harness.clients import RawClient, path_of
+from harness.fake.actions import HoldRequest
+from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
 from harness.journal_points import FailAt, PointedFiles
@@ -187,6 +189,49 @@ async def test_a_failing_journal_is_reported_until_it_is_written(tmp_path: Path,
                 if len(seen) == 2:
                     write_back.writer.failed_until = 0.0
             assert seen == [(503, None), (200, "origin"), (200, "local")]
+
+
+class ReadOnlyDisk(JournalFiles):
+    """A file system that the kernel has made read-only after an error, while `is_read_only`."""
+
+    is_read_only = False
+
+    def write(self, fd: int, pieces: Sequence[Buffer | bytes], offset: int) -> None:
+        if self.is_read_only:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        super().write(fd, pieces, offset)
+
+
+async def test_nobody_waits_for_what_a_read_only_disk_cannot_settle(tmp_path: Path) -> None:
+    """The origin has the first write, and the journal can't note that: what comes after it is refused at once."""
+    async with FakeOrigin() as origin:
+        rig = Rig(origin.endpoint, origin.secret, tmp_path / "rig", rest=RULES.format(path=tmp_path / "journal"))
+        rig.journal_files = files = ReadOnlyDisk()
+        async with rig:
+            origin.store.create_bucket("ckpt")
+            write_back, client, gate = rig.parts.writes.write_back, rig.client(), Gate()
+            assert write_back is not None
+            assert (await client.request("PUT", path_of("ckpt", "a/proof"), (), b"proof")).status == 200
+            origin.faults.add(HoldRequest(gate), method="PUT", key="a/first")
+            first = await client.request("PUT", path_of("ckpt", "a/first"), (), b"first")
+            assert first.headers["x-forebay-durable"] == "local"
+            await gate.reached()
+            files.is_read_only = True
+            gate.open()
+            await run_loop_until(lambda: bool(write_back.drainer.unsettled))
+            assert "Read-only file system" in (await rig.worker.control.readiness()).degraded["journal"]
+            [entry] = write_back.drainer.entries.values()
+            assert entry.reason == "the origin has it, and the journal can't be written: Read-only file system"
+            later = [await client.request("PUT", path_of("ckpt", "a/later"), (), b"later") for _ in range(3)]
+            forwarded = await client.request("GET", f"{path_of('ckpt', 'a/first')}?tagging")
+            for answer in (*later, forwarded):
+                assert (answer.status, b"The journal can't be written." in answer.body) == (503, True), answer
+            assert (await client.request("GET", path_of("ckpt", "a/first"))).body == b"first"
+            listed = await client.request("GET", "/ckpt?list-type=2&prefix=a%2F")
+            files.is_read_only = False
+            await run_loop_until(lambda: not write_back.drainer.entries)
+            assert not write_back.drainer.unsettled
+            assert re.findall(b"<Key>(.*?)</Key>", listed.body) == [b"a/first", b"a/proof"]
 
 
 class UnlistedDisk(JournalFiles):

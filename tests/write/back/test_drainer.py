@@ -50,6 +50,7 @@ class _Rig:
         self.pauses: list[float] = []
         self.settled: list[str] = []
         self.fail_settling: Callable[[], bool] = lambda: False
+        self.on_pause: Callable[[], object] = lambda: None
         pauses = RetryPauses(self.tasks, lambda _: "origin", self._sleep)
         self.drainer = Drainer(self.origin, self._settle, self.tasks, pauses)  # type: ignore[arg-type] # it has the methods
         self._number = 0
@@ -68,6 +69,7 @@ class _Rig:
 
     async def _sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
+        self.on_pause()
         await asyncio.sleep(0)
 
     def add(
@@ -139,9 +141,12 @@ async def test_settling_is_tried_again() -> None:
     rig = _Rig()
     failures = [True, True, False]
     rig.fail_settling = lambda: failures.pop(0)
-    rig.add("a", 1, 2)
+    record, said = rig.add("a", 1, 2), set[str]()
+    rig.on_pause = lambda: said.add(rig.drainer.unsettled[record])
     await rig.tasks.wait_idle()
     assert (rig.settled, rig.pauses) == (["a"], [FIRST_PAUSE, 2 * FIRST_PAUSE])
+    assert said == {"the origin has it, and the journal can't be written: EIO"}
+    assert not rig.drainer.unsettled
 
 
 class _HeldOrigin(_ScriptedOrigin):

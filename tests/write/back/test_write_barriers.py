@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 from multidict import CIMultiDict
 
-from forebay.core.errors import Throttled
+from forebay.core.errors import S3Error, Throttled
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.protocol.exchange import EMPTY_BODY, Request
@@ -127,3 +127,16 @@ def test_a_write_goes_on_once_what_it_waits_for_is_settled() -> None:
 
 async def test_outside_of_a_back_rule_a_write_waits_for_its_object_alone() -> None:
     await WriteBarriers(_pending(OLDER)).before_write(_write("through"), (NAME,))
+
+
+async def test_nobody_waits_in_vain() -> None:
+    """While the journal can't note what the origin has, the wait would not end."""
+    barriers = WriteBarriers(_pending(OLDER), lambda: True)
+    with pytest.raises(S3Error, match="journal"):
+        await barriers.before_write(_write("back"), (NAME,))
+    await barriers.before_write(_write("through"), (NAME,))
+    target = SimpleNamespace(bucket="b", key="older", param=lambda _: None)
+    with pytest.raises(S3Error, match="journal"):
+        await barriers.before_read(cast("Target", target))
+    target.key = "key"
+    await barriers.before_read(cast("Target", target))

@@ -75,7 +75,7 @@ class WorkerStats:
             backlog.conflicts,
             backlog.age,
             write_back.max_age,
-            write_back.writer.failure,
+            write_back.failure,
         )
 
     def tiers(self) -> list[TierStats]:

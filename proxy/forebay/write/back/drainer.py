@@ -78,6 +78,8 @@ class Drainer:
         self._stopped = stopped
         self._order: DrainOrder[RecordId] = DrainOrder()
         self.entries: dict[RecordId, DrainEntry] = {}
+        self.unsettled: dict[RecordId, str] = {}
+        """Writes that the origin has and the journal can't note, and why: all that comes after them waits."""
         self._stopped_records: set[RecordId] = set()
         self._steps = asyncio.Semaphore(CONCURRENCY)
         self._bodies = asyncio.Semaphore(CONCURRENCY)
@@ -156,8 +158,12 @@ class Drainer:
                 await self._settled(entry.write, record, outcome)
                 break
             except OSError as error:
+                entry.reason = self.unsettled[record] = (
+                    f"the origin has it, and the journal can't be written: {error.strerror}"
+                )
                 _log.error("a write of %s can't be settled in the journal: %s", entry.write.name.path, error.strerror)
                 await pause.wait()
+        self.unsettled.pop(record, None)
         self._remove(record)
 
     async def _prepare(self, entry: DrainEntry) -> None:

@@ -90,7 +90,7 @@ class WriteBack:
         self._worker = worker
         self._events = events
         tasks, peers = worker.tasks, worker.peers
-        self.barriers = WriteBarriers(pending)
+        self.barriers = WriteBarriers(pending, lambda: bool(self.drainer.unsettled))
         self.proofs = WriteProofs(limits.proof_lease, worker.monotonic, peers)
         self.room = JournalRoom(limits.size, journal.size, tasks, worker.monotonic)
         self.shown = ShownRecords(pending, uploads, cached.invalidator, cached.tiers)
@@ -163,6 +163,11 @@ class WriteBack:
     def is_draining(self) -> bool:
         """Whether this worker carries the node's writes out."""
         return self.duty.is_taken
+
+    @property
+    def failure(self) -> str:
+        """Why the journal can't be written; empty: it can."""
+        return self.writer.failure or next(iter(self.drainer.unsettled.values()), "")
 
     # Writes
 

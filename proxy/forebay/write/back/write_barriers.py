@@ -1,9 +1,10 @@
 """Write barriers: what has to come after acknowledged writes waits until these are at the origin."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
-from forebay.core.errors import Throttled
+from forebay.core.errors import S3Error, Throttled
 from forebay.core.names import ObjectName
 from forebay.protocol.copy_source import parse_copy_source
 from forebay.protocol.exchange import Request
@@ -18,17 +19,20 @@ WAIT_SECONDS: Final = 30.0
 
 
 class WriteBarriers:
-    """Waits for what is pending. `patience`: with writes."""
+    """Waits for what is pending. `is_blocked`: whether the journal can't note what the origin has, so that a wait would
+    be in vain."""
 
-    def __init__(self, pending: PendingObjects) -> None:
+    def __init__(self, pending: PendingObjects, is_blocked: Callable[[], bool] = lambda: False) -> None:
         self._pending = pending
+        self._is_blocked = is_blocked
         self.patience = Patience()
         self.read_seconds = WAIT_SECONDS
 
     async def before_write(self, context: WriteContext, affected: AffectedKeys) -> bool:
         """Waits until a write that goes through may: until what is pending of its objects and of the source of a copy
         is at the origin; under a `back` rule everything of its bucket, as it was acknowledged earlier. Returns
-        whether it had to wait. Raises Throttled when that takes too long, ConnectionError when the client has left."""
+        whether it had to wait. Raises Throttled when that takes too long, S3Error when it would be in vain,
+        ConnectionError when the client has left."""
         if not len(self._pending):
             return False
         bucket, decision = context.forward.target.bucket or "", context.decision
@@ -42,7 +46,7 @@ class WriteBarriers:
 
     async def before_read(self, target: Target) -> None:
         """Waits until a read that the origin answers may be sent: until what is pending of its object, or under its
-        prefix, is there. Raises Throttled when that takes too long."""
+        prefix, is there. Raises Throttled when that takes too long, S3Error when it would be in vain."""
         bucket, key = target.bucket, target.key
         if not len(self._pending) or bucket is None:
             return
@@ -55,12 +59,20 @@ class WriteBarriers:
     async def _wait_long(self, objects: Objects, request: Request) -> bool:
         if not self._pending.any(objects):
             return False
+        self._check()
         await self.patience.wait(self._pending.wait_settled(objects), request)
         return True
 
     async def _wait(self, objects: Objects) -> None:
+        if self._pending.any(objects):
+            self._check()
         try:
             async with asyncio.timeout(self.read_seconds):
                 await self._pending.wait_settled(objects)
         except TimeoutError:
             raise Throttled("writes that it has to come after are not at the origin yet") from None
+
+    def _check(self) -> None:
+        """Raises S3Error while the journal can't be written."""
+        if self._is_blocked():
+            raise S3Error("SlowDown", "The journal can't be written. Please try again.")
