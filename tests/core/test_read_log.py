@@ -42,6 +42,17 @@ def test_runs_are_known_reads_together_and_others_alone() -> None:
     assert runs == [[read("b")], read("c", Span(2, 4)), [read("a"), read("b")]]
 
 
+def test_columns_are_of_each_read_however_few_there_are() -> None:
+    log = ReadLog(CONTEXT)
+    codes = [log.known.add("a", 7), log.known.add("b", 9)]
+    for code in [*codes, codes[0]]:
+        log.append(code)
+    group, _ = log.drain(3)
+    for stop in range(4):
+        part = group.part(0, stop)
+        assert (part.keys, part.extents) == (["a", "b", "a"][:stop], [15, 19, 15][:stop])
+
+
 def test_a_part_is_the_reads_in_it() -> None:
     group = mixed_group()
     assert group.part(1, 3).reads() == group.reads()[1:3]

@@ -14,7 +14,8 @@ import sys
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from operator import itemgetter
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from forebay.core.byte_ranges import Span
 from forebay.core.events import ObjectRead
@@ -28,6 +29,7 @@ _MIXER: Final = 0x9E3779B1
 _LOW: Final = 0 if sys.byteorder == "little" else 1
 
 Codes: TypeAlias = "array[int]"
+T = TypeVar("T")
 
 
 def read_hash(key: str, start: int) -> int:
@@ -91,6 +93,16 @@ class ReadGroup:
         """Of each read."""
         return self._halves(1 - _LOW)
 
+    @property
+    def keys(self) -> list[str]:
+        """Of each read. No read is transient."""
+        return _picked(self.known.keys, self.numbers)
+
+    @property
+    def extents(self) -> list[int]:
+        """Of each read, as known reads have them. No read is transient."""
+        return _picked(self.known.extents, self.numbers)
+
     def _halves(self, which: int) -> list[int]:
         return memoryview(self.codes).cast("B").cast("I")[which::2].tolist()
 
@@ -128,6 +140,12 @@ class ReadGroup:
                 name = ObjectName(bucket, keys[number])
                 found.append(ObjectRead(name, Span(0, size), size, principal, rule, "hit-memory", 1.0, track))
         return found
+
+
+def _picked(column: Sequence[T], numbers: Sequence[int]) -> list[T]:
+    if len(numbers) < 2:
+        return [column[number] for number in numbers]  # itemgetter returns no tuple of one
+    return list(itemgetter(*numbers)(column))  # twice as fast as a comprehension
 
 
 class ReadLog:

@@ -171,7 +171,7 @@ class ReadCounts:
     def _count_known(self, counts: _SetCounts, group: ReadGroup, salt: int, *, is_sampling: bool) -> None:
         """Counts hits of whole objects of one block at most. Nothing but the sample is looked at one by one."""
         counts.note_objects(group.known, salt)
-        extents = list(map(group.known.extents.__getitem__, group.numbers))
+        extents = group.extents
         counted = 0
         threshold = counts.limits.units
         if is_sampling and threshold:

@@ -22,23 +22,14 @@ class GroupReads:
         return GroupReads(self._group.part(start, stop))
 
     @property
-    def size(self) -> int:
-        """Bytes of all reads."""
-        group = self._group
-        if group.transient:
-            return self.columns.size
-        return (sum(map(group.known.extents.__getitem__, group.numbers)) - len(group)) // 2  # of whole objects
-
-    @property
     def columns(self) -> ReadColumns:
         """The reads, key by key."""
         group = self._group
-        keys, extents, transient, numbers = group.known.keys, group.known.extents, group.transient, group.numbers
+        keys, extents, transient = group.known.keys, group.known.extents, group.transient
         if not transient:
-            of_read = array("Q", list(map(extents.__getitem__, numbers)))
-            return ReadColumns.of_whole(list(map(keys.__getitem__, numbers)), of_read)
+            return ReadColumns.of_whole(group.keys, array("Q", group.extents))
         starts, of_read, found = array("Q"), array("Q"), list[str]()
-        for number in numbers:
+        for number in group.numbers:
             if number < TRANSIENT:
                 found.append(keys[number])
                 starts.append(0)

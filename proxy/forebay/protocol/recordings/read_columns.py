@@ -93,11 +93,6 @@ class ColumnSource(Protocol):
         """All of them."""
         ...
 
-    @property
-    def size(self) -> int:
-        """Bytes of all reads."""
-        ...
-
     def part(self, start: int, stop: int) -> "ColumnSource":
         """The reads from `start` to `stop`."""
         ...

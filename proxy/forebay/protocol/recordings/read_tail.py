@@ -52,8 +52,3 @@ class ReadTail:
         for batch in self._batches:
             found.extend(batch.columns)
         return found
-
-    @property
-    def size(self) -> int:
-        """Bytes of all reads."""
-        return sum(batch.size for batch in self._batches)
