@@ -1,6 +1,7 @@
 """Openings without a task: their lookups can be joined, taken over, and given up."""
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -9,6 +10,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import BlockFetched, Event, FlightStarted
 from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import BlockId, ObjectName, Version
+from forebay.core.requester import BACKGROUND, requester
 from forebay.metadata.direct_openings import DirectOpening
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion
@@ -39,9 +41,9 @@ class Reader:
         return self
 
     def begin(self, *, checksums: bool = False) -> DirectOpening | None:
-        return self.rig.openings.begin(NAME, DECISION, Span(0, BLOCK), "reader", self._end, checksums=checksums)
+        return self.rig.openings.begin(NAME, DECISION, Span(0, BLOCK), "reader", self.end, checksums=checksums)
 
-    def _end(self, opening: DirectOpening) -> None:
+    def end(self, opening: DirectOpening) -> None:
         head, body = opening.head, opening.body
         opening.finish()
         if head is None:
@@ -244,3 +246,118 @@ async def test_a_reader_that_is_cancelled_leaves_nothing() -> None:
         assert rig.reads.client.reads.in_use == 0
         assert rig.lookups.find(NAME, KEY) is None
         gate.open()
+
+
+LARGE = bytes(range(251)) * 1200
+"""An object of one block that does not come with its head."""
+WIDE = LookupRequest(NAME, replace(DECISION, block=1 << 20), Span(0, 1 << 20))
+
+
+async def begin_large(rig: FetchRig) -> tuple[Reader, DirectOpening]:
+    """Background work begins to open it."""
+    rig.origin.store.put(*NAME, LARGE)
+    reader = await Reader(rig).connect()
+    opening = rig.openings.begin(NAME, WIDE.decision, WIDE.span or Span(0, 1), BACKGROUND, reader.end)
+    assert opening is not None
+    return reader, opening
+
+
+async def room_is_made(rig: FetchRig) -> None:
+    """The head has come, and there is room for the body."""
+    while not rig.budget.in_use:  # noqa: ASYNC110 # nothing tells
+        await asyncio.sleep(0)
+
+
+async def prefetch(rig: FetchRig) -> Resolution | None:
+    requester.set(BACKGROUND)
+    return await rig.openings.open(WIDE, partial(rig.versions.open, WIDE, strict=False))
+
+
+async def bytes_of(found: Resolution | None) -> bytes:
+    """The bytes of the only flight that came with a head."""
+    assert isinstance(found, ResolvedVersion)
+    flight = found.flights[0]
+    flight.follow()
+    found.release_flights()
+    await flight.wait_filled(flight.length)
+    body = bytes(flight.buffer)
+    flight.leave()
+    return body
+
+
+async def prefetched(rig: FetchRig) -> bytes:
+    return await bytes_of(await prefetch(rig))
+
+
+async def test_background_work_gets_a_large_object_whole() -> None:
+    async with fetch_rig() as rig:
+        reader, _ = await begin_large(rig)
+        assert (await reader.ended)[1] == LARGE
+        assert rig.budget.in_use == 0
+        assert len(rig.tasks) == 0
+
+
+async def test_a_large_object_that_is_followed_comes_whole() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, LARGE)
+        await Reader(rig).connect()
+        found = await prefetch(rig)
+        assert isinstance(found, ResolvedVersion)
+        assert found.flights[0].has_landed
+        assert await bytes_of(found) == LARGE
+        assert rig.origin.log.count(key=NAME.key) == 1
+
+
+async def test_demand_gets_the_first_bytes_of_a_large_object_as_they_come() -> None:
+    """Background work waits for its end, at which the origin stands still."""
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, LARGE)
+        await Reader(rig).connect()
+        rig.origin.faults.add(actions.HoldAfter(200_000, gate := Gate()), key=NAME.key, times=1)
+        async with asyncio.TaskGroup() as group:
+            ahead = group.create_task(prefetched(rig))
+            await room_is_made(rig)
+            found, joined = await rig.lookups.share(NAME, KEY, lambda sent: rig.versions.open(WIDE, sent, strict=False))
+            assert isinstance(found, ResolvedVersion)
+            flight = found.flights[0]
+            flight.follow()
+            await flight.wait_filled(100_000)
+            assert not flight.has_landed
+            assert flight.buffer[:100_000] == LARGE[:100_000]
+            gate.open()
+            await flight.wait_filled(len(LARGE))
+            assert flight.buffer == LARGE
+            flight.leave()
+        assert joined
+        assert ahead.result() == LARGE
+        assert rig.origin.log.count(key=NAME.key) == 1
+
+
+async def test_a_large_object_that_breaks_off_is_resumed() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, LARGE)
+        await Reader(rig).connect()
+        rig.origin.faults.add(actions.ResetAfter(200_000), key=NAME.key, times=1)
+        assert await bytes_of(await prefetch(rig)) == LARGE
+        assert rig.origin.log.count(key=NAME.key) == 2
+
+
+async def test_a_large_object_that_is_not_wanted_any_more_holds_nothing() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.faults.add(actions.HoldAfter(200_000, gate := Gate()), key=NAME.key, times=1)
+        _, opening = await begin_large(rig)
+        await room_is_made(rig)
+        opening.close()
+        assert rig.budget.in_use == rig.reads.client.reads.in_use == 0
+        gate.open()
+
+
+async def test_without_buffers_a_large_object_has_no_room() -> None:
+    async with fetch_rig(buffers=len(LARGE)) as rig:
+        rig.origin.store.put(*NAME, LARGE)
+        await Reader(rig).connect()
+        assert rig.budget.try_acquire(1)
+        found = await prefetch(rig)
+        rig.budget.release(1)
+        assert isinstance(found, ResolvedVersion)
+        assert (found.head.size, found.flights) == (len(LARGE), {})

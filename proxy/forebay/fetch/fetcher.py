@@ -147,16 +147,23 @@ class Fetcher:
         return not self._object_crc.has_crc(head)
 
     def land_whole(
-        self, view: ObjectView, body: Callable[[], memoryview | None], *, is_from_origin: bool = True
+        self,
+        view: ObjectView,
+        body: Callable[[], memoryview | None],
+        *,
+        is_from_origin: bool = True,
+        is_charged: bool = False,
     ) -> Flight | None:
         """Lands an object of one block whose whole body `body` returns, and which `lands_unverified`; None: it did not,
-        or has no place. Such a fetch needs no task. The caller follows the flight before anything else runs."""
+        or has no place. Such a fetch needs no task. The caller follows the flight before anything else runs.
+        `is_charged`: its bytes were acquired from the budget, which are the flight's once it has landed."""
         size, block = view.head.facts.size, BlockId(view.name, view.head.generation, 0)
-        if not self._lands(view.head, block) or not self.budget.try_reclaim(size):
+        if not self._lands(view.head, block) or not (is_charged or self.budget.try_reclaim(size)):
             return None
         whole = body()
         if whole is None:
-            self.budget.release(size)
+            if not is_charged:
+                self.budget.release(size)
             return None
         flight = Flight(block, size, self._release, view.identity)
         flight.land(whole)

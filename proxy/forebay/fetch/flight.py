@@ -181,8 +181,8 @@ class Flight:
 
 
 def in_slot(whole: memoryview) -> memoryview:
-    """Returns a whole block in the memory that blocks of its size have: itself, if it is small."""
-    if len(whole) < MIN_SLOT:
+    """Returns a whole block in the memory that blocks of its size have: itself, if it is small or there already."""
+    if len(whole) < MIN_SLOT or not isinstance(whole.obj, bytearray | bytes):
         return whole
     slot = allocate_buffer(len(whole))
     slot[:] = whole

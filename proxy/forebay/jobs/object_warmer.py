@@ -30,7 +30,7 @@ from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolver import Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.origin.background_turns import BackgroundTurns
-from forebay.origin.http.http_connection import WHOLE_LIMIT
+from forebay.origin.http.large_body import WHOLE_LIMIT
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.peers.owners import Owner, Peers
 from forebay.policy.rules import Decision, Rules

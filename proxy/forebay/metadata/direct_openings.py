@@ -19,7 +19,7 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import Head, head_of
 from forebay.core.names import ObjectName
-from forebay.core.requester import requester
+from forebay.core.requester import BACKGROUND, requester
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import Flight
@@ -43,6 +43,7 @@ from forebay.peers.relayed_openings import RelayedRead
 from forebay.policy.rules import Decision
 from forebay.protocol.response_headers import checksums_missing
 from forebay.storage.journal.pending_objects import PendingObjects
+from forebay.storage.slab_allocator import POPULATED_AT_REST, POPULATED_BRIEFLY, allocate_buffer
 
 _OPENING: Final = LookupKey("GET", None)
 
@@ -94,7 +95,8 @@ class DirectOpenings:
         owner, noted = self._peers.claim(name), self.heads.now()
         sent: BegunRead | None
         if owner is None:
-            sent = self._reads.send_read(name, span, principal, noted, opening.answered)
+            make_room = opening.make_room if principal == BACKGROUND else None
+            sent = self._reads.send_read(name, span, principal, noted, opening.answered, make_room)
         else:
             sent = owner.peer.openings.send(name, span, noted, opening.answered)
         if sent is None:
@@ -142,6 +144,7 @@ class DirectOpening:
     """One opening."""
 
     __slots__ = (
+        "_charged",
         "_flight",
         "_lookup",
         "_needs_flight",
@@ -179,6 +182,22 @@ class DirectOpening:
         """Whether the owner of the object had it, fresh: nothing was fetched for this."""
         self._flight: Flight | None = None
         """Of these bytes, where others share them."""
+        self._charged = 0
+        """Bytes of the budget of buffers for a large body on its way."""
+
+    def make_room(self, size: int, is_beside_demand: bool) -> memoryview | None:
+        """See MakeRoom: for an object that is one block, while nobody waits for its first bytes."""
+        if size > self.decision.block or self._lookup.is_awaited or not self._openings.fetcher.budget.try_reclaim(size):
+            return None
+        self._charged = size
+        if isinstance(self.sent, SentRead):
+            self._lookup.on_wait = self.sent.hurry
+        return allocate_buffer(size, populated=POPULATED_BRIEFLY if is_beside_demand else POPULATED_AT_REST)
+
+    def _release_room(self) -> None:
+        charged, self._charged = self._charged, 0
+        if charged:
+            self._openings.fetcher.budget.release(charged)
 
     def answered(self) -> None:
         """The origin or the owner has answered, or is late, or can't be asked."""
@@ -189,6 +208,7 @@ class DirectOpening:
             if not self._lookup.is_done:  # a task does it in full
                 self.finish()
                 self._flight = self.head = self.body = None
+        self._release_room()  # unless a flight has it
         self._on_end(self)
 
     @property
@@ -217,6 +237,7 @@ class DirectOpening:
 
     def close(self) -> None:
         """Ends an opening whose reader is no longer there to go on with it."""
+        self._release_room()
         if self.head is None:
             self.give_up()
             self.abandon()
@@ -252,7 +273,11 @@ class DirectOpening:
             sent.close()  # unless its body was taken
             lookup.end()
             return
-        flight = self._flight = fetcher.land_whole(view, sent.take_whole, is_from_origin=is_from_origin)
+        flight = self._flight = fetcher.land_whole(
+            view, sent.take_whole, is_from_origin=is_from_origin, is_charged=self._charged > 0
+        )
+        if flight is not None:
+            self._charged = 0
         self.body = flight.buffer if flight is not None else None
         if flight is not None and self.was_kept:
             flight.source = "worker"

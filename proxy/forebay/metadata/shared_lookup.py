@@ -113,7 +113,7 @@ class AbandonedLookup(ForebayError):
 class SharedLookup:
     """One lookup under way. See the module."""
 
-    __slots__ = ("_is_fenced", "_on_done", "_result", "_sent", "_waiters", "_waiting", "is_done")
+    __slots__ = ("_is_fenced", "_on_done", "_result", "_sent", "_waiters", "_waiting", "is_done", "on_wait")
 
     def __init__(self, on_done: Callable[[], None] | None = None) -> None:
         """`on_done`: called when the lookup is done, before any waiter runs."""
@@ -125,6 +125,8 @@ class SharedLookup:
         self._is_fenced = False
         self.is_done = False
         """Whether it has a result, or never will."""
+        self.on_wait: Callable[[], None] | None = None
+        """Called when the first reader waits, from when this is set."""
 
     async def wait(self) -> Resolution:
         """Returns the result; raises what the lookup failed with, or AbandonedLookup. Not to be called when it is
@@ -133,6 +135,9 @@ class SharedLookup:
         waiter: asyncio.Future[Resolution] = loop.create_future()
         self._waiters.append(waiter)
         self._waiting += 1
+        on_wait, self.on_wait = self.on_wait, None
+        if on_wait is not None:
+            on_wait()
         try:
             return await waiter
         finally:
@@ -230,7 +235,7 @@ class SharedLookup:
     def _finish(self) -> list[asyncio.Future[Resolution]]:
         """Marks the lookup done and returns the waiters still to be woken."""
         self.is_done = True
-        on_done, self._on_done = self._on_done, None
+        on_done, self._on_done, self.on_wait = self._on_done, None, None
         if on_done is not None:
             on_done()
         waiters, self._waiters = self._waiters, []

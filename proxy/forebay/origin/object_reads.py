@@ -24,7 +24,7 @@ from forebay.origin.origin_request import OriginRequest, RequestCredential
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.read_attempts import ReadAttempts
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, ReadBody, ReadOutcome, Revalidated, Uncacheable
-from forebay.origin.sent_reads import CHECKSUM_MODE, SentRead, SentReads
+from forebay.origin.sent_reads import CHECKSUM_MODE, MakeRoom, SentRead, SentReads
 from forebay.origin.verdict import (
     EmptyObject,
     ErrorStatus,
@@ -66,6 +66,7 @@ class ObjectReads(Protocol):
         principal: str,
         noted: tuple[Tick, float],
         on_ready: Callable[[], None],
+        make_room: MakeRoom | None = None,
     ) -> SentRead | None:
         """See OriginReads."""
         ...
@@ -135,9 +136,10 @@ class OriginReads:
         principal: str,
         noted: tuple[Tick, float],
         on_ready: Callable[[], None],
+        make_room: MakeRoom | None = None,
     ) -> SentRead | None:
         """Send a read without a task: see SentReads.send."""
-        return self._sent_reads.send(name, span, principal, noted, on_ready)
+        return self._sent_reads.send(name, span, principal, noted, on_ready, make_room)
 
     def admits_hedge(self, _bucket: str) -> bool:
         """Whether a hedge would be sent now."""

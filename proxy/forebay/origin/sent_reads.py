@@ -12,7 +12,7 @@ breaker, an origin that speaks S3, in its own region.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from forebay.core.byte_ranges import Span
 from forebay.core.events import OriginAnswered
@@ -23,12 +23,17 @@ from forebay.origin.adopted_read import AdoptedRead
 from forebay.origin.breaker import BreakerState
 from forebay.origin.hedging import Hedging
 from forebay.origin.http.http_connection import HttpConnection
+from forebay.origin.http.large_body import LargeBody
+from forebay.origin.http.response_head import ResponseHead
 from forebay.origin.http.transport_errors import ConnectionFault
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.request_turns import Turn
 from forebay.origin.verdict import OriginRead, ValidResponse, judge
 from forebay.protocol.response_templates import ResponseTemplates
+
+MakeRoom: TypeAlias = Callable[[int, bool], memoryview | None]
+"""Memory for all bytes of a large object, if all of it is to be waited for. True: it is made beside demand."""
 
 CHECKSUM_MODE: Final = ("x-amz-checksum-mode", "ENABLED")
 LATE_SHARE: Final = 0.5
@@ -54,11 +59,12 @@ class SentReads:
         principal: str,
         noted: tuple[Tick, float],
         on_ready: Callable[[], None],
+        make_room: MakeRoom | None = None,
     ) -> "SentRead | None":
         """Sends the GET of the first `span` of an object; None where something would have to be waited for.
 
         `noted`: the fence tick and the time, before this. `on_ready`: called once, with the response, its failure, or
-        when it is late.
+        when it is late. `make_room`: None where no large body is waited for.
         """
         client, (bucket, key) = self._client, name
         dialect = client.dialect
@@ -84,7 +90,7 @@ class SentReads:
         except (ConnectionFault, ValueError):  # the full way says what is wrong
             sent.close()
             return None
-        sent.wait(self._hedging)
+        sent.wait(self._hedging, make_room)
         return sent
 
     def _request(self, span: Span) -> tuple[OriginRead, OriginRequest]:
@@ -104,6 +110,7 @@ class SentRead:
         "_connection",
         "_hedging",
         "_is_open",
+        "_make_room",
         "_on_ready",
         "_read",
         "_started",
@@ -130,16 +137,30 @@ class SentRead:
         self._on_ready: Callable[[], None] | None = on_ready
         self._started = client.monotonic()
         self._hedging: Hedging | None = None
+        self._make_room: MakeRoom | None = None
         self._waits_since = 0.0
         """When it was sent, by the clock of the sweep; moved on by time in which the loop did not run."""
         self._is_open = True
 
-    def wait(self, hedging: Hedging | None) -> None:
+    def wait(self, hedging: Hedging | None, make_room: MakeRoom | None) -> None:
         """Waits for the response."""
+        large = None
+        if make_room is not None:
+            self._make_room, large = make_room, LargeBody(self._room_for, self._client.pool.body_turns)
         if hedging is not None:
             self._hedging, self._waits_since = hedging, hedging.timers.time()
             hedging.sweep.add(self)
-        self._connection.call_when_ready(self._end_wait, self._client.limits.answer_timeout, self._templates)
+        self._connection.call_when_ready(self._end_wait, self._client.limits.answer_timeout, self._templates, large)
+
+    def _room_for(self, head: ResponseHead) -> memoryview | None:
+        facts = self._facts(head)
+        if facts is None or facts.size != head.body_length or self._make_room is None:
+            return None
+        return self._make_room(facts.size, self._client.pool.body_turns.is_beside_demand)
+
+    def hurry(self) -> None:
+        """Waits no longer: somebody wants the first bytes as they come."""
+        self._end_wait()
 
     def _end_wait(self) -> None:
         on_ready, self._on_ready = self._on_ready, None
@@ -169,7 +190,11 @@ class SentRead:
     def whole(self) -> ObjectFacts | None:
         """What the response says, if it is all of an object that has bytes, and has come; None: anything else."""
         head = self._connection.whole_head
-        if head is None or head.status != 206:
+        return self._facts(head) if head is not None else None
+
+    def _facts(self, head: ResponseHead) -> ObjectFacts | None:
+        """What a head says of an object that its response has all bytes of."""
+        if head.status != 206:
             return None
         if head.facts is not None:
             return head.facts if head.facts.size <= self.span.stop else None

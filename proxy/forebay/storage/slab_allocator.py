@@ -41,6 +41,9 @@ POPULATED_AT_ONCE: Final = 256 * 1024
 POPULATED_BRIEFLY: Final = 128 * 1024
 """The same for background work, which makes the next piece when half of one is left: what comes along with a head is
 copied in the step that allocates. Where 256 KiB are received at once, this costs a tenth more CPU."""
+POPULATED_AT_REST: Final = 1024 * 1024
+"""The same while nobody asks for anything, in a quarter of a millisecond: 0.9 of the CPU of a prefetch of 602,112 B
+whose pages are made within the kernel's copies."""
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,8 @@ import pytest
 from forebay.origin.body_turns import BodyTurns
 from forebay.origin.endpoint import ServerAddress
 from forebay.origin.http.connection_pool import ConnectionPool
-from forebay.origin.http.http_connection import AT_ONCE, HttpConnection
+from forebay.origin.http.http_connection import HttpConnection
+from forebay.origin.http.large_body import AT_ONCE
 from forebay.origin.http.receive_buffer import RECEIVED, ReceiveBuffer
 from forebay.origin.http.transport_errors import ConnectionFault
 from forebay.origin.origin_limits import OriginLimits

@@ -35,7 +35,7 @@ class ConnectionPool:
 
     def __init__(self, limits: OriginLimits, ca_file: str | None, body_turns: BodyTurns) -> None:
         """`body_turns`: of what arrives for background work."""
-        self._limits, self._body_turns = limits, body_turns
+        self._limits, self.body_turns = limits, body_turns
         self._ca_file = ca_file
         self._tls: ssl.SSLContext | None = None
         self._loop = asyncio.get_running_loop()
@@ -92,11 +92,11 @@ class ConnectionPool:
         return self._response(connection, head)
 
     def _choose_buffer(self, connection: HttpConnection) -> None:
-        is_beside_demand = requester.get() == BACKGROUND and self._body_turns.is_beside_demand
+        is_beside_demand = requester.get() == BACKGROUND and self.body_turns.is_beside_demand
         connection.shared = self._received_beside_demand if is_beside_demand else self._received
 
     def _response(self, connection: HttpConnection, head: ResponseHead) -> PooledResponse:
-        body_turns = self._body_turns if requester.get() == BACKGROUND else None
+        body_turns = self.body_turns if requester.get() == BACKGROUND else None
         return PooledResponse(connection, head, self._limits.stall_timeout, body_turns)
 
     async def probe(self, url: RequestUrl, user_agent: str) -> None:

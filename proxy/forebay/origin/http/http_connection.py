@@ -11,12 +11,12 @@ The head, and what arrives along with it, is received into a buffer that all con
 (`ReceiveBuffer`): the bytes are taken out of it before anything else runs. A small object mostly arrives whole with its
 head, and is copied out once into the buffer that it is kept in (`buffered_body`).
 
-Back-pressure: while nobody reads, what fits beside the head is received; then reading from the socket pauses. It also
-pauses behind AT_ONCE bytes of a body, until the reader asks for more.
+A large body that background work waits for is received into memory that is made when its head has come, and nobody
+wakes before its end (`forebay.origin.http.large_body`).
 
-The loop calls the transport's side of all connections that have received something before anything else runs, a hit
-that has arrived meanwhile included. So nothing is done there but to take the bytes out: heads are parsed in the
-reader's own turn.
+Back-pressure: while nobody reads, what fits beside the head is received; then reading from the socket pauses. It also
+pauses behind AT_ONCE bytes of a body, until the reader asks for more. The loop calls the transport's side of all
+connections before anything else runs, hits included. So little is done there but to take the bytes out.
 
 Rules: the user of a connection owns it until it is idle or closed, and it becomes idle only in the owner's own turn of
 the loop, so that nobody else has it before the owner knows; at most one `read_into` at a time; bytes that arrive while
@@ -24,26 +24,18 @@ it is idle belong to no response, and close it. Failures are raised as Connectio
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from forebay.core.errors import MalformedHttp
 from forebay.origin.http.chunked_decoder import ChunkedDecoder
+from forebay.origin.http.large_body import AT_ONCE, WHOLE_LIMIT
 from forebay.origin.http.receive_buffer import ReceiveBuffer
 from forebay.origin.http.receive_wait import ReceiveWait
 from forebay.origin.http.response_head import MAX_HEAD, ResponseHead, first_head, head_size, matched_head, parse_head
-from forebay.origin.http.transport_errors import (
-    body_stalled,
-    connection_lost,
-    malformed_response,
-    response_timed_out,
-)
+from forebay.origin.http.transport_errors import body_stalled, connection_lost, malformed_response, response_timed_out
 
 _BUFFER_SIZE: Final = 16 * 1024
 """Bytes for a head that does not arrive at once, and for bodies that are not simply counted."""
-AT_ONCE: Final = 256 * 1024
-"""Bytes of a body that are received in one turn of the loop: the kernel copies them in a tenth of a millisecond."""
-WHOLE_LIMIT: Final = 128 * 1024
-"""Bytes of a body that `call_when_ready` waits for, to its end."""
 _EMPTY: Final = bytearray()
 
 
@@ -60,7 +52,7 @@ class HttpConnection(ReceiveWait):
         `shared`: of the loop; another one may be put in its place before a request."""
         super().__init__()
         self._on_idle, self._on_closed, self.shared = on_idle, on_closed, shared
-        self._buffer = _EMPTY
+        self._buffer: bytearray | memoryview = _EMPTY
         """What was received and is not read yet, from `_start` to `_stop`."""
         self._start = self._stop = 0
         self._method = ""
@@ -68,6 +60,8 @@ class HttpConnection(ReceiveWait):
         self._has_raw_head = False
         """Whether the buffer begins with a whole head that was not parsed yet."""
         self._left = 0
+        self._whole_limit = WHOLE_LIMIT
+        """Bytes of a body that `_on_ready` waits for, to its end."""
         self._chunked: ChunkedDecoder | None = None
         self._target: memoryview | None = None
         self._pauses = False
@@ -76,19 +70,13 @@ class HttpConnection(ReceiveWait):
         self.idle_since = 0.0
 
     def __repr__(self) -> str:
-        if self._transport is None:
-            state = "closed"
-        else:
-            state = "idle" if self.ended else "responding" if self._head else "requested"
-        return f"<HttpConnection {state}, {self._left} bytes to come>"
+        state = "idle" if self.ended else "responding" if self._head else "requested"
+        return f"<HttpConnection {state if self._transport is not None else 'closed'}, {self._left} bytes to come>"
 
     # The reader's side
 
     async def send_request(self, request: bytes, method: str, response_timeout: float) -> ResponseHead:
-        """Send a request and return the head of its response, whatever its status.
-
-        ConnectionFault, also after `response_timeout` seconds.
-        """
+        """Send a request and return the head of its response, whatever its status. See `response_head`."""
         self.write_request(request, method)
         return await self.response_head(response_timeout)
 
@@ -97,6 +85,7 @@ class HttpConnection(ReceiveWait):
         if self._transport is None or not self.ended:
             raise connection_lost(None)
         self._method, self._head, self._fault, self.ended = method, None, None, False
+        self._whole_limit, self._large = WHOLE_LIMIT, None
         self._transport.write(request)
 
     @property
@@ -107,7 +96,7 @@ class HttpConnection(ReceiveWait):
     async def response_head(self, response_timeout: float) -> ResponseHead:
         """The head of the response to the request that was written, whatever its status. ConnectionFault, also after
         `response_timeout` seconds."""
-        self._on_ready = None
+        self._on_ready = self._large = None
         while (head := self._head) is None:
             if self._has_raw_head:
                 self._parse_head()
@@ -170,7 +159,7 @@ class HttpConnection(ReceiveWait):
         buffered = memoryview(self._buffer)[self._start : self._stop]
         if self._chunked is None:
             limit = self._left if self._head is None or self._head.body_length != "close" else len(buffered)
-            copied = min(len(buffered), len(target), limit)
+            copied = min(len(buffered), len(target), limit, AT_ONCE)
             target[:copied] = buffered[:copied]
             used = copied
             if self._head is not None and self._head.body_length != "close":
@@ -187,6 +176,8 @@ class HttpConnection(ReceiveWait):
         self._start += used
         if self._start == self._stop:
             self._start = self._stop = 0
+            if isinstance(self._buffer, memoryview):
+                self._buffer = _EMPTY  # it was of a large body
         self._finish_if_complete()
         return copied
 
@@ -212,7 +203,8 @@ class HttpConnection(ReceiveWait):
         empty."""
         if self._target is not None:
             return self._target
-        return memoryview(self._buffer)[self._stop :] if self._stop < len(self._buffer) else self.shared.view
+        stop = self._stop
+        return memoryview(self._buffer)[stop : stop + self._at_once] if stop < len(self._buffer) else self.shared.view
 
     def buffer_updated(self, nbytes: int) -> None:
         """`nbytes` were received into the buffer."""
@@ -232,7 +224,8 @@ class HttpConnection(ReceiveWait):
             return
         if not self._append(nbytes):
             self._keep(self.shared.received, 0, nbytes)
-        self._wake_reader()
+        if not self._wake_reader():
+            self._end_part(nbytes)
         if self._buffer and self._stop == len(self._buffer) and not self._is_here:
             self._pause()
 
@@ -241,13 +234,13 @@ class HttpConnection(ReceiveWait):
         if not self._buffer:
             return False
         if self._stop == len(self._buffer):  # behind a whole head, or all of a body
-            self._buffer = self._buffer + self.shared.received[:nbytes]
+            self._buffer = _EMPTY.join((self._buffer, self.shared.view[:nbytes]))
         self._stop += nbytes
         return True
 
     def _wake_reader(self) -> bool:
         """Wakes the reader, unless it waits for the rest of a small body. Returns whether it did."""
-        if self._on_ready is not None and self._stop < self._left <= WHOLE_LIMIT:
+        if self._on_ready is not None and self._stop < self._left <= self._whole_limit:
             return False
         self._wake(0)
         return True
@@ -266,7 +259,9 @@ class HttpConnection(ReceiveWait):
             self._begin_body(head, received, len(head.text), nbytes)
         elif not self._keep_head(nbytes):
             return
-        if self._wake_reader() and self._stop >= len(received):
+        if not self._wake_reader():
+            self._end_part(nbytes)
+        elif self._stop >= len(received):
             self._pause()
 
     def _keep_head(self, nbytes: int) -> bool:
@@ -274,14 +269,14 @@ class HttpConnection(ReceiveWait):
         if not self._append(nbytes):
             self._buffer, self._stop = self.shared.received[:nbytes], nbytes
         try:
-            self._has_raw_head = self._has_raw_head or head_size(self._buffer, 0, self._stop) > 0
+            self._has_raw_head = self._has_raw_head or head_size(cast("bytearray", self._buffer), 0, self._stop) > 0
         except MalformedHttp:
             self._fail(malformed_response)
             self.close()
             return False
         if not self._has_raw_head:
             if self._stop == len(self._buffer):
-                self._keep(self._buffer, 0, self._stop)  # with room for the rest
+                self._keep(cast("bytearray", self._buffer), 0, self._stop)  # with room for the rest
             return False
         if self._on_ready is not None:
             self._parse_head()
@@ -291,7 +286,7 @@ class HttpConnection(ReceiveWait):
     def _parse_head(self) -> None:
         """Parses the head at the front of the buffer, and keeps what follows it."""
         self._has_raw_head = False
-        received, stop = self._buffer, self._stop
+        received, stop = cast("bytearray", self._buffer), self._stop
         try:
             head, start = first_head(received, 0, stop, self._method)
         except MalformedHttp:
@@ -310,7 +305,12 @@ class HttpConnection(ReceiveWait):
         self._head = head
         self._left = head.body_length if isinstance(head.body_length, int) else 0
         self._chunked = ChunkedDecoder() if head.body_length == "chunked" else None
-        if stop > start:
+        large, count = self._large, stop - start
+        room = large.make_room(head) if large is not None and count < self._left > WHOLE_LIMIT else None
+        if room is not None:
+            room[:count] = received[start:stop]
+            self._buffer, self._stop, self._whole_limit = room, count, self._left
+        elif count:
             self._keep(received, start, stop)
         else:
             self._buffer, self._stop = _EMPTY, 0

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
+from forebay.origin.http.large_body import AT_ONCE, LargeBody
 from forebay.origin.http.response_deadline import ResponseDeadline
 from forebay.origin.http.transport_errors import ConnectionFault, response_timed_out
 from forebay.protocol.response_templates import ResponseTemplates
@@ -27,6 +28,9 @@ class ReceiveWait(asyncio.BufferedProtocol):
         self._on_ready: Callable[[], None] | None = None
         self._templates: ResponseTemplates | None = None
         """Of the response that `_on_ready` waits for."""
+        self._large: LargeBody | None = None
+        """What it waits for a large body with."""
+        self._at_once = AT_ONCE
         self._fault: ConnectionFault | None = None
         self._deadline = ResponseDeadline(self._loop, self._pass_deadline)
         self._timed_out = response_timed_out
@@ -47,15 +51,38 @@ class ReceiveWait(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def call_when_ready(
-        self, on_ready: Callable[[], None], response_timeout: float, templates: ResponseTemplates
+        self,
+        on_ready: Callable[[], None],
+        response_timeout: float,
+        templates: ResponseTemplates,
+        large: LargeBody | None = None,
     ) -> None:
-        """Has `on_ready` called once, in a turn of its own: with the response to a GET, if it is small, with the head
-        of another one, or when there will be none. `response_head` returns or raises at once from then on.
+        """Has `on_ready` called once, in a turn of its own: with the response to a GET, if it is small or `large` makes
+        room for it, with the head of another one, or when there will be none. `response_head` returns or raises at once
+        from then on.
 
-        `templates`: that its head may match."""
-        self._on_ready, self._templates = on_ready, templates
+        `templates`: that its head may match. `large`: None where a large body is not waited for."""
+        self._on_ready, self._templates, self._large = on_ready, templates, large
         self._timed_out = response_timed_out
         self._deadline.set(response_timeout)
+
+    def _end_part(self, count: int) -> None:
+        """`count` bytes of a large body have come, and not its end: the next part is received in its turn."""
+        large = self._large
+        if large is None:
+            return
+        self._deadline.renew()
+        is_full, self._at_once = count >= self._at_once, large.at_once
+        waiter = None
+        if self._at_once < AT_ONCE:
+            self._pause()
+            waiter = large.turns.waiter()
+        elif is_full:
+            self._pause()  # else the transport goes on reading at once
+        if waiter is not None:
+            waiter.add_done_callback(lambda _: self._resume())
+        elif not self._reading:
+            self._loop.call_soon(self._resume)
 
     async def _wait(self, seconds: float, timed_out: Callable[[], ConnectionFault]) -> int:
         """Waits until bytes have arrived. Returns how many went into the target."""

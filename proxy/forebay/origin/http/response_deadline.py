@@ -11,20 +11,24 @@ from collections.abc import Callable
 class ResponseDeadline:
     """One deadline at a time. For one event loop."""
 
-    __slots__ = ("_at", "_loop", "_on_due", "_timer")
+    __slots__ = ("_at", "_loop", "_on_due", "_seconds", "_timer")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_due: Callable[[], None]) -> None:
         """`on_due`: called when the deadline has passed, whether anybody still waits or not."""
         self._loop, self._on_due = loop, on_due
-        self._at = 0.0
+        self._at = self._seconds = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, seconds: float) -> None:
         """Sets the deadline, in place of the one before."""
-        self._at = self._loop.time() + seconds
+        self._seconds, self._at = seconds, self._loop.time() + seconds
         if self._timer is None or self._at < self._timer.when():
             self.close()
             self._timer = self._loop.call_at(self._at, self._look)
+
+    def renew(self) -> None:
+        """Puts the deadline off: it is as many seconds away as when it was set."""
+        self._at = self._loop.time() + self._seconds
 
     def close(self) -> None:
         """Cancels the timer."""

@@ -16,7 +16,7 @@ from typing import Final
 from forebay.core.byte_ranges import Span
 from forebay.core.names import BlockId, ObjectName
 from forebay.metadata.direct_openings import DirectOpening, DirectOpenings
-from forebay.origin.http.http_connection import WHOLE_LIMIT
+from forebay.origin.http.large_body import WHOLE_LIMIT
 from forebay.peers.opening_frames import OpeningConnection, decode_request, encode_answer, encode_refusal
 from forebay.policy.rules import Decision
 from forebay.request.admission import GatewayPolicy

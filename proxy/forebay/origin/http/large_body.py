@@ -1,0 +1,32 @@
+"""A large body that background work waits for to its end: it is received into the memory that it is kept in.
+
+    head ──make_room──> memory for all of it ──part──> its turn ──part──> its turn ──last part──> whole
+              └── None: the reader receives it piece by piece (HttpConnection.read_into)
+
+Parts are as large, and take turns beside demand, as where a reader is woken for each (forebay.origin.body_turns).
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from forebay.origin.body_turns import PIECE, BodyTurns
+from forebay.origin.http.response_head import ResponseHead
+
+AT_ONCE: Final = 256 * 1024
+"""Bytes of a body that are received in one turn of the loop: the kernel copies them in a tenth of a millisecond."""
+
+WHOLE_LIMIT: Final = 128 * 1024
+"""Bytes of a body that is waited for to its end without room being made: more are a large body."""
+
+
+class LargeBody(NamedTuple):
+    """What a response's large body is received with."""
+
+    make_room: Callable[[ResponseHead], memoryview | None]
+    """Memory for all of the body, as long as the head says; None: nobody waits for all of it."""
+    turns: BodyTurns
+
+    @property
+    def at_once(self) -> int:
+        """Bytes of the next part, at most."""
+        return PIECE if self.turns.is_beside_demand else AT_ONCE
