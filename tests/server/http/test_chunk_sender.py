@@ -2,13 +2,17 @@
 
 import asyncio
 import random
+import socket
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from forebay.core.names import ObjectName
+from forebay.server.http.chunk_sender import LOCAL_BUFFER, ChunkSender
+from forebay.server.http.request_service import is_local
 from harness.batches import batch_body, entries_in
 from harness.both_loops import BOTH_LOOPS, run_on
 from harness.clients import RawRequest, path_of
@@ -160,7 +164,7 @@ async def draining_waits_for_a_batch_that_is_on_its_way(tmp_path: Path) -> None:
         await in_files(rig, origin)
         async with (
             asyncio.timeout(30),
-            await rig.client().open(receive_buffer=4096) as connection,
+            await rig.client().open(receive_buffer=64 << 10) as connection,
             asyncio.TaskGroup() as group,
         ):
             await connection.send(batch(rig).wire)
@@ -179,6 +183,43 @@ async def a_client_of_http_1_0_gets_no_chunks(tmp_path: Path) -> None:
             answer = await connection.answer("POST")
         assert "Transfer-Encoding" not in answer.headers
         assert [entry.body for entry in entries_in(answer.body)] == expected()
+
+
+class _Transport:
+    """Of a connection on which nothing waits. It is its request's writer as well."""
+
+    def __init__(self, own: socket.socket) -> None:
+        self.own = own
+        self.sent = b""
+
+    def get_extra_info(self, name: str) -> socket.socket:
+        assert name == "socket"
+        return self.own
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        assert high == 0
+
+    def send_headers(self) -> None:
+        assert not self.sent
+
+    def is_closing(self) -> bool:
+        return False
+
+    def writelines(self, pieces: Sequence[bytes]) -> None:
+        self.sent += b"".join(pieces)
+
+
+@pytest.mark.parametrize(("peer", "is_kept"), [("127.0.0.1", True), ("::1", True), ("unix", True), ("10.0.0.1", False)])
+async def test_the_kernel_buffers_little_for_a_local_client(peer: str, is_kept: bool) -> None:
+    with socket.socket() as own:
+        before = own.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        transport = _Transport(own)
+        connection: Any = SimpleNamespace(transport=transport, writing_paused=False)
+        request: Any = SimpleNamespace(writer=transport)
+        await ChunkSender(request, connection, is_local=is_local(peer)).write([b"abc"], 3)
+        assert transport.sent == b"3\r\nabc\r\n"
+        size = own.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        assert before < size <= 2 * LOCAL_BUFFER if is_kept else size == before, "as much as the system lets it have"
 
 
 SCENARIOS = (

@@ -141,6 +141,8 @@ class RequestService:
 
         stall = self._limits.stall
         isolation = self.isolation_headers
+        has_chunks = not connection.secure and request.version >= HttpVersion11
+        chunks = ChunkSender(request, connection, is_local=is_local(record.peer)) if has_chunks else None
         reply = StreamedReply(request, self._timers, stall, record, is_last, isolation, connection.unsent)
         parsed = Request(
             method=request.method,
@@ -152,7 +154,7 @@ class RequestService:
             received_at=time.time(),
             peer=record.peer,
             secure=connection.secure,
-            chunks=None if connection.secure or request.version < HttpVersion11 else ChunkSender(request, connection),
+            chunks=chunks,
             has_left=lambda: has_left(request.transport),
             send_interim=lambda: send_continue(request),
         )
@@ -294,4 +296,9 @@ class RequestService:
 
 def is_socket_question(request: web.BaseRequest, peer: str) -> bool:
     """Whether a client of this machine asks where the Unix socket is."""
-    return request.raw_path == CHANNEL_PATH and (peer.startswith("127.") or peer in {"::1", "unix"})
+    return request.raw_path == CHANNEL_PATH and is_local(peer)
+
+
+def is_local(peer: str) -> bool:
+    """Whether a client's address is one of this machine."""
+    return peer.startswith("127.") or peer in {"::1", "unix"}
