@@ -19,18 +19,13 @@ from forebay_client import (
     ObjectNotFound,
     RangeNotSatisfiable,
 )
+from harness.clients import library_client
 from harness.fake_origin import FakeOrigin
 from harness.oss_origin import OssOrigin
 from harness.rig import TRAINER, Rig
 
 T = TypeVar("T")
 CONTENT = bytes(range(256)) * 100
-
-
-def client_of(endpoint: str, secret: Any, **arguments: Any) -> Client:
-    return Client(
-        endpoint, access_key=secret.access, secret_key=secret.secret, region=secret.region, retries=0, **arguments
-    )
 
 
 @pytest.fixture(params=["s3", "oss", "forebay", "forebay-oss"])
@@ -40,18 +35,18 @@ async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     if kind == "oss":
         async with OssOrigin() as oss:
             oss.store.put("data", "seed", b"")
-            with client_of(oss.endpoint, oss.secret, dialect="oss", addressing="virtual") as client:
+            with library_client(oss.endpoint, oss.secret, dialect="oss", addressing="virtual") as client:
                 yield client
         return
     async with FakeOrigin() as origin:
         origin.store.put("data", "seed", b"")
         if kind == "s3":
-            with client_of(origin.endpoint, origin.secret) as client:
+            with library_client(origin.endpoint, origin.secret) as client:
                 yield client
         else:
             dialect = "oss" if kind == "forebay-oss" else "s3"
             async with Rig(origin.endpoint, origin.secret, tmp_path) as rig:
-                with client_of(rig.endpoint, TRAINER, dialect=dialect) as client:
+                with library_client(rig.endpoint, TRAINER, dialect=dialect) as client:
                     yield client
 
 
@@ -185,7 +180,7 @@ CALLS: dict[str, Callable[[Client, Any], object]] = {
 async def test_without_a_key_nothing_is_asked_of_the_bucket(call: str) -> None:
     """In S3's terms it would be: a DELETE without a key deletes the bucket, a PUT makes one."""
     async with FakeOrigin() as origin:
-        with client_of(origin.endpoint, origin.secret) as client:
+        with library_client(origin.endpoint, origin.secret) as client:
             with pytest.raises(InvalidRequest, match="the key of an object is not empty"):
                 await run(CALLS[call], client, "")
             for key in (None, b"k", 7):
@@ -206,7 +201,7 @@ async def test_what_is_no_bucket_is_refused_before_anything_is_sent(bucket: Any)
     }
     async with FakeOrigin() as origin:
         origin.store.put("data", "k", b"")
-        with client_of(origin.endpoint, origin.secret) as client:
+        with library_client(origin.endpoint, origin.secret) as client:
             # From here on the server is known to have no batches: a refusal does not depend on it.
             await run(lambda: list(client.get_many("data", ["k", "k"])))
             before = len(origin.log.requests)
@@ -218,7 +213,7 @@ async def test_what_is_no_bucket_is_refused_before_anything_is_sent(bucket: Any)
 
 async def test_what_is_no_text_or_no_number_says_so() -> None:
     async with FakeOrigin() as origin:
-        with client_of(origin.endpoint, origin.secret) as client:
+        with library_client(origin.endpoint, origin.secret) as client:
             with pytest.raises(TypeError, match="metadata is text; 'epoch' is of type int"):
                 await run(client.put, "data", "k", b"", metadata={"epoch": 7})
             with pytest.raises(TypeError, match="the position of a byte is an int, not str"):
@@ -234,7 +229,7 @@ async def test_what_is_no_buffer_is_named() -> None:
     rows = memoryview(bytes(range(24))).cast("B", (4, 6))
     async with FakeOrigin() as origin:
         origin.store.put("data", "before", b"")
-        with client_of(origin.endpoint, origin.secret) as client:
+        with library_client(origin.endpoint, origin.secret) as client:
             for data in (text, None, 7, rows[::2]):
                 with pytest.raises(TypeError, match=r"^data is bytes, or another contiguous buffer; not "):
                     await run(client.put, "data", "k", data)
@@ -254,7 +249,7 @@ async def test_what_is_no_buffer_is_named() -> None:
 
 async def test_one_key_is_not_taken_for_many() -> None:
     async with FakeOrigin() as origin:
-        with client_of(origin.endpoint, origin.secret) as client:
+        with library_client(origin.endpoint, origin.secret) as client:
             with pytest.raises(TypeError, match="keys are a list"):
                 client.get_many("data", "key")
             with pytest.raises(TypeError, match="keys are a list"):

@@ -21,6 +21,7 @@ from urllib.parse import quote, urlsplit
 import boto3
 from botocore.config import Config
 
+from forebay_client import Client
 from harness.aws_chunked import Framing
 from harness.raw_connection import RawAnswer, RawConnection, head_bytes
 from harness.reference_sigv4 import UNSIGNED, Secret, request_signature, timestamp_of
@@ -213,4 +214,11 @@ def _boto_session(secret: Secret) -> Any:
         aws_secret_access_key=secret.secret,
         aws_session_token=secret.token,
         region_name=secret.region,
+    )
+
+
+def library_client(endpoint: str, secret: Secret, **arguments: Any) -> Client:
+    """The client library, which sends nothing twice."""
+    return Client(
+        endpoint, access_key=secret.access, secret_key=secret.secret, region=secret.region, retries=0, **arguments
     )

@@ -10,6 +10,7 @@ The process ends with its parent (forebay.workers.parent_watch), so it never out
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -61,6 +62,12 @@ class ForebayProcess:
         async with asyncio.timeout(_PATIENCE), self._news:
             await self._news.wait_for(lambda: self.output.count(text) >= times or not self._open)
         assert self.output.count(text) >= times, self.output
+
+    @property
+    def endpoint(self) -> str:
+        """Its URL, once it serves."""
+        [endpoint] = re.findall(r"serving \S+ on (http://127\.0\.0\.1:[0-9]+)", self.output)
+        return str(endpoint)
 
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)

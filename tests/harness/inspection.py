@@ -50,6 +50,11 @@ def error_code(answer: RawAnswer) -> str:
     return found[1].decode() if found else ""
 
 
+def lost_clients(rig: Rig) -> int:
+    """Connections whose client has gone while its request is still being answered."""
+    return sum(each.transport is None for each in rig.worker.listener.server.connections)
+
+
 def cache_status(answer: RawAnswer) -> tuple[int, str | None]:
     """The status, and where the answer came from."""
     return answer.status, answer.headers.get("x-forebay-cache")

@@ -17,6 +17,16 @@ QUIET: Final = 200
 """Turns of the loop: more than any request of a test takes between two pieces of its answer."""
 
 
+class Clock:
+    """A clock that tests move."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class ManualTimer:
     """A callback that is due at `when`."""
 

@@ -5,12 +5,13 @@ Also a program, run by tests that need a second process: `python -m harness.ssd_
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import TypeVar
@@ -32,6 +33,14 @@ NOW = 1_700_000_000.0
 ORIGIN = CacheOrigin.of("https://origin.test")
 RUN = 32 * "0"
 _E = TypeVar("_E")
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """The directory is in use by another Forebay."""
+    with (path / "forebay.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def drop_page_cache(path: Path) -> None:

@@ -15,7 +15,7 @@ from harness.clients import RawClient, RawRequest, path_of
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
-from harness.inspection import metric_value, run_loop_until
+from harness.inspection import lost_clients, metric_value, run_loop_until
 from harness.memory_exchange import handle_request
 from harness.raw_connection import RawAnswer
 from harness.rig import Rig
@@ -23,11 +23,6 @@ from harness.rig import Rig
 KIB, MIB = 1 << 10, 1 << 20
 BLOCK = 64 * KIB
 RULES = '[[rules]]\npath = "**"\nblock = "64KiB"\n'
-
-
-def lost(rig: Rig) -> int:
-    """Connections whose client has gone while its request is still being answered."""
-    return sum(each.transport is None for each in rig.worker.listener.server.connections)
 
 
 async def run_to_completion(client: RawClient, requests: Sequence[RawRequest]) -> list[RawAnswer]:
@@ -141,7 +136,7 @@ async def test_the_first_reader_leaves_and_nine_others_get_everything(tmp_path: 
             others = group.create_task(run_to_completion(client, [request] * 9))
             await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 10)
             first.reset()
-            await run_loop_until(lambda: lost(rig) == 1)
+            await run_loop_until(lambda: lost_clients(rig) == 1)
             gate.open()
         for answer in others.result():
             assert (answer.aborted, answer.body) == (False, content.expected(Span(0, 8 * BLOCK)))
@@ -164,7 +159,7 @@ async def test_abandoned_flight_finishes_its_current_block_only(tmp_path: Path) 
             await only.read_head()
             await only.read(2 * BLOCK)
             only.reset()
-            await run_loop_until(lambda: lost(rig) == 1)
+            await run_loop_until(lambda: lost_clients(rig) == 1)
         gates[0].open()
         await run_loop_until(
             lambda: rig.worker.listener.requests.in_flight == 0

@@ -15,7 +15,7 @@ from harness.clients import path_of
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
-from harness.inspection import cache_status, metric_value, run_loop_until
+from harness.inspection import cache_status, lost_clients, metric_value, run_loop_until
 from harness.manual_timers import ManualTimers
 from harness.rig import Rig
 
@@ -73,7 +73,7 @@ async def test_a_drip_whose_client_has_left_holds_up_no_later_reader(tmp_path: P
             await first.read_head()
             await first.read(2 * BLOCK + 100)
             first.reset()
-            await run_loop_until(lambda: lost(rig) == 1)
+            await run_loop_until(lambda: lost_clients(rig) == 1)
         if not soon:
             drop.open()  # the client's absence is noticed when there is something to send
             await run_loop_until(lambda: rig.parts.fetch.flights.followers == 0)
@@ -110,8 +110,3 @@ async def test_a_hundred_readers_of_a_drip_cost_two_requests(tmp_path: Path) -> 
         assert origin.log.count(key="key") == 2
         assert await metric_value(rig, 'forebay_origin_slow_responses_total{action="replaced"}') == 1
         gate.open()
-
-
-def lost(rig: Rig) -> int:
-    """Connections whose client has gone while its request is still being answered."""
-    return sum(each.transport is None for each in rig.worker.listener.server.connections)

@@ -2,7 +2,6 @@
 be sent."""
 
 import asyncio
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +14,9 @@ from harness.clients import UNSIGNED_PAYLOAD, chunked, path_of
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
-from harness.inspection import run_loop_until
+from harness.inspection import error_code, run_loop_until
 from harness.manual_timers import ManualTimers
-from harness.raw_connection import RawAnswer, head_bytes
+from harness.raw_connection import head_bytes
 from harness.reference_sigv4 import Secret
 from harness.rig import Rig
 
@@ -30,11 +29,6 @@ PATIENCE = 8
 
 def limits(**values: str) -> str:
     return "[limits]\n" + "".join(f"{name} = {value}\n" for name, value in values.items())
-
-
-def code_of(answer: RawAnswer) -> str:
-    found = re.search(rb"<Code>(\w+)</Code>", answer.body)
-    return found[1].decode() if found else ""
 
 
 HUGE = {
@@ -55,7 +49,7 @@ async def test_a_head_that_is_too_large_is_refused(tmp_path: Path, name: str) ->
             answer = await client.send(request, connection)
             if not answer.aborted:  # what is sent on after the refusal may reset the connection before it is read
                 assert answer.status == 400
-                assert code_of(answer) in {"RequestHeaderSectionTooLarge", "BadRequest"}
+                assert error_code(answer) in {"RequestHeaderSectionTooLarge", "BadRequest"}
                 assert await connection.ended()
         assert not [seen for seen in origin.log.requests if seen.bucket is not None]
 
@@ -63,7 +57,7 @@ async def test_a_head_that_is_too_large_is_refused(tmp_path: Path, name: str) ->
 async def test_a_target_that_is_too_long_is_refused(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         answer = await rig.client().request("GET", f"{TARGET}?prefix={'x' * 20_000}")
-        assert (answer.status, code_of(answer)) == (400, "RequestHeaderSectionTooLarge")
+        assert (answer.status, error_code(answer)) == (400, "RequestHeaderSectionTooLarge")
 
 
 async def test_connection_over_the_limit_gets_slow_down(tmp_path: Path) -> None:
@@ -78,7 +72,7 @@ async def test_connection_over_the_limit_gets_slow_down(tmp_path: Path) -> None:
                 assert (await client.request("GET", TARGET, connection=connection)).status == 200
             async with await client.open() as three, asyncio.timeout(PATIENCE):
                 answer = await three.answer()
-                assert (answer.status, code_of(answer)) == (503, "SlowDown")
+                assert (answer.status, error_code(answer)) == (503, "SlowDown")
                 assert await three.ended()
             assert (await client.request("GET", TARGET, connection=one)).status == 200
 
@@ -139,7 +133,7 @@ async def test_stalled_body_is_aborted(tmp_path: Path) -> None:
             await timers.armed(1.0)
             timers.advance(1.0)
             answer = await connection.answer()
-            assert (answer.status, code_of(answer), answer.headers["Connection"]) == (400, "RequestTimeout", "close")
+            assert (answer.status, error_code(answer), answer.headers["Connection"]) == (400, "RequestTimeout", "close")
         await origin.log.wait_idle()
         assert origin.store.get("bucket", "key").size == 3
 
@@ -152,7 +146,7 @@ async def test_client_that_sends_first_still_gets_the_error(tmp_path: Path, tran
         async with await client.open() as connection, asyncio.timeout(PATIENCE):
             await connection.send((chunked(request, MIB) if transfer == "chunked" else request).wire)
             answer = await connection.answer()
-            assert (answer.status, code_of(answer)) == (403, "SignatureDoesNotMatch")
+            assert (answer.status, error_code(answer)) == (403, "SignatureDoesNotMatch")
             assert await connection.ended()
 
 
@@ -183,7 +177,7 @@ async def test_request_over_the_limit_gets_slow_down(tmp_path: Path) -> None:
             first = group.create_task(client.request("GET", TARGET))
             await gate.reached()
             answer = await client.request("GET", "/bucket/other")
-            assert (answer.status, code_of(answer), answer.headers["Retry-After"]) == (503, "SlowDown", "1")
+            assert (answer.status, error_code(answer), answer.headers["Retry-After"]) == (503, "SlowDown", "1")
             gate.open()
         assert first.result().status == 200
 
@@ -202,7 +196,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_sent(tmp_path: P
         async with await client.open() as connection:
             await connection.send(head_bytes("PUT", TARGET, request.pairs))
             answer = await connection.answer()
-        assert (answer.status, code_of(answer)) == (400, "EntityTooLarge")
+        assert (answer.status, error_code(answer)) == (400, "EntityTooLarge")
         assert (await client.request("PUT", TARGET, (), b"x" * MIB)).status == 200
 
 

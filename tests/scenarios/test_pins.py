@@ -65,7 +65,7 @@ class Launcher:
         async with forebay_process("serve", "--config", str(file), directory=self.directory) as process:
             await process.wait_for_output("metrics and control on")
             [self._admin] = re.findall(r"metrics and control on http://(127\.0\.0\.1:[0-9]+)", process.output)
-            [self.endpoint] = re.findall(r"serving \S+ on (http://127\.0\.0\.1:[0-9]+)", process.output)
+            self.endpoint = process.endpoint
             yield process
 
     async def type(self, *arguments: str) -> tuple[int, str]:

@@ -28,7 +28,7 @@ class Serving:
 
     def __init__(self, process: ForebayProcess) -> None:
         self.process = process
-        [endpoint] = re.findall(r"serving \S+ on (http://127\.0\.0\.1:[0-9]+)", process.output)
+        endpoint = process.endpoint
         self._client = RawClient(endpoint, TRAINER)
 
     async def write(self, body: bytes) -> None:

@@ -1,7 +1,6 @@
 """Restarts: what was validated before is trusted only if nobody has served in between."""
 
 import asyncio
-import fcntl
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.inspection import cache_status
 from harness.rig import Rig
+from harness.ssd_rig import locked
 
 OBJECT = path_of("bucket", "key")
 KEPT = path_of("bucket", "kept")
@@ -36,14 +36,6 @@ async def write_and_read(rig: Rig, body: bytes) -> None:
 async def ssd_state(rig: Rig) -> str:
     _, tier = (await rig.worker.control.stats()).tiers
     return tier.state
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """The directory is in use by another Forebay."""
-    with (path / "forebay.lock").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @contextmanager

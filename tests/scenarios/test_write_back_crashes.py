@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -83,7 +82,7 @@ async def _serving(origin: FakeOrigin, directory: Path, workers: int) -> AsyncIt
     await asyncio.to_thread(file.chmod, 0o600)
     async with forebay_process("serve", "--config", str(file), directory=directory) as process:
         await process.wait_for_output("metrics and control on")
-        [endpoint] = re.findall(r"serving \S+ on (http://127\.0\.0\.1:[0-9]+)", process.output)
+        endpoint = process.endpoint
         for _ in range(2 * workers):  # each worker needs a proof of its own
             await _write_through(endpoint)
         yield process, endpoint

@@ -94,14 +94,9 @@ async def _serving(
         yield process
 
 
-def _endpoint(process: ForebayProcess) -> str:
-    [endpoint] = re.findall(r"serving \S+ on (http://127\.0\.0\.1:[0-9]+)", process.output)
-    return str(endpoint)
-
-
 async def _put(process: ForebayProcess, key: str, durable: str = "local") -> None:
     """Writes an object, which is acknowledged from the journal, or by the origin."""
-    answer = await RawClient(_endpoint(process), TRAINER).request("PUT", path_of("ckpt", key), (), key.encode())
+    answer = await RawClient(process.endpoint, TRAINER).request("PUT", path_of("ckpt", key), (), key.encode())
     assert (answer.status, answer.headers["x-forebay-durable"]) == (200, durable)
 
 
@@ -112,7 +107,7 @@ async def test_after_sigterm_new_writes_go_through_at_once(tmp_path: Path, worke
         origin.store.create_bucket("ckpt")
         async with _serving(origin, tmp_path, workers, "60s", 'shutdown_delay = "1h"\n') as process:
             await _put(process, "a/before")
-            oss, targets = OssClient(_endpoint(process), TRAINER), [path_of("ckpt", key) for key in ("a/one", "a/two")]
+            oss, targets = OssClient(process.endpoint, TRAINER), [path_of("ckpt", key) for key in ("a/one", "a/two")]
             uploads = [await oss.initiate(target) for target in targets]
             parts = [
                 [(await oss.part(*each, 1, b"1" * PART)).headers["ETag"]] for each in zip(targets, uploads, strict=True)
@@ -163,7 +158,7 @@ async def test_boto3_uploads_through_restarts_of_the_workers(tmp_path: Path) -> 
         await _put(process, "a/before")
         keys: list[str] = []
         over = asyncio.Event()
-        client = boto_client(_endpoint(process), TRAINER, retries=None)
+        client = boto_client(process.endpoint, TRAINER, retries=None)
         config = TransferConfig(multipart_threshold=PART, multipart_chunksize=PART)
 
         async def upload() -> None:

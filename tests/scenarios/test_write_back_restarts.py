@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import signal
 import time
 from collections.abc import AsyncIterator
@@ -81,14 +80,9 @@ async def _write_through(process: ForebayProcess) -> None:
     """Has a write reach the origin behind all that is pending."""
     headers, status = (("x-forebay-durability", "origin"),), 503
     while status == 503:
-        client = RawClient(_endpoint(process), TRAINER)
+        client = RawClient(process.endpoint, TRAINER)
         status = (await client.request("PUT", path_of("ckpt", "a/proof"), headers, b"proof")).status
     assert status == 200
-
-
-def _endpoint(process: ForebayProcess) -> str:
-    [endpoint] = re.findall(r"serving \S+ on (http://127\.0\.0\.1:[0-9]+)", process.output)
-    return str(endpoint)
 
 
 async def _drainer(process: ForebayProcess, journal: Path, after: int = 0) -> int:
@@ -114,7 +108,7 @@ async def test_kills_and_ends_in_takeovers_lose_nothing(tmp_path: Path, seed: in
         origin.store = store
         store.create_bucket("ckpt")
         async with _serving(origin, tmp_path) as process:
-            writers = _Writers(_endpoint(process), seed)
+            writers = _Writers(process.endpoint, seed)
             await origin.refuse()  # a request that is under way at a kill may be carried out later: see durability.md
             origin.disconnect(idle_only=False)
             writing = TaskRegistry().spawn(writers.run(), "write")

@@ -13,18 +13,9 @@ import pytest
 import uvloop
 
 from forebay.server.event_loop import SLICE, loop_factory, sliced_loop
+from harness.manual_timers import Clock
 
 KINDS = [asyncio.SelectorEventLoop, uvloop.Loop]
-
-
-class Clock:
-    """A clock that tests move."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

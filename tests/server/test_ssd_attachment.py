@@ -1,9 +1,6 @@
 """The attachment of the SSD tier: a directory that can't be used at the start is attached while serving."""
 
 import asyncio
-import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,7 @@ from forebay.storage.cache_origin import CacheOrigins
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.run_record import begin_run
 from forebay.storage.tiers import Tiers
-from harness.ssd_rig import MIB, NOW, ORIGIN, RecordedEvents, block_id, commit_blocks, head_for
+from harness.ssd_rig import MIB, NOW, ORIGIN, RecordedEvents, block_id, commit_blocks, head_for, locked
 
 NAME = ObjectName("bucket", "a")
 
@@ -46,13 +43,6 @@ class Attaching:
     async def close(self) -> None:
         assert self.tiers.ssd is not None
         await self.tiers.ssd.close()
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    with (path / "forebay.lock").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 async def fill(directory: Path) -> None:

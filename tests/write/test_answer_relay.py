@@ -11,23 +11,11 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
 from forebay.protocol.exchange import Request
 from forebay.write.answer_relay import RESULT_LIMIT, AnswerRelay
+from harness.forward_requests import CannedResponse
 from harness.memory_exchange import MemoryBody, MemoryReply
 
 DECLARATION = b'<?xml version="1.0" encoding="UTF-8"?>'
 RESULT = b"<CopyObjectResult><ETag>x</ETag></CopyObjectResult>"
-
-
-class Answer:
-    """An origin's answer, in these pieces; an exception among them is raised."""
-
-    def __init__(self, *pieces: bytes | Exception, **headers: str) -> None:
-        self.status, self.headers, self._pieces = 200, CIMultiDict(headers), list(pieces)
-
-    async def next_piece(self) -> bytes:
-        piece = self._pieces.pop(0) if self._pieces else b""
-        if isinstance(piece, Exception):
-            raise piece
-        return piece
 
 
 class Settled:
@@ -52,7 +40,7 @@ def a_request(method: str) -> Request:
 async def result(*pieces: bytes | Exception, **headers: str) -> tuple[MemoryReply, Settled]:
     reply: MemoryReply = MemoryReply()
     settled = Settled(reply)
-    answer: Any = Answer(*pieces, **headers)
+    answer: Any = CannedResponse(200, *pieces, **headers)
     await AnswerRelay(answer, a_request("POST"), reply, RequestRecord("POST", time.monotonic(), "")).document(settled)
     return reply, settled
 
@@ -84,7 +72,7 @@ async def test_the_result_has_the_url_that_the_client_knows(alive: bool) -> None
     reply: MemoryReply = MemoryReply()
     document = b"<R><Location>http://origin/b/k</Location><Key>k</Key></R>"
     pieces, headers = ((b"  ", document), {}) if alive else ((document,), {"Content_Length": str(len(document))})
-    answer: Any = Answer(*pieces, **headers)
+    answer: Any = CannedResponse(200, *pieces, **headers)
     record = RequestRecord("POST", time.monotonic(), "")
     await AnswerRelay(answer, a_request("POST"), reply, record).document(Settled(reply), "http://h:1/b/k&amp")
     expected = b"<R><Location>http://h:1/b/k&amp;amp</Location><Key>k</Key></R>"
@@ -95,7 +83,7 @@ async def test_the_result_has_the_url_that_the_client_knows(alive: bool) -> None
 async def test_a_truncated_result_is_never_settled() -> None:
     reply: MemoryReply = MemoryReply()
     settled = Settled(reply)
-    answer: Any = Answer(DECLARATION, RESULT[:10], OriginBroken("cut"))
+    answer: Any = CannedResponse(200, DECLARATION, RESULT[:10], OriginBroken("cut"))
     with pytest.raises(OriginBroken):
         await AnswerRelay(answer, a_request("POST"), reply, RequestRecord("POST", time.monotonic(), "")).document(
             settled
@@ -117,13 +105,13 @@ async def test_the_length_is_the_origins() -> None:
 
 async def test_no_body_is_awaited_in_an_answer_to_head() -> None:
     reply = MemoryReply()
-    answer: Any = Answer(OriginBroken("there is none"), **{"Content-Length": "100"})
+    answer: Any = CannedResponse(200, OriginBroken("there is none"), **{"Content-Length": "100"})
     await AnswerRelay(answer, a_request("HEAD"), reply, RequestRecord("HEAD", time.monotonic(), "")).stream()
     assert (reply.length, reply.finished) == (100, True)
 
 
 async def test_oss_headers_are_relayed_to_oss_clients_only() -> None:
     reply = MemoryReply()
-    answer: Any = Answer(**{"x-oss-hash-crc64ecma": "7", "x-amz-version-id": "v"})
+    answer: Any = CannedResponse(200, **{"x-oss-hash-crc64ecma": "7", "x-amz-version-id": "v"})
     await AnswerRelay(answer, a_request("PUT"), reply, RequestRecord("PUT", time.monotonic(), "")).stream()
     assert ("x-oss-hash-crc64ecma" in reply.headers, reply.headers["x-amz-version-id"]) == (False, "v")

@@ -13,6 +13,7 @@ import pytest
 from forebay.protocol.packs.tombstones import Tombstone, encode_tombstones, tombstones_key
 from forebay_client import BodyCorrupt, Client, ObjectNotFound, RangeNotSatisfiable
 from forebay_client.packs import PackReader
+from harness.clients import library_client
 from harness.fake_origin import FakeOrigin
 from harness.oss_origin import OssOrigin
 from harness.packed_objects import shard_and_index
@@ -32,29 +33,23 @@ def fill(origin: FakeOrigin) -> None:
     origin.store.put("data", INDEX, index)
 
 
-def client_of(endpoint: str, secret: Any, **arguments: Any) -> Client:
-    return Client(
-        endpoint, access_key=secret.access, secret_key=secret.secret, region=secret.region, retries=0, **arguments
-    )
-
-
 @pytest.fixture(params=["s3", "oss", "forebay"])
 async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Client]:
     kind: str = request.param
     if kind == "oss":
         async with OssOrigin() as oss:
             fill(oss)
-            with client_of(oss.endpoint, oss.secret, dialect="oss", addressing="virtual") as client:
+            with library_client(oss.endpoint, oss.secret, dialect="oss", addressing="virtual") as client:
                 yield client
         return
     async with FakeOrigin() as origin:
         fill(origin)
         if kind == "s3":
-            with client_of(origin.endpoint, origin.secret) as client:
+            with library_client(origin.endpoint, origin.secret) as client:
                 yield client
         else:
             async with Rig(origin.endpoint, origin.secret, tmp_path) as rig:
-                with client_of(rig.endpoint, TRAINER) as client:
+                with library_client(rig.endpoint, TRAINER) as client:
                     yield client
 
 
@@ -130,7 +125,7 @@ async def test_damage_is_found() -> None:
         origin.store.put("data", "packed/0.tar", damaged, etag=etag)
 
         def dialogue() -> None:
-            with client_of(origin.endpoint, origin.secret) as client:
+            with library_client(origin.endpoint, origin.secret) as client:
                 with pytest.raises(BodyCorrupt, match="cut short"):
                     PackReader(client, "data", "packed/cut.fbpack")
                 reader = PackReader(client, "data", INDEX)
@@ -154,7 +149,7 @@ async def test_a_digest_is_compared_once_where_the_version_vouches() -> None:
         etag = f'"{md5(shard, usedforsecurity=False).hexdigest()}"'
 
         def dialogue() -> None:
-            with client_of(origin.endpoint, origin.secret) as client:
+            with library_client(origin.endpoint, origin.secret) as client:
                 reader = PackReader(client, "data", INDEX)
                 assert all(item.error is None for item in reader.get_many(OBJECTS))
                 origin.store.put("data", "packed/0.tar", damaged, etag=etag)

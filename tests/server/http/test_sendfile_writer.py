@@ -5,14 +5,7 @@ import asyncio
 import pytest
 
 from forebay.server.http.sendfile_writer import TURN_SECONDS, SendQueue
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from harness.manual_timers import Clock
 
 
 async def test_bodies_leave_in_order_after_all_were_answered() -> None:

@@ -9,6 +9,7 @@ from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import BlockId, Generation, ObjectName, Version
 from forebay.policy.pools import IDLE_SECONDS, Pool
 from forebay.storage.memory.memory_tier import BLOCK_OVERHEAD, MemoryTier
+from harness.manual_timers import Clock
 from harness.ssd_rig import RecordedEvents
 
 SIZE = 4_000
@@ -22,14 +23,6 @@ def block(number: int, key: str = "set") -> BlockId:
 
 
 BLOCKS = [block(number) for number in range(3_000)]
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def tier_of(blocks: float, events: RecordedEvents | None = None, clock: Clock | None = None) -> MemoryTier:
