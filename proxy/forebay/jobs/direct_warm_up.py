@@ -88,7 +88,7 @@ class DirectWarmer:
         self._unflushed += size + UNFLUSHED_OVERHEAD
 
     def take_flush(self) -> bool:
-        """Whether the caller has to wait until the tiers have stored what they admitted: one of those that ask does."""
+        """Whether so much was admitted that the caller has to wait until the tiers have stored it; counts anew then."""
         if self._unflushed < SMALL_FLUSH_BYTES:
             return False
         self._unflushed = 0

@@ -71,13 +71,13 @@ class AheadRequest(NamedTuple):
 
 
 class AheadOutcome(NamedTuple):
-    """What has come of a request."""
+    """The outcome of an AheadRequest."""
 
     status: AheadStatus
     size: int = 0
     """Bytes of the object."""
     stop: int = 0
-    """The end of what is here now, at most what was requested."""
+    """The end of the bytes that are here now; no more than was requested."""
     claimed: int = 0
     """Bytes that wait for their reader."""
     ticket: int = 0
@@ -86,7 +86,7 @@ class AheadOutcome(NamedTuple):
 
 
 class AheadFetcher(Protocol):
-    """Who fetches ahead: the Prefetcher of a worker, or jobs.node_prefetcher for all of them."""
+    """Fetches ahead: the Prefetcher of a worker, or jobs.node_prefetcher for all of them."""
 
     async def fetch(self, request: AheadRequest) -> AheadOutcome:
         """Fetches a piece of an object."""
@@ -100,7 +100,7 @@ class AheadFetcher(Protocol):
 
 
 class AheadFinder(AheadFetcher, Protocol):
-    """Who knows at once what is here already."""
+    """Finds bytes that are here already, without a wait."""
 
     def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
         """What `fetch` returns, for bytes that are all here; None: only `fetch` can say."""
@@ -302,7 +302,7 @@ class Prefetcher:
             self._release_dropped()
 
     def drop_all(self) -> None:
-        """Nothing that was fetched ahead, or is being fetched, will be read: whoever expected it has ended."""
+        """Drops all that was fetched ahead or is being fetched: its readers have ended."""
         self._dropped += itertools.chain((block for _, block in self._lingering), *self._tickets.values())
         self._tickets, self._lingering = {}, deque()
         self.drop(())

@@ -48,7 +48,7 @@ BATCHES_LEFT: Final = 2
 """Batches that are left for each loop: towards the end of the job they get smaller."""
 
 Complete: TypeAlias = Callable[[int, CompletedEntry], bool]
-"""Takes what has become of an entry. Returns whether the job is to be saved now."""
+"""Takes the number and the outcome of an entry. Returns whether the job is to be saved now."""
 
 
 class NothingComes(ForebayError):
@@ -57,7 +57,7 @@ class NothingComes(ForebayError):
 
 @dataclass(slots=True)
 class _Wanted:
-    """An entry that is being fetched, and what is stored of it."""
+    """An entry that is being fetched, and the bytes of it that are stored."""
 
     number: int
     entry: InventoryEntry
@@ -73,7 +73,7 @@ class _Wanted:
     """Why it can't be had."""
 
     def start_over(self) -> None:
-        """Forgets what is stored."""
+        """Begins again: none of its bytes count as stored."""
         self.size, self.end, self.next = 0, None, self.entry.start
 
     @property

@@ -3,11 +3,11 @@
     begin ──> lookup shared, request sent ──┬── all of the object has come ──> head stored, block landed   (`opened`)
        └──> None: not a plain case          └── anything else ──> given up: the reader's task goes on      (`given up`)
 
-The way of a plain miss, by the parts of the full way and in its order: nobody asks for the object already, no write of
-it is pending or in doubt, the head is stored unless a fence forbids it, the block is kept, and who has come meanwhile
-gets the same bytes. The request goes to the origin, or to the worker that owns the object, which does the same
-(peers.relayed_openings). What is not plain is decided nowhere here: the lookup is given up, with the
-request that was sent, to the task of its reader, which finds it as one to share (metadata.shared_lookup).
+Plain is a miss of an object that nobody looks up yet, and that has no write pending or in doubt. It takes the steps of
+the full way, in the same order: the head is stored unless a fence forbids it, the block is kept, and readers that came
+meanwhile get the same bytes. The request goes to the origin, or to the worker that owns the object, which does the same
+(peers.relayed_openings). Nothing else is decided here: the lookup and the request that was sent are given up to the
+task of the reader, which shares the lookup like any other (metadata.shared_lookup).
 """
 
 import asyncio
@@ -174,7 +174,7 @@ class DirectOpening:
         self._on_end, self.checksums, self._needs_flight = on_end, checksums, needs_flight
         self.sent: BegunRead
         self.head: Head | None = None
-        """Of the version that was opened; None: a task has to go on: it `lead`s, or shares what is given up."""
+        """Of the version that was opened. None: the reader's task resolves the version, and takes the lookup over."""
         self.body: Buffer | None = None
         """All bytes of the version, for whoever began this to use before it calls `finish`; None: they have no
         place."""

@@ -195,23 +195,23 @@ class SharedLookup:
         self._finish()
 
     def give_up(self, sent: BegunRead) -> None:
-        """Leaves a lookup that was begun without a task, and what it has sent, to the next reader that shares it."""
+        """Leaves a lookup that was begun without a task, and its request, to the next reader that shares it."""
         self._sent = sent
         if self._is_fenced:
             self.abandon()
 
     def fence(self) -> None:
-        """Nobody finds this lookup any more: what is given up of it is taken over by nobody."""
+        """No reader joins this lookup any more. If it was given up, it ends."""
         self._is_fenced = True
         self.abandon()
 
     def take_over(self) -> BegunRead | None:
-        """What a lookup that was given up has sent, for the caller to lead on; None: it was not given up."""
+        """The request of a lookup that was given up, which the caller leads on; None: it was not given up."""
         sent, self._sent = self._sent, None
         return sent
 
     def abandon(self) -> None:
-        """Ends without a result a lookup that was given up and nobody has taken over. Who waits for it starts anew."""
+        """Ends a lookup that was given up and that nobody has taken over, without a result: its waiters start anew."""
         sent = self.take_over()
         if sent is not None:
             sent.close()

@@ -1,4 +1,7 @@
-"""What a plan may do, as its runner asks anew at each step: by the grants and rules in force."""
+"""The allowance of a plan: what its principal may read and how far ahead, by the grants and rules in force.
+
+Made anew at each step of the runner, so that a reload counts from the next step on.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -15,7 +18,7 @@ _AT_ONCE: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a plan may do at this moment, by the policy in force."""
+    """See the module."""
 
     permits: Callable[[ObjectName], bool]
     """Whether its principal may read an object."""

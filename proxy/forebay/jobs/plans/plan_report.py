@@ -1,4 +1,4 @@
-"""The plan's report: how far a plan is, for whoever asks."""
+"""The report of a plan's progress, as the resource and the admin port return it."""
 
 from forebay.core.plan_progress import PlanProgress
 from forebay.jobs.plans.plan_runner import PlanRunner

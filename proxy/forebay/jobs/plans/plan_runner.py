@@ -70,7 +70,7 @@ class PlanRunner:
         self.state: PlanState = "queued"
         self.is_closed = asyncio.Event()
         self.is_near_end = False
-        """Whether whoever follows the reader has seen it near the end: its last entries may never be read."""
+        """Whether the follower of a recording has seen the reader near its end: the last entries may never be read."""
         self._entries = EntryAccess(entries)
         self._ahead = ahead
         self._allowance = allowance
@@ -81,12 +81,12 @@ class PlanRunner:
         self._wake = asyncio.Event()
         self.ended_at: float | None = None
         self.closed_at: int | None = None
-        """How far its reader was when it was closed, which gives up all the rest."""
+        """The position of its reader when it was closed. All entries behind it are given up."""
         self._search = ReaderSearch(self._entries)
         self.pace = PlanPace(timers.time())
         self._retry = PlanRetry()
         self._known_allowance: Allowance | None = None
-        """By which what is here may be read."""
+        """The latest allowance: its principal may read every entry that is here."""
         self._in_flight = 0
         self._early: list[ObjectRead] | None = []
         """Reads that came before the entries around the reader were loaded; None: these are."""
@@ -285,7 +285,7 @@ class PlanRunner:
             self._ahead.drop(tickets_of(entries))
 
     async def _give_up_forbidden(self, allowance: Allowance) -> None:
-        """Gives up what the grants in force let its sender read no more."""
+        """Gives up the entries that the grants in force no longer let the principal read."""
         forbidden = await allowance.forbidden(self.record.bucket, self.window.fetched)
         self._give_up(self.window.give_up(forbidden))
 

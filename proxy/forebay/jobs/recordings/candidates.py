@@ -62,7 +62,7 @@ class RecordingCandidates:
         self.forget_positions()
 
     def forget_positions(self) -> None:
-        """Compares what is read from now on only."""
+        """Compares only the reads that follow."""
         for _, recogniser in self._recognisers.values():
             recogniser.forget()
 

@@ -20,7 +20,7 @@ from forebay.server.fastpath.direct_reply import DirectReply, ReplyConnection
 
 
 class ReadConnection(Protocol):
-    """What the connection of a read is to the service that answers it."""
+    """The connection of a read, as the request service uses it."""
 
     peer: str
     secure: bool
@@ -36,7 +36,7 @@ class ReadConnection(Protocol):
 
 
 class RequestConnection(ReadConnection, ReplyConnection, Protocol):
-    """What the connection of any request is to the service that answers it."""
+    """The connection of any request, as the request service uses it."""
 
     @property
     def is_pipelined(self) -> bool:
@@ -48,7 +48,7 @@ class RequestConnection(ReadConnection, ReplyConnection, Protocol):
 
 
 class UploadConnection(ReadConnection, Protocol):
-    """What the connection of a small PUT is to the service that answers it."""
+    """The connection of a small PUT, as the request service uses it."""
 
     @property
     def transport(self) -> asyncio.Transport | None:
@@ -63,7 +63,7 @@ class AbortableReply(ObjectReply, Protocol):
 
 
 class BatchChannel(Protocol):
-    """What the channel of a batch is to the service that answers it."""
+    """The channel of a batch, as the request service uses it."""
 
     peer: str
 

@@ -45,7 +45,7 @@ from forebay.server.parts.write_parts import WriteParts
 
 @dataclass(frozen=True, slots=True)
 class JobParts:
-    """What fetches before it is read, and what is known of reads."""
+    """Jobs that fetch ahead of reads, and records of the reads."""
 
     warmer: ObjectWarmer
     warm_ups: WarmUps
@@ -75,7 +75,7 @@ def compose_jobs(
     writes: WriteParts,
     requests: RequestParts,
 ) -> JobParts:
-    """Make the parts, and let the router of `requests` answer for what clients order."""
+    """Make the parts, and add the resources of jobs to the router of `requests`."""
     tasks, peers, timers, metrics = context.tasks, context.peers, context.timers, context.metrics
     node_reads = NodeReads(
         requests.read_stream,

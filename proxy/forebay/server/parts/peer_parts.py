@@ -1,4 +1,4 @@
-"""What one worker answers the others of its node."""
+"""The composition of the RPC service by which a worker answers the others of its node."""
 
 from dataclasses import replace
 from typing import Final
@@ -33,7 +33,7 @@ def compose_peer_service(
     writes: WriteParts,
     jobs: JobParts,
 ) -> PeerService:
-    """Make the service, with what the journal needs if there is one."""
+    """Make the service; with the methods of the journal, if there is one."""
     source = replace(fetch.block_source, buffer_timeout=PEER_BUFFER_WAIT, started_timeout=PEER_BUFFER_WAIT)
     methods: list[RpcMethods] = [
         ReadMethods(metadata.resolver, source, metadata.hints, context.policy).methods,
