@@ -352,6 +352,29 @@ async def test_a_large_object_that_is_not_wanted_any_more_holds_nothing() -> Non
         gate.open()
 
 
+class FailingFlights(RecordedEvents):
+    """An observer that fails at the next flight once it is told to."""
+
+    fails = False
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, FlightStarted) and self.fails:
+            self.fails = False
+            raise ArithmeticError("an observer of the test's")
+        super().__call__(event)
+
+
+async def test_the_room_of_a_flight_that_failed_is_released_once() -> None:
+    async with fetch_rig(heard=(heard := FailingFlights())) as rig:
+        rig.origin.store.put(*NAME, LARGE)
+        await Reader(rig).connect()
+        heard.fails = True
+        assert await bytes_of(await prefetch(rig)) == LARGE
+        assert not heard.fails
+        await rig.tasks.wait_idle()
+        assert rig.budget.in_use == 0
+
+
 async def test_without_buffers_a_large_object_has_no_room() -> None:
     async with fetch_rig(buffers=len(LARGE)) as rig:
         rig.origin.store.put(*NAME, LARGE)

@@ -273,11 +273,12 @@ class DirectOpening:
             sent.close()  # unless its body was taken
             lookup.end()
             return
+        charged, self._charged = self._charged, 0  # the flight's from now on, also where it fails
         flight = self._flight = fetcher.land_whole(
-            view, sent.take_whole, is_from_origin=is_from_origin, is_charged=self._charged > 0
+            view, sent.take_whole, is_from_origin=is_from_origin, is_charged=charged > 0
         )
-        if flight is not None:
-            self._charged = 0
+        if flight is None:
+            self._charged = charged
         self.body = flight.buffer if flight is not None else None
         if flight is not None and self.was_kept:
             flight.source = "worker"
