@@ -3,19 +3,26 @@
     python -m benchmarks.baseline serve SIZE    answers every request with SIZE bytes; prints its port
     python -m benchmarks.baseline relay PORT    relays connections to PORT of this machine; prints its port
     python -m benchmarks.baseline store PORT    fetches what it is asked for from a port, keeps it and answers with it
+    python -m benchmarks.baseline receive PORT SIZE COUNT CONNECTIONS
+                                            gets /bench/big/00000 and so on from a port of the benchmarks' origin, into
+                                            one buffer for each connection and into new memory, in a loop and with
+                                            blocking reads; prints what an object costs
     python -m benchmarks.baseline read FILE ... reads the files in a loop, from the disk; prints a line when it
                                             has started
 
-All run until they are terminated.
+All but `receive` run until they are terminated.
 """
 
 import asyncio
 import itertools
+import mmap
 import os
 import socket
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
+from threading import Lock, Thread
 
 import uvloop
 
@@ -146,6 +153,106 @@ async def store(port: int) -> None:
     await server.serve_forever()
 
 
+class ReceivingProtocol(asyncio.BufferedProtocol):
+    """One connection, and one object of `size` bytes after the other."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._head = size, memoryview(bytearray(128 << 10))
+        self._received = size
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._write = transport.write  # type: ignore[attr-defined] # it can be written to
+
+    def fetch(self, request: bytes, body: memoryview) -> "asyncio.Future[None]":
+        self._body, self._received = body, -1
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._write(request)
+        return self._done
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._body[self._received :] if 0 <= self._received < self._size else self._head
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._received < 0:
+            start = bytes(self._head[:nbytes]).index(b"\r\n\r\n") + 4
+            nbytes -= start
+            self._body[:nbytes] = self._head[start : start + nbytes]
+            self._received = 0
+        self._received += nbytes
+        if self._received == self._size:
+            self._done.set_result(None)
+
+
+def _requests(count: int) -> Iterator[bytes]:
+    return (b"GET /bench/big/%05d HTTP/1.1\r\nHost: origin\r\n\r\n" % number for number in range(count))
+
+
+async def _receive_in_a_loop(port: int, connections: int, requests: Iterator[bytes], bodies: "Bodies") -> None:
+    loop = asyncio.get_running_loop()
+
+    async def work() -> None:
+        _, receiving = await loop.create_connection(lambda: ReceivingProtocol(bodies.size), "127.0.0.1", port)
+        body = bodies.next()
+        for request in requests:
+            await receiving.fetch(request, body)
+            body = bodies.next(body)
+
+    await asyncio.gather(*(work() for _ in range(connections)))
+
+
+def _receive_blocking(port: int, connections: int, requests: Iterator[bytes], bodies: "Bodies") -> None:
+    taken = Lock()
+
+    def work() -> None:
+        body, head = bodies.next(), memoryview(bytearray(1024))
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            while True:
+                with taken:
+                    request = next(requests, None)
+                if request is None:
+                    return
+                connection.sendall(request)
+                count = connection.recv_into(head)
+                start = bytes(head[:count]).index(b"\r\n\r\n") + 4
+                body[: count - start] = head[start:count]
+                count -= start
+                while count < bodies.size:
+                    count += connection.recv_into(body[count:])
+                body = bodies.next(body)
+
+    threads = [Thread(target=work) for _ in range(connections)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+class Bodies:
+    """Memory for bodies: new for each, or the same again."""
+
+    def __init__(self, size: int, *, is_new: bool) -> None:
+        self.size, self._is_new = size, is_new
+        self._kept: list[mmap.mmap] = []
+
+    def next(self, last: memoryview | None = None) -> memoryview:
+        if last is not None and not self._is_new:
+            return last
+        self._kept.append(mmap.mmap(-1, self.size))
+        return memoryview(self._kept[-1])
+
+
+def receive(port: int, size: int, count: int, connections: int) -> None:
+    for is_new in (False, True):
+        for name in ("loop", "blocking"):
+            bodies, before = Bodies(size, is_new=is_new), time.process_time()
+            if name == "loop":
+                uvloop.run(_receive_in_a_loop(port, connections, _requests(count), bodies))
+            else:
+                _receive_blocking(port, connections, _requests(count), bodies)
+            cost = (time.process_time() - before) / count * 1e6
+            print(f"{name}, {'new memory' if is_new else 'one buffer a connection'}: {cost:.0f} us", flush=True)
+
+
 def read(paths: list[str]) -> None:
     files = [os.open(path, os.O_RDONLY) for path in paths]
     room = bytearray(_PIECE)
@@ -167,5 +274,7 @@ if __name__ == "__main__":
             uvloop.run(relay(int(port)))
         case "store", port:
             uvloop.run(store(int(port)))
+        case "receive", *numbers:
+            receive(*map(int, numbers))
         case "read", *paths:
             read(paths)
