@@ -18,7 +18,7 @@ from forebay.core.errors import SettingsError, StartError
 from forebay.server.allocator import keep_freed_memory
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
-from forebay.server.http.tls import exposed_key_warning
+from forebay.server.http.tls import expired_certificate_warning, exposed_key_warning
 from forebay.server.huge_pages import move_into_huge_pages
 from forebay.server.resource_limits import capacity_warnings, raise_file_limit, usable_cores
 from forebay.server.scheduling_slice import shorten_slice
@@ -61,8 +61,9 @@ def serve(source: ConfigSource, welcome: Callable[[Settings], str] | None = None
 def configuration_warnings(loaded: Loaded) -> Iterator[str]:
     """The warnings about a configuration, and about its files."""
     yield from loaded.warnings
-    if (warning := exposed_key_warning(loaded.settings.server)) is not None:
-        yield warning
+    for look in (exposed_key_warning, expired_certificate_warning):
+        if (warning := look(loaded.settings.server)) is not None:
+            yield warning
 
 
 FIRST_LOOK: Final = 2.0

@@ -33,15 +33,18 @@ class TestAuthority:
         )
         self.file.write_bytes(_pem(self._certificate))
 
-    def issue(self, common: str, passphrase: bytes | None = None) -> tuple[bytes, bytes]:
-        """The chain and the key, in PEM, of a server on this machine, named `common` to tell it from others."""
+    def issue(self, common: str, passphrase: bytes | None = None, *, begins: int = -1) -> tuple[bytes, bytes]:
+        """The chain and the key, in PEM, of a server on this machine, named `common` to tell it from others: valid
+        for two days, which begin in `begins` days."""
         key = ec.generate_private_key(ec.SECP256R1())
-        leaf = self._sign(common, key.public_key(), x509.BasicConstraints(ca=False, path_length=None))
+        leaf = self._sign(common, key.public_key(), x509.BasicConstraints(ca=False, path_length=None), begins)
         encryption = serialization.BestAvailableEncryption(passphrase) if passphrase else serialization.NoEncryption()
         pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
         return _pem(leaf) + _pem(self._certificate), pem
 
-    def _sign(self, common: str, key: ec.EllipticCurvePublicKey, basic: x509.BasicConstraints) -> x509.Certificate:
+    def _sign(
+        self, common: str, key: ec.EllipticCurvePublicKey, basic: x509.BasicConstraints, begins: int = -1
+    ) -> x509.Certificate:
         now = datetime.datetime.now(datetime.UTC)
         names: list[x509.GeneralName] = [x509.DNSName("localhost"), x509.DNSName("forebay.internal")]
         names += [x509.IPAddress(ip_address(address)) for address in ("127.0.0.1", "::1")]
@@ -52,8 +55,8 @@ class TestAuthority:
             .issuer_name(_name("test authority"))
             .public_key(key)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - _DAY)
-            .not_valid_after(now + _DAY)
+            .not_valid_before(now + begins * _DAY)
+            .not_valid_after(now + (begins + 2) * _DAY)
             .add_extension(basic, critical=True)
             .add_extension(_key_usage(is_authority=basic.ca), critical=True)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)

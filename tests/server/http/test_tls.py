@@ -14,11 +14,13 @@ from forebay.server.http.tls import (
     CertificateRenewed,
     CertificateUnchanged,
     PemFiles,
+    expired_certificate_warning,
     exposed_key_warning,
     pem_files,
     server_context,
 )
 from forebay.settings import load_settings
+from forebay.settings.model import ServerSettings
 from harness.certificates import TestAuthority
 
 
@@ -218,16 +220,32 @@ def test_a_missing_file_is_named(authority: TestAuthority, files: PemFiles, miss
     assert "No such file" in refusal(files).allowed
 
 
-def test_a_key_that_everybody_can_read_is_warned_of(authority: TestAuthority, files: PemFiles) -> None:
-    put(files, authority.issue("one"))
+def settings_of(files: PemFiles) -> ServerSettings:
     text = (
         f'[server]\ntls_listen = "127.0.0.1:0"\ntls_certificate = "{files.certificate}"\ntls_key = "{files.key}"\n'
         '[origin]\nendpoint = "https://h"\n[auth]\nmode = "open"\n'
     )
-    server = load_settings(text, {}, {}, lambda path: "").settings.server
+    return load_settings(text, {}, {}, lambda path: "").settings.server
+
+
+def test_a_key_that_everybody_can_read_is_warned_of(authority: TestAuthority, files: PemFiles) -> None:
+    put(files, authority.issue("one"))
+    server = settings_of(files)
     assert pem_files(server) == files
     for mode, warned in ((0o644, True), (0o640, False), (0o600, False)):
         files.key.chmod(mode)
         assert (exposed_key_warning(server) is not None) == warned
     files.key.unlink()
     assert exposed_key_warning(server) is None
+
+
+@pytest.mark.parametrize(("begins", "said"), [(-1, None), (-3, "certificate has expired"), (1, "is not yet valid")])
+def test_a_certificate_that_clients_refuse_is_warned_of(
+    authority: TestAuthority, files: PemFiles, begins: int, said: str | None
+) -> None:
+    put(files, authority.issue("dated", begins=begins))
+    server = settings_of(files)
+    warning = expired_certificate_warning(server)
+    assert (warning is None) if said is None else (said in (warning or ""))
+    files.certificate.unlink()
+    assert expired_certificate_warning(server) is None

@@ -24,6 +24,8 @@ _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 _KEY: Final = b"PRIVATE KEY-----"
 _ENCRYPTED: Final = (b"-----BEGIN ENCRYPTED PRIVATE KEY-----", b"Proc-Type: 4,ENCRYPTED")
 _OTHER_USERS: Final = 0o007
+_DATES: Final = (9, 10)
+"""X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,39 @@ def exposed_key_warning(server: ServerSettings) -> str | None:
     except OSError:
         return None  # reported when it is read
     return f"server.tls_key: everybody on this machine can use {files.key}: chmod o-rwx"
+
+
+def expired_certificate_warning(server: ServerSettings) -> str | None:
+    """A warning if clients refuse the certificate, as it has expired or is not valid yet, else None."""
+    files = pem_files(server)
+    try:
+        error = _validity_error(files) if files is not None else None
+    except (SettingsError, OSError, ssl.SSLError):
+        return None  # reported when it is read
+    if files is None or error is None:
+        return None
+    return (
+        f"server.tls_certificate: clients refuse {files.certificate}: {error}; renew it, it is reread when it changes"
+    )
+
+
+def _validity_error(files: PemFiles) -> str | None:
+    """What OpenSSL says of the certificate's dates; None: they are fine. A handshake in memory tells, with a client
+    that trusts this certificate, as Python does not show the dates of a server's own."""
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    client.load_verify_locations(files.certificate)
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = client.wrap_bio(down, up), server_context(files).wrap_bio(up, down, server_side=True)
+    for side in sides * 2:  # a message of each, and the answer to it
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+        except ssl.SSLCertVerificationError as error:
+            return error.verify_message if error.verify_code in _DATES else None
+    return None
 
 
 def _no_passphrase() -> str:
