@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from harness.clients import path_of
-from harness.fake.actions import ChangeHeaders, HoldHead, HoldRequest, Respond
+from harness.fake.actions import FORBIDDEN, ChangeHeaders, Drop, HoldHead, HoldRequest, Respond
 from harness.fake.gate import Gate
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
@@ -241,3 +242,23 @@ async def test_a_single_contradiction_is_tried_again_as_it_was(tmp_path: Path) -
         await rig.wait_idle()
         assert _stuck(rig) == [("a/object", True)]
         assert at_origin(origin, "a/object") == b"theirs"
+
+
+async def test_a_discarded_write_is_in_doubt(tmp_path: Path) -> None:
+    """The answer to its first attempt was lost, the second was refused."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, rule='freshness = "immutable"\n') as rig:
+        await rig.prove()
+        origin.store.put("ckpt", "a/object", b"before")
+        origin.faults.add(Drop(), method="PUT", times=1)
+        origin.faults.add(FORBIDDEN, method="PUT")
+        path = path_of("ckpt", "a/object")
+        await rig.put("a/object", b"ours")
+        await rig.wait_idle()
+        backlog = rig.parts.writes.backlog
+        assert backlog is not None
+        [entry] = (await backlog.page("ckpt", "", "stuck", "")).writes
+        assert entry.attempts > 1
+        assert await backlog.discard(entry.id, ObjectName("ckpt", "a/object")) is not None
+        assert (await rig.client().request("GET", path)).body == b"before"
+        origin.store.put("ckpt", "a/object", b"ours")
+        assert (await rig.client().request("GET", path)).body == b"ours"

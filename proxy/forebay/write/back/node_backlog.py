@@ -167,7 +167,7 @@ class NodeBacklog:
         """Gives up a write that is stuck. Raises Throttled, and then nothing has changed."""
         entry.is_stuck = False  # nobody else discards it, or has it tried again, meanwhile
         try:
-            await self._write_back.settlement.settle(self._write_back.shown.with_upload(record))
+            await self._write_back.settlement.given_up(entry.write, record)
         except OSError as error:
             raise Throttled(f"the journal can't be written: {error.strerror}") from None
         finally:

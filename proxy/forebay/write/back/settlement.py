@@ -21,6 +21,7 @@ from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.persist_outcome import PersistOutcome
 from forebay.write.back.record_exchange import RecordExchange
 from forebay.write.back.shown_records import ShownRecords
+from forebay.write.invalidation import Invalidator
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ class Settlement:
         exchange: RecordExchange,
         tiers: Tiers,
         staged: StagedObjects,
+        invalidator: Invalidator,
         on_persisted: Callable[[AcceptedWrite], None],
         on_removed: Callable[[int], None],
     ) -> None:
@@ -46,6 +48,7 @@ class Settlement:
         self._exchange = exchange
         self._tiers = tiers
         self._staged = staged
+        self._invalidator = invalidator
         self._on_persisted = on_persisted
         self._on_removed = on_removed
 
@@ -56,6 +59,13 @@ class Settlement:
             await self._install(write.name, current, outcome.etag or current.head.version.etag)
         await self.settle(self._shown.with_upload(record), is_persisted=True)
         self._on_persisted(write)
+
+    async def given_up(self, write: AcceptedWrite, record: RecordId) -> None:
+        """A person has given a write up. It is in doubt: the origin may still carry out an attempt whose answer was
+        lost. Raises OSError: it stays pending."""
+        self._invalidator.mark_in_doubt((write.name,))
+        await self._invalidator.invalidate((write.name,))
+        await self.settle(self._shown.with_upload(record))
 
     async def settle(self, records: Sequence[RecordId], *, is_persisted: bool = False) -> None:
         """Settles records, the first of them first, and removes their bodies. Raises OSError: none of it is done.

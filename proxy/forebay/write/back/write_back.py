@@ -97,7 +97,15 @@ class WriteBack:
         self.loader = JournalLoader(state.origins, self.shown, versions)
         self.exchange = RecordExchange(peers, self.shown, self.proofs)
         self.settlement = Settlement(
-            journal, pending, self.shown, self.exchange, cached.tiers, cached.staged, self._persisted, self.room.release
+            journal,
+            pending,
+            self.shown,
+            self.exchange,
+            cached.tiers,
+            cached.staged,
+            cached.invalidator,
+            self._persisted,
+            self.room.release,
         )
         at_origin = OriginUploads(origin.origins, pending)
         preparation = UploadPreparation(at_origin, uploads)
