@@ -1,5 +1,8 @@
 """The fetcher: one ranged GET feeds its flights, is resumed, and ends without followers."""
 
+import asyncio
+from contextlib import closing
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -10,12 +13,14 @@ from forebay.core.events import FlightStarted, OriginBytesRead
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import Flight
-from forebay.fetch.run_reader import ThroughputFloor
+from forebay.fetch.run_reader import ChecksumMismatch, ThroughputFloor
+from forebay.metadata.lookup_request import LookupRequest
+from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.origin.read_outcomes import BodySource, ObjectOpened, ReadBody
 from forebay.peers.owners import Peers
 from harness.fake import actions
 from harness.fake.gate import Gate
-from harness.fetch_rig import BLOCK, NAME, FetchRig, fetch_rig
+from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
 
 
 class AllAtOnce:
@@ -100,6 +105,44 @@ async def test_an_object_that_came_whole_with_its_head_lands_at_once(source: Lit
         assert sum(event.size for event in rig.heard.of(OriginBytesRead)) == (BLOCK - 5 if source == "origin" else 0)
         assert (await landed(flights))[0] == whole
         assert rig.budget.in_use == len(rig.fetcher.registry) == 0
+
+
+async def test_a_part_that_came_with_its_head_is_completed() -> None:
+    async with fetch_rig() as rig:
+        content = rig.origin.store.put_synthetic(*NAME, BLOCK - 5)
+        head = await rig.head()
+        opened = await rig.reads.open_read(NAME, Span(0, 5))
+        assert isinstance(opened, ObjectOpened)
+        found = await landed(follow(rig.fetcher.adopt_first_blocks(ObjectView(NAME, head, "rule"), opened)))
+        assert found == {0: content.expected(Span(0, BLOCK - 5))}
+
+
+async def test_what_was_asked_for_when_blocks_were_smaller_is_completed() -> None:
+    """The rules were reloaded meanwhile, or are being reloaded, and another worker has the old ones."""
+    async with fetch_rig() as rig, asyncio.timeout(20):
+        content = rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
+        larger = replace(DECISION, block=2 * BLOCK)
+        found = await rig.resolver.resolve(LookupRequest(NAME, larger, Span(0, BLOCK)))
+        assert isinstance(found, ResolvedVersion)
+        assert await landed(follow(dict(found.flights))) == {0: content.expected(Span(0, 2 * BLOCK))}
+        assert rig.origin.log.ranges() == [f"bytes=0-{BLOCK - 1}", f"bytes={BLOCK}-{2 * BLOCK - 1}"]
+
+
+@pytest.mark.parametrize("leads", [False, True], ids=["fetch", "direct opening"])
+async def test_an_object_with_a_crc_does_not_land_unverified(leads: bool) -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"content")
+        rig.origin.faults.add(actions.change_headers(x_oss_hash_crc64ecma="7"), method="GET")
+        await rig.head()  # a connection is idle now, which a direct opening needs
+        found = await rig.resolver.resolve(LookupRequest(NAME, DECISION, Span(0, BLOCK)), leads=leads)
+        assert isinstance(found, ResolvedVersion)
+        if flights := follow(dict(found.flights)):
+            assert isinstance(await failed(rig, flights), ChecksumMismatch)
+        found.release_flights()
+        assert not rig.tiers.has(rig.block(found.head, 0))
+        assert rig.heads.current(NAME) is None
+        with closing(rig.body(found.head, Span(0, 7))) as body, pytest.raises(ChecksumMismatch):
+            await anext(body.pieces())
 
 
 async def test_a_landing_that_fails_leaves_no_flight() -> None:

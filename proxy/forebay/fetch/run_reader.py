@@ -179,8 +179,8 @@ class RunReader:
                 opened = None
 
     async def _receive(self, opened: ObjectOpened) -> bool:
-        """Receives a response into the flights. Returns False if the sweep has interrupted it and the rest is still
-        wanted."""
+        """Receives a response into the flights. Returns False if the sweep has interrupted it, or it ends before the
+        run, and the rest is still wanted."""
         for block in self._blocks:
             if block.flight is not None:
                 block.flight.source = "flight" if opened.source == "origin" else opened.source
@@ -195,6 +195,8 @@ class RunReader:
                 while skipped:
                     skipped -= self._count(await body.read_into(memoryview(bytearray(skipped))))
                 while self._blocks and (self._is_begun() or self._is_followed()):
+                    if self._position == opened.span.stop:
+                        return False  # it was asked for when blocks were smaller
                     count = self._count(await body.read_into(self._blocks[0].target(briefly=briefly)))
                     if self._position + count == opened.span.stop and await body.read_into(memoryview(bytearray(1))):
                         raise OriginBroken("the body is longer than announced")
