@@ -149,3 +149,19 @@ def test_more_doubts_than_are_remembered_are_a_doubt_about_everything() -> None:
     assert all(doubts.covers(ObjectName("bucket", str(number)), NOW + 9) for number in range(3))
     assert doubts.covers(OTHER, NOW + 9)
     assert not doubts.covers(OTHER, NOW + 10)
+
+
+def test_a_starting_worker_takes_over_what_is_in_doubt_still() -> None:
+    """One entry is left of a table that was full: it is about everything."""
+    doubts, full = InDoubtWrites(), InDoubtWrites(remembered=2)
+    doubts.mark_object(A, NOW + 10)
+    doubts.mark_bucket("other", NOW + 20)
+    for number in range(3):
+        full.mark_object(ObjectName("bucket", str(number)), NOW + 10 + number)
+    assert doubts.snapshot(NOW + 15) == [("other", NOW + 20)]
+    assert full.snapshot(NOW) == [(None, NOW + 12), (ObjectName("bucket", "2"), NOW + 12)]
+    for source, name, until in ((doubts, A, NOW + 10), (doubts, OTHER, NOW + 20), (full, OTHER, NOW + 12)):
+        started = InDoubtWrites()
+        for scope, end in source.snapshot(NOW):
+            started.merge(scope, end)
+        assert (started.marked, started.until(name)) == (True, until)

@@ -10,8 +10,11 @@ import pytest
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import SizeContradicted, VersionChanged
 from forebay.core.events import HeadContradicted
-from forebay.core.heads import Head
+from forebay.core.fences import Tick
+from forebay.core.heads import Head, ObjectFacts, head_of
+from forebay.core.names import Generation, ObjectName, Version
 from forebay.fetch.ordered_body import OrderedBody
+from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.shared_lookup import Resolution, ResolvedVersion
 from forebay.origin.read_outcomes import ErrorResponse
@@ -110,6 +113,50 @@ async def test_a_write_meanwhile_forbids_to_store_the_new_version() -> None:
         ssd.gate.open()
         await reader
         assert rig.heads.current(NAME) is None
+
+
+async def test_a_write_before_it_forbids_to_store_the_new_version() -> None:
+    async with with_old_version() as (rig, ssd, old):
+        ssd.gate = None
+        since, _ = rig.heads.now()
+        rig.fences.raise_object(NAME)
+        new = replace(old, facts=replace(old.facts, version=Version('"new"')), validated_at=rig.now)
+        assert await rig.replacement.store(NAME, new, since) == since
+        assert rig.heads.current(NAME) is None, "nor is the old one there"
+
+
+async def test_nothing_is_stored_while_others_forget_the_old_version() -> None:
+    """This worker has done so already, and knows no version."""
+    async with fetch_rig() as rig, asyncio.TaskGroup() as group:
+        forgotten, gate = [], Gate()
+
+        async def forget(name: ObjectName, _keep: Generation | None, since: Tick) -> Tick | None:
+            forgotten.append(name)
+            tick = rig.fences.supersede(name, since)
+            rig.tiers.memory.forget(name)
+            await gate.wait_open()
+            return tick
+
+        replacement = HeadReplacement(rig.heads, forget, rig.tasks, rig.heard)
+        old, new = (head_of(ObjectFacts(Version(etag), 5, "", ()), BLOCK, rig.now) for etag in ('"old"', '"new"'))
+        rig.heads.store(NAME, old, rig.heads.now()[0])
+        first = group.create_task(replacement.store(NAME, new, rig.heads.now()[0]))
+        await gate.reached()
+        since, _ = rig.heads.now()
+        assert not replacement.try_store(NAME, new, since)
+        assert not replacement.try_store_over(None, NAME, new, since)
+        assert replacement.try_destination_over(None, NAME, new, since) is None
+        rig.heads.store(NAME, old, since)  # as one that was read of the shared tier meanwhile
+        removal = group.create_task(replacement.remove(NAME, old))
+        await asyncio.sleep(0)
+        assert len(forgotten) == 1
+        rig.tiers.memory.forget(NAME)
+        gate.open()
+        await first
+        await removal
+        assert (rig.heads.current(NAME), len(forgotten)) == (new, 1)
+        await replacement.remove(NAME, old)
+        assert rig.heads.current(NAME) == new, "it is another one"
 
 
 async def test_a_deletion_is_told_once_the_object_is_forgotten() -> None:

@@ -84,6 +84,17 @@ async def test_only_the_same_version_can_contradict_a_size(is_by_id: bool) -> No
         assert rig.heads.store(NAME, known, since) is None
         longer = replace(known, facts=replace(known.facts, size=6))
         assert rig.heads.store(NAME, longer, since) == known, "it is to be forgotten first"
+        other = replace(longer, facts=replace(longer.facts, version=Version('"2"', "v1")), by_id=True)
+        assert rig.heads.store(NAME, other, since) is None
+
+
+async def test_a_clock_that_was_set_back_ends_no_doubt() -> None:
+    async with fetch_rig() as rig:
+        known = head(rig)
+        rig.in_doubt_writes.mark_object(NAME, rig.now - 0.25)
+        assert rig.heads.is_fresh(NAME, known, DECISION, no_cache=False)
+        rig.now -= 0.5
+        assert not rig.heads.is_fresh(NAME, known, DECISION, no_cache=False)
 
 
 async def test_a_head_learnt_while_a_write_is_in_doubt_is_not_on_the_disk() -> None:
@@ -122,6 +133,8 @@ async def test_known_checksums_follow_the_version(headers: tuple[tuple[str, str]
         assert (same.checksums_known, same.headers) == (True, headers)
         other = rig.heads.with_known_facts(NAME, head(rig, '"2"').facts)
         assert (other.checksums_known, other.headers) == (False, ())
+        rig.heads.store(name := ObjectName(NAME.bucket, "other"), known, since)
+        assert not rig.heads.with_known_facts(name, head(rig).facts).checksums_known
         newer = ("x-amz-checksum-sha1", "x")
         fresh = replace(head(rig).facts, checksums_known=True, headers=(newer,))
         assert rig.heads.with_known_facts(NAME, fresh).headers == (newer,), "the origin's own word is the last"

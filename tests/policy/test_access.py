@@ -22,9 +22,12 @@ from forebay.policy.access import (
     anonymous_principal,
     authorise,
     authorise_keys,
+    may_read_all_below,
     may_read_all_matched,
+    may_read_every_object_below,
     permit_read,
     principal_of,
+    reads_everything,
 )
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operation_table import OPERATIONS
@@ -405,3 +408,46 @@ def test_permits_of_a_batch_are_those_of_each_read(grants: list[tuple[str, str]]
         if batched is not None:
             assert (batched.principal, batched.access, batched.covers(name)) == ("trainer", READ, True)
             assert not batched.covers(ObjectName("other", key))
+
+
+@pytest.mark.parametrize(
+    ("grants", "expected"),
+    [
+        ([("**", "r")], {"open/k", "open/a/b", "closed"}),
+        ([("b/**", "w")], set()),
+        ([("b/open/**", "r"), ("b/**", "wl")], {"open/k", "open/a/b"}),
+        ([("*/open/*", "r")], {"open/k"}),
+        ([("other/**", "r")], set()),
+    ],
+)
+def test_only_keys_of_objects_that_a_grant_reads_are_permitted(
+    grants: list[tuple[str, str]], expected: set[str]
+) -> None:
+    who = principal(*grants)
+    names = [ObjectName("b", key) for key in ("open/k", "open/a/b", "closed", ".forebay/plans/x")]
+    assert {name.key for name in names if permit_read(who, name) is not None} == expected
+    assert {name.key for name in names if ReadPermits(who, "b").permit(name) is not None} == expected
+
+
+def test_everything_is_read_by_a_grant_of_every_path_alone() -> None:
+    assert reads_everything(principal(("b/**", "w"), ("**", "r")))
+    for grants in ([("**", "wld")], [("b/**", "r"), ("*/open/**", "r")], []):
+        assert not reads_everything(principal(*grants))
+
+
+@pytest.mark.parametrize(
+    ("prefix", "reads_all", "reads_objects"),
+    [
+        ("", False, True),  # a resource is below it, which is no object
+        (".fore", False, True),
+        (".forebay/", False, False),
+        (".forebay/plans/", False, False),
+        ("open/", True, True),
+    ],
+)
+def test_no_prefix_grants_what_is_below_a_resource(prefix: str, reads_all: bool, reads_objects: bool) -> None:
+    who, other = principal(("b/**", "r")), principal(("b/open/k/**", "r"), ("b/**", "w"))
+    assert may_read_all_below(who, "b", prefix) is reads_all
+    assert may_read_every_object_below(who, "b", prefix) is reads_objects
+    assert not may_read_all_below(other, "b", prefix)
+    assert not may_read_every_object_below(other, "b", prefix)
