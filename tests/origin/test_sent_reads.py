@@ -14,7 +14,7 @@ from forebay.origin.hedging import Hedging
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
-from forebay.origin.sent_reads import SentRead, SentReads
+from forebay.origin.sent_reads import MakeRoom, SentRead, SentReads
 from harness.manual_timers import ManualTimers
 from harness.origin_client import client_of, some_of
 from harness.scripted_origin import Script, ScriptedConnection, ScriptedOrigin, scripted_origin
@@ -36,9 +36,9 @@ class Sender:
         self.ready = asyncio.Event()
         self.calls = 0
 
-    def send(self, span: Span = SPAN, *, hedged: bool = False) -> SentRead | None:
+    def send(self, span: Span = SPAN, *, hedged: bool = False, make_room: MakeRoom | None = None) -> SentRead | None:
         reads = self._hedged if hedged else self._plain
-        return reads.send(NAME, span, "reader", (Tick(1), 2.0), self.called)
+        return reads.send(NAME, span, "reader", (Tick(1), 2.0), self.called, make_room)
 
     async def answered(self) -> SentRead:
         """A read that has its response, or failed."""
@@ -251,3 +251,22 @@ async def test_a_late_read_is_reported_once_and_counts_as_waited_for() -> None:
         on.timers.advance(2.0)
         assert on.calls == 1
         sent.close()
+
+
+async def test_no_large_body_is_waited_for_that_is_never_late() -> None:
+    """It might come a byte at a time; a task drops a response that is too slow."""
+    size = 200_000
+    large = f"{FACTS}Content-Range: bytes 0-{size - 1}/{size}\n"
+    made: list[int] = []
+
+    def make_room(size: int, _: bool) -> memoryview:
+        made.append(size)
+        return memoryview(bytearray(size))
+
+    for hedged, rooms in ((False, []), (True, [size])):
+        async with sender(then((206, large, bytes(size)))) as on:
+            sent = on.send(Span(0, 1 << 20), hedged=hedged, make_room=make_room)
+            assert sent is not None
+            await on.ready.wait()
+            assert made == rooms
+            sent.close()

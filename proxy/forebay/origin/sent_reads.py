@@ -64,7 +64,7 @@ class SentReads:
         """Sends the GET of the first `span` of an object; None where something would have to be waited for.
 
         `noted`: the fence tick and the time, before this. `on_ready`: called once, with the response, its failure, or
-        when it is late. `make_room`: None where no large body is waited for.
+        when it is late. `make_room`: None where no large body is waited for; nor is one where nothing is ever late.
         """
         client, (bucket, key) = self._client, name
         dialect = client.dialect
@@ -90,7 +90,7 @@ class SentReads:
         except (ConnectionFault, ValueError):  # the full way says what is wrong
             sent.close()
             return None
-        sent.wait(self._hedging, make_room)
+        sent.wait(self._hedging, make_room if self._hedging is not None else None)  # else it could come for ever
         return sent
 
     def _request(self, span: Span) -> tuple[OriginRead, OriginRequest]:
