@@ -76,6 +76,7 @@ async def test_a_refused_body_is_not_read_as_the_next_request(tmp_path: Path) ->
     [
         (b"GET / HTTP/1.1\r\nHost x\r\n\r\n", "BadRequest", ""),
         (b"GET /%b HTTP/1.1\r\nHost: x\r\n\r\n" % (b"x" * 20_000), "RequestHeaderSectionTooLarge", ""),
+        (b"GET / HTTP/1.1\r\n%b\r\n" % (b"x-padding: x\r\n" * 200), "RequestHeaderSectionTooLarge", ""),
         (b"GET / HTTP/1.1\r\n", "SlowDown", "[limits]\nconnections = 1\n"),
     ],
 )

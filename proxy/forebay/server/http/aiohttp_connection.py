@@ -37,6 +37,8 @@ from forebay.server.http.request_framing import RequestBoundary
 
 MAX_FRAMING: Final = 16 << 10
 """Bytes of chunk sizes, chunk extensions and trailers that a body may have beyond its allowance."""
+_TOO_MANY_HEADERS: Final = "Too many headers received"
+"""What aiohttp's error says, whose class says no more than that the request is bad."""
 _FRAMING_ALLOWANCE: Final = 32
 """Such bytes for each byte of content; one byte a chunk needs five."""
 
@@ -298,7 +300,7 @@ class AiohttpConnection(RequestHandler):
             raise ConnectionError("broken off after the head had left")
         match exc:
             case HttpProcessingError():
-                error = _s3_error(exc)
+                error = _s3_error(exc, self.max_headers)
                 exc.__traceback__ = None  # a frame of aiohttp's in there refers to it, and to the connection
             case _:
                 error = S3Error("InternalError")
@@ -306,11 +308,13 @@ class AiohttpConnection(RequestHandler):
         return _error_response(error, self.record_refusal(error))
 
 
-def _s3_error(exc: HttpProcessingError) -> S3Error:
+def _s3_error(exc: HttpProcessingError, max_headers: int) -> S3Error:
     """S3's error for bytes that aiohttp could not parse."""
     match exc:
         case LineTooLong():
             return S3Error("RequestHeaderSectionTooLarge")
+        case HttpProcessingError() if exc.message == _TOO_MANY_HEADERS:
+            return S3Error("RequestHeaderSectionTooLarge", f"The request has more than {max_headers} headers.")
         case BadHttpMethod() if "HTTPS" not in exc.message:  # a method that HTTP lacks, or in small letters
             return S3Error("MethodNotAllowed")
         case _:
