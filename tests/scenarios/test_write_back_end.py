@@ -43,6 +43,28 @@ async def test_while_it_ends_pending_writes_arrive_and_new_ones_go_through(tmp_p
         assert (at_origin(origin, "a/pending"), at_origin(origin, "a/new")) == (b"acknowledged", b"new")
 
 
+async def test_while_it_ends_no_write_waits_for_an_origin_that_is_away(tmp_path: Path) -> None:
+    """What is pending stays in the journal then, so what has to come after it is refused at once."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig, asyncio.timeout(60):
+        await rig.prove()
+        await origin.refuse()
+        origin.disconnect(idle_only=False)
+        await rig.put("a/pending", b"acknowledged")
+        probe = rig.parts.origins.of("ckpt").probe
+        while await probe():  # the first one may be that of the start
+            pass
+        await rig.worker.announce_shutdown()
+        for method, target in (("PUT", "a/new"), ("DELETE", "a/pending"), ("GET", "a/pending?tagging")):
+            answer = await rig.client().request(method, path_of("ckpt", target).replace("%3F", "?"))
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+            assert b"<Code>SlowDown</Code><Message>Forebay is ending" in answer.body
+        assert (await rig.client().request("GET", path_of("ckpt", "a/pending"))).body == b"acknowledged"
+        await origin.listen()
+        assert await probe()
+        assert (await rig.client().request("PUT", path_of("ckpt", "a/new"), (), b"new")).status == 200
+        assert (at_origin(origin, "a/pending"), at_origin(origin, "a/new")) == (b"acknowledged", b"new")
+
+
 async def test_what_is_left_at_the_end_stays_and_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
         await rig.prove()

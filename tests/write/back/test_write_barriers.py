@@ -131,7 +131,7 @@ async def test_outside_of_a_back_rule_a_write_waits_for_its_object_alone() -> No
 
 async def test_nobody_waits_in_vain() -> None:
     """While the journal can't note what the origin has, the wait would not end."""
-    barriers = WriteBarriers(_pending(OLDER), lambda: True)
+    barriers = WriteBarriers(_pending(OLDER), lambda bucket: {"b": "The journal can't be written."}[bucket])
     with pytest.raises(S3Error, match="journal"):
         await barriers.before_write(_write("back"), (NAME,))
     await barriers.before_write(_write("through"), (NAME,))

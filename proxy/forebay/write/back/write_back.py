@@ -86,11 +86,12 @@ class WriteBack:
         self.uploads = uploads = state.uploads
         self.record_origins = state.origins
         self.max_age = limits.max_age
+        self._origins = origin.origins
         self._versions = versions = origin.versions
         self._worker = worker
         self._events = events
         tasks, peers = worker.tasks, worker.peers
-        self.barriers = WriteBarriers(pending, lambda: bool(self.drainer.unsettled))
+        self.barriers = WriteBarriers(pending, self._obstacle)
         self.proofs = WriteProofs(limits.proof_lease, worker.monotonic, peers)
         self.room = JournalRoom(limits.size, journal.size, tasks, worker.monotonic)
         self.shown = ShownRecords(pending, uploads, cached.invalidator, cached.tiers)
@@ -176,6 +177,14 @@ class WriteBack:
     def failure(self) -> str:
         """Why the journal can't be written; empty: it can."""
         return self.writer.failure or next(iter(self.drainer.unsettled.values()), "")
+
+    def _obstacle(self, bucket: str) -> str:
+        """Why nothing pending of a bucket will be settled by this process, as a sentence; empty: it may well be."""
+        if self.drainer.unsettled:
+            return "The journal can't be written."
+        if self.room.is_ending and self._origins.of(bucket).breaker.reachable is False:
+            return "Forebay is ending, and the origin can't be reached."
+        return ""
 
     # Writes
 

@@ -19,12 +19,12 @@ WAIT_SECONDS: Final = 30.0
 
 
 class WriteBarriers:
-    """Waits for what is pending. `is_blocked`: whether the journal can't note what the origin has, so that a wait would
-    be in vain."""
+    """Waits for what is pending. `obstacle(bucket)`: a sentence that says why a wait would be in vain; empty: it would
+    not."""
 
-    def __init__(self, pending: PendingObjects, is_blocked: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, pending: PendingObjects, obstacle: Callable[[str], str] = lambda _bucket: "") -> None:
         self._pending = pending
-        self._is_blocked = is_blocked
+        self._obstacle = obstacle
         self.patience = Patience()
         self.read_seconds = WAIT_SECONDS
 
@@ -39,10 +39,10 @@ class WriteBarriers:
         request = context.forward.request
         is_seen = isinstance(affected, WholeBucket) or len(affected) > 0  # what is done to an upload is not
         if isinstance(affected, WholeBucket) or (is_seen and decision is not None and decision.write == "back"):
-            return await self._wait_long(lambda name: name.bucket == bucket, request)
+            return await self._wait_long(bucket, lambda name: name.bucket == bucket, request)
         source = parse_copy_source(request.headers)
         names = frozenset(affected) | (frozenset({source.name}) if source is not None else frozenset())
-        return await self._wait_long(names, request)
+        return await self._wait_long(bucket, names, request)
 
     async def before_read(self, target: Target) -> None:
         """Waits until a read that the origin answers may be sent: until what is pending of its object, or under its
@@ -52,27 +52,27 @@ class WriteBarriers:
             return
         prefix = target.param("prefix") or ""
         if key is not None:
-            await self._wait((ObjectName(bucket, key),))
+            await self._wait(bucket, (ObjectName(bucket, key),))
         else:
-            await self._wait(lambda name: name.bucket == bucket and name.key.startswith(prefix))
+            await self._wait(bucket, lambda name: name.bucket == bucket and name.key.startswith(prefix))
 
-    async def _wait_long(self, objects: Objects, request: Request) -> bool:
+    async def _wait_long(self, bucket: str, objects: Objects, request: Request) -> bool:
         if not self._pending.any(objects):
             return False
-        self._check()
+        self._check(bucket)
         await self.patience.wait(self._pending.wait_settled(objects), request)
         return True
 
-    async def _wait(self, objects: Objects) -> None:
+    async def _wait(self, bucket: str, objects: Objects) -> None:
         if self._pending.any(objects):
-            self._check()
+            self._check(bucket)
         try:
             async with asyncio.timeout(self.read_seconds):
                 await self._pending.wait_settled(objects)
         except TimeoutError:
             raise Throttled("writes that it has to come after are not at the origin yet") from None
 
-    def _check(self) -> None:
-        """Raises S3Error while the journal can't be written."""
-        if self._is_blocked():
-            raise S3Error("SlowDown", "The journal can't be written. Please try again.")
+    def _check(self, bucket: str) -> None:
+        """Raises S3Error while a wait would be in vain."""
+        if obstacle := self._obstacle(bucket):
+            raise S3Error("SlowDown", f"{obstacle} Please try again.")
