@@ -182,3 +182,15 @@ def test_date_header_replaces_a_missing_x_amz_date() -> None:
     claim = read_claim(parse_target("/b/k", "", []), headers)
     assert isinstance(claim, ClaimV4)
     assert claim.timestamp == "20130524T000000Z"
+
+
+@pytest.mark.parametrize("payload", ["0" * 63, "0" * 65, "g" * 64, "STREAMING", "unsigned-payload"])
+def test_other_payload_hashes_are_refused(payload: str) -> None:
+    assert refused(f"AWS4-HMAC-SHA256 {CREDENTIAL}, {REST}", x_amz_content_sha256=payload) == "InvalidArgument"
+
+
+@pytest.mark.parametrize("payload", ["0" * 64, "aB" * 32])
+def test_payload_hash_is_hex_in_either_case(payload: str) -> None:
+    claim = claimed(f"AWS4-HMAC-SHA256 {CREDENTIAL}, {REST}", x_amz_content_sha256=payload)
+    assert isinstance(claim, ClaimV4)
+    assert claim.payload == payload
