@@ -12,6 +12,7 @@ breaker, an origin that speaks S3, in its own region.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeAlias
 
 from forebay.core.byte_ranges import Span
@@ -110,7 +111,6 @@ class SentRead:
         "_connection",
         "_hedging",
         "_is_open",
-        "_make_room",
         "_on_ready",
         "_read",
         "_started",
@@ -137,7 +137,6 @@ class SentRead:
         self._on_ready: Callable[[], None] | None = on_ready
         self._started = client.monotonic()
         self._hedging: Hedging | None = None
-        self._make_room: MakeRoom | None = None
         self._waits_since = 0.0
         """When it was sent, by the clock of the sweep; moved on by time in which the loop did not run."""
         self._is_open = True
@@ -146,17 +145,17 @@ class SentRead:
         """Waits for the response."""
         large = None
         if make_room is not None:
-            self._make_room, large = make_room, LargeBody(self._room_for, self._client.pool.body_turns)
+            large = LargeBody(partial(self._room_for, make_room), self._client.pool.body_turns)
         if hedging is not None:
             self._hedging, self._waits_since = hedging, hedging.timers.time()
             hedging.sweep.add(self)
         self._connection.call_when_ready(self._end_wait, self._client.limits.answer_timeout, self._templates, large)
 
-    def _room_for(self, head: ResponseHead) -> memoryview | None:
+    def _room_for(self, make_room: MakeRoom, head: ResponseHead) -> memoryview | None:
         facts = self._facts(head)
-        if facts is None or facts.size != head.body_length or self._make_room is None:
+        if facts is None or facts.size != head.body_length:
             return None
-        return self._make_room(facts.size, self._client.pool.body_turns.is_beside_demand)
+        return make_room(facts.size, self._client.pool.body_turns.is_beside_demand)
 
     def hurry(self) -> None:
         """Waits no longer: somebody wants the first bytes as they come."""

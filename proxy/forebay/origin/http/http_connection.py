@@ -60,8 +60,6 @@ class HttpConnection(ReceiveWait):
         self._has_raw_head = False
         """Whether the buffer begins with a whole head that was not parsed yet."""
         self._left = 0
-        self._whole_limit = WHOLE_LIMIT
-        """Bytes of a body that `_on_ready` waits for, to its end."""
         self._chunked: ChunkedDecoder | None = None
         self._target: memoryview | None = None
         self._pauses = False
@@ -70,8 +68,10 @@ class HttpConnection(ReceiveWait):
         self.idle_since = 0.0
 
     def __repr__(self) -> str:
-        state = "idle" if self.ended else "responding" if self._head else "requested"
-        return f"<HttpConnection {state if self._transport is not None else 'closed'}, {self._left} bytes to come>"
+        state = "closed"
+        if self._transport is not None:
+            state = "idle" if self.ended else "responding" if self._head else "requested"
+        return f"<HttpConnection {state}, {self._left} bytes to come>"
 
     # The reader's side
 
@@ -84,8 +84,7 @@ class HttpConnection(ReceiveWait):
         """Send a request, without waiting for its response. ConnectionFault."""
         if self._transport is None or not self.ended:
             raise connection_lost(None)
-        self._method, self._head, self._fault, self.ended = method, None, None, False
-        self._whole_limit, self._large = WHOLE_LIMIT, None
+        self._method, self._head, self._fault, self._large, self.ended = method, None, None, None, False
         self._transport.write(request)
 
     @property
@@ -239,8 +238,9 @@ class HttpConnection(ReceiveWait):
         return True
 
     def _wake_reader(self) -> bool:
-        """Wakes the reader, unless it waits for the rest of a small body. Returns whether it did."""
-        if self._on_ready is not None and self._stop < self._left <= self._whole_limit:
+        """Wakes the reader, unless it waits for the rest of a small body, or one with room. Returns whether it did."""
+        waits = self._on_ready is not None and self._stop < self._left
+        if waits and (self._left <= WHOLE_LIMIT or isinstance(self._buffer, memoryview)):
             return False
         self._wake(0)
         return True
@@ -309,7 +309,7 @@ class HttpConnection(ReceiveWait):
         room = large.make_room(head) if large is not None and count < self._left > WHOLE_LIMIT else None
         if room is not None:
             room[:count] = received[start:stop]
-            self._buffer, self._stop, self._whole_limit = room, count, self._left
+            self._buffer, self._stop = room, count
         elif count:
             self._keep(received, start, stop)
         else:
