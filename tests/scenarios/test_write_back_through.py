@@ -12,11 +12,13 @@ from harness.clients import path_of
 from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
 from harness.reference_sigv4 import Secret
 from harness.write_back_rig import WriteBackRig, at_origin
 from scenarios.test_forms import form, post
 
 KEY = b"k" * 32
+FENCE = 'fence = ["**/latest*"]\n'
 SSE_C = (
     ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
     ("x-amz-server-side-encryption-customer-key", base64.b64encode(KEY).decode()),
@@ -186,3 +188,27 @@ async def test_a_write_that_goes_through_is_cached_by_its_rule(tmp_path: Path) -
         await rig.parts.context.tasks.wait_idle()
         read = await rig.client().request("GET", path_of("ckpt", "a/latest"))
         assert (read.body, read.headers["x-forebay-cache"]) == (b"step-7", "hit-memory")
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+async def test_a_copy_comes_after_its_source_of_another_bucket(tmp_path: Path, method: str) -> None:
+    """It goes through, as its own bucket demands; the origin must not copy what is out of date there."""
+    rest = '[[rules]]\npath = "other/**"\nwrite = "back"\n'
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, FENCE, rest) as rig:
+        await rig.prove()
+        origin.store.create_bucket("other")
+        client, source, copy = rig.client(), path_of("other", "a/source"), path_of("ckpt", "a/latest")
+        assert (await client.request("PUT", source, (), b"old")).status == 200
+        assert (await client.request("DELETE", path_of("other", "a/none"))).status == 204
+        await rig.settled()
+        gate = Gate()
+        origin.faults.add(HoldRequest(gate), method=method, key="a/source")
+        written = await client.request(method, source, (), b"new" if method == "PUT" else b"")
+        assert written.headers["x-forebay-durable"] == "local"
+        await gate.reached()
+        copied = rig.client().request("PUT", copy, (("x-amz-copy-source", "other/a/source"),))
+        copying = TaskRegistry().spawn(copied, "copy")
+        await run_loop_until(lambda: copying.done() or rig.write_back.pending.waiting > 0)
+        gate.open()
+        answer, stored = await copying, at_origin(origin, "a/latest")
+        assert (answer.status, stored) == ((200, b"new") if method == "PUT" else (404, None))

@@ -30,7 +30,7 @@ class WriteBarriers:
 
     async def before_write(self, context: WriteContext, affected: AffectedKeys) -> bool:
         """Waits until a write that goes through may: until what is pending of its objects and of the source of a copy
-        is at the origin; under a `back` rule everything of its bucket, as it was acknowledged earlier. Returns
+        is at the origin; under a `back` rule everything of its bucket as well, as it was acknowledged earlier. Returns
         whether it had to wait. Raises Throttled when that takes too long, S3Error when it would be in vain,
         ConnectionError when the client has left."""
         if not len(self._pending):
@@ -38,11 +38,11 @@ class WriteBarriers:
         bucket, decision = context.forward.target.bucket or "", context.decision
         request = context.forward.request
         is_seen = isinstance(affected, WholeBucket) or len(affected) > 0  # what is done to an upload is not
-        if isinstance(affected, WholeBucket) or (is_seen and decision is not None and decision.write == "back"):
-            return await self._wait_long(bucket, lambda name: name.bucket == bucket, request)
         source = parse_copy_source(request.headers)
-        names = frozenset(affected) | (frozenset({source.name}) if source is not None else frozenset())
-        return await self._wait_long(bucket, names, request)
+        sources = frozenset({source.name}) if source is not None else frozenset()
+        if isinstance(affected, WholeBucket) or (is_seen and decision is not None and decision.write == "back"):
+            return await self._wait_long(bucket, lambda name: name.bucket == bucket or name in sources, request)
+        return await self._wait_long(bucket, frozenset(affected) | sources, request)
 
     async def before_read(self, target: Target) -> None:
         """Waits until a read that the origin answers may be sent: until what is pending of its object, or under its
