@@ -17,13 +17,16 @@ from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.forebay_process import ForebayProcess, forebay_process
+from harness.inspection import run_loop_until
 from harness.oss_client import OssClient
 from harness.process_table import workers_of
+from harness.raw_connection import RawAnswer
 from harness.rig import TRAINER, configuration_of
 from harness.worker_node import Node, request_admin
 from harness.write_back_rig import JOURNAL, RULE, WriteBackRig, at_origin
 
 PART = 5 << 20
+FENCE = 'fence = ["**/latest*"]\n'
 
 
 async def test_while_it_ends_pending_writes_arrive_and_new_ones_go_through(tmp_path: Path) -> None:
@@ -65,6 +68,28 @@ async def test_while_it_ends_no_write_waits_for_an_origin_that_is_away(tmp_path:
         assert (at_origin(origin, "a/pending"), at_origin(origin, "a/new")) == (b"acknowledged", b"new")
 
 
+async def test_a_write_that_waits_already_is_refused_when_it_ends(tmp_path: Path) -> None:
+    """It waits as long as the origin may be back; not once this process won't see that."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, FENCE) as rig, asyncio.timeout(60):
+        await rig.prove()
+        await origin.refuse()
+        origin.disconnect(idle_only=False)
+        await rig.put("a/pending", b"acknowledged")
+        tasks, waiting = TaskRegistry(), dict[str, asyncio.Task[RawAnswer]]()
+        for method, target in (("PUT", "a/latest"), ("GET", "a/pending?tagging")):
+            path = path_of("ckpt", target).replace("%3F", "?")
+            waiting[target] = tasks.spawn(rig.client().request(method, path), "request")
+        await run_loop_until(lambda: rig.write_back.pending.waiting == len(waiting))
+        probe = rig.parts.origins.of("ckpt").probe
+        while await probe():  # the first one may be that of the start
+            pass
+        assert not any(each.done() for each in waiting.values())
+        await rig.worker.announce_shutdown()
+        for answer in [await each for each in waiting.values()]:
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+            assert b"<Code>SlowDown</Code><Message>Forebay is ending, and the origin" in answer.body
+
+
 async def test_what_is_left_at_the_end_stays_and_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
         await rig.prove()
@@ -102,10 +127,10 @@ async def test_a_part_that_comes_last_is_there_after_the_restart(tmp_path: Path)
 
 @asynccontextmanager
 async def _serving(
-    origin: FakeOrigin, directory: Path, workers: int, seconds: str, server: str = ""
+    origin: FakeOrigin, directory: Path, workers: int, seconds: str, server: str = "", rule: str = ""
 ) -> AsyncIterator[ForebayProcess]:
     """A process of so many workers, with a journal, and so long to end."""
-    rest = JOURNAL.format(path=directory / "journal", size="256MiB") + RULE
+    rest = JOURNAL.format(path=directory / "journal", size="256MiB") + RULE + rule
     server += f"workers = {workers}\n"
     text = configuration_of(origin.endpoint, origin.secret, directory, server=server, rest=rest)
     file = directory / "forebay.toml"
@@ -120,6 +145,31 @@ async def _put(process: ForebayProcess, key: str, durable: str = "local") -> Non
     """Writes an object, which is acknowledged from the journal, or by the origin."""
     answer = await RawClient(process.endpoint, TRAINER).request("PUT", path_of("ckpt", key), (), key.encode())
     assert (answer.status, answer.headers["x-forebay-durable"]) == (200, durable)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_sigterm_answers_the_writes_that_wait(tmp_path: Path, workers: int) -> None:
+    """In every worker: its connections would be cut off at the end of its time."""
+    async with FakeOrigin() as origin, asyncio.timeout(60):
+        origin.store.create_bucket("ckpt")
+        async with _serving(origin, tmp_path, workers, "1s", rule=FENCE) as process:
+            gate, tasks = Gate(), TaskRegistry()
+            origin.faults.add(HoldRequest(gate), method="PUT", key="a/pending")
+            await _put(process, "a/pending")
+            await gate.reached()
+            waiting = [
+                tasks.spawn(
+                    RawClient(process.endpoint, TRAINER).request("PUT", path_of("ckpt", f"a/latest-{n}")), "PUT"
+                )
+                for n in range(4 * workers)  # on a connection of its own each, so in any worker
+            ]
+            await process.wait_for_output("the write goes through: a fence", times=len(waiting))
+            process.signal(signal.SIGTERM)
+            for answer in [await each for each in waiting]:
+                assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+                assert b"<Code>SlowDown</Code><Message>Forebay is ending. Please try again." in answer.body
+            gate.open()
+            assert await process.wait_exit() == 0
 
 
 @pytest.mark.parametrize("workers", [1, 2])

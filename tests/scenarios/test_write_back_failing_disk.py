@@ -218,7 +218,7 @@ async def test_nobody_waits_for_what_a_read_only_disk_cannot_settle(tmp_path: Pa
             await gate.reached()
             files.is_read_only = True
             gate.open()
-            await run_loop_until(lambda: bool(write_back.drainer.unsettled))
+            await run_loop_until(lambda: bool(write_back.shown.unsettled))
             assert "Read-only file system" in (await rig.worker.control.readiness()).degraded["journal"]
             [entry] = write_back.drainer.entries.values()
             assert entry.reason == "the origin has it, and the journal can't be written: Read-only file system"
@@ -230,7 +230,7 @@ async def test_nobody_waits_for_what_a_read_only_disk_cannot_settle(tmp_path: Pa
             listed = await client.request("GET", "/ckpt?list-type=2&prefix=a%2F")
             files.is_read_only = False
             await run_loop_until(lambda: not write_back.drainer.entries)
-            assert not write_back.drainer.unsettled
+            assert not write_back.shown.unsettled
             assert re.findall(b"<Key>(.*?)</Key>", listed.body) == [b"a/first", b"a/proof"]
 
 

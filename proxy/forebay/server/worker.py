@@ -285,8 +285,9 @@ class Worker:
         _log.info("ending: requests under way have %g s", self._settings.server.drain_timeout)
         until = time.monotonic() + self._settings.server.drain_timeout
         if self.parts.writes.write_back is not None:
-            room = self.parts.writes.write_back.room
-            room.is_ending = room.is_finishing = True  # pending writes have as long: no new ones are added to them
+            self.parts.writes.write_back.begin_finishing(
+                self._settings.server.drain_timeout
+            )  # pending writes have as long
         drained = await self.listener.drain(self._settings.server.drain_timeout, hurry)
         await self.listener.close()
         self.client_memory.close()

@@ -20,6 +20,9 @@ from forebay.storage.journal.recovery_scan import JournalScan, PendingRecord
 from forebay.write.back.accepted_write import AcceptedPart, AcceptedUpload, AcceptedWrite, CompletedPart, JournalEntry
 from forebay.write.back.record_exchange import RecordExchange
 from forebay.write.back.record_writer import facts_of
+from harness.clients import path_of
+from harness.fake.actions import HoldRequest
+from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.write_back_rig import WriteBackRig, at_origin
 
@@ -132,3 +135,40 @@ async def test_an_answer_waits_for_other_workers_alone(tmp_path: Path, has_other
 
         await exchange.publish_answered(answer(), upload, record, payload)
         assert seen == (["pending", "shown", "shown"] if has_others else ["not shown", "shown"])
+
+
+async def test_what_another_worker_cannot_settle_is_not_waited_for(tmp_path: Path) -> None:
+    """Until it is settled: the journal's file system may be read-only, and a wait would be in vain."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        gate = Gate()
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/pending")
+        await rig.put("a/pending", b"acknowledged")
+        [record] = rig.write_back.shown.writes
+        message = {"log": record.log, "number": record.number, "reason": "the disk is read-only"}
+        rig.write_back.exchange.receive_unsettled({**message, "number": record.number + 1})
+        assert rig.write_back.shown.unsettled == {}, "that record is settled"
+        rig.write_back.exchange.receive_unsettled(message)
+        assert rig.write_back.failure == "the disk is read-only"
+        tagging = path_of("ckpt", "a/pending") + "?tagging"
+        for _ in range(2):
+            answer = await rig.client().request("GET", tagging)
+            assert (answer.status, b"The journal can't be written." in answer.body) == (503, True)
+        gate.open()
+        await rig.settled()
+        assert rig.write_back.shown.unsettled == {}
+        assert (await rig.client().request("GET", tagging)).status != 503
+
+
+async def test_all_workers_hear_of_what_cannot_be_settled(tmp_path: Path) -> None:
+    told = list[Document]()
+
+    class _Peer:
+        def notify(self, request: Document) -> None:
+            told.append(request)
+
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        shown, proofs = rig.write_back.shown, rig.write_back.proofs
+        exchange = RecordExchange(Peers({1: cast("Peer", _Peer())}), shown, proofs)
+        exchange.tell_unsettled(RecordId("a" * 32, 7), "EROFS")
+    assert told == [{"kind": "unsettled", "log": "a" * 32, "number": 7, "reason": "EROFS"}]

@@ -14,7 +14,7 @@ from forebay.protocol.exchange import EMPTY_BODY, Request
 from forebay.protocol.target import Target
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
-from forebay.write.back.write_barriers import WAIT_SECONDS, WriteBarriers
+from forebay.write.back.write_barriers import LOOK_SECONDS, WAIT_SECONDS, WriteBarriers
 from forebay.write.forward_request import WriteContext
 from harness.jumping_loop import JumpingLoop
 
@@ -140,3 +140,28 @@ async def test_nobody_waits_in_vain() -> None:
         await barriers.before_read(cast("Target", target))
     target.key = "key"
     await barriers.before_read(cast("Target", target))
+
+
+@pytest.mark.parametrize("kind", ["write", "read"])
+def test_who_waits_already_is_refused_once_that_is_in_vain(kind: str) -> None:
+    """A journal that fails, or an end of the process, may come at any time of a wait."""
+
+    async def wait() -> float:
+        loop, obstacle = asyncio.get_running_loop(), ""
+        assert isinstance(loop, JumpingLoop)
+        barriers = WriteBarriers(_pending(OLDER), lambda _bucket: obstacle)
+        target = cast("Target", SimpleNamespace(bucket="b", key="older", param=lambda _: None))
+        write, read = barriers.before_write(_write("back"), (NAME,)), barriers.before_read(target)
+        waiting, other = (write, read) if kind == "write" else (read, write)
+        other.close()
+        waiting_task = TaskRegistry().spawn(waiting, "wait")
+        with loop.jumping():
+            await asyncio.sleep(20)
+            assert not waiting_task.done()
+            obstacle, began = "Forebay is ending.", loop.time()
+            with pytest.raises(S3Error, match=r"Forebay is ending\. Please try again\."):
+                await waiting_task
+        return loop.time() - began
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        assert runner.run(wait()) < 2 * LOOK_SECONDS

@@ -18,6 +18,7 @@ class JournalMethods:
             ordered={
                 "pending": self._pending,
                 "settled": self._settled,
+                "unsettled": self._unsettled,
                 "write_proof": self._write_proof,
                 "completion": self._completion,
                 "upload_parts": self._upload_parts,
@@ -35,6 +36,9 @@ class JournalMethods:
 
     def _settled(self, request: Document, _: OpenWrites) -> None:
         self._write_back.exchange.receive_settled(request)
+
+    def _unsettled(self, request: Document, _: OpenWrites) -> None:
+        self._write_back.exchange.receive_unsettled(request)
 
     def _write_proof(self, request: Document, _: OpenWrites) -> None:
         self._write_back.proofs.receive(request)

@@ -83,6 +83,11 @@ class PendingObjects:
         """Returns the number of objects."""
         return len(self._objects)
 
+    @property
+    def waiting(self) -> int:
+        """How many wait until writes are settled."""
+        return len(self._waiting)
+
     def __contains__(self, name: ObjectName) -> bool:
         """Returns whether a write of the object is pending."""
         return name in self._objects

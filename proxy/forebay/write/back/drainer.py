@@ -22,7 +22,7 @@ from forebay.policy.drain_order import DrainOrder
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingVersion
 from forebay.write.back.accepted_write import AcceptedWrite
-from forebay.write.back.persist_outcome import PersistOutcome
+from forebay.write.back.persist_outcome import PersistOutcome, unsettled_reason
 from forebay.write.back.persister import Persister
 from forebay.write.back.retry_pauses import RetryPauses
 from forebay.write.back.upload_preparation import PreparedUpload
@@ -78,8 +78,6 @@ class Drainer:
         self._stopped = stopped
         self._order: DrainOrder[RecordId] = DrainOrder()
         self.entries: dict[RecordId, DrainEntry] = {}
-        self.unsettled: dict[RecordId, str] = {}
-        """Writes that the origin has and the journal can't note, and why: all that comes after them waits."""
         self._stopped_records: set[RecordId] = set()
         self._steps = asyncio.Semaphore(CONCURRENCY)
         self._bodies = asyncio.Semaphore(CONCURRENCY)
@@ -158,12 +156,9 @@ class Drainer:
                 await self._settled(entry.write, record, outcome)
                 break
             except OSError as error:
-                entry.reason = self.unsettled[record] = (
-                    f"the origin has it, and the journal can't be written: {error.strerror}"
-                )
+                entry.reason = unsettled_reason(error)
                 _log.error("a write of %s can't be settled in the journal: %s", entry.write.name.path, error.strerror)
                 await pause.wait()
-        self.unsettled.pop(record, None)
         self._remove(record)
 
     async def _prepare(self, entry: DrainEntry) -> None:

@@ -9,17 +9,17 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListParts.html
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
 from forebay.core.errors import S3_CODES, MalformedXml, OriginBroken, S3Error, Throttled
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origins import Origins
+from forebay.protocol.exchange import Request
 from forebay.protocol.target import Target
 from forebay.protocol.xml.s3_documents import embedded_error
 from forebay.protocol.xml.xml_tree import S3_NAMESPACE, read_tree, write_tree
-from forebay.write.back.patience import Patience
 from forebay.write.back.pending_uploads import PendingUpload, PendingUploads
 from forebay.write.back.upload_expiry import UploadExpiry
 from forebay.write.back.upload_moves import UploadMoves
@@ -41,17 +41,18 @@ class MovedUploads:
         moves: UploadMoves,
         expiry: UploadExpiry,
         origins: Origins,
-        patience: Callable[[], Patience],
+        wait: Callable[[str, Awaitable[None], Request], Awaitable[None]],
     ) -> None:
+        """`wait`: see WriteBarriers."""
         self._uploads = uploads
         self._moves = moves
         self._expiry = expiry
         self._origins = origins
-        self._patience = patience
+        self._wait = wait
 
     async def redirect(self, context: WriteContext) -> WriteContext:
         """Returns a write as it is to be carried out at the origin, once it may be: one of a moved upload has its id
-        there. Raises Throttled, ConnectionError."""
+        there. Raises Throttled, S3Error, ConnectionError."""
         forward = context.forward
         if forward.target.key is None:
             return context
@@ -73,7 +74,8 @@ class MovedUploads:
 
     async def _carried(self, context: WriteContext, condition: Callable[[], bool]) -> None:
         if not condition():
-            await self._patience().wait(self._uploads.wait_for(condition), context.forward.request)
+            forward = context.forward
+            await self._wait(forward.target.bucket or "", self._uploads.wait_for(condition), forward.request)
 
     async def learn(self, context: WriteContext, status: int) -> None:
         """Notes how the origin has answered a write."""

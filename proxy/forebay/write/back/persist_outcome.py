@@ -61,6 +61,11 @@ def judge_failure(error: ForebayError | OSError) -> PersistOutcome:
             return PersistOutcome("failed", str(error))
 
 
+def unsettled_reason(error: OSError) -> str:
+    """Returns why a write that is done can't be settled."""
+    return f"the origin has it, and the journal can't be written: {error.strerror}"
+
+
 def judge_status(status: int, document: bytes) -> PersistOutcome:
     """Judges an answer other than 2xx."""
     code = embedded_error(document) or str(status)

@@ -1,6 +1,7 @@
 """The record exchange: every worker of a node learns of every record.
 
     accepted by a worker    ──"pending"──> all others, before it is acknowledged; with none, in the same step
+    not to be settled now   ──"unsettled"──> all others: what has to come after it is refused there, too
     settled by the drainer  ──"settled"──> all others, before the next write of the object is sent
     a worker begins         ──"journal_scanned"──> the drainer reads what its predecessor may have left, the others
                                                    forget what that may have settled and not said
@@ -91,6 +92,11 @@ class RecordExchange:
             if write is not None and is_persisted and (proof := proof_of(operation, write.name)) is not None:
                 self._proofs.renew(proof)
 
+    def tell_unsettled(self, record: RecordId, reason: str) -> None:
+        """The origin has a write, and the journal can't note that. Tells all workers."""
+        self._shown.note_unsettled(record, reason)
+        self._peers.notify({"kind": "unsettled", "log": record.log, "number": record.number, "reason": reason})
+
     def tell_made(self, name: ObjectName, etag: str) -> None:
         """Tells the others that a write of the object went through here."""
         self._peers.notify({"kind": "written_through", "name": encode_name(name), "etag": etag})
@@ -109,6 +115,11 @@ class RecordExchange:
             self._heard.append(pending)
         else:
             self._shown.show(entry, record, payload, is_recovered=False)
+
+    def receive_unsettled(self, message: Document) -> None:
+        """Notes what another worker can't settle. Raises PeerUnavailable for a malformed message."""
+        record, reason = decode(lambda: (RecordId(str(message["log"]), int(message["number"])), str(message["reason"])))
+        self._shown.note_unsettled(record, reason)
 
     def receive_settled(self, message: Document) -> None:
         """Forgets records that another worker has settled. Raises PeerUnavailable for a malformed message."""

@@ -18,7 +18,7 @@ from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
 from forebay.storage.tiers import Tiers
 from forebay.write.back.accepted_write import AcceptedWrite
-from forebay.write.back.persist_outcome import PersistOutcome
+from forebay.write.back.persist_outcome import PersistOutcome, unsettled_reason
 from forebay.write.back.record_exchange import RecordExchange
 from forebay.write.back.shown_records import ShownRecords
 from forebay.write.invalidation import Invalidator
@@ -53,11 +53,15 @@ class Settlement:
         self._on_removed = on_removed
 
     async def persisted(self, write: AcceptedWrite, record: RecordId, outcome: PersistOutcome) -> None:
-        """The origin has a write. Raises OSError: it can't be settled now."""
+        """The origin has a write. Raises OSError: it can't be settled now, and all workers know."""
         current = self._pending.current(write.name)
         if current is not None and current.record == record and current.head is not None:
             await self._install(write.name, current, outcome.etag or current.head.version.etag)
-        await self.settle(self._shown.with_upload(record), is_persisted=True)
+        try:
+            await self.settle(self._shown.with_upload(record), is_persisted=True)
+        except OSError as error:
+            self._exchange.tell_unsettled(record, unsettled_reason(error))
+            raise
         self._on_persisted(write)
 
     async def given_up(self, write: AcceptedWrite, record: RecordId) -> None:

@@ -92,6 +92,8 @@ class ShownRecords:
         """Those that are not."""
         self.sums = BacklogSums()
         """Of both."""
+        self.unsettled: dict[RecordId, str] = {}
+        """Writes that the origin has and the journal can't note, and why: all that comes after them waits."""
         self._kept_uploads = PendingUploads()
         self._known: set[RecordId] = set()
         """All unsettled records."""
@@ -215,6 +217,11 @@ class ShownRecords:
         known = [uploads.parts.get(part.record) for part in write.parts]
         return tuple(piece for part in known if part is not None for piece in part.bytes)
 
+    def note_unsettled(self, record: RecordId, reason: str) -> None:
+        """Notes why a write that the origin has can't be settled, until it is; nothing of one that is settled."""
+        if record in self.writes:
+            self.unsettled[record] = reason
+
     def oldest(self, now: float) -> float:
         """Returns when the oldest write was accepted, in seconds since the epoch; `now`: there is none. They are in the
         order in which they became known, which is that of their acceptance but for the way between two workers."""
@@ -248,6 +255,7 @@ class ShownRecords:
         self._kept_uploads.settle(record)
         if (kept := self.kept.pop(record, None)) is not None:
             self.sums.remove(kept.write)
+        self.unsettled.pop(record, None)
         write = self.writes.pop(record, None)
         if write is not None:
             self.sums.remove(write)

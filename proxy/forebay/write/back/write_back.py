@@ -11,6 +11,7 @@ Every worker knows what is pending (record_exchange).
 import logging
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 from typing import Final
 
 from forebay.peers.frames import Document
@@ -64,7 +65,8 @@ from forebay.write.forward_request import WriteContext
 
 _REFUSALS: Final = frozenset({401, 403, 404, 405})
 """Statuses by which the origin says that it would not accept other such writes, either."""
-
+ANSWER_SECONDS: Final = 1.0
+"""Before the end of a drain, to answer those that still wait."""
 
 _log = logging.getLogger(__name__)
 
@@ -90,6 +92,8 @@ class WriteBack:
         self._versions = versions = origin.versions
         self._worker = worker
         self._events = events
+        self._waits_end = inf
+        """When requests that still wait are refused, on the worker's monotonic clock."""
         tasks, peers = worker.tasks, worker.peers
         self.barriers = WriteBarriers(pending, self._obstacle)
         self.proofs = WriteProofs(limits.proof_lease, worker.monotonic, peers)
@@ -165,7 +169,7 @@ class WriteBack:
             WriteProbe(origin.origins, self.proofs, tasks, worker.monotonic),
             self.room.has_room,
         )
-        self._moved = MovedUploads(uploads, self.moves, self.expiry, origin.origins, lambda: self.barriers.patience)
+        self._moved = MovedUploads(uploads, self.moves, self.expiry, origin.origins, self.barriers.wait)
         self._upload_listings = UploadListings(uploads, origin.origins)
 
     @property
@@ -176,15 +180,21 @@ class WriteBack:
     @property
     def failure(self) -> str:
         """Why the journal can't be written; empty: it can."""
-        return self.writer.failure or next(iter(self.drainer.unsettled.values()), "")
+        return self.writer.failure or next(iter(self.shown.unsettled.values()), "")
 
     def _obstacle(self, bucket: str) -> str:
         """Why nothing pending of a bucket will be settled by this process, as a sentence; empty: it may well be."""
-        if self.drainer.unsettled:
+        if self.shown.unsettled:
             return "The journal can't be written."
         if self.room.is_ending and self._origins.of(bucket).breaker.reachable is False:
             return "Forebay is ending, and the origin can't be reached."
-        return ""
+        return "Forebay is ending." if self._worker.monotonic() >= self._waits_end else ""
+
+    def begin_finishing(self, seconds: float) -> None:
+        """From now on only requests under way are answered, for so many seconds, and new writes go through. What still
+        waits near their end is refused, as its connection would be cut off."""
+        self.room.is_ending = self.room.is_finishing = True
+        self._waits_end = self._worker.monotonic() + seconds - ANSWER_SECONDS
 
     # Writes
 

@@ -1,7 +1,14 @@
-"""Write barriers: what has to come after acknowledged writes waits until these are at the origin."""
+"""Write barriers: what has to come after acknowledged writes waits until these are at the origin.
+
+    waits ──> settled: it goes on
+      ├──LOOK_SECONDS──> is there an obstacle? ──> 503 SlowDown: the wait would be in vain
+      └──> it has waited for too long (patience): 503 SlowDown
+
+An obstacle may come up at any time, so those that wait already look for it as well.
+"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from forebay.core.errors import S3Error, Throttled
@@ -16,6 +23,8 @@ from forebay.write.invalidation import AffectedKeys, WholeBucket
 
 WAIT_SECONDS: Final = 30.0
 """How long a read waits for pending writes."""
+LOOK_SECONDS: Final = 0.5
+"""Between two looks for an obstacle."""
 
 
 class WriteBarriers:
@@ -59,20 +68,40 @@ class WriteBarriers:
     async def _wait_long(self, bucket: str, objects: Objects, request: Request) -> bool:
         if not self._pending.any(objects):
             return False
-        self._check(bucket)
-        await self.patience.wait(self._pending.wait_settled(objects), request)
+        await self.wait(bucket, self._pending.wait_settled(objects), request)
         return True
 
+    async def wait(self, bucket: str, waiting: Awaitable[None], request: Request) -> None:
+        """Waits for what a write has to come after. Raises Throttled when that takes too long, S3Error when it would be
+        in vain, ConnectionError when the client has left."""
+        await self.patience.wait(self._wait_unless_obstructed(bucket, waiting), request)
+
     async def _wait(self, bucket: str, objects: Objects) -> None:
-        if self._pending.any(objects):
-            self._check(bucket)
+        if not self._pending.any(objects):
+            return
         try:
             async with asyncio.timeout(self.read_seconds):
-                await self._pending.wait_settled(objects)
+                await self._wait_unless_obstructed(bucket, self._pending.wait_settled(objects))
         except TimeoutError:
             raise Throttled("writes that it has to come after are not at the origin yet") from None
 
-    def _check(self, bucket: str) -> None:
-        """Raises S3Error while a wait would be in vain."""
-        if obstacle := self._obstacle(bucket):
-            raise S3Error("SlowDown", f"{obstacle} Please try again.")
+    async def _wait_unless_obstructed(self, bucket: str, waiting: Awaitable[None]) -> None:
+        """Waits. Raises S3Error once that is in vain."""
+        loop, obstacle = asyncio.get_running_loop(), ""
+        try:
+            async with asyncio.timeout(None) as limit:
+
+                def look() -> None:
+                    nonlocal obstacle
+                    if obstacle := self._obstacle(bucket):
+                        limit.reschedule(loop.time())
+                    else:
+                        timers.append(loop.call_later(LOOK_SECONDS, look))
+
+                timers = [loop.call_soon(look)]
+                try:
+                    await waiting
+                finally:
+                    timers[-1].cancel()
+        except TimeoutError:
+            raise S3Error("SlowDown", f"{obstacle} Please try again.") from None
