@@ -8,6 +8,9 @@ import pytest
 from harness.clients import path_of
 from harness.fake.actions import Respond
 from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
+from harness.oss_client import OssClient
+from harness.rig import TRAINER
 from harness.write_back_rig import WriteBackRig, at_origin
 
 LARGE = 300_000
@@ -49,6 +52,39 @@ async def test_a_damaged_body_is_stuck_and_the_rest_arrives(tmp_path: Path) -> N
         rig.write_back.drainer.discard(record)
         await rig.settled()
         assert at_origin(origin, "a/later") == contents["a/later"]
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_a_copy_of_a_damaged_source_is_refused_at_once(tmp_path: Path, *, is_known: bool) -> None:
+    """By which of the ways it would be taken, and whether the drainer has come upon the damage or not."""
+    content = os.urandom(LARGE)
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, 'fence = ["**/latest*"]\n') as rig:
+        await rig.prove()
+        refusal = origin.faults.add(Respond(503, "SlowDown"), method="PUT")
+        await rig.put("a/damaged", content)
+        await rig.stop()
+        [body] = (rig.journal / "bodies").iterdir()
+        _flip(body, LARGE - 1000)
+        if is_known:
+            origin.faults.remove(refusal)
+        await rig.start()
+        if is_known:
+            await run_loop_until(lambda: bool(rig.write_back.drainer.stopped))
+        upload = await OssClient(rig.endpoint, TRAINER).initiate(path_of("ckpt", "a/upload"))
+        through = ("a/latest", (("x-forebay-durability", "origin"),))
+        targets = ["a/copy", "a/latest", f"a/upload?partNumber=1&uploadId={upload}"]
+        for target, headers in [*((each, ()) for each in targets), through]:
+            path, question, query = target.partition("?")
+            copied = await rig.client().request(
+                "PUT", path_of("ckpt", path) + question + query, (("x-amz-copy-source", "ckpt/a/damaged"), *headers)
+            )
+            assert copied.status == 503, target
+            assert b"<Code>ServiceUnavailable</Code>" in copied.body
+            assert (
+                b"The source of the copy is not at the origin yet, and its bytes in the journal can't be" in copied.body
+            )
+        if not is_known:
+            assert origin.log.count(operation="CopyObject") == 0
 
 
 async def test_a_damaged_record_is_named_and_the_others_arrive(

@@ -124,6 +124,31 @@ async def test_a_damage_is_known_until_the_write_is_settled() -> None:
     assert pending.damage(NAME, head.generation) is None
 
 
+async def test_a_check_reads_each_write_once() -> None:
+    """Any of them may be what a copy waits for."""
+    reads = list[Span]()
+
+    async def read(ref: BodyRef, span: Span) -> Buffer:
+        reads.append(span)
+        if ref.id == "bad":
+            raise BodyDamaged("its MiB 1")
+        return memoryview(bytes(span.length))
+
+    pending, size = PendingObjects(read), (1 << 20) + 3
+    for number, file in enumerate(("bad", "good")):
+        head = _head(f'"{file}"', size)
+        pending.add(NAME, _version(number, head, BodyPart(size, b"", BodyRef(file, size, 0))))
+    pending.add(NAME, _version(2, None))
+    assert pending.damage_of(NAME) is None
+    for _ in range(2):
+        await pending.check(NAME)
+        assert pending.damage_of(NAME) == "its MiB 1"
+        assert reads == [Span(0, 1 << 20), Span(0, 1 << 20), Span(1 << 20, size)]
+    pending.remove(NAME, RecordId("log", 0))
+    await pending.check(NAME)
+    assert (pending.damage_of(NAME), len(reads)) == (None, 3)
+
+
 async def test_a_body_that_was_removed_with_its_record_is_no_damage() -> None:
     """The origin has it: the reader came too late."""
     pending, head = PendingObjects(_read_damaged), _head('"1"', 3)

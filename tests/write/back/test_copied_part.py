@@ -107,12 +107,21 @@ async def test_an_empty_source_needs_no_bytes() -> None:
 
 
 async def test_a_source_that_changes_while_it_is_read_fails() -> None:
-    async with _sources(_pending(file=BodyRef("gone", len(CONTENT), 0))) as (origin, sources):
+    pending = _pending(file=BodyRef("gone", len(CONTENT), 0))
+    async with _sources(pending) as (origin, sources):
         source = await sources.open(_forward("bucket/stored"))
         origin.store.put("bucket", "stored", b"another")
         with pytest.raises(S3Error, match="has changed"):
             await _read(source)
+        source = await sources.open(_forward("bucket/pending"))
+        pending.remove(ObjectName("bucket", "pending"), RecordId("l", 0))
         with pytest.raises(S3Error, match="has changed"):
+            await _read(source)
+
+
+async def test_a_source_that_is_damaged_here_is_named() -> None:
+    async with _sources(_pending(file=BodyRef("gone", len(CONTENT), 0))) as (_, sources):
+        with pytest.raises(S3Error, match="its bytes in the journal can't be read: gone"):
             await _read(await sources.open(_forward("bucket/pending")))
 
 

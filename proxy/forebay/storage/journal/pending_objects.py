@@ -37,6 +37,8 @@ Objects: TypeAlias = Iterable[ObjectName] | Callable[[ObjectName], bool]
 
 NAMES: Final = 200
 """Names that are looked at in one go."""
+_CHECKED_SIZE: Final = 1 << 20
+"""Bytes that are checked at a time."""
 _LOOKING: Final = RecordId("", -1)
 """Stands for the records that were not looked at yet."""
 
@@ -78,6 +80,8 @@ class PendingObjects:
         self._waiting: list[tuple[set[RecordId], asyncio.Future[None]]] = []
         self._damages: dict[RecordId, str] = {}
         """Why the bytes of a write that is still pending could not be read."""
+        self._checked: set[RecordId] = set()
+        """The pending writes that `check` has read, or reads."""
 
     def __len__(self) -> int:
         """Returns the number of objects."""
@@ -104,6 +108,7 @@ class PendingObjects:
         """Removes a write: the origin has it, or a person gave it up."""
         versions = self._objects.get(name, [])
         self._damages.pop(record, None)
+        self._checked.discard(record)
         kept = [version for version in versions if version.record != record]
         if kept:
             self._objects[name] = kept
@@ -180,12 +185,34 @@ class PendingObjects:
         if version is None or version.head is None:
             return None
         start = block.number * version.head.block_size + within.start
+        return await self.read_version(block.object, version, Span(start, start + within.length))
+
+    async def read_version(self, name: ObjectName, version: PendingVersion, within: Span) -> Buffer:
+        """Returns bytes of a version of the object. Raises OSError, BodyDamaged."""
         try:
-            return await self.read_parts(version.parts, Span(start, start + within.length))
+            return await self.read_parts(version.parts, within)
         except (OSError, BodyDamaged) as error:
-            if self.has(block):  # else it has arrived at the origin meanwhile, and its body was removed
-                self._note_damage(version.record, block.object, error)
+            if self.find(name, version.record) is not None:  # else the origin has it, and its body was removed
+                self._note_damage(version.record, name, error)
             raise
+
+    async def check(self, name: ObjectName) -> None:
+        """Reads what is pending of the object, each write once, whoever asks: `damage_of` knows then."""
+        for version in [each for each in self._objects.get(name, ()) if each.record not in self._checked]:
+            self._checked.add(version.record)
+            size = version.head.size if version.head is not None else 0
+            for start in range(0, size, _CHECKED_SIZE):
+                if self.find(name, version.record) is None:
+                    break
+                try:
+                    await self.read_version(name, version, Span(start, min(start + _CHECKED_SIZE, size)))
+                except (OSError, BodyDamaged):
+                    break
+
+    def damage_of(self, name: ObjectName) -> str | None:
+        """Returns why bytes of any pending write of the object could not be read; None: no read of them has failed."""
+        found = (self._damages.get(version.record) for version in self._objects.get(name, ()))
+        return next((damage for damage in found if damage is not None), None)
 
     def damage(self, name: ObjectName, generation: Generation) -> str | None:
         """Returns why bytes of a pending version could not be read; None: no read of them has failed."""

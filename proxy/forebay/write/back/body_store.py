@@ -8,13 +8,12 @@ time (core.piece_queue), so the slowest of these is what it takes: MD5, at some 
 Where the client has declared the MD5, it is computed to verify it, and not once more.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from hashlib import md5
 from typing import Final, NamedTuple, Protocol
 
-from forebay.core.buffers import Buffer, Piece
+from forebay.core.buffers import Piece
 from forebay.core.piece_queue import PieceQueue
 from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.journal import Journal, JournalBody
@@ -110,22 +109,6 @@ class BodyStore:
         except BaseException:
             await hashing.stop()
             await writing.stop()
-            with suppress(OSError):
-                await file.discard()
-            raise
-
-    async def store_bytes(self, content: Buffer) -> StoredBody:
-        """Stores bytes that are in memory. Raises OSError."""
-        digest, etag = BodyDigest(), md5(usedforsecurity=False)
-        digest.update(content)
-        await asyncio.to_thread(etag.update, content)
-        if len(content) <= SMALL:
-            return StoredBody(bytes(content), None, None, digest, etag.digest())
-        file = await self._journal.create_body(len(content))
-        try:
-            await file.append([content])
-            return StoredBody(b"", file, await file.finish(), digest, etag.digest())
-        except BaseException:
             with suppress(OSError):
                 await file.discard()
             raise

@@ -1,4 +1,5 @@
-"""The source of a copied part: UploadPartCopy into an upload of the journal, whose bytes are read when it is requested.
+"""The source of a copy that the journal takes: its bytes are read when it is requested. An UploadPartCopy into an
+upload of the journal, or a CopyObject of what is pending.
 
     pending here     the bytes that the journal has: what readers see
     anything else    read from the origin, pinned to the version that the conditions were judged by
@@ -10,7 +11,6 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_UploadPartCopy.html
 
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,7 @@ from forebay.core.buffers import Piece
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error, VersionChanged
 from forebay.core.heads import Head, ObjectFacts
+from forebay.core.names import ObjectName
 from forebay.origin.origin_identity import request_credential
 from forebay.origin.origin_request import RequestCredential
 from forebay.origin.origins import Origins
@@ -60,12 +61,15 @@ class CopySources:
             raise S3Error("InvalidArgument", "A copied part has a source.", ArgumentName=COPY_SOURCE)
         version = self._pending.current(source.name) if source.version_id is None else None
         if version is not None:
-            span = _judge(headers, _head_of(version).facts)
-            return SourceBody(span.length, lambda: self._pending_pieces(version, span))
+            return self.pending_body(source.name, version, _judge(headers, _head_of(version).facts))
         credential = await request_credential(forward.identity)
         facts = await self._facts_of(source, credential)
         span = _judge(headers, facts)
         return SourceBody(span.length, lambda: self._origin_pieces(source, facts, span, credential))
+
+    def pending_body(self, name: ObjectName, version: PendingVersion, span: Span) -> SourceBody:
+        """Returns bytes of a version that is pending."""
+        return SourceBody(span.length, lambda: self._pending_pieces(name, version, span))
 
     async def _facts_of(self, source: CopySource, credential: RequestCredential | None) -> ObjectFacts:
         outcome = await self._origins.open_read(
@@ -99,14 +103,22 @@ class CopySources:
         except VersionChanged:
             raise S3Error("SlowDown", _CHANGED) from None
 
-    async def _pending_pieces(self, version: PendingVersion, span: Span) -> AsyncIterator[Piece]:
+    async def _pending_pieces(self, name: ObjectName, version: PendingVersion, span: Span) -> AsyncIterator[Piece]:
         for start in range(span.start, span.stop, _PIECE):
-            piece = None
-            with suppress(OSError, BodyDamaged):  # it may have arrived at the origin, and be gone here
-                piece = await self._pending.read_parts(version.parts, Span(start, min(start + _PIECE, span.stop)))
-            if piece is None:
-                raise S3Error("SlowDown", _CHANGED)
+            try:
+                within = Span(start, min(start + _PIECE, span.stop))
+                piece = await self._pending.read_version(name, version, within)
+            except (OSError, BodyDamaged):
+                if (damage := self._pending.damage_of(name)) is not None:
+                    raise source_damaged(damage) from None
+                raise S3Error("SlowDown", _CHANGED) from None  # it has arrived at the origin, and is gone here
             yield memoryview(piece)
+
+
+def source_damaged(reason: str) -> S3Error:
+    """The refusal of a copy whose source is damaged in the journal, and not at the origin: nobody has to wait."""
+    message = f"The source of the copy is not at the origin yet, and its bytes in the journal can't be read: {reason}."
+    return S3Error("ServiceUnavailable", message)
 
 
 def _head_of(version: PendingVersion) -> Head:

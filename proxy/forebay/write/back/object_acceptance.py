@@ -6,7 +6,6 @@ source may change before the copy is carried out. Any other copy goes through.
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Final
 
 from forebay.core.byte_ranges import Span
@@ -19,10 +18,10 @@ from forebay.protocol.copy_source import COPY_SOURCE, parse_copy_source
 from forebay.protocol.dates import format_iso8601
 from forebay.protocol.forwarded_headers import forwarded_headers
 from forebay.protocol.xml.s3_documents import copied_document, deleted_document
-from forebay.storage.journal.body_file import BodyDamaged
 from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
 from forebay.write.back.accepted_write import DURABLE, AcceptedWrite
 from forebay.write.back.body_store import StoredBody
+from forebay.write.back.copied_part import CopySources
 from forebay.write.back.record_writer import DEFAULT_TYPE, XML, RecordWriter, facts_of, md5_header, origin_headers
 from forebay.write.forward_request import WriteContext
 
@@ -34,9 +33,10 @@ _DIRECTIVE: Final = "x-amz-metadata-directive"
 class ObjectAcceptance:
     """Accepts writes of objects."""
 
-    def __init__(self, writer: RecordWriter, pending: PendingObjects) -> None:
+    def __init__(self, writer: RecordWriter, pending: PendingObjects, sources: CopySources) -> None:
         self._writer = writer
         self._pending = pending
+        self._sources = sources
 
     async def put(self, context: WriteContext) -> None:
         """Accepts a PutObject. Raises S3Error, Throttled."""
@@ -72,33 +72,30 @@ class ObjectAcceptance:
 
     def copy_obstacle(self, context: WriteContext) -> str | None:
         """Returns why a copy has to go through; None: it may be accepted."""
-        version = self._source_of(context)
+        _, version = self._source_of(context)
         if version is None or version.head is None:
             return "the source of the copy is at the origin"
         return None if version.head.size <= LARGEST_COPY else "a large copy"
 
-    def _source_of(self, context: WriteContext) -> PendingVersion | None:
+    def _source_of(self, context: WriteContext) -> tuple[ObjectName | None, PendingVersion | None]:
         source = parse_copy_source(context.forward.request.headers)
         if source is None or source.version_id is not None:
-            return None
-        return self._pending.current(source.name)
+            return None, None
+        return source.name, self._pending.current(source.name)
 
     async def copy(self, context: WriteContext) -> None:
         """Accepts a CopyObject. Raises S3Error."""
-        began, version = self._writer.stamp(), self._source_of(context)
-        if version is None or version.head is None:
+        began, source, version = self._writer.stamp(), *self._source_of(context)
+        if source is None or version is None or version.head is None:
             raise S3Error("SlowDown", "The source of the copy has just arrived at the origin. Please try again.")
-        with suppress(OSError, BodyDamaged):
-            content = await self._pending.read_parts(version.parts, Span(0, version.head.size))
-            async with self._writer.kept(context, await self._writer.bodies.store_bytes(content)) as stored:
-                headers = (*_copied_headers(context, version), md5_header(stored))
-                write = self._write_of(context, began, stored, headers, None)
-                record = await self._writer.append(write, stored.payload)
-            await self._writer.publish(write, record, stored.payload)
-            document = copied_document(stored.etag, format_iso8601(write.accepted_at))
-            await self._writer.answer(context, 200, (XML,), document)
-            return
-        raise S3Error("SlowDown", "The source of the copy can't be read. Please try again.")
+        body = self._sources.pending_body(source, version, Span(0, version.head.size))
+        async with self._writer.kept(context, await self._writer.store(context, body)) as stored:
+            headers = (*_copied_headers(context, version), md5_header(stored))
+            write = self._write_of(context, began, stored, headers, None)
+            record = await self._writer.append(write, stored.payload)
+        await self._writer.publish(write, record, stored.payload)
+        document = copied_document(stored.etag, format_iso8601(write.accepted_at))
+        await self._writer.answer(context, 200, (XML,), document)
 
     def _write_of(
         self, context: WriteContext, began: int, stored: StoredBody, headers: HeaderPairs, sha256: str | None

@@ -152,15 +152,16 @@ class WriteBack:
         self.watch = JournalWatch(
             journal, pending, self.shown, self.loader, self.exchange, self.duty, self.room, events.full
         )
+        sources = CopySources(origin.origins, pending)
         self.acceptance = Acceptance(
             writer,
-            ObjectAcceptance(writer, pending),
+            ObjectAcceptance(writer, pending, sources),
             UploadAcceptance(
                 writer,
                 uploads,
                 origin.forwarder,
                 UploadRoom(self.room, self.proofs, self.moves),
-                CopySources(origin.origins, pending),
+                sources,
                 OriginCompletion(persister, self.barriers.before_write, self.learn),
                 self._is_refused,
                 self.expiry,

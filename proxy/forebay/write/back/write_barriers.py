@@ -1,7 +1,7 @@
 """Write barriers: what has to come after acknowledged writes waits until these are at the origin.
 
     waits ──> settled: it goes on
-      ├──LOOK_SECONDS──> is there an obstacle? ──> 503 SlowDown: the wait would be in vain
+      ├──LOOK_SECONDS──> is there an obstacle? ──> 503: the wait would be in vain
       └──> it has waited for too long (patience): 503 SlowDown
 
 An obstacle may come up at any time, so those that wait already look for it as well.
@@ -17,6 +17,7 @@ from forebay.protocol.copy_source import parse_copy_source
 from forebay.protocol.exchange import Request
 from forebay.protocol.target import Target
 from forebay.storage.journal.pending_objects import Objects, PendingObjects
+from forebay.write.back.copied_part import source_damaged
 from forebay.write.back.patience import Patience
 from forebay.write.forward_request import WriteContext
 from forebay.write.invalidation import AffectedKeys, WholeBucket
@@ -47,11 +48,18 @@ class WriteBarriers:
         bucket, decision = context.forward.target.bucket or "", context.decision
         request = context.forward.request
         is_seen = isinstance(affected, WholeBucket) or len(affected) > 0  # what is done to an upload is not
-        source = parse_copy_source(request.headers)
-        sources = frozenset({source.name}) if source is not None else frozenset()
+        copied = parse_copy_source(request.headers)
+        source = copied.name if copied is not None else None
+        if source is not None:
+            await self._pending.check(source)
         if isinstance(affected, WholeBucket) or (is_seen and decision is not None and decision.write == "back"):
-            return await self._wait_long(bucket, lambda name: name.bucket == bucket or name in sources, request)
-        return await self._wait_long(bucket, frozenset(affected) | sources, request)
+            objects: Objects = lambda name: name.bucket == bucket or name == source  # noqa: E731 -- with its type
+        else:
+            objects = frozenset(affected) | (frozenset({source}) if source is not None else frozenset())
+        if not self._pending.any(objects):
+            return False
+        await self.wait(bucket, self._pending.wait_settled(objects), request, source)
+        return True
 
     async def before_read(self, target: Target) -> None:
         """Waits until a read that the origin answers may be sent: until what is pending of its object, or under its
@@ -65,16 +73,12 @@ class WriteBarriers:
         else:
             await self._wait(bucket, lambda name: name.bucket == bucket and name.key.startswith(prefix))
 
-    async def _wait_long(self, bucket: str, objects: Objects, request: Request) -> bool:
-        if not self._pending.any(objects):
-            return False
-        await self.wait(bucket, self._pending.wait_settled(objects), request)
-        return True
-
-    async def wait(self, bucket: str, waiting: Awaitable[None], request: Request) -> None:
-        """Waits for what a write has to come after. Raises Throttled when that takes too long, S3Error when it would be
-        in vain, ConnectionError when the client has left."""
-        await self.patience.wait(self._wait_unless_obstructed(bucket, waiting), request)
+    async def wait(
+        self, bucket: str, waiting: Awaitable[None], request: Request, source: ObjectName | None = None
+    ) -> None:
+        """Waits for what a write has to come after. `source`: of a copy. Raises Throttled when that takes too long,
+        S3Error when it would be in vain, ConnectionError when the client has left."""
+        await self.patience.wait(self._wait_unless_obstructed(bucket, waiting, source), request)
 
     async def _wait(self, bucket: str, objects: Objects) -> None:
         if not self._pending.any(objects):
@@ -85,15 +89,23 @@ class WriteBarriers:
         except TimeoutError:
             raise Throttled("writes that it has to come after are not at the origin yet") from None
 
-    async def _wait_unless_obstructed(self, bucket: str, waiting: Awaitable[None]) -> None:
+    def _refusal(self, bucket: str, source: ObjectName | None) -> S3Error | None:
+        if source is not None and (damage := self._pending.damage_of(source)) is not None:
+            return source_damaged(damage)
+        obstacle = self._obstacle(bucket)
+        return S3Error("SlowDown", f"{obstacle} Please try again.") if obstacle else None
+
+    async def _wait_unless_obstructed(
+        self, bucket: str, waiting: Awaitable[None], source: ObjectName | None = None
+    ) -> None:
         """Waits. Raises S3Error once that is in vain."""
-        loop, obstacle = asyncio.get_running_loop(), ""
+        loop, refusal = asyncio.get_running_loop(), None
         try:
             async with asyncio.timeout(None) as limit:
 
                 def look() -> None:
-                    nonlocal obstacle
-                    if obstacle := self._obstacle(bucket):
+                    nonlocal refusal
+                    if (refusal := self._refusal(bucket, source)) is not None:
                         limit.reschedule(loop.time())
                     else:
                         timers.append(loop.call_later(LOOK_SECONDS, look))
@@ -104,4 +116,6 @@ class WriteBarriers:
                 finally:
                     timers[-1].cancel()
         except TimeoutError:
-            raise S3Error("SlowDown", f"{obstacle} Please try again.") from None
+            if refusal is None:
+                raise
+            raise refusal from None
