@@ -41,7 +41,8 @@ class Script:
             watch(body)
         return body
 
-    async def open_body(self, _forward: object) -> "Script":
+    async def open_body(self, _forward: object, *, for_origin: bool) -> "Script":
+        assert for_origin
         self.calls.append("open")
         if self.refused:
             raise S3Error("BadDigest")

@@ -107,6 +107,11 @@ class Request(NamedTuple):
     """Sends an interim response, as the answer takes long (RFC 9110 section 15.2)."""
 
     @property
+    def expects_continue(self) -> bool:
+        """Whether the client waits for 100 Continue, for a while, before it sends the body (RFC 9110, 10.1.1)."""
+        return self.headers.get("Expect", "").lower() == "100-continue"
+
+    @property
     def url(self) -> str:
         """The URL as the client sent it, without the query."""
         return f"{'https' if self.secure else 'http'}://{self.host}{self.raw_target.partition('?')[0]}"

@@ -1,6 +1,8 @@
 """Forwarding: a request that is not answered from the cache goes to the origin, re-signed and streamed.
 
     client ──body──> decode, verify, read ahead ──> turn ──> re-frame ──> origin      then a piece in memory at a time
+    client ──head of a large body, Expect──> turn ──> origin ──100──> client          then the body, likewise
+                                                         └──refusal──> client         and no body at all
 
 The last bytes of an upload leave only after its signature, length and checksums were verified (protocol.body.payload),
 so a bad body never completes at the origin. The way back is write.answer_relay.
@@ -24,10 +26,11 @@ from forebay.protocol.exchange import SMALL_BODY, Body, BytesBody, SmallBody
 from forebay.protocol.forwarded_headers import forwarded_headers, forwarded_query, signed_extensions
 from forebay.storage.spool import Spool
 from forebay.write.forward_request import ForwardRequest
-from forebay.write.incoming_body import IncomingBody, decode_piece
+from forebay.write.incoming_body import READ_AHEAD, IncomingBody, decode_piece
 from forebay.write.upload_body import Tee, frame_body, trailer_for
 
 _SELECT: Final = "SelectObjectContent"  # a POST whose answer is as large as a read's
+EXPECTATION: Final = ("Expect", "100-continue")
 _READ_SIZE: Final = 4 << 10
 """Bytes of a document that are hashed and parsed at a time."""
 
@@ -65,12 +68,17 @@ class Forwarder:
         add(reader.close().pieces)
         return bytes(body)
 
-    async def open_body(self, forward: ForwardRequest) -> IncomingBody | None:
+    async def open_body(self, forward: ForwardRequest, *, for_origin: bool = False) -> IncomingBody | None:
         """Opens the body of a write and reads its start ahead; None for a request of which no body is sent. The caller
-        releases it. Raises S3Error for a body that is not what was announced."""
+        releases it. `for_origin`: it is sent there as it comes, so the origin says whether a client that waits for 100
+        Continue is to send a large one. Raises S3Error for a body that is not what was announced."""
         body = await self._open(forward)
         if body is None:
             return None
+        if for_origin and forward.request.expects_continue and body.reader.length > READ_AHEAD:
+            body.awaits_continue = not _is_local(forward)
+            if body.awaits_continue:
+                return body
         try:
             source = forward.request.body
             if isinstance(source, SmallBody):
@@ -122,6 +130,8 @@ class Forwarder:
             upload = frame_body(body, headers, trailer, tee)
             content, length = upload.pieces, upload.length
             payload_hash, headers = upload.payload_hash, upload.headers
+            if body.awaits_continue:
+                headers = (*headers, EXPECTATION)
         return await self._origins.send(
             OriginRequest(
                 request.method,

@@ -38,6 +38,8 @@ class IncomingBody:
         self.reader = reader
         self.is_whole = is_whole
         """Whether no client is waited for any more: all of the body is here."""
+        self.awaits_continue = False
+        """Whether the client waits for 100 Continue, which it gets once the origin asks for the body."""
         self.checksums: Mapping[str, str] = {}
         """The verified checksums by header, once all of it was read."""
         self._rest = self._decoded(body)

@@ -133,7 +133,7 @@ class ObjectWriter:
             ):
                 await self._finish_deletion(deletion, b"")
                 return
-            body = await self._forwarder.open_body(forward) if document.body is None else None
+            body = await self._forwarder.open_body(forward, for_origin=True) if document.body is None else None
             try:
                 tracked = await self._tracker.track(forward, context.decision, document.body, document.parts)
                 try:

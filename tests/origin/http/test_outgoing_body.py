@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from forebay.core.errors import OriginUnreachable, S3Error
+from forebay.origin.http.session_transport import CONTINUE_SECONDS
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import OriginRequest
 from harness.inspection import run_loop_until
+from harness.jumping_loop import JumpingLoop
 from harness.manual_timers import ManualTimers
 from harness.origin_client import SHORT, client_of, get, pieces, put
 from harness.scripted_origin import ScriptedConnection, respond_always, scripted_origin
@@ -141,6 +143,40 @@ async def test_expect_continue_keeps_the_body_until_it_is_wanted() -> None:
             async with await client.send(request) as answer:
                 assert answer.status == status
     assert asked_for == ["body"]
+
+
+@pytest.mark.parametrize("origin_is", ["silent", "refusing"])
+def test_an_origin_that_knows_no_expectation_gets_the_body(origin_is: str) -> None:
+    """Behind the head, after a second, or with the request that is sent again after 417."""
+    heard = list[str | None]()
+
+    async def script(line: ScriptedConnection) -> None:
+        expectation = (await line.read_request()).header("expect")
+        heard.append(expectation)
+        if expectation is not None and origin_is == "refusing":
+            await line.respond(417, "Connection: close")
+            return
+        assert await line.read_body(4) == b"abcd"
+        await line.respond(200)
+
+    async def upload() -> float:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, JumpingLoop)
+        async with scripted_origin(script, script) as origin, client_of(origin.url) as client:
+            began = loop.time()
+            request = put(pieces(b"ab", b"cd"), 4)._replace(headers=(("Expect", "100-continue"),))
+            with loop.jumping():
+                async with await client.send(request) as answer:
+                    assert answer.status == 200
+            return loop.time() - began
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        took = runner.run(upload())
+    if origin_is == "silent":
+        assert CONTINUE_SECONDS <= took < CONTINUE_SECONDS + 1
+        assert heard == ["100-continue"]
+    else:
+        assert heard == ["100-continue", None]
 
 
 async def test_an_upload_the_origin_does_not_read_stalls() -> None:

@@ -51,6 +51,8 @@ class OutgoingBody:
         self._received = 0
         self._last: bytes | None = None
         self._ended = False
+        self.is_begun = False
+        """Whether a piece was asked for."""
         self._reading: asyncio.Future[None] | None = None
         self._timeout: asyncio.Timeout | None = None
         self._turn = turn
@@ -65,6 +67,7 @@ class OutgoingBody:
         return self
 
     async def __anext__(self) -> bytes:
+        self.is_begun = True
         while True:
             if self._ended:
                 raise StopAsyncIteration

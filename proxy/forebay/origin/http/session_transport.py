@@ -5,6 +5,10 @@ nothing is decoded, no redirect is followed, no cookies, no proxy or netrc from 
 
 aiohttp repeats an idempotent request by itself when the connection breaks before a response, also with a body, also on
 a new connection, and unseen. The middleware `_without_retries` prevents that: a request body is read once.
+
+The body of a request with `Expect: 100-continue` is read once the origin asks for it, or has said nothing for
+CONTINUE_SECONDS: some know no expectations (RFC 9110 section 10.1.1). One that refuses them (417) is sent the request
+again, without.
 """
 
 import asyncio
@@ -12,6 +16,7 @@ from typing import Final
 
 import aiohttp
 from aiohttp import hdrs
+from aiohttp.connector import Connection
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -33,6 +38,26 @@ from forebay.origin.origin_limits import OriginLimits
 # A user may give 2 KB of metadata in as many headers as fit, and a header may be long (replication, checksums).
 _MAX_HEADERS: Final = 1024
 _MAX_HEADER_BYTES: Final = 32 * 1024
+
+
+CONTINUE_SECONDS: Final = 1.0
+"""How long a body waits for 100 Continue, as in curl and botocore."""
+_EXPECTATION_FAILED: Final = 417
+
+
+class _ImpatientRequest(aiohttp.ClientRequest):
+    """A request that does not wait for 100 Continue for ever, as aiohttp's does."""
+
+    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+        response = await super().send(conn)
+        if (awaited := self._continue) is not None:
+            self.loop.call_later(CONTINUE_SECONDS, _go_on, awaited)
+        return response
+
+
+def _go_on(awaited: asyncio.Future[bool]) -> None:
+    if not awaited.done():
+        awaited.set_result(True)
 
 
 class _ConnectionLost(Exception):
@@ -73,6 +98,7 @@ class SessionTransport:
             trust_env=False,
             raise_for_status=False,
             middlewares=(_without_retries,),
+            request_class=_ImpatientRequest,
             skip_auto_headers=(hdrs.CONTENT_TYPE,),
             read_bufsize=PIECE,
             max_line_size=_MAX_HEADER_BYTES,
@@ -87,6 +113,10 @@ class SessionTransport:
             headers.append((hdrs.CONTENT_LENGTH, str(body.length)))
         try:
             response = await self._request(method, url, CIMultiDict(headers), body)
+            if response.status == _EXPECTATION_FAILED and not body.is_begun:
+                response.close()
+                plain = CIMultiDict(pair for pair in headers if pair[0].lower() != "expect")
+                response = await self._request(method, url, plain, body)
         except (_ConnectionLost, *TRANSPORT_ERRORS) as fault:
             cause = fault.fault if isinstance(fault, _ConnectionLost) else fault
             raise ConnectionFault(
