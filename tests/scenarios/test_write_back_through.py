@@ -212,3 +212,41 @@ async def test_a_copy_comes_after_its_source_of_another_bucket(tmp_path: Path, m
         gate.open()
         answer, stored = await copying, at_origin(origin, "a/latest")
         assert (answer.status, stored) == ((200, b"new") if method == "PUT" else (404, None))
+
+
+async def test_a_batch_delete_that_goes_through_comes_after_what_is_pending(tmp_path: Path) -> None:
+    """As the delete of one key: the old checkpoint must not go before the new one is there."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, FENCE) as rig:
+        await rig.prove()
+        for key in ("a/latest", "other"):
+            origin.store.put("ckpt", key, b"old")
+        gate = Gate()
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/new")
+        await rig.put("a/new", b"new")
+        await gate.reached()
+        document = b"<Delete><Object><Key>other</Key></Object><Object><Key>a/latest</Key></Object></Delete>"
+        md5 = ("Content-MD5", base64.b64encode(hashlib.md5(document, usedforsecurity=False).digest()).decode())
+        deleted = rig.client().request("POST", "/ckpt?delete", (md5,), document)
+        deleting = TaskRegistry().spawn(deleted, "delete")
+        await run_loop_until(lambda: deleting.done() or rig.write_back.pending.waiting > 0)
+        assert (deleting.done(), at_origin(origin, "a/latest")) == (False, b"old")
+        gate.open()
+        assert (await deleting).status == 200
+        assert (at_origin(origin, "a/new"), at_origin(origin, "a/latest")) == (b"new", None)
+
+
+async def test_a_select_comes_after_what_is_pending_of_its_object(tmp_path: Path) -> None:
+    """It is a POST, and a read: the origin would answer from the object as it was before."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        gate = Gate()
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/object")
+        await rig.put("a/object", b"1,2")
+        await gate.reached()
+        target = f"{path_of('ckpt', 'a/object')}?select&select-type=2"
+        select = TaskRegistry().spawn(rig.client().request("POST", target, (), b"<Select/>"), "select")
+        await run_loop_until(lambda: select.done() or rig.write_back.pending.waiting > 0)
+        assert (select.done(), origin.log.count("POST", key="a/object")) == (False, 0)
+        gate.open()
+        await select
+        assert origin.log.count("POST", key="a/object") == 1

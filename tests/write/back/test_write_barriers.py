@@ -49,7 +49,8 @@ class _Client:
 
 def _write(rule: str, client: _Client | None = None) -> WriteContext:
     request = (client or _Client()).request()
-    forward = SimpleNamespace(target=SimpleNamespace(bucket="b"), request=request)
+    operation = SimpleNamespace(name="PutObject")
+    forward = SimpleNamespace(target=SimpleNamespace(bucket="b"), request=request, operation=operation)
     return cast("WriteContext", SimpleNamespace(forward=forward, decision=SimpleNamespace(write=rule)))
 
 

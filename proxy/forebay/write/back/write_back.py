@@ -95,7 +95,9 @@ class WriteBack:
         self._waits_end = inf
         """When requests that still wait are refused, on the worker's monotonic clock."""
         tasks, peers = worker.tasks, worker.peers
-        self.barriers = WriteBarriers(pending, self._obstacle)
+        self.barriers = WriteBarriers(
+            pending, self._obstacle, lambda name: name.key != "" and worker.rules().decide(name).write == "back"
+        )
         self.proofs = WriteProofs(limits.proof_lease, worker.monotonic, peers)
         self.room = JournalRoom(limits.size, journal.size, tasks, worker.monotonic)
         self.shown = ShownRecords(pending, uploads, cached.invalidator, cached.tiers)

@@ -24,17 +24,25 @@ from forebay.write.invalidation import AffectedKeys, WholeBucket
 
 WAIT_SECONDS: Final = 30.0
 """How long a read waits for pending writes."""
+_SELECT: Final = "SelectObjectContent"
+"""A POST that reads."""
 LOOK_SECONDS: Final = 0.5
 """Between two looks for an obstacle."""
 
 
 class WriteBarriers:
     """Waits for what is pending. `obstacle(bucket)`: a sentence that says why a wait would be in vain; empty: it would
-    not."""
+    not. `is_back(name)`: whether an object is under a `back` rule."""
 
-    def __init__(self, pending: PendingObjects, obstacle: Callable[[str], str] = lambda _bucket: "") -> None:
+    def __init__(
+        self,
+        pending: PendingObjects,
+        obstacle: Callable[[str], str] = lambda _bucket: "",
+        is_back: Callable[[ObjectName], bool] = lambda _name: False,
+    ) -> None:
         self._pending = pending
         self._obstacle = obstacle
+        self._is_back = is_back
         self.patience = Patience()
         self.read_seconds = WAIT_SECONDS
 
@@ -52,10 +60,15 @@ class WriteBarriers:
         source = copied.name if copied is not None else None
         if source is not None:
             await self._pending.check(source)
-        if isinstance(affected, WholeBucket) or (is_seen and decision is not None and decision.write == "back"):
+        if decision is not None:
+            is_back = is_seen and decision.write == "back"
+        else:  # of a bucket, as a batch delete is: its keys have each a rule of their own
+            is_back = not isinstance(affected, WholeBucket) and any(map(self._is_back, affected))
+        if isinstance(affected, WholeBucket) or is_back:
             objects: Objects = lambda name: name.bucket == bucket or name == source  # noqa: E731 -- with its type
         else:
-            objects = frozenset(affected) | (frozenset({source}) if source is not None else frozenset())
+            read = [context.forward.target.name] if context.forward.operation.name == _SELECT else []
+            objects = frozenset((*affected, *read, *([source] if source is not None else [])))
         if not self._pending.any(objects):
             return False
         await self.wait(bucket, self._pending.wait_settled(objects), request, source)
