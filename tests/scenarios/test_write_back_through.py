@@ -68,13 +68,35 @@ async def test_it_goes_through_after_what_is_pending(tmp_path: Path, case: str) 
             assert (answer.status, stored) == (412, b"first"), "the condition is judged by what was pending"
 
 
-async def test_a_credential_of_ones_own_writes_through(tmp_path: Path) -> None:
-    own = (
-        '[[auth.keys]]\nid = "own"\nsecret = "own-secret"\ngrants = [{ path = "**", allow = ["read", "write"] }]\n'
-        'origin_access_key = "%s"\norigin_secret_key = "%s"\n\n'
-    )
+OWN = (
+    '[[auth.keys]]\nid = "own"\nsecret = "own-secret"\ngrants = [{ path = "**", allow = ["read", "write"] }]\n'
+    'origin_access_key = "%s"\norigin_secret_key = "%s"\n\n'
+)
+
+
+async def test_a_credential_of_ones_own_reads_what_has_arrived(tmp_path: Path) -> None:
+    """Only the origin knows what it may read: it waits for what is pending, and not for ever."""
     origin = FakeOrigin()
-    rest = own % (origin.secret.access, origin.secret.secret)
+    rest = OWN % (origin.secret.access, origin.secret.secret)
+    async with origin, WriteBackRig(origin, tmp_path, rest=rest) as rig:
+        await rig.prove()
+        gate = Gate()
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/object")
+        await rig.put("a/object", b"pending")
+        client, target = rig.client(Secret("own", "own-secret")), path_of("ckpt", "a/object")
+        rig.write_back.pending.read_seconds = 0.01
+        answer = await client.request("GET", target)
+        assert (answer.status, b"<Code>SlowDown</Code>" in answer.body) == (503, True)
+        rig.write_back.pending.read_seconds = 60.0
+        reading = TaskRegistry().spawn(client.request("GET", target), "read")
+        await run_loop_until(lambda: rig.write_back.pending.waiting > 0)
+        gate.open()
+        assert (await reading).body == b"pending"
+
+
+async def test_a_credential_of_ones_own_writes_through(tmp_path: Path) -> None:
+    origin = FakeOrigin()
+    rest = OWN % (origin.secret.access, origin.secret.secret)
     async with origin, WriteBackRig(origin, tmp_path, rest=rest) as rig:
         await rig.prove()
         client = rig.client(Secret("own", "own-secret"))

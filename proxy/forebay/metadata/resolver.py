@@ -135,7 +135,7 @@ class Resolver:
         if self._pending is not None and (pending := self._pending.head(name)) is not None:
             if identity is None:
                 return _resolved_pending(name, pending)
-            await self._pending.wait_settled((name,))  # only the origin can say what its own credential may read
+            await self._pending.wait_for_read(name)  # only the origin can say what its own credential may read
         if self._staged.is_installing(name):
             await self._staged.wait_installed(name)
         head = self.heads.current(name)

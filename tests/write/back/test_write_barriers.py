@@ -13,8 +13,8 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.protocol.exchange import EMPTY_BODY, Request
 from forebay.protocol.target import Target
 from forebay.storage.journal.log_writer import RecordId
-from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
-from forebay.write.back.write_barriers import LOOK_SECONDS, WAIT_SECONDS, WriteBarriers
+from forebay.storage.journal.pending_objects import READ_SECONDS, PendingObjects, PendingVersion
+from forebay.write.back.write_barriers import LOOK_SECONDS, WriteBarriers
 from forebay.write.forward_request import WriteContext
 from harness.jumping_loop import JumpingLoop
 
@@ -82,7 +82,7 @@ def test_a_read_waits_for_thirty_seconds() -> None:
         return loop.time() - began
 
     with asyncio.Runner(loop_factory=JumpingLoop) as runner:
-        assert WAIT_SECONDS <= runner.run(wait()) < WAIT_SECONDS + 1
+        assert READ_SECONDS <= runner.run(wait()) < READ_SECONDS + 1
 
 
 @pytest.mark.parametrize("settles", [False, True])

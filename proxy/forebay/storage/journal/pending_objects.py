@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
+from forebay.core.errors import Throttled
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.storage.journal.body_file import BodyDamaged, BodyRef
@@ -35,6 +36,8 @@ Objects: TypeAlias = Iterable[ObjectName] | Callable[[ObjectName], bool]
 """Some objects: by name, or by what is true of them, for which every pending one is looked at."""
 
 
+READ_SECONDS: Final = 30.0
+"""How long a read that the origin answers waits for pending writes."""
 NAMES: Final = 200
 """Names that are looked at in one go."""
 _CHECKED_SIZE: Final = 1 << 20
@@ -75,6 +78,7 @@ class PendingObjects:
 
     def __init__(self, read_body: ReadBody) -> None:
         self._read_body = read_body
+        self.read_seconds = READ_SECONDS
         self._objects: dict[ObjectName, list[PendingVersion]] = {}
         self._names = PendingNames()
         self._waiting: list[tuple[set[RecordId], asyncio.Future[None]]] = []
@@ -143,6 +147,15 @@ class PendingObjects:
                 await waiter[1]
         finally:
             self._waiting.remove(waiter)
+
+    async def wait_for_read(self, name: ObjectName) -> None:
+        """Waits until the writes that are pending now of an object are settled, as long as a read does. Raises
+        Throttled."""
+        try:
+            async with asyncio.timeout(self.read_seconds):
+                await self.wait_settled((name,))
+        except TimeoutError:
+            raise Throttled("writes that it has to come after are not at the origin yet") from None
 
     def _pending_of(self, objects: Objects) -> Iterator[ObjectName]:
         return (

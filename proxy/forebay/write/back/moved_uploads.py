@@ -20,10 +20,10 @@ from forebay.protocol.exchange import Request
 from forebay.protocol.target import Target
 from forebay.protocol.xml.s3_documents import embedded_error
 from forebay.protocol.xml.xml_tree import S3_NAMESPACE, read_tree, write_tree
+from forebay.storage.journal.pending_objects import READ_SECONDS
 from forebay.write.back.pending_uploads import PendingUpload, PendingUploads
 from forebay.write.back.upload_expiry import UploadExpiry
 from forebay.write.back.upload_moves import UploadMoves
-from forebay.write.back.write_barriers import WAIT_SECONDS
 from forebay.write.forward_request import WriteContext
 
 _ID: Final = "uploadId"
@@ -87,7 +87,7 @@ class MovedUploads:
     async def parts_document(self, upload: PendingUpload, target: Target) -> bytes:
         """Returns the answer to a ListParts. Raises S3Error, OriginError, Throttled."""
         try:
-            async with asyncio.timeout(WAIT_SECONDS):
+            async with asyncio.timeout(READ_SECONDS):
                 await self._uploads.wait_for(lambda: not upload.parts)
         except TimeoutError:
             raise Throttled("parts of the upload are not at the origin yet") from None

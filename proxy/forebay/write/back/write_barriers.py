@@ -22,8 +22,6 @@ from forebay.write.back.patience import Patience
 from forebay.write.forward_request import WriteContext
 from forebay.write.invalidation import AffectedKeys, WholeBucket
 
-WAIT_SECONDS: Final = 30.0
-"""How long a read waits for pending writes."""
 _SELECT: Final = "SelectObjectContent"
 """A POST that reads."""
 LOOK_SECONDS: Final = 0.5
@@ -44,7 +42,6 @@ class WriteBarriers:
         self._obstacle = obstacle
         self._is_back = is_back
         self.patience = Patience()
-        self.read_seconds = WAIT_SECONDS
 
     async def before_write(self, context: WriteContext, affected: AffectedKeys) -> bool:
         """Waits until a write that goes through may: until what is pending of its objects and of the source of a copy
@@ -97,7 +94,7 @@ class WriteBarriers:
         if not self._pending.any(objects):
             return
         try:
-            async with asyncio.timeout(self.read_seconds):
+            async with asyncio.timeout(self._pending.read_seconds):
                 await self._wait_unless_obstructed(bucket, self._pending.wait_settled(objects))
         except TimeoutError:
             raise Throttled("writes that it has to come after are not at the origin yet") from None
