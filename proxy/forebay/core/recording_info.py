@@ -1,6 +1,6 @@
-"""What is known of a recording, as the admin port shows it. Imports nothing: the supervisor reads it too."""
+"""What is known of a recording, as the admin port shows it. For the supervisor too: imports no other room."""
 
-from dataclasses import dataclass
+from forebay.core.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

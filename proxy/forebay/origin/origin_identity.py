@@ -1,7 +1,6 @@
 """Origin identities: principals whose requests to the origin carry their own credential."""
 
-from dataclasses import dataclass
-
+from forebay.core.light_dataclass import dataclass
 from forebay.origin.credentials import Credentials
 from forebay.origin.origin_request import UNSIGNED, RequestCredential
 

@@ -12,12 +12,13 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 from itertools import pairwise
 
 from forebay.core.byte_ranges import Span
+from forebay.core.light_dataclass import dataclass
 
 
 class BlockState(Enum):

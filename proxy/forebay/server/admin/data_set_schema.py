@@ -5,8 +5,10 @@ nothing is known.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
+
+from forebay.core.light_dataclass import dataclass
 
 EvictionName: TypeAlias = Literal["lru", "epoch"]
 AdviceSource: TypeAlias = Literal["reads", "recordings"]

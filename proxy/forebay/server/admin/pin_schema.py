@@ -4,7 +4,9 @@ As in admin_schema: a field may be added, none is renamed or dropped; sizes are 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from forebay.core.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

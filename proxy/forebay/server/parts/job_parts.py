@@ -3,8 +3,7 @@
 Data sets, plans and recordings live from the reads of the node (`NodeReads`), which come together in one worker.
 """
 
-from dataclasses import dataclass
-
+from forebay.core.light_dataclass import dataclass
 from forebay.datasets.data_sets import DataSets
 from forebay.datasets.read_counts import ReadCounts
 from forebay.jobs.cache_residency import CacheResidency

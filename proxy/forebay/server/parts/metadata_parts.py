@@ -1,8 +1,7 @@
 """The parts of metadata in one worker: heads and lookups, staged and packed objects, and the invalidation that all of
 them obey."""
 
-from dataclasses import dataclass
-
+from forebay.core.light_dataclass import dataclass
 from forebay.metadata.direct_openings import DirectOpenings
 from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.listed_heads import ListedHeads

@@ -1,8 +1,7 @@
 """The parts of namespaces in one worker: pages of listings from the origin, with what the journal and packs add to
 them, and the snapshots that are kept of them."""
 
-from dataclasses import dataclass
-
+from forebay.core.light_dataclass import dataclass
 from forebay.namespace.listings import Listings
 from forebay.namespace.namespace_owners import NodeListings
 from forebay.namespace.origin_pages import OriginPages
