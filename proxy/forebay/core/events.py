@@ -5,10 +5,10 @@ hit or miss are named tuples, which are made in a third of the time.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from forebay.core.byte_ranges import Span
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.core.request_record import CacheStatus
 

@@ -1,9 +1,8 @@
 """Heads: the facts of one version of an object, without its bytes."""
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import Generation, Version, generation_of
 
 HeaderPairs = tuple[tuple[str, str], ...]

@@ -6,12 +6,11 @@
        │       failing            │       the last attempt failed; the next one comes by itself
        └──────────────────────────┘
 
-Imports no other room: the supervisor reads it too.
+Imports nothing: the supervisor reads it too.
 """
 
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
-
-from forebay.core.light_dataclass import dataclass
 
 PendingState: TypeAlias = Literal["waiting", "sending", "failing", "stuck", "conflict"]
 PENDING_STATES: Final[tuple[PendingState, ...]] = ("waiting", "sending", "failing", "stuck", "conflict")

@@ -6,12 +6,11 @@
        └──────────┴─────────> cancelled
 
 Idle: nothing was read for ten minutes, so what had been fetched ahead was given up; the next read goes on. Imports
-no other room: the supervisor reads it too.
+nothing: the supervisor reads it too.
 """
 
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
-
-from forebay.core.light_dataclass import dataclass
 
 PlanState: TypeAlias = Literal["queued", "running", "idle", "done", "expired", "revoked", "cancelled"]
 LIVE_STATES: Final[tuple[PlanState, ...]] = ("queued", "running", "idle")

@@ -1,6 +1,6 @@
-"""What is known of a recording, as the admin port shows it. For the supervisor too: imports no other room."""
+"""What is known of a recording, as the admin port shows it. Imports nothing: the supervisor reads it too."""
 
-from forebay.core.light_dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,8 @@ The steps of a request write into its record. No decision depends on it.
 import itertools
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
-
-from forebay.core.light_dataclass import dataclass
 
 HOST_ID: Final = secrets.token_hex(8)
 """The process that answers, in S3's header for it (x-amz-id-2) and in error documents: clients show it to people."""

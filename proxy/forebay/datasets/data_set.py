@@ -4,9 +4,9 @@ Totals, the current pass and the one before, the distinct objects, and the sampl
 other tiers would have hit. Memory is bounded: 2 MiB, whatever the set's size. For one event loop; time is an argument.
 """
 
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from forebay.core.light_dataclass import dataclass
 from forebay.datasets.read_report import ReadTotals, SetReport
 from forebay.policy.distinct_objects import DistinctSample, ObjectEstimate
 from forebay.policy.epochs import Coverage, EpochDetector

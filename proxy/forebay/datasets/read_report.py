@@ -5,10 +5,9 @@ the distances between reads of the same block, whichever workers answered them. 
 worker; a report of one that is not there is lost.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from forebay.core.light_dataclass import dataclass
 from forebay.peers.frames import Document
 
 

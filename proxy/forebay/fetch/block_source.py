@@ -1,7 +1,8 @@
 """The block source: where bodies get their bytes from, and within which bounds."""
 
+from dataclasses import dataclass
+
 from forebay.core.events import Observe
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import BlockId
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.paused_readers import PausedReaders

@@ -1,10 +1,10 @@
 """Fetch requests: which blocks of which version the fetcher is to read, and for whom."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from forebay.core.byte_ranges import Span, block_span
 from forebay.core.heads import Head
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import BlockId, ObjectName
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.coalescing import Run

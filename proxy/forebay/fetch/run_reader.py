@@ -21,6 +21,7 @@ import logging
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, Literal, Protocol, assert_never
 
 from forebay.core.buffers import Buffer
@@ -36,7 +37,6 @@ from forebay.core.errors import (
 )
 from forebay.core.events import HeadContradicted, Observe, OriginBytesRead, SlowResponse
 from forebay.core.interruption import Interruption
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import BlockId, ObjectName
 from forebay.core.requester import BACKGROUND, requester
 from forebay.core.sweep import Sweep

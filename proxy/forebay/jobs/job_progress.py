@@ -6,10 +6,8 @@ entries  0 1 2 3 4 5 6 7 8 ...        several are fetched at once, and end in an
 """
 
 from collections import deque
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
-
-from forebay.core.light_dataclass import dataclass
 
 SPEED_WINDOW = 30.0
 """Seconds over which the speed is averaged: long enough to be steady, short enough to follow a change."""

@@ -11,11 +11,10 @@ kept as those of objects that are not pinned, and the pin says so.
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from forebay.core.errors import OriginError, PinRefused
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.jobs.warm_up_run import ListingEntry
 from forebay.policy.pins import MAX_PINS, Pin, PinSet

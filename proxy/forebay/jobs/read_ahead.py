@@ -15,12 +15,12 @@ Forebay's credential, so there are none for such a principal. It belongs to the 
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import ForebayError
 from forebay.core.events import ObjectRead
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadBatch
 from forebay.core.timers import Timers

@@ -11,11 +11,11 @@ A failure is recorded and the job goes on; while the origin can't be reached, or
 """
 
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias, assert_never
 
 from forebay.core.errors import ForebayError, OriginUnreachable, PeerUnavailable, Throttled
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.core.timers import Timers
 from forebay.jobs.byte_rate import ByteRate, pause

@@ -9,10 +9,9 @@ is queued again by the next one (jobs.job_store).
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
-from forebay.core.light_dataclass import dataclass
 from forebay.jobs.job_progress import JobPosition, JobSpeed, WarmUpFailure
 from forebay.jobs.warm_up_order import WarmUpOrder
 from forebay.protocol.packs.packed_member import PackShard

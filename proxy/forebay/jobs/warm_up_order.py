@@ -1,10 +1,9 @@
 """The order of a warm-up job: which objects, and within which bounds. It outlives the process (jobs.job_store)."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, NamedTuple, Self
 
-from forebay.core.light_dataclass import dataclass
 from forebay.jobs.packing.pack_order import PackOrder
 from forebay.policy.path_patterns import Pattern
 

@@ -11,10 +11,10 @@ done when it is stored; later ones may evict it, so what is kept is counted at t
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from forebay.core.errors import OriginError
-from forebay.core.light_dataclass import dataclass
 from forebay.core.timers import Timers
 from forebay.jobs.cache_residency import CacheResidency
 from forebay.jobs.inventory import Inventory, InventoryEntry

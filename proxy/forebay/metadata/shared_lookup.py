@@ -17,14 +17,13 @@ loop to follow them. Otherwise they would end as unwanted, or their buffers woul
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import ForebayError
 from forebay.core.heads import Head
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.fetch_request import ObjectView

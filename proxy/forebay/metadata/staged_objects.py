@@ -10,10 +10,10 @@ what is not installed is fetched by its first reader.
 import asyncio
 import logging
 from contextlib import suppress
+from dataclasses import dataclass
 
 from forebay.core.errors import ForebayError, PeerUnavailable
 from forebay.core.heads import Head
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import Generation, ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.object_heads import ObjectHeads

@@ -7,9 +7,9 @@ merged      a   b   c  e            segments: block[0:1], written[0:1], block[1:
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
-from forebay.core.light_dataclass import dataclass
 from forebay.namespace.snapshot import Snapshot, Unlisted
 from forebay.protocol.xml.entry_rows import EntryRows, EntryRun
 from forebay.protocol.xml.listed_page import KeyEncoding

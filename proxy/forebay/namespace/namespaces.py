@@ -7,10 +7,9 @@ A write through Forebay marks its key in every snapshot of its namespace, and in
 """
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.namespace.snapshot import Snapshot
 from forebay.namespace.snapshot_walk import SnapshotWalk

@@ -12,10 +12,9 @@ learns of them (namespace.entry_lookup) and builds again.
 import asyncio
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
-from forebay.core.light_dataclass import dataclass
 from forebay.namespace.merged_block import KnownFacts, MergedBlock, merged_block
 from forebay.namespace.snapshot import Snapshot, Unlisted
 from forebay.policy.key_order import prefix_end

@@ -9,10 +9,9 @@ page is answered before the whole namespace is listed, and never from a part wit
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Awaitable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from forebay.core.fences import Tick
-from forebay.core.light_dataclass import dataclass
 from forebay.namespace.snapshot_file import BlockAddress, SnapshotFile
 from forebay.namespace.write_overlay import WriteOverlay
 from forebay.protocol.xml.entry_rows import EntryRows

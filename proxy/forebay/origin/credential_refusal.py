@@ -10,12 +10,12 @@ https://www.alibabacloud.com/help/en/oss/support/http-status-code-1
 import binascii
 import re
 from base64 import b64decode
+from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
 from forebay.core.errors import OriginCredentialFault
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.header_map import Headers
 
 SUSPECT_STATUSES: Final = frozenset({400, 401, 403})

@@ -5,10 +5,9 @@ An origin is listed once it works.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
-
-from forebay.core.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

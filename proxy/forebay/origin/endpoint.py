@@ -6,6 +6,7 @@ them as encoded): `a//b`, `..` and `%2F` are names like any other.
 """
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final, NamedTuple
@@ -13,7 +14,6 @@ from typing import Final, NamedTuple
 from yarl import URL
 
 from forebay.core.errors import S3Error, SettingsError
-from forebay.core.light_dataclass import dataclass
 from forebay.origin.dialects import Dialect
 from forebay.protocol.oss.oss_canonical_request import canonical_query as canonical_oss_query
 from forebay.protocol.signatures.canonical_request import canonical_query, encode_path

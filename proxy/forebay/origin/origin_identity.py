@@ -1,6 +1,7 @@
 """Origin identities: principals whose requests to the origin carry their own credential."""
 
-from forebay.core.light_dataclass import dataclass
+from dataclasses import dataclass
+
 from forebay.origin.credentials import Credentials
 from forebay.origin.origin_request import UNSIGNED, RequestCredential
 

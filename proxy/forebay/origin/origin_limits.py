@@ -7,9 +7,8 @@ Reads are repeated with exponential backoff and full jitter: a delay drawn evenl
 best. https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
 """
 
+from dataclasses import dataclass
 from typing import Final
-
-from forebay.core.light_dataclass import dataclass
 
 RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 

@@ -11,6 +11,7 @@ their operation here, below everything that sends:
 """
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from multidict import CIMultiDict
@@ -18,7 +19,6 @@ from multidict import CIMultiDict
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, S3Error
 from forebay.core.fences import Tick
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName, Version
 from forebay.origin.background_turns import BackgroundTurns
 from forebay.origin.bucket_listing import BucketListing, ListedObject

@@ -8,12 +8,12 @@ is repeated, pinned to the version whose facts were given; later it is not.
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, OriginError
 from forebay.core.heads import HeaderPairs, ObjectFacts
-from forebay.core.light_dataclass import dataclass
 
 
 class BodySource(Protocol):

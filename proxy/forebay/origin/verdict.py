@@ -13,11 +13,11 @@ Only what is positively the requested bytes, of one named version of known size,
 """
 
 import re
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import HeaderPairs, ObjectFacts
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import Version
 from forebay.origin.read_outcomes import Revalidated, Uncacheable
 from forebay.protocol.header_map import Headers

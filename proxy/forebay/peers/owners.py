@@ -14,12 +14,12 @@ A single worker owns everything, and there is no socket.
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import PeerUnavailable, Throttled
 from forebay.core.heads import Head
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Uncacheable

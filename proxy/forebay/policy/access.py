@@ -27,7 +27,7 @@ A listing with two prefixes is denied: the origin might list the prefix that was
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import InitVar, dataclass  # not the light one: nothing changes a Permit at run time either
+from dataclasses import InitVar, dataclass
 from typing import Final, NoReturn
 
 from forebay.core.cooperative import CooperativeWork

@@ -12,13 +12,12 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from itertools import pairwise
 
 from forebay.core.byte_ranges import Span
-from forebay.core.light_dataclass import dataclass
 
 
 class BlockState(Enum):

@@ -22,9 +22,9 @@ unit that is not in it costs one comparison, others less than 1 µs. Decision 00
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from forebay.core.light_dataclass import dataclass
 from forebay.policy.reuse_distance import HASH_BITS
 
 MAX_UNITS: Final = 512

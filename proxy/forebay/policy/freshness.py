@@ -14,9 +14,9 @@ ignored: the rules set the freshness.
 """
 
 import math
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.header_map import Headers
 from forebay.settings.freshness_values import AlwaysRevalidate, Freshness, Immutable, MaxAge, parse_freshness
 

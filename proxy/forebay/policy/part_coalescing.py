@@ -14,9 +14,8 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
-
-from forebay.core.light_dataclass import dataclass
 
 MIN_PART_SIZE: Final = 5 << 20
 """Bytes of a part that S3 accepts at any position."""

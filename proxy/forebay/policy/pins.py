@@ -13,9 +13,9 @@ All pins together have a quota of the SSD tier. What does not fit is kept as if 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 
 MAX_PINS: Final = 256

@@ -12,9 +12,9 @@ The quarter keeps two populations of equal wants from taking from each other in 
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
-from forebay.core.light_dataclass import dataclass
 from forebay.settings.rule_settings import Eviction
 
 IDLE_SECONDS: Final = 3600.0

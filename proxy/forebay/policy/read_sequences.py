@@ -11,12 +11,11 @@ way. Time is an argument.
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from forebay.core.byte_ranges import Span
 from forebay.core.events import ObjectRead
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 
 RUN_READS: Final = 3

@@ -18,12 +18,11 @@ bounded, and a read that is no anchor costs one comparison.
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import comb, exp, log
 from operator import sub
 from typing import Final
-
-from forebay.core.light_dataclass import dataclass
 
 MAX_ANCHORS: Final = 1 << 12
 """Positions that are kept of one recording: 0.4 MiB at most."""

@@ -12,10 +12,9 @@ Decisions are cached by the set of matching rules, never by key: a scan over a m
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName, is_reserved
 from forebay.policy.freshness import Freshness, MaxAge
 from forebay.policy.listing_scopes import ListingScopes

@@ -12,10 +12,10 @@ different numbers of bytes, and these are bytes of objects: overhead is the call
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.units import format_size
 from forebay.policy.reuse_distance import ReuseCurve
 from forebay.settings.rule_settings import Eviction

@@ -18,9 +18,9 @@ its clients write upper case, other origins lower case). An invalid date and an 
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.dates import parse_http_date
 from forebay.protocol.header_map import Headers
 

@@ -6,11 +6,11 @@ forebay.server.fastpath.direct_reply); tests implement them in memory. A request
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from forebay.core.buffers import Buffer
 from forebay.core.heads import HeaderPairs
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.batch.batch_output import BatchOutput
 from forebay.protocol.header_map import Headers
 from forebay.protocol.oss.oss_request import OssRequest

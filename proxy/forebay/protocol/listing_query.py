@@ -20,10 +20,10 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
+from dataclasses import dataclass
 from typing import Final, Literal
 from zlib import crc32
 
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.header_map import Headers
 from forebay.protocol.target import Target
 

@@ -15,10 +15,9 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_Operations_Amazon_Simple_Sto
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, TypeAlias
-
-from forebay.core.light_dataclass import dataclass
 
 Level: TypeAlias = Literal["service", "bucket", "object"]
 

@@ -16,10 +16,10 @@ the service except ListBuckets: MinIO and Ceph accept STS and IAM calls there, w
 ours.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from forebay.core.errors import S3Error
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import BATCH_KEY
 from forebay.protocol.copy_source import COPY_SOURCE, CopySource, parse_copy_source
 from forebay.protocol.header_map import Headers

@@ -7,10 +7,10 @@ range that covers the whole object is still a range: 206.
 """
 
 import re
+from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from forebay.core.byte_ranges import Span
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.header_map import Headers
 
 

@@ -11,12 +11,12 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
 """
 
 import re
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
-from forebay.core.light_dataclass import dataclass
 
 OVERRIDES: Final = MappingProxyType(
     {

@@ -22,11 +22,11 @@ forebay.request.form_upload). The keys of DeleteObjects are authorised when its 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName, is_reserved
 from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_identity import OriginIdentity

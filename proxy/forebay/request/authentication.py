@@ -5,11 +5,10 @@ result is an argument of all that follows (forebay.request.admission).
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, assert_never
 
 from forebay.core.errors import S3Error, access_denied
-from forebay.core.light_dataclass import dataclass
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Principal
 from forebay.protocol.forms.form_signature import has_form_claim, read_form_claim, verify_form_signature

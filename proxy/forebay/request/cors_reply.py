@@ -1,10 +1,10 @@
 """The reply to a request of a web page: the CORS headers of the bucket are added to whatever the response is."""
 
+from dataclasses import dataclass
 from typing import Final
 
 from forebay.core.buffers import Buffer
 from forebay.core.heads import HeaderPairs
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.exchange import ObjectReply
 
 _REPLACED: Final = "access-control-"

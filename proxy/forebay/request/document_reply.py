@@ -1,10 +1,10 @@
 """The reply to a request that was carried out as another one: a document takes the place of the response's body."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from forebay.core.buffers import Buffer
 from forebay.core.heads import HeaderPairs
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.exchange import Reply
 
 

@@ -14,13 +14,13 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/RESTObjectPOST.html
 """
 
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.core.errors import S3Error
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.core.request_record import RequestRecord
 from forebay.core.requester import requester

@@ -14,6 +14,7 @@ RFC 9110 sections 13 and 14, https://docs.aws.amazon.com/AmazonS3/latest/API/API
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, assert_never
 
@@ -22,7 +23,6 @@ from multidict import CIMultiDict
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginError, OriginRefused, OriginUnfit, S3Error, VersionChanged
 from forebay.core.heads import HeaderPairs
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadStream
 from forebay.core.request_record import CacheStatus, RequestRecord

@@ -13,7 +13,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html, API_UploadP
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -21,7 +21,6 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
 from forebay.core.heads import Head, HeaderPairs
-from forebay.core.light_dataclass import dataclass
 from forebay.fetch.block_source import BlockSource
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import OrderedBody

@@ -11,13 +11,12 @@ more: a resource decides by itself which keys its owner may read, and shows nobo
 """
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from forebay.core.buffers import Piece
 from forebay.core.heads import HeaderPairs
-from forebay.core.light_dataclass import dataclass
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Principal
 

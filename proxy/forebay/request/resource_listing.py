@@ -8,12 +8,12 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
+from dataclasses import dataclass
 from hashlib import md5
 from typing import Final
 from urllib.parse import quote
 
 from forebay.core.errors import S3Error
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.dates import format_iso8601
 from forebay.protocol.target import Target
 from forebay.protocol.xml.xml_tree import S3_NAMESPACE, Element, write_tree

@@ -12,7 +12,7 @@ resource is cached nowhere and counts as no object read.
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from email.utils import formatdate
 from hashlib import md5
 from pathlib import Path
@@ -22,7 +22,6 @@ from forebay.core.buffers import Piece
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import BATCH_KEY, RESERVED_PREFIX
 from forebay.core.request_record import RequestRecord
 from forebay.protocol.conditions import NotModified, PreconditionFailed, evaluate_conditions, range_applies

@@ -11,13 +11,13 @@ upload with the same id is another upload.
 
 import secrets
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from hashlib import md5
 from typing import Final
 
 from forebay.core.buffers import Piece
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import S3Error, SpoolFailed
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.protocol.xml.s3_documents import UploadedPart, read_parts_cooperatively
 from forebay.request.admission import Admission

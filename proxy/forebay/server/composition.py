@@ -14,9 +14,9 @@ in force, which a reload replaces (`gateway.policy`).
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from forebay.core.events import OwnerMissed
-from forebay.core.light_dataclass import dataclass
 from forebay.core.timers import Timers
 from forebay.origin.body_turns import BodyTurns
 from forebay.origin.origins import Origins

@@ -9,7 +9,7 @@ import logging
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast
 
@@ -17,7 +17,6 @@ import aiofiles
 
 from forebay.core.errors import SettingsError
 from forebay.core.events import TierName
-from forebay.core.light_dataclass import dataclass
 from forebay.settings.loader import Loaded, load_settings
 from forebay.settings.model import Settings
 from forebay.settings.problems import raise_any

@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -27,7 +27,6 @@ from typing import Final, Literal, TypeAlias
 import forebay_client
 from forebay.core.errors import AddressUnavailable, JournalUnusable, OriginCredentialFault, OriginError
 from forebay.core.events import in_words
-from forebay.core.light_dataclass import dataclass
 from forebay.origin.credential_refusal import REGION_REFUSAL, refused_credential
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.http.loopback_resolver import system_name

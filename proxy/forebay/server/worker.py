@@ -11,12 +11,12 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
 
 from forebay.core.errors import JournalUnusable
-from forebay.core.light_dataclass import dataclass
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
 from forebay.jobs.recordings.recorder import Recorder

@@ -1,11 +1,10 @@
 """Addresses to listen on, and the origin's endpoint: parsing and comparing."""
 
 import re
+from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final
 from urllib.parse import urlsplit
-
-from forebay.core.light_dataclass import dataclass
 
 ADDRESSES_ALLOWED: Final = "host:port, such as 127.0.0.1:9000, 0.0.0.0:9000 or [::1]:9000"
 ENDPOINTS_ALLOWED: Final = "http:// or https://, a host, and a port if it is not the usual one; no user, path or query"

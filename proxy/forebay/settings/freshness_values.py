@@ -7,9 +7,9 @@
 forebay.policy.freshness applies them. Writes through Forebay are seen at once under all three.
 """
 
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.units import format_duration, parse_duration
 
 LISTING_ALLOWED: Final = '"off", "immutable", or a duration with its unit, such as 10m or 1h'

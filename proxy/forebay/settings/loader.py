@@ -1,10 +1,10 @@
 """Loads a configuration: sources, values, secrets, checks. Pure: the caller brings files and environment."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from forebay.core.errors import SettingsError, SettingsErrors
-from forebay.core.light_dataclass import dataclass
 from forebay.settings.assembly import assemble
 from forebay.settings.consistency_checks import inconsistencies
 from forebay.settings.model import Settings

@@ -4,9 +4,9 @@ forebay.settings.setting_table has the type, default, bounds and meaning of each
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from forebay.core.light_dataclass import dataclass
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.rule_settings import Rule
 from forebay.settings.secret import Secret

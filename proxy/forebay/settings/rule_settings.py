@@ -3,9 +3,9 @@
 forebay.policy.rules combines several rules into one decision.
 """
 
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from forebay.core.light_dataclass import dataclass
 from forebay.settings.freshness_values import Freshness, Listing
 
 Write: TypeAlias = Literal["through", "around", "back"]

@@ -1,10 +1,10 @@
 """Fetches secrets. Each is given in one of three ways: inline, in an environment variable, or in a file."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from forebay.core.errors import SettingsError
-from forebay.core.light_dataclass import dataclass
 from forebay.settings.secret import Secret
 from forebay.settings.tree_reader import Values
 

@@ -1,9 +1,9 @@
 """A setting: path, type, default, bounds and meaning. The settings themselves are in the modules `*_table`."""
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from forebay.core.light_dataclass import dataclass
 from forebay.settings.value_types import FILE, SECRET, VARIABLE, ValueType
 
 

@@ -7,10 +7,10 @@ error never repeats the value: it may be a secret.
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final, NoReturn, cast
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import is_bucket_name
 from forebay.core.units import (
     DURATIONS_ALLOWED,

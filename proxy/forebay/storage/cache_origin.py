@@ -14,13 +14,13 @@ two accounts, whose buckets may have the same names.
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import blake2b
 from ipaddress import IPv6Address
 from typing import Self
 from urllib.parse import urlsplit
 
 from forebay.core.events import DEFAULT_ORIGIN
-from forebay.core.light_dataclass import dataclass
 from forebay.settings.model import Settings
 
 _PORTS = {"http": 80, "https": 443}

@@ -31,10 +31,10 @@ import fcntl
 import logging
 import os
 import secrets
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from forebay.core.light_dataclass import dataclass
 from forebay.storage.cache_origin import CacheOrigin, origin_fingerprint
 from forebay.storage.durable_files import sync_directory
 

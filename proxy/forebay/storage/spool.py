@@ -25,13 +25,13 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from forebay.core.buffers import Piece
 from forebay.core.errors import SpoolFailed, SpoolFull
 from forebay.core.fair_semaphore import FairSemaphore
-from forebay.core.light_dataclass import dataclass
 from forebay.storage.private_directory import PrivateDirectory, remove_abandoned
 
 PIECE: Final = 256 << 10

@@ -12,9 +12,8 @@ The tier guarantees that
 - after `forget` (awaited where it is async) no process returns anything of the object, also after a crash.
 """
 
+from dataclasses import dataclass
 from typing import Final
-
-from forebay.core.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,10 @@ A job is run by one worker, and fetches each object through its owner. When that
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Concatenate, Final, ParamSpec
 
 from forebay.core.errors import Throttled
-from forebay.core.light_dataclass import dataclass
 from forebay.server.admin.admin_schema import MAX_PAGE, FailurePage, Job, JobList
 from forebay.server.admin.control import JobVerbs, PinVerbs
 from forebay.server.admin.key_list import KeyList, KeyListEntry

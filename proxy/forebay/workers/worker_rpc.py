@@ -10,10 +10,10 @@ It imports nothing that a worker is made of: the supervisor starts without.
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_type_hints
 
 from forebay.core.events import TierName
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.peer_client import Peer

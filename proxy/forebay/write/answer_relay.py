@@ -11,11 +11,11 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_CompleteMultipartUpload.html
 
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from forebay.core.errors import OriginBroken
 from forebay.core.heads import HeaderPairs
-from forebay.core.light_dataclass import dataclass
 from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_response import OriginResponse
 from forebay.protocol.exchange import Reply, Request

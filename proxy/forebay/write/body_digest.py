@@ -6,7 +6,7 @@ is unknown leaves no digest: a CRC64 is never guessed.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cachetools import FIFOCache
@@ -14,7 +14,6 @@ from cachetools import FIFOCache
 from forebay.core.buffers import Piece
 from forebay.core.cooperative import CooperativeWork, run_to_completion
 from forebay.core.heads import HeaderPairs, ObjectFacts
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers

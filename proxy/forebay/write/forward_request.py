@@ -4,7 +4,8 @@ A ForwardRequest exists only after its request was parsed, authenticated and aut
 whose name; a WriteContext adds what was decided about the write and where its answer goes.
 """
 
-from forebay.core.light_dataclass import dataclass
+from dataclasses import dataclass
+
 from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Principal

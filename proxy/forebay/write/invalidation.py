@@ -26,10 +26,10 @@ successor (metadata.head_replacement).
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 from forebay.core.fences import Fences, InDoubtWrites, Tick
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import Generation, ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers

@@ -15,12 +15,12 @@ The operation says which keys are affected: the object, the keys that a batch de
 
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import ForebayError, OriginCredentialFault, S3Error, StorageError, Throttled
 from forebay.core.heads import HeaderPairs
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.policy.access import authorise_keys

@@ -17,9 +17,9 @@ Tombstones are written with Forebay's credential; by a principal with a credenti
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.resolver import Resolver

@@ -13,11 +13,11 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming.html
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from forebay.core.buffers import Piece
 from forebay.core.heads import HeaderPairs
-from forebay.core.light_dataclass import dataclass
 from forebay.origin.dialects import Dialect
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD
 from forebay.protocol.body.aws_chunked_encoder import AwsChunkedEncoder, encoded_length

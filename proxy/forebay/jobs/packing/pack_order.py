@@ -1,10 +1,9 @@
 """The order of a pack job, and where a pack lies. It outlives the process with its job (jobs.job_store)."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, Self
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.pack_names import DEFAULT_INTO, PACK_ACTIONS, PackAction
 from forebay.protocol.packs.pack_index import INDEX_SUFFIX, REFERENCES_SUFFIX
 

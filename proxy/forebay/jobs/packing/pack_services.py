@@ -1,11 +1,11 @@
 """What all pack jobs of a worker share."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.fences import Fences
-from forebay.core.light_dataclass import dataclass
 from forebay.core.task_registry import TaskRegistry
 from forebay.namespace.packs.tombstone_store import TombstoneStore
 from forebay.namespace.pending_entries import PendingEntries

@@ -7,13 +7,13 @@ in bytes; an object larger than that is read piece by piece.
 """
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken
 from forebay.core.heads import ObjectFacts
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.jobs.packing.multipart_writer import MultipartWriter
 from forebay.origin.object_reads import ObjectReads

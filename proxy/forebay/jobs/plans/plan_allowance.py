@@ -5,9 +5,9 @@ Made anew at each step of the runner, so that a reload counts from the next step
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.jobs.plans.plan_window import WindowEntry
 from forebay.origin.origin_identity import OriginIdentity

@@ -20,7 +20,7 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import blake2b, sha256
 from pathlib import Path
@@ -29,7 +29,6 @@ from typing import BinaryIO, Final
 from forebay.core.buffers import Piece
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import S3Error
-from forebay.core.light_dataclass import dataclass
 from forebay.jobs.plans.plan_body import HEADER_SIZE, MAGIC, CompactPlan, ReadableKeys, TextPlan, read_header
 from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries
 from forebay.policy.access import Principal
@@ -215,6 +214,7 @@ class PlanStore:
 
     async def remove(self, record: PlanRecord) -> None:
         """Removes a plan, unless another one has its id by now."""
+
         await asyncio.to_thread(self._change, record, partial(shutil.rmtree, ignore_errors=True))
 
     def _change(self, record: PlanRecord, change: Callable[[Path], object]) -> None:

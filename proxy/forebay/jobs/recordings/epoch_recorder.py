@@ -8,9 +8,9 @@ again: ranks of a job read the same samples.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from forebay.core.light_dataclass import dataclass
 from forebay.policy.epoch_boundary import EpochBoundary, is_old
 from forebay.policy.recognition import AnchorIndex
 from forebay.protocol.recordings.read_columns import ColumnSource

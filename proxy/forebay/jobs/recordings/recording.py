@@ -10,10 +10,9 @@ later ones, and the latest two most of all. A *run* is a row of epochs without a
 """
 
 from collections.abc import Iterable
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, TypeAlias
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import is_bucket_name
 from forebay.policy.recognition import AnchorIndex
 

@@ -5,11 +5,11 @@ download of those that its receiver may not. The anchors for recognition and the
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from forebay.core.cooperative import CooperativeWork
 from forebay.core.errors import MalformedRecording
 from forebay.core.events import RecordedRead
-from forebay.core.light_dataclass import dataclass
 from forebay.core.read_log import read_hash
 from forebay.policy.recognition import AnchorIndex
 from forebay.protocol.recordings.recording_file import RecordingDecoder, RecordingEncoder

@@ -16,10 +16,10 @@ https://docs.nvidia.com/aistore/get_batch
 """
 
 import json
+from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeGuard
 
 from forebay.core.errors import S3Error
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import MAX_KEY_BYTES
 
 MAX_KEYS: Final = 10_000

@@ -15,11 +15,11 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from forebay.core.buffers import Piece
 from forebay.core.errors import S3Error
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.body.aws_chunked_decoder import AwsChunkedDecoder, wrong_length
 from forebay.protocol.body.chunk_signatures import ChunkedMode, ChunkSignatureChain
 from forebay.protocol.body.declared_checksums import Kind, declared_checksums

@@ -11,11 +11,10 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/HTTPPOSTForms.html
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from forebay.core.errors import S3Error
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.dates import epoch_seconds
 from forebay.protocol.signatures.credential_checks import check_token, equals_in_constant_time
 from forebay.protocol.signatures.signing_key import ALGORITHM, Scope, SecretKey, sign, signing_key

@@ -19,11 +19,11 @@ import re
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from forebay.core.errors import S3Error
-from forebay.core.light_dataclass import dataclass
 
 _UNCOVERED: Final = frozenset({"awsaccesskeyid", "file", "policy", "signature", "x-amz-signature"})
 _IGNORED: Final = ("x-ignore-", "x-amz-checksum-")

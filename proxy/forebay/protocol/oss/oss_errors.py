@@ -12,12 +12,12 @@ https://www.alibabacloud.com/help/en/oss/support/http-status-code-1
 
 from base64 import b64encode
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from forebay.core.errors import S3_CODES, MalformedXml, S3Error
 from forebay.core.heads import HeaderPairs
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.oss.oss_headers import STORAGE_CLASSES
 from forebay.protocol.xml.xml_tree import Element, read_tree, write_tree
 

@@ -14,12 +14,12 @@ https://www.alibabacloud.com/help/en/oss/developer-reference/list-of-operations-
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
 from forebay.core.errors import S3Error
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.operation_table import Level
 
 

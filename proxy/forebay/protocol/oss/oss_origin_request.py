@@ -18,13 +18,13 @@ https://www.alibabacloud.com/help/en/oss/developer-reference/getobject
 import re
 from base64 import b64encode
 from collections.abc import Iterator
+from dataclasses import dataclass
 from hashlib import md5
 from typing import Final
 
 from forebay.core.cooperative import CooperativeWork
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.oss.oss_headers import check_canned_acl, oss_origin_header
 from forebay.protocol.oss.oss_operation_table import LISTINGS, check_carried
 from forebay.protocol.oss.oss_request_documents import oss_request_document

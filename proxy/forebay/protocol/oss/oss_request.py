@@ -12,12 +12,12 @@ Not here: the signature, which was verified over the original request, and docum
 (forebay.protocol.oss.oss_request_documents).
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.core.errors import S3Error
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import BATCH_KEY
 from forebay.protocol.header_map import Headers, single
 from forebay.protocol.operation_table import Level

@@ -24,12 +24,12 @@ import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import MalformedPack
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.packs.index_block import BLOCK_MEMBERS, MemberBlock, encode_block
 from forebay.protocol.packs.packed_member import PackedMember, PackShard
 

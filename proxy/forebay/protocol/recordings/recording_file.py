@@ -15,10 +15,10 @@ import json
 import struct
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from forebay.core.errors import MalformedRecording
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.recordings.recording_page import MAX_PAGE_BYTES, RecordingPage, decode_page, encode_page
 
 VERSION: Final = 1

@@ -16,11 +16,11 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from forebay.core.errors import MalformedRecording
 from forebay.core.events import RecordedRead
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import MAX_KEY_BYTES
 from forebay.protocol.recordings.read_columns import ColumnSource, ReadColumns
 

@@ -6,12 +6,10 @@ https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-re
 """
 
 import hmac
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import new, sha256
 from typing import Final, Literal, NamedTuple, Protocol
-
-from forebay.core.light_dataclass import dataclass
 
 ALGORITHM: Final = "AWS4-HMAC-SHA256"
 TERMINATOR: Final = "aws4_request"

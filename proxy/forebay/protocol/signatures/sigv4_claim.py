@@ -16,11 +16,11 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-auth-using-authorization-h
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from forebay.core.errors import S3Error
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.dates import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.header_map import Headers, single
 from forebay.protocol.oss.dialect_detection import MARK_V1 as _OSS_V1_MARK

@@ -7,9 +7,9 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListBuckets.html
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.xml.xml_tree import S3_NAMESPACE, Element, read_tree, write_tree
 
 MAX_SIZE: Final = 8 << 20

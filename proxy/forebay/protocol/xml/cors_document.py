@@ -6,10 +6,10 @@
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/ManageCorsUsing.html
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from forebay.core.errors import MalformedXml
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.xml.xml_tree import Element, read_tree
 
 MAX_SIZE: Final = 256 << 10

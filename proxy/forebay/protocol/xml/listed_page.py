@@ -17,12 +17,11 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
 import operator
 import re
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from urllib.parse import quote, quote_plus, unquote_plus
 
 from forebay.core.errors import MalformedXml
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.xml.xml_tree import read_tree
 
 MAX_PAGE_BYTES: Final = 16 << 20

@@ -9,12 +9,11 @@ Deeper elements, up to the allowed depth, are skipped.
 Faster than a tree of forebay.protocol.xml.xml_tree: a record is one dictionary.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from forebay.core.buffers import Piece
 from forebay.core.errors import MalformedXml
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.xml.strict_parser import StrictParser, local_name
 
 MAX_TEXT: Final = 64 * 1024

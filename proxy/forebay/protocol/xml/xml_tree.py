@@ -10,12 +10,11 @@ that has one.
 """
 
 import re
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 from xml.sax.saxutils import escape
 
 from forebay.core.errors import MalformedXml
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.xml.strict_parser import StrictParser, local_name
 
 MAX_DEPTH: Final = 12

@@ -18,7 +18,7 @@ import asyncio
 import sys
 import time
 from collections import Counter, deque
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -27,7 +27,6 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3_CODES, S3Error
 from forebay.core.events import BatchEntriesAnswered, Observe
 from forebay.core.fair_semaphore import SemaphoreShare
-from forebay.core.light_dataclass import dataclass
 from forebay.core.request_record import CacheStatus, RequestRecord
 from forebay.core.task_registry import TaskRegistry
 from forebay.policy.batch_window import BatchWindow

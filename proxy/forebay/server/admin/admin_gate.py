@@ -16,14 +16,13 @@ without a route, is closed; a route is open only if it is in `OPEN_PATHS`.
 
 import hmac
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from forebay.core.light_dataclass import dataclass
 from forebay.server.admin.admin_errors import AdminRefusal
 
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})

@@ -8,11 +8,10 @@ field's name, which returns the value or raises ValueError with a sentence.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal, TypeAlias
 
 from forebay.core.events import TierName
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import MAX_BUCKET_BYTES, MAX_KEY_BYTES, ObjectName
 
 Document: TypeAlias = Mapping[str, object]

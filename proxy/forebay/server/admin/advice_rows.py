@@ -6,9 +6,9 @@ for blocks; under `epoch` with those of the objects that it keeps blocks of (sto
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, Self
 
-from forebay.core.light_dataclass import dataclass
 from forebay.datasets.data_set import DataSetState
 from forebay.jobs.recordings.recorded_reuse import RecordedReuse
 from forebay.policy.pools import Pool

@@ -17,11 +17,10 @@ Any verb may be called at any time, any number at once. It may raise, and the po
 """
 
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Protocol
 
 from forebay.core.events import TierName
-from forebay.core.light_dataclass import dataclass
 from forebay.core.pending_write import PendingPage, PendingWrite
 from forebay.core.plan_progress import PlanList, PlanProgress
 from forebay.server.admin.admin_schema import (

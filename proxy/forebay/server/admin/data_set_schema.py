@@ -5,10 +5,8 @@ nothing is known.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
-
-from forebay.core.light_dataclass import dataclass
 
 EvictionName: TypeAlias = Literal["lru", "epoch"]
 AdviceSource: TypeAlias = Literal["reads", "recordings"]

@@ -17,11 +17,11 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from urllib.parse import unquote_plus
 
 from forebay.core.errors import MalformedInput
-from forebay.core.light_dataclass import dataclass
 from forebay.server.admin.admin_schema import check_bucket, check_key
 from forebay.server.admin.warm_order import parse_object_url
 

@@ -1,8 +1,8 @@
 """The orders of pack jobs as the admin port receives them."""
 
+from dataclasses import dataclass
 from typing import Annotated, Final
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.pack_names import DEFAULT_INTO, PACK_ACTIONS
 from forebay.core.units import parse_size
 from forebay.server.admin.admin_schema import check_bucket, check_key

@@ -1,9 +1,9 @@
 """The requests and answers of the admin port about pending writes, beside forebay.core.pending_write, as in
 admin_schema."""
 
+from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.pending_write import PENDING_STATES, PendingWrite
 
 

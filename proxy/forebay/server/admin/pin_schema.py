@@ -4,9 +4,7 @@ As in admin_schema: a field may be added, none is renamed or dropped; sizes are 
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
-
-from forebay.core.light_dataclass import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

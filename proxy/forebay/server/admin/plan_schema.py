@@ -1,8 +1,8 @@
 """The requests and answers of the admin port about plans (docs/plans.md), as in admin_schema."""
 
+from dataclasses import dataclass
 from typing import Final
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.plan_progress import PlanProgress
 from forebay.server.admin.admin_schema import Bucket, Key
 from forebay.server.admin.recording_schema import Content

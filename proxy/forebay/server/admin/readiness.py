@@ -9,11 +9,10 @@ the origin: they are safe, and a node that is taken out would carry out none.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from forebay.core.events import DEFAULT_ORIGIN, TierName, in_words
-from forebay.core.light_dataclass import dataclass
 from forebay.server.admin.stats_schema import JournalStats, OriginStats, TierStats
 
 ReadinessCheck: TypeAlias = Literal["origin", "credential", "workers", "shutdown"]

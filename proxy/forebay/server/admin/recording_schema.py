@@ -5,9 +5,9 @@ latest.
 """
 
 from base64 import b64decode
+from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.recording_info import RecordingInfo
 from forebay.server.admin.admin_schema import check_concurrency
 from forebay.server.admin.warm_order import check_rate

@@ -8,12 +8,12 @@ of a list, which may be long (list_upload).
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, get_args
 
 from aiohttp import web
 
 from forebay.core.events import TierName
-from forebay.core.light_dataclass import dataclass
 from forebay.server.admin.admin_errors import AdminRefusal
 from forebay.server.admin.admin_schema import Job
 from forebay.server.admin.change_log import change_sentence

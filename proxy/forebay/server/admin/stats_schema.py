@@ -8,11 +8,10 @@ The field names are the names in the JSON document: a field may be added, none i
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from forebay.core.events import DEFAULT_ORIGIN, CredentialState, TierName
-from forebay.core.light_dataclass import dataclass
 from forebay.storage.tier_contract import Occupancy
 
 TierState = Literal["serving", "failing"]

@@ -10,10 +10,10 @@ Nothing here depends on a clock: who starts the job makes a time of `newer_than`
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Final, NamedTuple
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.units import parse_duration, parse_size
 from forebay.server.admin.admin_schema import check_bucket, check_concurrency, check_flag, check_key, check_keys
 from forebay.settings.path_checks import path_problem

@@ -20,10 +20,10 @@ A match proves nothing. The signature of every request is verified, by forebay.p
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, Self, TypeAlias
 
 from forebay.core.errors import S3Error
-from forebay.core.light_dataclass import dataclass
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Principal
 from forebay.policy.freshness import requests_revalidation

@@ -12,6 +12,7 @@ Every time limit of the listener runs on `Timers`: the event loop in production,
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Protocol
 
@@ -19,7 +20,6 @@ from aiohttp.client_exceptions import ClientPayloadError
 from aiohttp.web_protocol import RequestPayloadError
 
 from forebay.core.fair_semaphore import SemaphoreShare
-from forebay.core.light_dataclass import dataclass
 from forebay.core.timers import Timer, Timers
 
 _LINGERING: Final = 30.0

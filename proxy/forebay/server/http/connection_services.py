@@ -1,7 +1,8 @@
 """The services that every connection of one listener works with."""
 
+from dataclasses import dataclass
+
 from forebay.core.fair_semaphore import SemaphoreShare
-from forebay.core.light_dataclass import dataclass
 from forebay.core.timers import Timers
 from forebay.server.http.connection_limits import ConnectionLimits
 from forebay.server.http.request_service import RequestService

@@ -13,11 +13,11 @@ https://docs.python.org/3/library/ssl.html#ssl.SSLContext.sni_callback (called w
 """
 
 import ssl
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from forebay.core.errors import SettingsError
-from forebay.core.light_dataclass import dataclass
 from forebay.settings.model import ServerSettings
 
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"

@@ -1,6 +1,7 @@
 """The parts that fetch blocks in one worker: the flights, the fetcher, and the source that bodies are read from."""
 
-from forebay.core.light_dataclass import dataclass
+from dataclasses import dataclass
+
 from forebay.fetch.block_source import BlockSource
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import FlightRegistry

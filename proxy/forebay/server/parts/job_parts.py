@@ -3,7 +3,8 @@
 Data sets, plans and recordings live from the reads of the node (`NodeReads`), which come together in one worker.
 """
 
-from forebay.core.light_dataclass import dataclass
+from dataclasses import dataclass
+
 from forebay.datasets.data_sets import DataSets
 from forebay.datasets.read_counts import ReadCounts
 from forebay.jobs.cache_residency import CacheResidency

@@ -1,7 +1,8 @@
 """The parts of metadata in one worker: heads and lookups, staged and packed objects, and the invalidation that all of
 them obey."""
 
-from forebay.core.light_dataclass import dataclass
+from dataclasses import dataclass
+
 from forebay.metadata.direct_openings import DirectOpenings
 from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.listed_heads import ListedHeads

@@ -1,7 +1,8 @@
 """The parts of namespaces in one worker: pages of listings from the origin, with what the journal and packs add to
 them, and the snapshots that are kept of them."""
 
-from forebay.core.light_dataclass import dataclass
+from dataclasses import dataclass
+
 from forebay.namespace.listings import Listings
 from forebay.namespace.namespace_owners import NodeListings
 from forebay.namespace.origin_pages import OriginPages

@@ -1,9 +1,10 @@
 """The parts of requests in one worker: the gateway, and what reads, batches and listings are answered with."""
 
+from dataclasses import dataclass
+
 from aiohttp import http_parser
 
 from forebay.core.fair_semaphore import SemaphoreShare
-from forebay.core.light_dataclass import dataclass
 from forebay.core.read_stream import ReadStream
 from forebay.metadata.permissions import Permissions
 from forebay.origin.origins import Origins

@@ -3,11 +3,11 @@ what requests hold."""
 
 import asyncio
 import secrets
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from forebay.core.fair_semaphore import FairSemaphore
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.jobs.pin_registry import PinRegistry
 from forebay.origin.origins import Origins

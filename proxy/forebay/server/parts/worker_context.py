@@ -1,11 +1,10 @@
 """The worker context: what the parts of every room share, made before any of them."""
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from forebay.core.events import Observe
 from forebay.core.fences import Fences, InDoubtWrites
-from forebay.core.light_dataclass import dataclass
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
 from forebay.origin.body_turns import BodyTurns

@@ -1,8 +1,8 @@
 """The parts of writes in one worker: the way to the origin, multipart uploads, and write-back where a journal is."""
 
 import time
+from dataclasses import dataclass
 
-from forebay.core.light_dataclass import dataclass
 from forebay.origin.origins import Origins
 from forebay.policy.origin_routes import OriginRoutes
 from forebay.server.parts.metadata_parts import MetadataParts

@@ -9,12 +9,11 @@ caller as its own.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from forebay.core.buffers import Buffer
 from forebay.core.errors import PeerUnavailable
-from forebay.core.light_dataclass import dataclass
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.peers.frames import Document
 from forebay.request.admission import GatewayPolicy

@@ -13,10 +13,10 @@ import os
 import select
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from forebay.core.buffers import Buffer
 from forebay.core.fair_semaphore import SemaphoreShare
-from forebay.core.light_dataclass import dataclass
 from forebay.core.timers import Timers
 from forebay.protocol.channel_frames import FRAME, RING, SLOT_UNIT, WITH_DESCRIPTOR
 from forebay.request.admission import GatewayPolicy

@@ -1,10 +1,10 @@
 """The table of all metrics. docs/metrics.md is checked against it; no metric is made elsewhere."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import product
 from typing import Final, Literal, get_args
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.request_record import CacheStatus, Step
 
 LATENCY_BUCKETS: Final = (

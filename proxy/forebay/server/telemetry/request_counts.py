@@ -3,10 +3,9 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
-from forebay.core.light_dataclass import dataclass
 from forebay.server.telemetry.metric_table import LATENCY_BUCKETS
 
 _SHORTEST: Final = LATENCY_BUCKETS[0]

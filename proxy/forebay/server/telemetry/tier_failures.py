@@ -11,10 +11,10 @@ import logging
 import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from forebay.core.events import TierFailed, TierName
-from forebay.core.light_dataclass import dataclass
 
 _log = logging.getLogger(__name__)
 

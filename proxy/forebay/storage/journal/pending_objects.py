@@ -14,6 +14,7 @@ import asyncio
 import bisect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, NamedTuple, TypeAlias
 
@@ -21,7 +22,6 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import Throttled
 from forebay.core.heads import Head
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.storage.journal.body_file import BodyDamaged, BodyRef
 from forebay.storage.journal.log_writer import RecordId

@@ -6,9 +6,8 @@ The journal of a running Forebay may be scanned as well: what is being written s
 """
 
 import json
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from forebay.core.light_dataclass import dataclass
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import LOG, JournalLayout
 from forebay.storage.journal.journal_record import Document, LogDamage, read_records

@@ -21,12 +21,12 @@ expected block counts; a block is here at most once, and never in the LRU order 
 """
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Final
 
 from forebay.core.buffers import Buffer
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.heads import Head
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.storage.memory.kept_heads import head_cost
 

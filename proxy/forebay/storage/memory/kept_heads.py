@@ -13,11 +13,11 @@ Invariants: `used` is the sum of what each head was counted as, `transient_used`
 """
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from forebay.core.heads import Head, HeaderPairs
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 
 # What a head costs beside its texts: its objects and its entries. Measured with tracemalloc, as the overhead of a block

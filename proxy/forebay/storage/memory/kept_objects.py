@@ -4,11 +4,10 @@ An object is here exactly while a head or a block of it is kept.
 """
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from forebay.core.heads import Head
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import BlockId, ObjectName
 
 NAMES_AT_ONCE: Final = 256

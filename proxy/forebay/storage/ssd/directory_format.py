@@ -15,11 +15,10 @@ Invariants:
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from forebay.core.events import DEFAULT_ORIGIN
-from forebay.core.light_dataclass import dataclass
 from forebay.storage.cache_origin import CacheOrigin, CacheOrigins, origin_fingerprint
 from forebay.storage.ssd.addressing import SALT
 

@@ -23,7 +23,7 @@ Invariants:
 """
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from typing import Final
@@ -31,7 +31,6 @@ from typing import Final
 import lmdb
 
 from forebay.core.events import BlocksEvicted, Observe, TierFailed
-from forebay.core.light_dataclass import dataclass
 from forebay.storage.ssd.addressing import GENERATION, OBJECT_ADDRESS
 from forebay.storage.ssd.head_codec import decode_head
 from forebay.storage.ssd.index import BlockLocation

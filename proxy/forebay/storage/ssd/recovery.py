@@ -28,13 +28,12 @@ import json
 import logging
 import math
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from forebay.core.errors import IndexDamaged, SsdUnusable
 from forebay.core.events import Observe, TierFailed
-from forebay.core.light_dataclass import dataclass
 from forebay.core.units import format_size
 from forebay.storage.cache_origin import CacheOrigins
 from forebay.storage.durable_files import replace_file

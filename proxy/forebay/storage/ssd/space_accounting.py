@@ -13,9 +13,9 @@ batch. So a disk that is smaller than `ssd.size`, or that others fill, costs the
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from forebay.core.light_dataclass import dataclass
 from forebay.storage.ssd.segment_label import LRU_BAND, PLAIN, LabelledSegment, SegmentLabel
 
 MIB: Final = 1024 * 1024

@@ -14,9 +14,9 @@ The id of a pin is the start of the address of its prefix, as if that were a key
 replaced as a whole.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.policy.pins import NO_PINS, Pin, PinSet
 from forebay.storage.ssd.addressing import Addressing

@@ -25,11 +25,11 @@ valid for longer by as much, at most twice VALID_SECONDS. https://git-scm.com/do
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Lock
 from typing import Final, TypeAlias
 
 from forebay.core.byte_ranges import Span
-from forebay.core.light_dataclass import dataclass
 from forebay.storage.page_cache import PAGE_CACHE
 from forebay.storage.ssd.index import ROW, BlockLocation
 from forebay.storage.ssd.record import SLICE, checksum, header_size, slices_of, verify_header

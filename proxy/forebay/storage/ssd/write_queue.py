@@ -13,12 +13,12 @@ Invariants:
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from threading import Condition, Lock
 from typing import Final, NamedTuple, TypeAlias
 
 from forebay.core.buffers import Buffer
 from forebay.core.heads import Head
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import Generation, ObjectName
 from forebay.storage.ssd.addressing import OBJECT_ADDRESS
 from forebay.storage.ssd.head_codec import NamedHead

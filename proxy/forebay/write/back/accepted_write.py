@@ -6,11 +6,10 @@
 One record each; `document` and `decode_record` are its JSON.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from forebay.core.heads import Head, HeaderPairs, ObjectFacts, head_of
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName, Version
 from forebay.policy.drain_order import WriteInterval
 from forebay.storage.journal.body_file import BodyRef

@@ -11,6 +11,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_UploadPartCopy.html
 
 import re
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Final
 
 from multidict import CIMultiDict
@@ -19,7 +20,6 @@ from forebay.core.buffers import Piece
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error, VersionChanged
 from forebay.core.heads import Head, ObjectFacts
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.origin.origin_identity import request_credential
 from forebay.origin.origin_request import RequestCredential

@@ -13,9 +13,9 @@ sight, and so does whatever depends on it. One worker of the node drains (Journa
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.requester import BACKGROUND, requester
 from forebay.core.task_registry import TaskRegistry
 from forebay.policy.drain_order import DrainOrder

@@ -14,7 +14,7 @@ import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,6 @@ from typing import Any, Final
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import StorageError
 from forebay.core.heads import HeaderPairs
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.protocol.conditions import same_etag
 from forebay.storage.journal.body_file import SLICE, BodyReader

@@ -10,10 +10,10 @@ which every client has to accept, asked for or not (RFC 9110 section 15.2). Not 
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from typing import Final
 
 from forebay.core.errors import Throttled
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.exchange import Request
 
 INTERVAL: Final = 40.0

@@ -12,10 +12,9 @@ The upload id is Forebay's own, so a request shows by itself whether its upload 
 import asyncio
 import secrets
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart

@@ -6,10 +6,10 @@
 """
 
 import re
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from forebay.core.errors import ForebayError, OriginUnreachable, S3Error
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.conditions import same_etag
 from forebay.protocol.xml.s3_documents import embedded_error
 from forebay.storage.journal.body_file import BodyDamaged

@@ -12,11 +12,11 @@ A page accounts for all keys below its last one, or for all that are left.
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListMultipartUploads.html
 """
 
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from forebay.core.errors import MalformedXml, OriginBroken, S3Error
-from forebay.core.light_dataclass import dataclass
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origins import Origins
 from forebay.protocol.dates import format_iso8601

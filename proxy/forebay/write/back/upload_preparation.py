@@ -7,9 +7,9 @@ An attempt has an upload of its own, so that a part of an earlier one that arriv
 """
 
 import asyncio
+from dataclasses import dataclass
 
 from forebay.core.errors import ForebayError
-from forebay.core.light_dataclass import dataclass
 from forebay.protocol.xml.s3_documents import UploadedPart
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.write.back.accepted_write import AcceptedWrite

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from forebay.core.light_dataclass import dataclass
 from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.origins import Origins

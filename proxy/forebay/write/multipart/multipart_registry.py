@@ -24,11 +24,10 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from forebay.core.errors import SpoolFailed
-from forebay.core.light_dataclass import dataclass
 from forebay.core.names import ObjectName
 from forebay.metadata.staged_objects import StagedBody, decode_staged, encode_staged
 from forebay.peers.frames import Document

@@ -14,11 +14,11 @@ upload those parts again.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import Final, assert_never
 
 from forebay.core.cooperative import CooperativeWork, run_cooperatively
 from forebay.core.errors import OriginBroken, S3Error, SpoolFailed
-from forebay.core.light_dataclass import dataclass
 from forebay.origin.origin_identity import request_credential
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
 from forebay.origin.origins import Origins
