@@ -228,3 +228,28 @@ def test_what_is_pending_goes_on_as_soon_as_an_outage_ends(tmp_path: Path) -> No
         seconds, history = runner.run(scenario())
     assert seconds < 3, "a probe each second finds out"
     assert history == [("a/shard", b"a/shard"), ("a/marker", b"a/marker")]
+
+
+@pytest.mark.parametrize("how", ["refused", "restart"])
+@pytest.mark.parametrize("content", [b"", b"same bytes"], ids=["empty", "bytes"])
+async def test_other_metadata_of_the_same_bytes_arrives(tmp_path: Path, content: bytes, how: str) -> None:
+    """An attempt has failed, or may have been made before the restart: the origin's ETag proves nothing of it."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        for step, kind in (("1", "text/plain"), ("2", "application/json")):
+            refusal = origin.faults.add(Respond(503, "SlowDown"), method="PUT", key="a/key") if step == "2" else None
+            await rig.put("a/key", content, ("x-amz-meta-step", step), ("Content-Type", kind))
+            if refusal is not None:
+                if how == "restart":
+                    await rig.stop()
+                else:
+                    await run_loop_until(
+                        lambda: any(entry.attempts for entry in rig.write_back.drainer.entries.values())
+                    )
+                origin.faults.remove(refusal)
+                if how == "restart":
+                    await rig.start()
+            await rig.settled()
+        found = origin.store.current("ckpt", "a/key")
+        assert found is not None
+        assert dict(found.headers) == {"x-amz-meta-step": "2", "content-type": "application/json"}

@@ -156,3 +156,10 @@ async def test_older_objects_are_what_the_writes_replace(tmp_path: Path) -> None
         async with _journal(tmp_path) as path:
             assert await _transfer(path, target.endpoint) == 0
         assert store.get("ckpt", "a/marker").etag == md5_etag(b"done")
+
+
+async def test_the_same_bytes_with_other_metadata_are_sent(tmp_path: Path) -> None:
+    async with _target() as (target, store), _journal(tmp_path) as path:
+        store.put("ckpt", "a/marker", b"done")
+        assert await _transfer(path, target.endpoint) == 0
+        assert ("x-amz-meta-step", "7") in store.get("ckpt", "a/marker").headers

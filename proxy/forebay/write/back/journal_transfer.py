@@ -30,6 +30,7 @@ from forebay.storage.journal.journal_layout import JournalLayout
 from forebay.storage.journal.pending_objects import BodyPart
 from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.journal_check import CheckedWrite
+from forebay.write.back.object_metadata import has_same_metadata
 
 PARALLEL_PARTS: Final = 4
 _FALLBACK_REGION: Final = "us-east-1"
@@ -93,7 +94,9 @@ class JournalTransfer:
         facts, found = each.write.facts, self._head(each.write.name)
         if facts is None or found is None:
             return facts is None and found is None
-        return bool(found["ContentLength"] == facts.size) and same_etag(found["ETag"], facts.version.etag)
+        if found["ContentLength"] != facts.size or not same_etag(found["ETag"], facts.version.etag):
+            return False
+        return has_same_metadata(tuple(found["ResponseMetadata"]["HTTPHeaders"].items()), facts.headers)
 
     def _newer(self, writes: Sequence[CheckedWrite]) -> list[ObjectName]:
         """The objects that somebody else has written there since they were written here."""

@@ -34,6 +34,7 @@ from forebay.protocol.xml.s3_documents import (
 from forebay.storage.journal.pending_objects import BodyPart, PendingObjects, PendingVersion
 from forebay.write.back.accepted_write import AcceptedWrite, WriteKind
 from forebay.write.back.conditional_writes import ABSENT, NOT_COMPARED, ConditionalWrites, condition_of
+from forebay.write.back.object_metadata import has_same_metadata
 from forebay.write.back.origin_uploads import DOCUMENT, pieces_of
 from forebay.write.back.origin_versions import OriginVersions
 from forebay.write.back.persist_outcome import PersistOutcome, acknowledged_etag, judge, judge_failure
@@ -157,21 +158,23 @@ class Persister:
         answer = await self._origins.open_read(write.name, None, method="HEAD")
         if isinstance(answer, ObjectOpened):
             answer.body.close()
-            etag, size = answer.facts.version.etag, answer.facts.size
+            etag, size, headers = answer.facts.version.etag, answer.facts.size, answer.facts.headers
         elif isinstance(answer, ErrorResponse) and answer.status == 404:
-            etag, size = ABSENT, 0
+            etag, size, headers = ABSENT, 0, ()
         else:
             return ()  # what can't be read can't be compared
         if write.facts is None:
-            is_done = etag == ABSENT
+            is_done = is_same = etag == ABSENT
         else:
-            is_done = etag != ABSENT and size == write.facts.size and same_etag(etag, write.facts.version.etag)
+            is_same = etag != ABSENT and size == write.facts.size and same_etag(etag, write.facts.version.etag)
+            # The version before may have the same bytes. Sent once more in vain, it does no harm.
+            is_done = is_same and has_same_metadata(headers, write.facts.headers)
         if is_done and may_be_done:
             return PersistOutcome("done", etag=acknowledged_etag(write))
         expected = write.replaces if is_guarded else None
         if expected is None:
             return ()
-        if is_done or self._versions.is_ours(write.name, etag, expected):
+        if is_same or self._versions.is_ours(write.name, etag, expected):
             return condition_of(_OPERATIONS[write.kind], etag)
         named = etag or "no object"
         reason = f"conflict: the origin has {named} in place of {expected or 'no object'}, somebody else wrote it"

@@ -24,6 +24,7 @@ from forebay.storage.journal.log_writer import JournalFailed, RecordId
 from forebay.storage.journal.record_origins import RecordOrigins
 from forebay.write.back.accepted_write import DURABLE_LOCAL, JournalEntry
 from forebay.write.back.body_store import BodyStore, ByteSource, StoredBody
+from forebay.write.back.object_metadata import is_checksum, is_of_object
 from forebay.write.body_digest import crc_header
 from forebay.write.forward_request import WriteContext
 from forebay.write.forwarder import Forwarder
@@ -33,9 +34,6 @@ FAILURE_SECONDS: Final = 10.0
 """How long writes go through after the journal has failed."""
 XML: Final = ("Content-Type", "application/xml")
 DEFAULT_TYPE: Final = ("Content-Type", "binary/octet-stream")
-_OBJECT_HEADERS: Final = frozenset(
-    {"cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires"}
-)
 
 
 class Publisher(Protocol):
@@ -170,7 +168,7 @@ class RecordWriter:
     ) -> None:
         """Answers a PutObject or an UploadPart, and shows its record to every worker. `headers`: of the request to the
         origin."""
-        checksums = tuple(pair for pair in headers if _is_checksum(pair[0]))
+        checksums = tuple(pair for pair in headers if is_checksum(pair[0]))
         crc = crc_header(stored.digest) if context.forward.speaks_oss else ()
         answer = self.answer(context, 200, (("ETag", stored.etag), *checksums, *crc))
         await self._publisher.publish_answered(answer, entry, record, stored.payload)
@@ -216,14 +214,5 @@ def md5_header(stored: StoredBody) -> tuple[str, str]:
 
 def facts_of(etag: str, size: int, now: float, headers: HeaderPairs) -> ObjectFacts:
     """What readers see of an object. `headers`: of the request that makes it."""
-    own = tuple(pair for pair in headers if _is_of_object(pair[0]))
+    own = tuple(pair for pair in headers if is_of_object(pair[0]))
     return ObjectFacts(Version(etag), size, http_date(int(now)), own, checksums_known=True)
-
-
-def _is_of_object(name: str) -> bool:
-    return name.lower() in _OBJECT_HEADERS or name.lower().startswith("x-amz-meta-") or _is_checksum(name)
-
-
-def _is_checksum(name: str) -> bool:
-    lower = name.lower()
-    return lower.startswith("x-amz-checksum-") and lower not in {"x-amz-checksum-algorithm", "x-amz-checksum-type"}

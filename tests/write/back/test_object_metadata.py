@@ -1,0 +1,39 @@
+"""Which headers of a write are the object's own, and when two objects have the same."""
+
+import pytest
+
+from forebay.write.back.object_metadata import has_same_metadata, is_checksum, is_of_object
+
+OWN = (("Content-Type", "text/plain"), ("x-amz-meta-step", "7"))
+
+
+@pytest.mark.parametrize(
+    ("name", "is_own", "has_checksum"),
+    [
+        ("Content-Type", True, False),
+        ("X-Amz-Meta-Step", True, False),
+        ("Expires", True, False),
+        ("x-amz-checksum-crc32", True, True),
+        ("x-amz-checksum-algorithm", False, False),
+        ("Content-MD5", False, False),
+        ("x-amz-date", False, False),
+    ],
+)
+def test_a_header_is_the_objects_own(name: str, *, is_own: bool, has_checksum: bool) -> None:
+    assert (is_of_object(name), is_checksum(name)) == (is_own, has_checksum)
+
+
+@pytest.mark.parametrize(
+    ("other", "is_same"),
+    [
+        (OWN[::-1], True),
+        ((("content-type", " text/plain "), ("X-AMZ-META-STEP", "7")), True),
+        ((*OWN, ("ETag", "x"), ("x-amz-checksum-crc32", "AAAAAA==")), True),
+        (OWN[:1], False),
+        ((*OWN, ("x-amz-meta-other", "")), False),
+        ((OWN[0], ("x-amz-meta-step", "8")), False),
+        ((*OWN, OWN[1]), False),
+    ],
+)
+def test_metadata_is_compared(other: tuple[tuple[str, str], ...], *, is_same: bool) -> None:
+    assert has_same_metadata(OWN, other) == has_same_metadata(other, OWN) == is_same
