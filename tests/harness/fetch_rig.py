@@ -85,7 +85,9 @@ class FetchRig:
         self.invalidator = Invalidator(
             self.fences, self.in_doubt_writes, (self.lookups, self.staged), self.tiers, lambda: self.now
         )
-        self.replacement = HeadReplacement(heads, self.invalidator.forget_replaced, self.tasks, self.heard)
+        self.replacement = HeadReplacement(
+            heads, self.lookups, self.invalidator.forget_replaced, self.tasks, self.heard
+        )
         self.versions = VersionFetch(self.reads, self.fetcher, heads, permissions, self.replacement, peers)
         pending: Any = self.pending
         self.openings = DirectOpenings(
@@ -156,4 +158,5 @@ async def fetch_rig(
         yield rig
         await rig.tasks.wait_idle()
         assert len(rig.registry) == 0, rig.registry
+        assert rig.heads.requested == 0
         assert rig.budget.in_use == 0, rig.budget

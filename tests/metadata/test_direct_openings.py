@@ -14,6 +14,7 @@ from forebay.core.requester import BACKGROUND, requester
 from forebay.metadata.direct_openings import DirectOpening
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion
+from forebay.origin.read_outcomes import ErrorResponse
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
@@ -177,6 +178,18 @@ async def test_what_a_fence_forbids_is_answered_and_not_stored() -> None:
         rig.fences.raise_object(NAME)
         gate.open()
         assert await reader.ended == (stored.etag.encode(), b"all of it")
+        assert rig.heads.current(NAME) is None
+
+
+async def test_what_was_found_deleted_meanwhile_is_not_stored() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"content")
+        reader, _, gate = await begin_held(rig)
+        await gate.reached()
+        rig.origin.store.delete(*NAME)
+        assert isinstance(await rig.versions.fetch(READ, None, strict=True), ErrorResponse)
+        gate.open()
+        await reader.ended
         assert rig.heads.current(NAME) is None
 
 

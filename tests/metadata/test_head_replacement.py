@@ -137,7 +137,7 @@ async def test_nothing_is_stored_while_others_forget_the_old_version() -> None:
             await gate.wait_open()
             return tick
 
-        replacement = HeadReplacement(rig.heads, forget, rig.tasks, rig.heard)
+        replacement = HeadReplacement(rig.heads, rig.lookups, forget, rig.tasks, rig.heard)
         old, new = (head_of(ObjectFacts(Version(etag), 5, "", ()), BLOCK, rig.now) for etag in ('"old"', '"new"'))
         rig.heads.store(NAME, old, rig.heads.now()[0])
         first = group.create_task(replacement.store(NAME, new, rig.heads.now()[0]))
@@ -233,3 +233,60 @@ async def test_a_contradicted_head_is_looked_up_anew() -> None:
         rig.origin.faults.add(actions.Respond(200, headers=(("ETag", etag),)), method="GET", times=1)
         assert (await resolve_version(rig, NO_CACHE)).size == len(b"content")
         assert "If-None-Match" not in rig.origin.log.requests[-1].headers
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+async def test_a_late_answer_replaces_what_came_before_it(is_deleted: bool) -> None:
+    """The origin carries the first request out last: it shows what has become of the version that the second found."""
+    async with fetch_rig() as rig, asyncio.TaskGroup() as group:
+        rig.origin.store.put(*NAME, b"old")
+        rig.origin.faults.add(actions.HoldRequest(gate := Gate()), times=1)
+        late = group.create_task(rig.resolver.resolve(READ))
+        await gate.reached()
+        rig.now += 1
+        old = await resolve_version(rig, READ._replace(span=None))
+        replace_at_origin(rig, is_deleted=is_deleted)
+        gate.open()
+        assert_newer(await late, old)
+        assert_newer(await rig.resolver.resolve(READ), old)
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+async def test_a_late_answer_does_not_bring_it_back(is_deleted: bool) -> None:
+    """The origin has carried the first request out first, and its response comes last."""
+    async with fetch_rig() as rig, asyncio.TaskGroup() as group:
+        rig.origin.store.put(*NAME, b"old")
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), times=1)
+        late = group.create_task(rig.resolver.resolve(READ._replace(span=None)))
+        await gate.reached()
+        rig.now += 1
+        replace_at_origin(rig, is_deleted=is_deleted)
+        answer = await rig.resolver.resolve(READ)
+        joined = group.create_task(rig.resolver.resolve(READ._replace(span=None)))
+        gate.open()
+        old = version_of(await late)
+        assert_newer(answer, old)
+        assert_newer(await joined, old)
+        assert_newer(await rig.resolver.resolve(READ), old)
+
+
+def replace_at_origin(rig: FetchRig, *, is_deleted: bool) -> None:
+    if is_deleted:
+        rig.origin.store.delete(*NAME)
+    else:
+        rig.origin.store.put(*NAME, b"new")
+
+
+def assert_newer(answer: Resolution, old: Head) -> None:
+    if isinstance(answer, ErrorResponse):
+        assert answer.status == 404
+    else:
+        assert version_of(answer).version != old.version, "the old version"
+
+
+async def test_a_missing_object_without_another_request_raises_no_fence() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.create_bucket(NAME.bucket)
+        before = rig.fences.now()
+        assert isinstance(await rig.resolver.resolve(READ), ErrorResponse)
+        assert rig.fences.now() == before, "a fence for each missing key would fill their table"

@@ -2,11 +2,14 @@
 
 import asyncio
 
+from forebay.core.byte_ranges import Span
 from forebay.core.names import Generation
+from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.staged_objects import StagedBody, decode_staged, encode_staged
+from forebay.origin.read_outcomes import ErrorResponse
 from harness.fake import actions
 from harness.fake.gate import Gate
-from harness.fetch_rig import BLOCK, NAME, fetch_rig
+from harness.fetch_rig import BLOCK, DECISION, NAME, fetch_rig
 
 GENERATION = Generation(bytes(range(8)))
 
@@ -51,6 +54,20 @@ async def test_a_write_ends_the_wait_for_an_installation() -> None:
             await rig.staged.wait_installed(NAME)
             assert not before.done()
             gate.open()
+        assert rig.heads.current(NAME) is None
+
+
+async def test_an_object_that_was_found_deleted_meanwhile_is_not_installed() -> None:
+    async with fetch_rig() as rig:
+        etag = rig.origin.store.put(*NAME, b"content").etag
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), times=1)
+        rig.staged.install(NAME, StagedBody(GENERATION, BLOCK, 7, etag))
+        await gate.reached()
+        rig.origin.store.delete(*NAME)
+        read = LookupRequest(NAME, DECISION, Span(0, BLOCK))
+        assert isinstance(await rig.versions.fetch(read, None, strict=False), ErrorResponse)
+        gate.open()
+        await rig.staged.wait_installed(NAME)
         assert rig.heads.current(NAME) is None
 
 

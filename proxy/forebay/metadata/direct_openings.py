@@ -103,6 +103,7 @@ class DirectOpenings:
             lookup.end()
             return None
         opening.sent = sent
+        opening.enter()
         return opening
 
     def is_plain(self, name: ObjectName, decision: Decision) -> bool:
@@ -146,6 +147,7 @@ class DirectOpening:
     __slots__ = (
         "_charged",
         "_flight",
+        "_is_under_way",
         "_lookup",
         "_needs_flight",
         "_on_end",
@@ -184,6 +186,17 @@ class DirectOpening:
         """Of these bytes, where others share them."""
         self._charged = 0
         """Bytes of the budget of buffers for a large body on its way."""
+        self._is_under_way = False
+
+    def enter(self) -> None:
+        """Its request is under way, until `answered` or `close`."""
+        self._is_under_way = True
+        self._openings.heads.enter(self.name)
+
+    def _leave(self) -> None:
+        if self._is_under_way:
+            self._is_under_way = False
+            self._openings.heads.leave(self.name)
 
     def make_room(self, size: int, is_beside_demand: bool) -> memoryview | None:
         """See MakeRoom: for an object that is one block, while nobody waits for its first bytes."""
@@ -208,6 +221,7 @@ class DirectOpening:
             if not self._lookup.is_done:  # a task does it in full
                 self.finish()
                 self._flight = self.head = self.body = None
+        self._leave()
         self._release_room()  # unless a flight has it
         self._on_end(self)
 
@@ -237,6 +251,7 @@ class DirectOpening:
 
     def close(self) -> None:
         """Ends an opening whose reader is no longer there to go on with it."""
+        self._leave()
         self._release_room()
         if self.head is None:
             self.give_up()

@@ -8,6 +8,10 @@ is answered. So no response that begins after that is of the old version, also n
 may go on with its blocks, which nothing leads to any more. The cost is an invalidation for each version found replaced,
 and nothing where no head is known or the known one is confirmed.
 
+Which of two versions is the newer one is known only if one was requested after the other was answered. Of two requests
+at the same time the origin may carry out either last (the first is sent again, or is late), so both versions are given
+up. Where the origin has no object, and none is known, requests under way store nothing any more, and nobody joins them.
+
 A version with another size than it was known with is no replacement: one of two responses is wrong, and which is not
 known. Both are given up, and the caller asks the origin anew, unconditionally.
 
@@ -26,6 +30,7 @@ from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.object_heads import HeadDestination, ObjectHeads
+from forebay.metadata.shared_lookup import SharedLookups
 
 _WARNING_PAUSE: Final = 60.0
 """Seconds between two warnings."""
@@ -41,9 +46,15 @@ class HeadReplacement:
     """Stores heads, and removes those of replaced versions first."""
 
     def __init__(
-        self, heads: ObjectHeads, forget_replaced: ForgetReplaced, tasks: TaskRegistry, observe: Observe
+        self,
+        heads: ObjectHeads,
+        lookups: SharedLookups,
+        forget_replaced: ForgetReplaced,
+        tasks: TaskRegistry,
+        observe: Observe,
     ) -> None:
         self._heads = heads
+        self._lookups = lookups
         self._forget_replaced = forget_replaced
         self._tasks = tasks
         self._observe = observe
@@ -82,8 +93,9 @@ class HeadReplacement:
                 return since
             if replaced.version == head.version:
                 await self._give_up(name, replaced, head)
+            is_overtaken = self._heads.is_overtaken(head, replaced)
             tick = await self._remove(name, replaced.generation, since)
-            if tick is None:
+            if tick is None or is_overtaken:
                 return since
             since = tick
 
@@ -93,6 +105,18 @@ class HeadReplacement:
         known = self._heads.current(name)
         if known is not None and known.version == head.version:
             await self._remove(name, None, self._heads.now()[0])
+
+    async def remove_deleted(self, name: ObjectName, requested_at: float) -> None:
+        """The origin has no object, by the response to a request that was sent then: forgets the version that is
+        known. Blocks stay of one that was requested meanwhile, and may be newer."""
+        await self._wait_removed(name)
+        known = self._heads.current(name)
+        if known is not None:
+            keep = known.generation if known.validated_at > requested_at else None
+            await self._remove(name, keep, self._heads.now()[0])
+        elif not self._heads.is_single(name):
+            self._heads.fence(name)
+            self._lookups.fence(name)
 
     async def _give_up(self, name: ObjectName, known: Head, head: Head) -> NoReturn:
         """Forgets the known head of a version that a response has given another size."""

@@ -8,7 +8,7 @@ The two are kept apart: a head by id is never taken for the current one. The blo
 so a version that is also the current one is stored once. After a restart one request fetches a head by id again and
 finds its blocks on the SSD.
 
-A head is stored only if no fence was raised since its request was sent, and if no later request has stored another. One
+A head is stored only if no fence was raised since its request was sent, and if no later request has stored one. One
 by its id is kept with the tick of its request, and usable only as long as no fence was raised since: a write to an
 object may have removed a version or changed its tags.
 """
@@ -66,6 +66,7 @@ class ObjectHeads:
         self._tiers = tiers
         self._fences = fences
         self._add_facts = add_facts
+        self._requests: dict[ObjectName, int] = {}
         self._versions: LRUCache[tuple[ObjectName, str], _VersionHead] = LRUCache(VERSION_BYTES, _cost)
 
     def now(self) -> tuple[Tick, float]:
@@ -144,23 +145,43 @@ class ObjectHeads:
         self, known: Head | None, name: ObjectName, head: Head, since: Tick
     ) -> "Head | HeadDestination":
         """Returns what `store_over` would, or where that would put the head. Stores nothing."""
-        allowed = self._fences.allows(name, since)
         if known is not None:
-            if known.version == head.version and known.size != head.size:
+            if (known.version, known.size) != (head.version, head.size):
                 return known
-            # Responses may overtake each other. A time in the future is of a clock that was set back.
-            if not known.validated_at > self.clock():
-                is_newer = (
-                    head.validated_at >= known.validated_at if allowed else head.validated_at > known.validated_at
-                )
-                if not is_newer:
-                    return "nowhere"
-            if known.version != head.version:
-                return known
-        if not allowed or head.facts.is_doubtfully_empty:
+            if self.is_overtaken(head, known):
+                return "nowhere"
+        if not self._fences.allows(name, since) or head.facts.is_doubtfully_empty:
             return "nowhere"
         # An in-doubt write is forgotten at exit: so must this head be.
         return "memory" if self._is_in_doubt(name) else "tiers"
+
+    def is_overtaken(self, head: Head, known: Head) -> bool:
+        """Whether the `known` head was requested after `head` was, which has come later. A time in the future is of a
+        clock that was set back."""
+        return head.validated_at < known.validated_at <= self.clock()
+
+    def enter(self, name: ObjectName) -> None:
+        """Counts a request about an object whose response may be stored. `leave` ends it."""
+        self._requests[name] = self._requests.get(name, 0) + 1
+
+    def leave(self, name: ObjectName) -> None:
+        """Ends a request."""
+        left = self._requests.pop(name) - 1
+        if left:
+            self._requests[name] = left
+
+    @property
+    def requested(self) -> int:
+        """The number of objects with a request under way."""
+        return len(self._requests)
+
+    def is_single(self, name: ObjectName) -> bool:
+        """Whether no more than one request about an object is under way."""
+        return self._requests.get(name, 0) <= 1
+
+    def fence(self, name: ObjectName) -> None:
+        """Keeps heads of an object from being stored whose requests are under way."""
+        self._fences.raise_object(name)
 
     def put(self, name: ObjectName, head: Head, destination: "HeadDestination") -> None:
         """Puts a head where `destination_over` said. Nothing else may run in between."""

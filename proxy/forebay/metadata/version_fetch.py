@@ -73,12 +73,17 @@ class VersionFetch:
     ) -> Resolution:
         """Asks the origin, or the object's owner. `known`: the head to revalidate; `strict`: the owner must not use
         a fresh head. Where sizes contradict each other, asks again for bytes, unconditionally."""
-        for _ in range(_CONTRADICTIONS):
-            try:
-                return await self._ask(request, known, sent, strict=strict)
-            except SizeContradicted:
-                request, known = request._replace(span=request.span or Span(0, request.decision.block)), None
-        return await self._ask(request, known, None, strict=strict)
+        name = request.name
+        self._heads.enter(name)
+        try:
+            for _ in range(_CONTRADICTIONS):
+                try:
+                    return await self._ask(request, known, sent, strict=strict)
+                except SizeContradicted:
+                    request, known = request._replace(span=request.span or Span(0, request.decision.block)), None
+            return await self._ask(request, known, None, strict=strict)
+        finally:
+            self._heads.leave(name)
 
     def _ask(
         self, request: LookupRequest, known: Head | None, sent: SentRead | None, *, strict: bool
@@ -138,7 +143,9 @@ class VersionFetch:
                     # The same bytes written again, or new metadata on them: the head must be fetched anew.
                     return await self._fetch_from_origin(request._replace(span=None), None)
                 head = known.with_validation(requested_at)
-                since = await self._replacement.store(name, head, since)
+                current = self._heads.current(name)
+                if current is None or not self._heads.is_overtaken(head, current):
+                    since = await self._replacement.store(name, head, since)
                 if identity is not None:
                     self._permissions.allow(identity, name, requested_at, since)
                 return ResolvedVersion(head, "revalidated")
@@ -195,6 +202,4 @@ class VersionFetch:
         if request.version_id is not None:
             self._heads.remove_by_id(request.name, request.version_id)
         elif refused.status == 404:
-            known = self._heads.current(request.name)
-            if known is not None and known.validated_at <= requested_at:
-                await self._replacement.remove(request.name, known)
+            await self._replacement.remove_deleted(request.name, requested_at)

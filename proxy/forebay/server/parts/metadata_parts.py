@@ -62,7 +62,7 @@ def compose_metadata(
         peers,
         shared=context.settings.ssd is not None,
     )
-    replacement = HeadReplacement(heads, invalidator.forget_replaced, tasks, context.observe)
+    replacement = HeadReplacement(heads, lookups, invalidator.forget_replaced, tasks, context.observe)
     listed_heads = ListedHeads(namespaces.node_listings, heads, replacement, context.observe)
     listings.on_snapshot = lambda old, new: tasks.spawn(listed_heads.compare(old, new), f"compare {new.bucket}")
     versions = VersionFetch(origins, fetch.fetcher, heads, permissions, replacement, peers)
