@@ -92,8 +92,8 @@ promtool:  ## install promtool, with which tests/docs/test_alerts.py tries the a
 	@.ci/apt-install prometheus
 
 .PHONY: soak
-soak: $(VENV)/.dev  ## many clients at once against a failing origin and a damaged cache; SECONDS=600, WORKERS=4, SEED=7, ORIGIN=oss
-	@PYTHONPATH=tests $(BIN)/python -m soak $(or $(SECONDS),60) $(or $(SEED),0) $(or $(WORKERS),1) $(or $(ORIGIN),s3)
+soak: $(VENV)/.dev  ## many clients at once against a failing origin and a damaged cache; SECONDS=600, WORKERS=4, SEED=7, ORIGIN=oss, SWITCHES="foreign kills"
+	@PYTHONPATH=tests $(BIN)/python -m soak $(or $(SECONDS),60) $(or $(SEED),0) $(or $(WORKERS),1) $(or $(ORIGIN),s3) $(SWITCHES)
 
 .PHONY: crash
 crash: $(VENV)/.dev  ## kills, power cuts and failing disks against the journal, at large: half an hour; SCALE=100 (10,000 random kills)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import aiohttp
 
@@ -27,7 +27,6 @@ from forebay.workers.supervisor import Supervisor
 from forebay.workers.worker_process import WORKER_MODULE, RunningProcess, RunWorker, WorkerProcess
 from forebay_demo.forebay_server import free_ports
 from harness.clients import RawClient
-from harness.fake_origin import FakeOrigin
 from harness.forked_process import start_forked
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, configuration_of
@@ -40,12 +39,22 @@ async def run_forked_worker(arguments: Sequence[str], socket_fd: int | None) -> 
     return await start_forked(WORKER_MODULE, arguments, pass_fd=socket_fd)
 
 
+class NodeOrigin(Protocol):
+    """The origin of a node."""
+
+    @property
+    def endpoint(self) -> str: ...
+
+    @property
+    def secret(self) -> Secret: ...
+
+
 class Node:
     """See the module. `settings`: see harness.rig.configuration_of."""
 
     def __init__(
         self,
-        origin: FakeOrigin,
+        origin: NodeOrigin,
         directory: Path,
         workers: int = 2,
         **settings: Any,

@@ -1,7 +1,9 @@
 """A soak: many clients at once, for as long as is wished, with an origin that fails now and then and a cache that is
 too small, damaged, emptied and resized meanwhile; with several workers, these are killed and stopped as well.
 
-    PYTHONPATH=proxy:client:tests python -m soak [SECONDS] [SEED, 0 for any] [WORKERS] [ORIGIN: s3 or oss]
+    PYTHONPATH=proxy:client:tests python -m soak [SECONDS] [SEED, 0 for any] [WORKERS] [ORIGIN: s3 or oss] [SWITCH ...]
+
+The switches are those of soak.switches.
 
 Each answer is held against what may be answered (soak.oracle). At the end nothing is left behind (no flight, no buffer,
 no task), and every worker answers with what the origin has. Prints what was done.
@@ -36,39 +38,56 @@ from soak.final_state import (
     verify_journal,
     verify_no_process,
 )
+from soak.foreign_bucket import FOREIGN
+from soak.foreign_clients import run_foreign
+from soak.foreign_history import ForeignHistory
 from soak.operators import Operators
 from soak.oracle import NOTHING, Oracle, Snapshot
 from soak.several_workers import SeveralWorkers
 from soak.single_worker import SingleWorker
+from soak.switches import Switches
+from soak.upper_forebay import UpperForebay
+from soak.witnesses import report
 from soak.write_history import DataStore, WriteHistory
 
 ORIGINS: Final[Mapping[str, type[FakeOrigin]]] = {"s3": FakeOrigin, "oss": OssOrigin}
 
 BETWEEN_RESTARTS: Final = 60.0
 """Seconds between two restarts of the whole node, on the average."""
+BETWEEN_KILLS: Final = 20.0
+"""Likewise, where the restarts are kills."""
 
 
-async def soak(seconds: float, seed: int, workers: int, kind: type[FakeOrigin]) -> None:
+async def soak(seconds: float, seed: int, workers: int, kind: type[FakeOrigin], switches: Switches) -> None:
     oracle = Oracle()
     history = WriteHistory(oracle)
+    is_alone = workers == 1 and not switches.kills
+    foreign = ForeignHistory(oracle, is_monotonic=is_alone)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         async with kind(verify=False, keep_log=False) as origin:
-            fill(origin, oracle, history)
+            fill(origin, oracle, history, foreign)
             directory = Path(temporary)
+            upper = UpperForebay(origin, directory) if switches.levels else None
+            if upper is not None:
+                await upper.start()
             node = (
-                SeveralWorkers(origin, directory, oracle, workers)
-                if workers > 1
-                else SingleWorker(origin, directory, oracle)
+                SingleWorker(upper or origin, directory, oracle, switches)
+                if is_alone
+                else SeveralWorkers(upper or origin, directory, oracle, workers, switches)
             )
             await node.start()
             try:
-                await run_clients(node, origin, oracle, history, seconds, seed)
-                await verify_end(node, origin, oracle, history)
-            except BaseException:
+                operators = await run_clients(node, origin, oracle, history, foreign, seconds, seed, switches)
+                await verify_end(node, origin, oracle, history, foreign, operators)
+            except BaseException as error:
+                for line in await report(error, node.worker_clients(), origin):
+                    print(line)  # noqa: T201 - a command's output
                 with contextlib.suppress(AssertionError):  # what was wrong first is told
                     await node.stop()
                 raise
             await node.stop()
+            if upper is not None:
+                await upper.stop()
             verify_journal(directory / "journal")
             verify_no_process()
     for what, count in sorted(oracle.done.items()):
@@ -81,42 +100,57 @@ async def run_clients(
     origin: FakeOrigin,
     oracle: Oracle,
     history: WriteHistory,
+    foreign: ForeignHistory,
     seconds: float,
     seed: int,
-) -> None:
+    switches: Switches,
+) -> Operators:
     """All that happens at the same time."""
     rng = random.Random(seed)
-    operators = Operators(origin.faults, node.configuration, node.request_admin, history, rng)
+    operators = Operators(origin.faults, node.configuration, node.request_admin, history, foreign, rng)
     await operators.pack()
     deadline = time.monotonic() + seconds
     async with asyncio.TaskGroup() as group:
-        group.create_task(disturb(node, operators, history, rng, deadline))
+        group.create_task(
+            disturb(node, operators, history, rng, deadline, BETWEEN_KILLS if switches.kills else BETWEEN_RESTARTS)
+        )
         group.create_task(DataClients(node, node.socket, oracle, history, seed).run(deadline))
-        for number in range(CLIENTS):
+        if switches.foreign:
+            group.create_task(run_foreign(node, origin.store, oracle, foreign, seed, deadline))
+        for number in range(3 if switches.few else CLIENTS):
             client = SoakClient(node, oracle, number, random.Random(f"{seed}/{number}"))
             group.create_task(client.run(deadline))
     await operators.end()
     await node.end_disturbances()
+    return operators
 
 
 async def verify_end(
-    node: SingleWorker | SeveralWorkers, origin: FakeOrigin, oracle: Oracle, history: WriteHistory
+    node: SingleWorker | SeveralWorkers,
+    origin: FakeOrigin,
+    oracle: Oracle,
+    history: WriteHistory,
+    foreign: ForeignHistory,
+    operators: Operators,
 ) -> None:
     """When all is quiet, the origin has what was acknowledged, everybody reads it, and nothing is held."""
     del origin.faults.rules[1:]
-    await flush(node.request_admin)
+    await flush(node.request_admin, DATA)
+    await flush(node.request_admin, FOREIGN, operators.end_conflicts)
+    foreign.verify_arrived()
     await end_plans_and_uploads(node.request_admin, node.worker_clients()[0])
     await verify_gauges(node.request_admin)
     await node.wait_idle()
     await verify_all_keys(node, oracle)
     await verify_data(origin, history, node.worker_clients())
-    await node.restart()  # a start removes what kills have left in the journal
+    await node.restart(is_last=True)  # a start removes what kills have left in the journal
     await verify_data(origin, history, node.worker_clients())
 
 
-def fill(origin: FakeOrigin, oracle: Oracle, history: WriteHistory) -> None:
+def fill(origin: FakeOrigin, oracle: Oracle, history: WriteHistory, foreign: ForeignHistory) -> None:
     """The buckets, what is in them before anybody writes, and whom the origin refuses."""
-    origin.store = DataStore(oracle, BUCKET, history)
+    origin.store = DataStore(oracle, BUCKET, history, foreign)
+    origin.store.create_bucket(FOREIGN)
     origin.store.create_bucket(BUCKET)
     origin.store.create_bucket(VERSIONED).versioning = "Enabled"
     for key in packed_keys():
@@ -133,8 +167,9 @@ async def disturb(
     history: WriteHistory,
     rng: random.Random,
     deadline: float,
+    between: float,
 ) -> None:
-    restart_at = time.monotonic() + BETWEEN_RESTARTS * rng.uniform(0.3, 1.3)
+    restart_at = time.monotonic() + between * rng.uniform(0.3, 1.3)
     while time.monotonic() < deadline:
         await asyncio.sleep(0.2)
         await node.disturb(rng)
@@ -142,7 +177,7 @@ async def disturb(
         assert not history.violations, history.violations
         if time.monotonic() >= restart_at:
             await node.restart()
-            restart_at = time.monotonic() + BETWEEN_RESTARTS * rng.uniform(0.7, 1.3)
+            restart_at = time.monotonic() + between * rng.uniform(0.7, 1.3)
 
 
 async def verify_all_keys(node: SingleWorker | SeveralWorkers, oracle: Oracle) -> None:
@@ -162,10 +197,11 @@ def main() -> None:
     seed = (int(sys.argv[2]) if len(sys.argv) > 2 else 0) or random.randrange(1 << 32)
     workers = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     origin = sys.argv[4] if len(sys.argv) > 4 else "s3"
-    print(f"{seconds:g} s, seed {seed}, workers {workers}, origin {origin}", flush=True)  # noqa: T201 - likewise
+    switches = Switches.named(sys.argv[5:])
+    print(f"{seconds:g} s, seed {seed}, workers {workers}, origin {origin}, switches: {switches}", flush=True)  # noqa: T201 - likewise
     # The clients' sockets are connected before the loop takes them over: plain uvloop may mix up their descriptors.
     with asyncio.Runner(loop_factory=detaching_loop(uvloop.Loop)) as runner:
-        runner.run(soak(seconds, seed, workers, ORIGINS[origin]))
+        runner.run(soak(seconds, seed, workers, ORIGINS[origin], switches))
 
 
 if __name__ == "__main__":

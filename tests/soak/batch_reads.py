@@ -78,7 +78,7 @@ class BatchReads:
         if answer.status in {0, 503}:
             return
         assert answer.status == 200, answer
-        found = _entries_in(answer.body, is_whole=not answer.aborted)
+        found = entries_in(answer.body, is_whole=not answer.aborted)
         if not answer.aborted:
             self._history.done["batches"] += 1
             assert len(found) == len(entries), f"{len(found)} of {len(entries)} entries"
@@ -102,7 +102,7 @@ class BatchReads:
             assert status in {500, 502, 503, 504}, (entry, records)
 
 
-def _entries_in(tar: bytes, *, is_whole: bool) -> list[tuple[str, dict[str, str], bytes]]:
+def entries_in(tar: bytes, *, is_whole: bool) -> list[tuple[str, dict[str, str], bytes]]:
     """Name, records and bytes of each whole entry."""
     assert not is_whole or tar.endswith(bytes(1024)), "the end of the TAR is missing"
     found: list[tuple[str, dict[str, str], bytes]] = []

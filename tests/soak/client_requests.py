@@ -139,6 +139,20 @@ class RequestSender:
         except (ConnectionError, AttributeError):  # it was gone before we could go: there is no socket to reset
             return
 
+    async def send_partly(self, request: ClientRequest, body: int) -> None:
+        """Sends a request without the end of its body, which has so many bytes, and resets the connection."""
+        client = self._server.client(self._rng)
+        encoded = request.encoded
+        try:
+            connection = await client.open()
+        except OSError:
+            return
+        with contextlib.suppress(ConnectionError, AttributeError):  # as above
+            await connection.send(encoded[: len(encoded) - self._rng.randrange(1, body + 1)])
+            await asyncio.sleep(self._rng.random() * 0.1)
+            connection.reset()
+        self._oracle.done["broken off in the body"] += 1
+
     async def close(self) -> None:
         for connection in self._kept.values():
             await connection.close()

@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Final
 
-from harness.fake_origin import FakeOrigin
 from harness.oss_origin import OssOrigin
 from harness.reference_sigv4 import Secret
 from soak.data_bucket import data_settings
+from soak.foreign_bucket import RULES as FOREIGN_RULES
+from soak.switches import Switches
 
 BUCKET: Final = "soak"
 VERSIONED: Final = "soak-versions"
@@ -40,13 +41,15 @@ block = "64KiB"
 )
 
 
-def settings_of(origin: FakeOrigin, directory: Path, server: str) -> dict[str, str]:
+def settings_of(origin: object, directory: Path, server: str, switches: Switches) -> dict[str, str]:
     """What is the same for one worker and several (harness.rig.configuration_of). `server`: more of that table."""
     return {
         "dialect": "oss" if isinstance(origin, OssOrigin) else "swift",
         "server": f'socket = "{socket_of(directory)}"\n{server}',
-        "rest": data_settings(directory) + RULES,
-        "ssd": "64MiB",
+        "rest": data_settings(directory, switches.journal) + FOREIGN_RULES + RULES,
+        "ssd": switches.ssd,
+        "memory": switches.memory,
+        "buffers": switches.buffers,
     }
 
 

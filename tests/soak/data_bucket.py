@@ -9,7 +9,7 @@
 Each key has one writer (soak.data_writer), but those of the data set, which stay as they are.
 """
 
-import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,18 +24,24 @@ MEMBER_SIZE: Final = 20 * 1024
 EPOCH_SIZE: Final = 3 * 64 * 1024
 _UNCHANGED: Final = [f"members/fixed-{number:02}" for number in range(24)]
 """Members that nobody writes to."""
-SWITCH: Final = re.compile(r'write = "(?:back|through)" # changes')
-FRESHNESS: Final = re.compile(r'freshness = "[^"]*" # changes')
+CHANGES: Final[Mapping[str, Sequence[str]]] = {
+    "write": ("back", "through", "around"),
+    "freshness": ("always", "1s", "10m", "immutable"),
+    "eviction": ("epoch", "lru"),
+    "quota": ("4MiB", "8MiB", "1GiB"),
+    "listing": ("off", "1s", "1m", "immutable"),
+}
+"""What a reload changes in the rules, and to what."""
 
 _SETTINGS: Final = """
 [journal]
 path = "{journal}"
-size = "32MiB"
+size = "{size}"
 
 [[rules]]
 path = "data/listed/**"
 write = "back"
-listing = "1m"
+listing = "1m" # changes
 
 [[rules]]
 path = "data/back/**"
@@ -55,8 +61,8 @@ freshness = "10m"
 [[rules]]
 path = "data/epoch/**"
 freshness = "immutable"
-eviction = "epoch"
-quota = "8MiB"
+eviction = "epoch" # changes
+quota = "8MiB" # changes
 record = true
 follow = true
 
@@ -67,9 +73,9 @@ block = "64KiB"
 """
 
 
-def data_settings(directory: Path) -> str:
+def data_settings(directory: Path, journal_size: str) -> str:
     """The journal, and the rules of the bucket."""
-    return _SETTINGS.format(journal=directory / "journal")
+    return _SETTINGS.format(journal=directory / "journal", size=journal_size)
 
 
 def written_keys(writer: int) -> list[str]:

@@ -9,7 +9,7 @@ from harness.clients import path_of, query_of
 from harness.raw_connection import RawAnswer
 from soak.cell_content import CELL
 from soak.client_requests import ClientRequest, RequestSender
-from soak.data_bucket import DATA, LISTED, data_keys
+from soak.data_bucket import DATA, LISTED, PACKED, data_keys
 from soak.write_history import Since, WriteHistory
 
 _FAILED: Final = frozenset({0, 500, 502, 503, 504})
@@ -30,6 +30,8 @@ class DataReads:
             await self.get(key)
         elif roll < 0.65:
             await self._range(key)
+        elif roll < 0.7:
+            await self._ask_origin(key)
         elif roll < 0.8:
             await self._head(key)
         else:
@@ -42,17 +44,37 @@ class DataReads:
             self._history.verify_body(key, since, answer.body, "read whole")
 
     async def _range(self, key: str) -> None:
-        start = self._rng.randrange(0, 8192) * CELL
-        end = start + self._rng.randrange(1, 4096) * CELL
-        since = self._history.since(key)
-        answer = await self._sender.send(
-            ClientRequest("GET", path_of(DATA, key), [("Range", f"bytes={start}-{end - 1}")])
+        first, length = self._rng.randrange(0, 8192) * CELL, self._rng.randrange(1, 4096) * CELL
+        start, end, written = self._rng.choice(
+            (
+                (first, first + length, f"{first}-{first + length - 1}"),
+                (first, None, f"{first}-"),
+                (-length, None, f"-{length}"),
+            )
         )
+        since = self._history.since(key)
+        answer = await self._sender.send(ClientRequest("GET", path_of(DATA, key), [("Range", f"bytes={written}")]))
         if answer.status == 416:
-            self._history.verify_range_refused(key, since, start, "a range")
+            self._history.verify_range_refused(key, since, max(start, 0), "a range")
         elif self._has_object(key, since, answer, "a range"):
             assert answer.status == 206, answer
             self._history.verify_body(key, since, answer.body, "read a range", start, end)
+
+    async def _ask_origin(self, key: str) -> None:
+        """What only the origin can answer waits for what is pending of the object."""
+        since = self._history.since(key)
+        target, what = path_of(DATA, key), "ranges"
+        if self._rng.random() < 0.5:
+            request = ClientRequest("GET", target, [("Range", "bytes=0-63,128-191")])
+        else:
+            what = "a part by its number"
+            request = ClientRequest("GET", f"{target}?partNumber=1")
+        answer = await self._sender.send(request)
+        if answer.status == 501 or (answer.status == 400 and key.startswith(PACKED)):
+            return  # OSS has no parts of objects, and no origin has a member
+        if self._has_object(key, since, answer, what):
+            end = None if answer.status == 200 else len(answer.body)
+            self._history.verify_body(key, since, answer.body, what, 0, end)
 
     async def _head(self, key: str) -> None:
         since = self._history.since(key)

@@ -11,6 +11,7 @@ from harness.fake.multipart import SMALLEST
 from harness.raw_connection import RawAnswer
 from soak.cell_content import CELL
 from soak.client_requests import ClientRequest, RequestSender
+from soak.contested_writes import ContestedWrites
 from soak.data_bucket import DATA, written_keys
 from soak.write_history import WriteHistory
 
@@ -26,11 +27,18 @@ class DataWriter:
     def __init__(self, sender: RequestSender, history: WriteHistory, number: int, rng: random.Random) -> None:
         self._sender, self._history, self._rng = sender, history, rng
         self._own = written_keys(number)
+        self._contested = ContestedWrites(sender, history, self._own, rng)
 
     async def act(self) -> None:
         roll = self._rng.random()
-        if roll < 0.5:
+        if roll < 0.33:
             await self._write()
+        elif roll < 0.43:
+            await self._contested.overlap()
+        elif roll < 0.47:
+            await self._contested.create()
+        elif roll < 0.5:
+            await self._contested.break_off()
         elif roll < 0.65:
             await self._copy()
         elif roll < 0.8:

@@ -13,15 +13,22 @@ from typing import Any, Final, Protocol
 
 from harness.fake import actions
 from harness.fake.faults import Faults
+from harness.fake.s3_request import S3Request
 from soak.configuration import BUCKET
 from soak.oracle import DAMAGE, Oracle
 
 FAULTS: Final = (
+    actions.CloseAfter(0),
     actions.CloseAfter(1000),
     actions.ResetAfter(70_000),
     actions.SLOW_DOWN,
     actions.Drop(),
     actions.LongerBody(b"x"),
+    actions.Garbage(),
+    actions.IgnoreRange(),
+    actions.AnotherRange("bytes=0-9"),
+    actions.ChunkedBody(),
+    actions.CloseWhenDone(),
 )
 SIZES: Final = ("1MiB", "8MiB", "32MiB")
 BLOCKS: Final = ("64KiB", "256KiB", "1MiB")
@@ -39,7 +46,8 @@ async def disturb(rng: random.Random, faults: Faults, directory: Path, admin: Ad
     spent = [rule for rule in faults.rules if rule.times is not None and rule.applied >= rule.times]
     for rule in spent:
         faults.rules.remove(rule)
-    faults.add(rng.choice(FAULTS), method="GET", times=rng.randrange(1, 4))
+    # Several ranges are forwarded, and another one is an honest answer then.
+    faults.add(rng.choice(FAULTS), method="GET", where=_has_one_range, times=rng.randrange(1, 4))
 
     async def ask(what: str, method: str, path: str, body: object = None) -> None:
         status, _ = await admin(method, path, body)
@@ -57,6 +65,10 @@ async def disturb(rng: random.Random, faults: Faults, directory: Path, admin: Ad
         await ask("reconfigured", "POST", "/v1/config/reload")
     elif roll < 0.24:
         oracle.damages += damage(directory / "ssd" / "segments", rng)
+
+
+def _has_one_range(asked: S3Request) -> bool:
+    return "," not in (asked.range or "")
 
 
 def change_block_size(configuration: Path, rng: random.Random) -> None:

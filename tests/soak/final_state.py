@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
@@ -39,11 +40,13 @@ _ZERO: Final = (
 _UPLOAD: Final = re.compile(rb"<Upload>.*?<Key>([^<]*)</Key>.*?<UploadId>([^<]*)</UploadId>", re.DOTALL)
 
 
-async def flush(admin: Admin) -> None:
-    """Waits until the journal has nothing that the origin has not."""
+async def flush(admin: Admin, bucket: str, between: Callable[[], Awaitable[None]] | None = None) -> None:
+    """Waits until the journal has nothing that the origin has not. `between`: called before each attempt."""
     async with asyncio.timeout(_PATIENCE):
         while True:
-            status, flushed = await admin("POST", "/v1/flush", {"bucket": DATA, "wait": 5})
+            if between is not None:
+                await between()
+            status, flushed = await admin("POST", "/v1/flush", {"bucket": bucket, "wait": 5})
             if status == 200 and flushed["left"] == 0:
                 return
             await asyncio.sleep(0.2)

@@ -19,7 +19,9 @@ from harness.worker_node import Node
 from soak.configuration import settings_of, socket_of
 from soak.disturbances import disturb
 from soak.oracle import Oracle
+from soak.switches import Switches
 from soak.tls_clients import SHARE, TlsClients
+from soak.upper_forebay import UpperForebay
 
 LONGEST: Final = 45.0
 """Seconds that a request may take, whatever happens to other workers than the one that is asked."""
@@ -31,18 +33,17 @@ _HELD: Final = re.compile(r"^forebay_(?:flights|buffer_used_bytes) (\S+)$", re.M
 
 
 class SeveralWorkers:
-    def __init__(self, origin: FakeOrigin, directory: Path, oracle: Oracle, workers: int) -> None:
-        self._origin = origin
-        self._oracle = oracle
+    def __init__(
+        self, origin: FakeOrigin | UpperForebay, directory: Path, oracle: Oracle, workers: int, switches: Switches
+    ) -> None:
+        self._origin, self._oracle, self._switches = origin, oracle, switches
         self._workers = workers
         self._secure = TlsClients(directory)
         self._node = Node(
             origin,
             directory,
             workers,
-            **settings_of(origin, directory, f'log_level = "warning"\n{self._secure.settings}'),
-            memory="32MiB",
-            buffers="32MiB",
+            **settings_of(origin, directory, f'log_level = "warning"\n{self._secure.settings}', switches),
         )
         self._disturbed = [0.0] * workers
         """When each worker was last disturbed, or is until (infinity: it is being)."""
@@ -53,10 +54,15 @@ class SeveralWorkers:
     async def start(self) -> None:
         await self._node.__aenter__()
 
-    async def restart(self) -> None:
-        """As an operator does it, with whatever is pending. A worker that is disturbed comes back before."""
+    async def restart(self, *, is_last: bool = False) -> None:
+        """As an operator does it, with whatever is pending. A worker that is disturbed comes back before. Or all are
+        killed at once, in the middle of everything."""
         await self._tasks.wait_idle()
         self._disturbed = [float("inf")] * self._workers
+        if self._switches.kills and not is_last:
+            for process in self._node.supervisor.pool.processes.values():
+                process.signal(signal.SIGKILL)
+            self._oracle.done["all workers killed"] += 1
         await self._node.__aexit__(None, None, None)
         await self._node.__aenter__()
         self._disturbed = [time.monotonic()] * self._workers

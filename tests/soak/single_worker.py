@@ -12,20 +12,20 @@ from harness.worker_node import request_admin
 from soak.configuration import settings_of, socket_of
 from soak.disturbances import disturb
 from soak.oracle import Oracle
+from soak.switches import Switches
 from soak.tls_clients import SHARE, TlsClients
+from soak.upper_forebay import UpperForebay
 
 
 class SingleWorker:
-    def __init__(self, origin: FakeOrigin, directory: Path, oracle: Oracle) -> None:
+    def __init__(self, origin: FakeOrigin | UpperForebay, directory: Path, oracle: Oracle, switches: Switches) -> None:
         self._origin, self._oracle = origin, oracle
         self._secure = TlsClients(directory)
         self._rig = Rig(
             origin.endpoint,
             origin.secret,
             directory,
-            **settings_of(origin, directory, self._secure.settings),
-            memory="16MiB",
-            buffers="16MiB",
+            **settings_of(origin, directory, self._secure.settings, switches),
         )
         self._endpoint = f"http://127.0.0.1:{(port := free_ports(1)[0])}"
         self._rig.configuration = self._rig.configuration.replace("127.0.0.1:0", f"127.0.0.1:{port}", 1)
@@ -35,7 +35,7 @@ class SingleWorker:
         await self._rig.start()
         self._tls_port = self._rig.worker.tls_address[1]
 
-    async def restart(self) -> None:
+    async def restart(self, *, is_last: bool = False) -> None:
         """As an operator does it, with whatever is pending."""
         self._rig.configuration = self.configuration.read_text()
         await self._rig.stop()

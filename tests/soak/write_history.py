@@ -22,13 +22,15 @@ from typing import Final, NamedTuple
 from harness.fake.store import Bucket, StoredObject
 from soak.cell_content import CELL, content
 from soak.data_bucket import DATA
+from soak.foreign_bucket import FOREIGN
+from soak.foreign_history import ForeignHistory
 from soak.oracle import ObservedStore, Oracle
 
 GONE: Final = ""
 """The effect of a deletion."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Write:
     effects: frozenset[str]
     """The possible ones; none: it was refused."""
@@ -111,8 +113,27 @@ class WriteHistory:
             write.effects = frozenset({effect})
         write.is_acknowledged = True
         writes = self._writes(key)
-        writes.trail.append(_Event(time.monotonic(), f"acknowledged {durable}", *write.effects))
+        self._note(key, f"acknowledged {durable}", write)
         writes.acknowledged = next(number for number, each in enumerate(writes.writes) if each is write)
+
+    def acknowledge_first(self, key: str, write: Write, other: Write) -> None:
+        """`write` was answered with success, and `other`, at the same time, with success or not at all: either may have
+        come about last."""
+        writes = self._writes(key)
+        place = min(writes.writes.index(write), writes.writes.index(other))
+        writes.writes[place : place + 2] = [write, other]
+        writes.acknowledged, writes.carried_out = place, min(writes.carried_out, place)
+        self._note(key, "acknowledged beside another", write)
+
+    def settle(self, key: str, first: Write, second: Write, effect: str) -> None:
+        """Of two writes that were acknowledged, a read that began afterwards showed one: it stays the last."""
+        last, earlier = (first, second) if effect in first.effects else (second, first)
+        writes = self._writes(key)
+        place = min(writes.writes.index(first), writes.writes.index(second))
+        writes.writes[place : place + 2] = [earlier, last]
+        first.is_acknowledged = second.is_acknowledged = True
+        writes.acknowledged = place + 1
+        self._note(key, "seen as the last of two", last)
 
     def refuse(self, write: Write) -> None:
         """It was answered so that it can have had no effect."""
@@ -215,8 +236,11 @@ class WriteHistory:
     def _add(self, key: str, effects: frozenset[str]) -> Write:
         writes = self._writes(key)
         writes.writes.append(write := Write(effects))
-        writes.trail.append(_Event(time.monotonic(), "begun", " or ".join(sorted(effects))))
+        self._note(key, "begun", write)
         return write
+
+    def _note(self, key: str, what: str, write: Write) -> None:
+        self._writes(key).trail.append(_Event(time.monotonic(), what, " or ".join(sorted(write.effects))))
 
     def _trail(self, key: str) -> str:
         """What became of a key, with seconds before now."""
@@ -228,20 +252,25 @@ class WriteHistory:
 
 
 class DataStore(ObservedStore):
-    """A store that reports the commits in the data bucket to the history, and those in `bucket` to the oracle."""
+    """A store that reports the commits in the data bucket to the history, those in the foreign bucket to its own, and
+    those in `bucket` to the oracle."""
 
-    def __init__(self, oracle: Oracle, bucket: str, history: WriteHistory) -> None:
+    def __init__(self, oracle: Oracle, bucket: str, history: WriteHistory, foreign: ForeignHistory) -> None:
         super().__init__(oracle, bucket)
-        self._history = history
+        self._history, self._foreign = history, foreign
 
     def add(self, bucket: Bucket, version: StoredObject) -> StoredObject:
         if bucket.name == DATA:
             self._history.record_commit(version.key, b"".join(version.content.views(0, CELL)))
+        elif bucket.name == FOREIGN:
+            self._foreign.record_commit(version.key, version.etag)
         return super().add(bucket, version)
 
     def delete(self, bucket: str, key: str, version_id: str | None = None) -> StoredObject | None:
         if bucket == DATA:
             self._history.record_commit(key, b"")
+        elif bucket == FOREIGN:
+            self._foreign.record_commit(key, GONE)
         return super().delete(bucket, key, version_id)
 
 
