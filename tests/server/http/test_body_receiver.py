@@ -207,6 +207,19 @@ class Serving:
         return RequestBody(request, self.loop, 60.0, record, self.connection.release_buffer).pieces()
 
 
+async def test_a_body_is_incomplete_where_its_client_left_at_once() -> None:
+    serving = Serving()
+    await asyncio.sleep(0)  # it waits for requests
+    serving.connection.data_received(b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n12")
+    await asyncio.sleep(0)  # aiohttp has made a task of the request, which has not run
+    serving.connection.connection_lost(ConnectionResetError())
+    async with asyncio.timeout(10):
+        body = serving.body_of(await serving.requests.get())
+    assert await anext(body) == b"12"
+    with pytest.raises(S3Error, match="IncompleteBody"):
+        await anext(body)
+
+
 async def test_a_buffer_is_charged_until_all_of_the_body_was_read() -> None:
     serving = Serving()
     request = await serving.begin(2 * BUFFER)

@@ -97,6 +97,11 @@ class RequestBody:
                 raise S3Error("InvalidRequest", "The body has too many bytes of chunked framing.") from error
             except (RequestPayloadError, ClientPayloadError, ConnectionError) as error:
                 raise S3Error("IncompleteBody") from error
+            except RuntimeError as error:
+                # aiohttp's: the connection had ended before the request was begun, so that its body has no error.
+                if request.transport is not None:
+                    raise
+                raise S3Error("IncompleteBody") from error
             if not piece:
                 self._was_read(request.content)
                 return
