@@ -49,6 +49,25 @@ def test_what_only_the_origin_can_judge_goes_through(header: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("metadata", "goes_through"),
+    [
+        ({f"x-amz-meta-{n:02}": "v" * 100 for n in range(20)}, False),
+        ({f"x-amz-meta-{n:02}": "v" * 100 for n in range(21)}, True),
+        ({f"X-Amz-Meta-{n}": "v" for n in range(90)}, False),
+        ({f"X-Amz-Meta-{n}": "v" for n in range(91)}, True),
+        ({"x-amz-meta-a": "v" * 256}, False),
+        ({"x-amz-meta-a": "v" * 257}, True),
+        ({"x-amz-meta-a": "\u00e9" * 129}, True),
+        ({"x-amz-meta-" + "a" * 128: "v"}, False),
+        ({"x-amz-meta-" + "a" * 129: "v"}, True),
+    ],
+)
+def test_metadata_that_an_origin_may_refuse_goes_through(metadata: dict[str, str], *, goes_through: bool) -> None:
+    """It would be acknowledged, and stuck."""
+    assert obstacle("PutObject", [], CIMultiDict(metadata)) == ("its large metadata" if goes_through else None)
+
+
 def test_other_operations_and_versions_go_through() -> None:
     assert obstacle("DeleteObject", ["versionId"], CIMultiDict()) == "its parameter versionId"
     for operation in ("PutObjectAcl", "PutObjectTagging", "RestoreObject", "UnknownPut"):

@@ -8,12 +8,13 @@ pending writes of its object.
     PutObject                   a condition: the origin's state decides
     DeleteObject                x-amz-acl, x-amz-grant-*, x-amz-tagging, object lock: they need rights of their own
     multipart uploads           SSE-C: the key must not be written down; SSE-KMS: the ETag is not known beforehand
+                                metadata beyond the limits of some origins: one of them would refuse it later
                                 an expected owner, a version, an append: only the origin knows
 
 A bucket that encrypts with KMS by default shows that in its answers (`has_opaque_etags`): its writes go through too.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from forebay.protocol.header_map import Headers
@@ -36,7 +37,14 @@ _HEADERS: Final = frozenset(
         "x-amz-user-agent",
     }
 )
-_PREFIXES: Final = ("x-amz-meta-", "x-amz-checksum-")
+_METADATA: Final = "x-amz-meta-"
+_CHECKSUM: Final = "x-amz-checksum-"
+MOST_METADATA: Final = 2048
+"""Bytes of all names and values of an object's own metadata: the limit of S3, the lowest one."""
+_LONGEST_NAME: Final = 128
+_LONGEST_VALUE: Final = 256
+"""Bytes of one name and one value, and how many there are: the limits of Swift."""
+_MOST_NAMES: Final = 90
 _DEFAULT_CLASS: Final = ("x-amz-storage-class", "STANDARD")
 """What a bucket does by default: s3cmd says so with every write."""
 _ENCRYPTION: Final = "x-amz-server-side-encryption"
@@ -62,12 +70,25 @@ def obstacle(operation: str, query: Iterable[str], headers: Headers) -> str | No
     unknown = next((name for name in query if name.lower() not in _QUERY), None)
     if unknown is not None:
         return f"its parameter {unknown}"
+    metadata: list[tuple[int, int]] = []
     for name, value in headers.items():
         lower = name.lower()
+        if lower.startswith(_METADATA):
+            metadata.append((len(name) - len(_METADATA), len(value.encode("utf-8", "surrogateescape"))))
+            continue
         if (lower, value) == _DEFAULT_CLASS:
             continue
         if lower in _CONDITIONS:
             return f"its condition {name}"
-        if lower.startswith(("x-amz-", "x-oss-")) and lower not in _HEADERS and not lower.startswith(_PREFIXES):
+        if lower.startswith(("x-amz-", "x-oss-")) and lower not in _HEADERS and not lower.startswith(_CHECKSUM):
             return f"its header {name}"
-    return None
+    return "its large metadata" if metadata and _is_large(metadata) else None
+
+
+def _is_large(metadata: Sequence[tuple[int, int]]) -> bool:
+    """`metadata`: the bytes of each name and value."""
+    return (
+        len(metadata) > _MOST_NAMES
+        or any(name > _LONGEST_NAME or value > _LONGEST_VALUE for name, value in metadata)
+        or sum(map(sum, metadata)) > MOST_METADATA
+    )
