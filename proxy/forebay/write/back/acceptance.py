@@ -66,7 +66,8 @@ class Acceptance:
         return await self._obstacle(context, [forward.target.name])
 
     async def batch_obstacle(self, context: WriteContext, listed: Sequence[ListedKey], rules: Rules) -> str | None:
-        """The same for a batch delete, of which the document was read."""
+        """Returns why a batch delete has to go through, as `obstacle` does for other writes. `listed`: by its
+        document."""
         if any(each.version_id is not None for each in listed):
             return "a version"
         names = [ObjectName(context.forward.target.bucket or "", each.key) for each in listed]

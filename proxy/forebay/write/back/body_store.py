@@ -28,7 +28,8 @@ _LIMIT: Final = 2 << 20
 
 
 class StoredBody(NamedTuple):
-    """A body in the journal, or for it. `release` it once its record is durable, or `discard` it."""
+    """A body in a file of the journal, or a small one that its record will hold. `release` it once its record is
+    durable, or `discard` it."""
 
     payload: bytes
     """The whole body, if it is small."""

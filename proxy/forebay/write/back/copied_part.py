@@ -40,7 +40,7 @@ _CHANGED: Final = "The source of the copy has changed meanwhile. Please try agai
 
 @dataclass(frozen=True, slots=True)
 class SourceBody:
-    """The bytes that a part is made of."""
+    """The bytes of a copy."""
 
     size: int
     pieces: Callable[[], AsyncIterator[Piece]]
@@ -48,7 +48,7 @@ class SourceBody:
 
 
 class CopySources:
-    """Opens the sources of copied parts."""
+    """Opens the sources of copies."""
 
     def __init__(self, origins: Origins, pending: PendingObjects) -> None:
         self._origins = origins

@@ -76,7 +76,7 @@ class DrainDuty:
             raise
 
     def assume(self, shown: ShownRecords, pending: PendingObjects) -> CooperativeWork[None]:
-        """Begins with what is shown, after `begin_assuming`."""
+        """Has everything that is shown carried out, in its order, and then what came since `begin_assuming`."""
         known: list[tuple[int, RecordId, ObjectName]] = []
         for record, write in list(shown.writes.items()):
             known.append((write.interval.written, record, write.name))

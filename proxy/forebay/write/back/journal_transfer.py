@@ -223,7 +223,8 @@ class _ContentFile(io.RawIOBase):
 
 
 def _is_newer(found: Mapping[str, Any] | None, pending: Sequence[AcceptedWrite]) -> bool:
-    """Whether an object is none that these writes made or replaced, and not older than the first of them."""
+    """Whether somebody else has written the object after the first of these writes: it is none that they make, or
+    replace, and it is not older."""
     if found is None:
         return False
     known = [pending[0].replaces, *(write.facts.version.etag for write in pending if write.facts is not None)]

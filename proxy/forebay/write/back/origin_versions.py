@@ -24,7 +24,7 @@ MOST_OBJECTS: Final = 65_536
 
 
 class OriginVersions:
-    """The versions of one worker. `made` is by the drainer only, which is one of them."""
+    """The versions of one worker. It learns what the drainer makes, if it is that, and what goes through anywhere."""
 
     def __init__(self, pending: PendingObjects, tiers: Tiers, heads: ObjectHeads, rules: Callable[[], Rules]) -> None:
         self._pending = pending
@@ -46,7 +46,7 @@ class OriginVersions:
         return head.version.etag or None
 
     def made(self, name: ObjectName, etag: str) -> None:
-        """Forebay has written the object at the origin. `etag`: what it has there; ABSENT: it was deleted."""
+        """This node has written the object at the origin. `etag`: what it has there; ABSENT: it was deleted."""
         if self._newer is not None:
             self._newer.add(name)
         self._remember(name, etag)

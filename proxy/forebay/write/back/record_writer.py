@@ -110,8 +110,8 @@ class RecordWriter:
         return self._monotonic() < self.failed_until
 
     async def receive(self, context: WriteContext) -> tuple[IncomingBody | None, StoredBody]:
-        """Writes the body of a request into the journal, verified, for `kept`. Raises S3Error, and what its pieces
-        raise."""
+        """Receives the body of a request, verifies it, and writes it into the journal; `kept` comes next. Raises
+        S3Error, and what its pieces raise."""
         body = await self._forwarder.open_body(context.forward)
         try:
             verified = body.declared_md5 if body is not None else None
@@ -121,13 +121,14 @@ class RecordWriter:
                 body.release()
 
     def kept(self, context: WriteContext, stored: StoredBody) -> "KeptBody":
-        """A body in the journal, which goes if the block, which appends its record, fails. Raises S3Error."""
+        """Returns a context in which the record of a body is appended: where that fails, the body is removed, and a
+        failure of the journal is raised as S3Error."""
         return KeptBody(stored, partial(self._failed, context))
 
     async def store(
         self, context: WriteContext, body: ByteSource | None, *, verified_md5: bytes | None = None
     ) -> StoredBody:
-        """Writes a body into the journal, for `kept`. Raises S3Error, and what its pieces raise."""
+        """Writes a body into the journal; `kept` comes next. Raises S3Error, and what its pieces raise."""
         try:
             return await self.bodies.store(body, verified_md5=verified_md5, size=context.forward.length or 0)
         except OSError as error:

@@ -145,7 +145,7 @@ class UploadMoves:
             self._tasks.spawn(self._carry(upload), f"carry the parts of {upload_id}")
 
     def carry_all(self) -> None:
-        """Does the same for every moved upload."""
+        """Has the parts of every moved upload carried, as `carry` does for one."""
         for upload in self._uploads.by_id.values():
             if upload.origin_id:
                 self.carry(upload)
