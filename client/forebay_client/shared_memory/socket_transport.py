@@ -18,7 +18,7 @@ A read has no effect, so each failure may be followed by HTTP at once.
 from collections.abc import Callable
 from typing import Final
 
-from forebay.core.names import BATCH_KEY
+from forebay.core.names import BATCH_KEY, is_reserved
 from forebay.protocol.channel_frames import MAX_BODY, MAX_HEAD
 from forebay_client.client_settings import ClientSettings
 from forebay_client.shared_memory.channel import ClientChannel, ReadDeclined
@@ -48,10 +48,11 @@ class SocketTransport:
         self._pool = ChannelPool(self._open_channel, settings.connections)
 
     def carries(self, request: ObjectRequest) -> bool:
-        """Reads of objects, where there is a socket."""
+        """Reads of objects, where there is a socket; what lies under `.forebay/` is none."""
         return (
             request.method == "GET"
             and request.key is not None
+            and not is_reserved(request.key)
             and not request.is_streamed
             and not request.query
             and self._find_socket() is not None

@@ -188,6 +188,9 @@ async def test_what_the_socket_does_not_carry_goes_by_http(tmp_path: Path) -> No
             assert len(list(client.list("b", "open/"))) == len(KEYS) + 1
             assert bytes(client.get("b", "open/new")) == b"new"
             client.delete("b", "open/new")
+            plan = client.plan("b", "epoch-0", ["open/1"])
+            assert plan.progress()["entries"] == 1
+            plan.cancel()
 
         await asyncio.to_thread(use)
         assert client.stats.requests["socket"] == 1
