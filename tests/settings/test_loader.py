@@ -26,6 +26,7 @@ from forebay.settings.freshness_values import AlwaysRevalidate, Immutable
 ORIGIN: Final = '[origin]\nendpoint = "https://s3.eu-west-1.amazonaws.com"\n'
 KEY: Final = '[[auth.keys]]\nid = "trainer"\nsecret = "tell-nobody"\n'
 GRANT: Final = 'grants = [{ path = "**", allow = ["read"] }]\n'
+JOURNAL: Final = '[journal]\npath = "/journal"\nsize = "1GiB"\n'
 MINIMAL: Final = ORIGIN + KEY + GRANT
 CONFIG: Final = Path(__file__).parents[2] / "config"
 
@@ -465,6 +466,44 @@ def test_where_the_access_log_goes(where: str) -> None:
             + '[[rules]]\npath = "c/**"\nfreshness = "1h"\naccelerate = false\n',
             [],
         ),
+        (
+            GRANT + '[[rules]]\npath = "b/**"\nfreshness = "1s"\n[[rules]]\npath = "b/a/*.bin"\nfreshness = "1h"\n',
+            ["rules[1] (b/a/*.bin) decides nothing"],
+        ),
+        (
+            GRANT
+            + '[[rules]]\npath = "b/**"\nfreshness = "1s"\n[[rules]]\npath = "b/a*"\naccelerate = false\n'
+            + '[[rules]]\npath = "b/ab"\nfreshness = "1h"\naccelerate = true\n',
+            [],
+        ),
+        (
+            GRANT + '[[rules]]\npath = "b/**"\nfence = ["**/latest"]\n',
+            ["rules[0] (b/**) has a fence, which is for write"],
+        ),
+        (
+            GRANT + JOURNAL + '[[rules]]\npath = "b/**"\nwrite = "through"\nconflict = "overwrite"\n'
+            '[[rules]]\npath = "c/**"\nwrite = "back"\n',
+            ["rules[0] (b/**) has a conflict, which is for write"],
+        ),
+        (
+            GRANT
+            + JOURNAL
+            + '[[rules]]\npath = "**"\nfence = ["**/latest"]\n[[rules]]\npath = "c/**"\nwrite = "back"\n',
+            [],
+        ),
+        (
+            GRANT + '[ssd]\npath = "/ssd"\nsize = "1GiB"\n[[rules]]\npath = "b/**"\nquota = "2GiB"\n',
+            ["rules[0] (b/**): its quota (2GiB) bounds nothing: ssd.size is 1GiB"],
+        ),
+        (
+            GRANT + '[[rules]]\npath = "b/**"\nquota = "2GiB"\n',
+            ["rules[0] (b/**): its quota (2GiB) bounds nothing: there is no SSD tier"],
+        ),
+        (
+            GRANT + '[server]\nstate_dir = "/ssd/cache/../cache/state"\n[ssd]\npath = "/ssd/cache"\nsize = "1GiB"\n',
+            ["server.state_dir (/ssd/cache/../cache/state) lies within ssd.path"],
+        ),
+        (GRANT + '[server]\nstate_dir = "/ssd/state"\n[ssd]\npath = "/ssd/cache"\nsize = "1GiB"\n', []),
         (GRANT + '[memory]\nsize = "512KiB"\n', ["memory.size (512KiB) is less than one block (1MiB)"]),
         (GRANT + '[memory]\nsize = "0B"\n', []),
         (GRANT + '[ssd]\npath = "/ssd"\nsize = "4MiB"\n', ["ssd.size (4MiB) is less than 5 blocks (1MiB each)"]),

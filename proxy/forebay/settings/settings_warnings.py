@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import fields
+from os.path import normpath
+from pathlib import PurePath
 from typing import Final
 
 from forebay.core.units import format_size
@@ -39,6 +41,7 @@ def settings_warnings(settings: Settings) -> Iterator[str]:
         )
     yield from _origins(settings)
     yield from _rules(settings.rules)
+    yield from _without_effect(settings)
     workers, buffers, run = settings.server.workers, settings.memory.buffers, settings.fetch.max_run
     if workers > 1 and buffers // workers < run:
         yield (
@@ -71,10 +74,10 @@ def _origins(settings: Settings) -> Iterator[str]:
 
 def _rules(rules: tuple[Rule, ...]) -> Iterator[str]:
     decided: dict[str, set[str]] = {}
-    """Path to the names that earlier rules with the same path have set."""
+    """Path to the names that earlier rules with this path have set."""
     for position, rule in enumerate(rules):
         sets = {name for name in _DECIDED if getattr(rule, name) is not None}
-        before = decided.get("**", set()) | decided.get(rule.path, set())
+        before = set().union(*(names for path, names in decided.items() if _covers(path, rule.path)))
         where = f"rules[{position}] ({rule.path})"
         if unlikely := path_warning(rule.path):
             yield f"{where}: {unlikely}"
@@ -83,3 +86,36 @@ def _rules(rules: tuple[Rule, ...]) -> Iterator[str]:
         elif sets <= before:
             yield f"{where} decides nothing: rules above it set the same for all of its objects, and the first wins"
         decided.setdefault(rule.path, set()).update(sets)
+
+
+def _covers(path: str, other: str) -> bool:
+    """Whether `path` surely matches all that `other` matches: they are equal, or `path` is a stem and `**`."""
+    stem = path.removesuffix("**")
+    return path == other or (stem != path and not set(stem) & set("*?") and other.startswith(stem))
+
+
+def _without_effect(settings: Settings) -> Iterator[str]:
+    """Settings whose meaning depends on others, which say otherwise."""
+    is_back = any(rule.write == "back" for rule in settings.rules)
+    for position, rule in enumerate(settings.rules):
+        where = f"rules[{position}] ({rule.path})"
+        setting = "a fence" if rule.fence else "a conflict" if rule.conflict is not None else None
+        if setting is not None and (not is_back or rule.write in {"through", "around"}):
+            yield f'{where} has {setting}, which is for write = "back"'
+        if rule.quota is None:
+            continue
+        unlike = f"{where}: its quota ({format_size(rule.quota)}) bounds nothing"
+        if settings.ssd is None:
+            yield f"{unlike}: there is no SSD tier"
+        elif rule.quota > settings.ssd.size:
+            yield f"{unlike}: ssd.size is {format_size(settings.ssd.size)}"
+    state = settings.server.state_dir
+    if settings.ssd is not None and state is not None and _is_within(state, settings.ssd.path):
+        yield (
+            f"server.state_dir ({state}) lies within ssd.path: a copy of the cache has the run record with it, and is "
+            "trusted however old it is"
+        )
+
+
+def _is_within(path: str, directory: str) -> bool:
+    return PurePath(normpath(path)).is_relative_to(normpath(directory))
