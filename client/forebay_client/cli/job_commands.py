@@ -58,6 +58,10 @@ def _pack(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
     action = "check" if args.check else "delete" if args.delete else "pack"
     if args.delete and args.only is None:
         raise UsageError("Say with --only which members are taken out.")
+    if args.check and args.delete:
+        raise UsageError("--check and --delete are two jobs: say one of them.")
+    if args.only is not None and not args.delete:
+        raise UsageError("--only belongs to --delete: packing and --check have the whole prefix.")
     return _run_pack(admin, context, args, action)
 
 

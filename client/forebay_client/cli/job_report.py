@@ -22,7 +22,7 @@ from forebay_client.cli.human_format import (
     format_rate,
     format_size,
 )
-from forebay_client.cli.text_tables import job_target
+from forebay_client.cli.text_tables import JOB_VERBS, job_target
 
 DONE, FAILED, PARTLY_FAILED, NOT_KEPT, CANCELLED = 0, 1, 3, 4, 5
 FAILURES_SHOWN = 10
@@ -43,6 +43,15 @@ def exit_code(job: JsonObject) -> int:
         return PARTLY_FAILED
     does_not_fit = job["if_fits"] and job["fits"] is False
     return NOT_KEPT if does_not_fit or not job["reason"] else FAILED
+
+
+def check_report(name: str | None) -> None:
+    """Raises UnwritableReport if `write_report` could not write to this file; for before the job starts."""
+    try:
+        if name is not None:
+            Path(name).open("a").close()
+    except OSError as error:
+        raise UnwritableReport(f"{name} can't be written: {error.strerror}.") from error
 
 
 def write_report(admin: AdminClient, job: JsonObject, name: str) -> None:
@@ -89,12 +98,12 @@ def report_job(screen: Screen, job: JsonObject) -> None:
             _report_kept(screen, job)
 
 
-_PACK_VERBS: Final = {"pack": "Packed", "check": "Verified", "delete": "Took out", "unpack": "Wrote as objects"}
+_PACK_VERBS: Final = {"pack": "Packed", "check": "Verified", "delete": "Took out", "unpack": "Unpacked"}
 
 
 def _report_pack(screen: Screen, job: JsonObject) -> None:
     if job["state"] not in ENDED:
-        screen.write_line(f"Job {job['id']}, {job['action']} of {job_target(job)}, has begun.")
+        screen.write_line(f"Job {job['id']} {JOB_VERBS[job['action']]} {job_target(job)}.")
         survival = "goes on by itself, also after a restart" if job["survives"] else "ends with Forebay's process"
         screen.write_line(f"It {survival}; `forebay jobs` shows how far it is.")
         return

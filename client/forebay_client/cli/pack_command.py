@@ -8,9 +8,9 @@ import argparse
 from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
 from forebay_client.cli.command_context import CommandContext
 from forebay_client.cli.deferred_interrupts import defer_interrupts
-from forebay_client.cli.job_report import exit_code, report_job, write_report
+from forebay_client.cli.job_report import check_report, exit_code, report_job, write_report
 from forebay_client.cli.s3_location import Location
-from forebay_client.cli.text_tables import job_target
+from forebay_client.cli.text_tables import JOB_VERBS, job_target
 from forebay_client.cli.warm_command import follow_job
 
 
@@ -40,6 +40,7 @@ def pack_fields(args: argparse.Namespace, action: str) -> dict[str, object]:
 
 def run_pack(admin: AdminClient, context: CommandContext, args: argparse.Namespace, action: str) -> int:
     """Start the job, and follow it. The exit code."""
+    check_report(args.report)
     job: JsonObject | None = None
     try:
         # An interrupt between the request and its response would leave a job whose id is not known.
@@ -47,7 +48,7 @@ def run_pack(admin: AdminClient, context: CommandContext, args: argparse.Namespa
             job = admin.post(api_path("packs"), pack_fields(args, action))
         if not args.detach:
             if not args.json:
-                context.screen.write_line(f"Job {job['id']}: {action} of {job_target(job)}; Ctrl-C cancels it.")
+                context.screen.write_line(f"Job {job['id']} {JOB_VERBS[action]} {job_target(job)}; Ctrl-C cancels it.")
                 context.screen.out.flush()
             job = follow_job(admin, context, job, as_json=args.json)
     except KeyboardInterrupt:

@@ -28,7 +28,8 @@ def problem_with(args: argparse.Namespace) -> str | None:
     if action == "ls":
         return "`forebay recordings ls` has a bucket at most: s3://bucket." if args.file is not None else None
     if args.location is None or not args.location.prefix:
-        return f"Name a recording: `forebay recordings {action} s3://bucket/name`."
+        file = " FILE" if action in {"export", "import"} else ""
+        return f"Name a recording: `forebay recordings {action} s3://bucket/name{file}`."
     if (action in {"export", "import"}) != (args.file is not None):
         return f"`forebay recordings {action}` needs a file." if args.file is None else f"`{action}` has no file."
     if action != "save" and (args.source is not None or args.shared):

@@ -4,7 +4,7 @@ A terminal that is too narrow wraps a long key and nothing else; a pipe gets it 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from forebay_client.cli.admin_client import JsonObject
 from forebay_client.cli.command_context import ScreenLine
@@ -166,6 +166,16 @@ def _recording_row(recording: JsonObject, now: float) -> tuple[str, ...]:
     )
 
 
+JOB_VERBS: Final = {
+    "warm": "warms",
+    "pack": "packs",
+    "check": "verifies the pack of",
+    "delete": "takes members out of the pack of",
+    "unpack": "unpacks",
+}
+"""What a job does with its objects, by its action."""
+
+
 def job_target(job: JsonObject) -> str:
     """The objects of a job: "s3://b/p", "s3://b/p and 2 more", or "40 keys of s3://b"."""
     parts: list[str] = []
@@ -182,7 +192,7 @@ def _job_action(job: JsonObject) -> str:
     """What a job does that does not warm."""
     if job["action"] == "warm":
         return "check of " if job["check"] else ""
-    return "check of the pack of " if job["action"] == "check" else f"{job['action']} of "
+    return f"{JOB_VERBS[job['action']]} "
 
 
 def _job_row(job: JsonObject, now: float) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from forebay_client.cli.admin_client import AdminClient, AdminRefused, AdminUnreachable, JsonObject, api_path
 from forebay_client.cli.command_context import CommandContext
 from forebay_client.cli.deferred_interrupts import defer_interrupts
-from forebay_client.cli.job_report import ENDED, exit_code, misfit, report_job, write_report
+from forebay_client.cli.job_report import ENDED, check_report, exit_code, misfit, report_job, write_report
 from forebay_client.cli.key_files import KeyFile, read_pieces
 from forebay_client.cli.progress_display import BarDisplay, LineDisplay, NoDisplay, ProgressDisplay
 from forebay_client.cli.s3_location import SCHEMES, Location
@@ -52,6 +52,7 @@ def run_warm(
     as_json: bool,
 ) -> int:
     """Start the job. The exit code: see job_report."""
+    check_report(report)
     fields = _order(admin, context, request)
     job: JsonObject | None = None
     try:

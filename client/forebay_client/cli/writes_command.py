@@ -38,7 +38,8 @@ def problem_with(args: argparse.Namespace) -> str | None:
     if args.force and action != "export":
         return "--force belongs to `forebay writes export`."
     if args.write is None or args.write.startswith("s3://"):
-        return f"Name a write by its id: `forebay writes {action} ID`."
+        more = {"export": " FILE", "discard": " s3://bucket/key"}.get(action, "")
+        return f"Name a write by its id: `forebay writes {action} ID{more}`."
     if (action == "export") != (args.file is not None and not args.file.startswith("s3://")):
         return "Name a file: `forebay writes export ID FILE`." if action == "export" else f"`{action}` has no file."
     if (action == "discard") != (args.file is not None and args.file.startswith("s3://")):

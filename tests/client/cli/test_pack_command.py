@@ -43,6 +43,10 @@ def test_the_order_is_what_was_typed(arguments: tuple[str, ...], order: PackRequ
         (("--into", "s3://other/packed/"), "in the bucket of its objects"),
         (("--delete",), "Say with --only"),
         (("--delete", "--only", "s3://b/q/"), "is not under s3://b/p/"),
+        (("--delete", "--only", "s3://b/p/x", "--check"), "are two jobs"),
+        (("--only", "s3://b/p/x"), "--only belongs to --delete"),
+        (("--check", "--only", "s3://b/p/x"), "--only belongs to --delete"),
+        (("--report", "/none/failures.jsonl"), "/none/failures.jsonl can't be written"),
     ],
 )
 def test_wrong_usage_starts_nothing(arguments: tuple[str, ...], problem: str) -> None:

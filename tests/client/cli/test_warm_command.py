@@ -226,7 +226,9 @@ def test_the_report_lists_every_failure(tmp_path: Path) -> None:
     control.failing = ()
     assert warm(control, "s3://b", "--wait", "--report", str(report)).code == 0
     assert report.read_text() == ""
+    control.calls.clear()
     assert warm(control, "s3://b", "--wait", "--report", str(tmp_path / "no" / "file")).code == 2
+    assert control.calls == []
 
 
 @pytest.mark.parametrize(

@@ -51,5 +51,7 @@ class PackRequest:
             raise ValueError(f"Objects under {self.into!r} are packs themselves.")
         if self.only and not self.only.startswith(self.prefix):
             raise ValueError("'only' must begin with 'prefix'.")
+        if self.only and self.action not in {"delete", "unpack"}:
+            raise ValueError("'only' belongs to the actions delete and unpack.")
         if self.action == "delete" and not self.only:
             raise ValueError("'only' is needed: what the keys of the members begin with that are taken out.")
