@@ -99,4 +99,5 @@ def test_a_stale_head_says_why() -> None:
 def test_refused_and_forwarded_reads() -> None:
     assert "AccessDenied" in explained(key="nobody").read
     assert "InvalidAccessKeyId" in explained(key="unknown").read
+    assert explained(ObjectName("data", ".forebay/plans/a")).read.startswith("answered by Forebay itself")
     assert explained(ObjectName("data", "raw/a")).read == "forwarded to the origin: the rules do not accelerate it"

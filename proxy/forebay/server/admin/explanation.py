@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Final
 
 from forebay.core.events import in_words
-from forebay.core.names import ObjectName
+from forebay.core.names import ObjectName, is_reserved
 from forebay.core.units import format_size
 from forebay.policy.freshness import AlwaysRevalidate, Immutable, MaxAge, Stale, evaluate_freshness
 from forebay.policy.origin_routes import routes_of
@@ -55,7 +55,7 @@ def explain(
         in_doubt=in_doubt,
         fresh=fresh,
         stale_because=stale_because,
-        read=_read(settings, access_key, access, decision, cached, fresh, identified)
+        read=_read(settings, name, access_key, access, decision, cached, fresh, identified)
         if origin is not None
         else "refused: no origin has this bucket (NoSuchBucket)",
     )
@@ -96,6 +96,7 @@ def _access(key: KeySettings, name: ObjectName) -> GrantedAccess:
 
 def _read(
     settings: Settings,
+    name: ObjectName,
     access_key: str,
     access: tuple[GrantedAccess, ...],
     decision: Decision,
@@ -108,6 +109,8 @@ def _read(
             return f"refused: {access_key} is no key of auth.keys (InvalidAccessKeyId)"
         if "read" not in access[0].allow:
             return f"refused: no grant of {access_key} allows read (AccessDenied)"
+    if is_reserved(name.key):
+        return "answered by Forebay itself: nothing under .forebay/ of a bucket is an object of the origin"
     if not decision.accelerate:
         return "forwarded to the origin: the rules do not accelerate it"
     if cached is None:
