@@ -1,4 +1,5 @@
-"""README.md and docs/recipes.md: configurations load, clients read the sample data, figures match the benchmarks.
+"""README.md and docs/recipes.md: clients read the sample data, figures match the benchmarks. Configurations load,
+those of MORE_RULES too.
 
 torch is not installed for tests; the data set of the README runs with a stand-in that has the three names it uses. The
 examples of Alibaba's clients run as they stand, where `make clients` and `make clients-torch` have installed them.
@@ -37,8 +38,14 @@ EPOCHS: Final = (ROOT / "docs" / "benchmarks-epochs.md").read_text()
 CHECKPOINTS: Final = (ROOT / "docs" / "benchmarks-checkpoints.md").read_text()
 CLIENT_READS: Final = (ROOT / "docs" / "benchmarks-clients.md").read_text()
 RECIPES: Final = (ROOT / "docs" / "recipes.md").read_text()
+MORE_RULES: Final = ("packs.md", "training-data.md", "training-with-forebay.md")
+"""Pages whose configurations no test of their own loads."""
 PYTHON: Final = re.findall(r"^```python\n(.*?)^```$", README + RECIPES, re.MULTILINE | re.DOTALL)
-TOML: Final = re.findall(r"^```toml\n(.*?)^```$", README + RECIPES, re.MULTILINE | re.DOTALL)
+TOML: Final = re.findall(
+    r"^```toml\n(.*?)^```$",
+    README + RECIPES + "".join((ROOT / "docs" / page).read_text() for page in MORE_RULES),
+    re.MULTILINE | re.DOTALL,
+)
 SHELL: Final = re.findall(r"^    (echo '\{.*)$", RECIPES, re.MULTILINE)
 KEY: Final = "train/tensors/00000.f32"
 CLIENTS: Final = {client.name: client for client in load_clients()}
