@@ -158,5 +158,5 @@ async def fetch_rig(
         yield rig
         await rig.tasks.wait_idle()
         assert len(rig.registry) == 0, rig.registry
-        assert rig.heads.requested == 0
+        assert not rig.heads.requests
         assert rig.budget.in_use == 0, rig.budget

@@ -149,7 +149,7 @@ class Rig:
         await worker.stop()
         assert len(worker.parts.fetch.flights) == 0, worker.parts.fetch.flights
         assert worker.parts.storage.budget.in_use == 0, worker.parts.storage.budget
-        assert worker.parts.metadata.heads.requested == 0
+        assert not worker.parts.metadata.heads.requests
         assert worker.parts.storage.tiers.memory.ahead.budget.in_use == 0, worker.parts.jobs.prefetcher
         for origin in worker.parts.origins:
             background = origin.client.reads.background

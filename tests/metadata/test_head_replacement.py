@@ -290,3 +290,46 @@ async def test_a_missing_object_without_another_request_raises_no_fence() -> Non
         before = rig.fences.now()
         assert isinstance(await rig.resolver.resolve(READ), ErrorResponse)
         assert rig.fences.now() == before, "a fence for each missing key would fill their table"
+
+
+async def test_a_later_request_does_not_bring_it_back() -> None:
+    """The origin carries out the second request first; its response comes last."""
+    async with fetch_rig() as rig, asyncio.TaskGroup() as group:
+        rig.origin.store.put(*NAME, b"old")
+        rig.origin.faults.add(actions.HoldRequest(held := Gate()), method="GET", times=1)
+        first = group.create_task(rig.resolver.resolve(READ))
+        await held.reached()
+        rig.now += 1
+        rig.origin.faults.add(actions.HoldHead(late := Gate()), method="HEAD", times=1)
+        second = group.create_task(rig.resolver.resolve(READ._replace(span=None)))
+        await late.reached()
+        rig.origin.store.put(*NAME, b"new")
+        held.open()
+        newer = version_of(await first)
+        late.open()
+        old = version_of(await second)
+        assert newer.version != old.version
+        assert (await resolve_version(rig, READ)).version == newer.version, "the old version"
+        assert not rig.heads.requests
+
+
+async def test_two_late_answers_do_not_bring_it_back() -> None:
+    """What the first request shows can't be cached; two others show what it has found replaced."""
+    async with fetch_rig() as rig, asyncio.TaskGroup() as group:
+        rig.origin.store.put(*NAME, b"old")
+        since = rig.heads.now()[0]
+        rig.fences.raise_object(NAME)
+        late: list[tuple[Gate, asyncio.Task[Resolution]]] = []
+        for _ in range(2):
+            rig.now += 1
+            rig.origin.faults.add(actions.HoldHead(gate := Gate()), method="HEAD", times=1)
+            fetched = rig.versions.fetch(READ._replace(span=None), None, strict=True)
+            late.append((gate, group.create_task(fetched)))
+            await gate.reached()
+        newer = head_of(ObjectFacts(Version('"new"'), 3, "", ()), BLOCK, rig.now - 1)
+        assert rig.heads.store(NAME, newer, since) is None
+        for gate, answer in late:
+            gate.open()
+            assert version_of(await answer).version != newer.version
+            assert rig.heads.current(NAME) is None, "the old version"
+        assert not rig.heads.requests

@@ -191,12 +191,12 @@ class DirectOpening:
     def enter(self) -> None:
         """Its request is under way, until `answered` or `close`."""
         self._is_under_way = True
-        self._openings.heads.enter(self.name)
+        self._openings.heads.requests.enter(self.name)
 
     def _leave(self) -> None:
         if self._is_under_way:
             self._is_under_way = False
-            self._openings.heads.leave(self.name)
+            self._openings.heads.requests.leave(self.name)
 
     def make_room(self, size: int, is_beside_demand: bool) -> memoryview | None:
         """See MakeRoom: for an object that is one block, while nobody waits for its first bytes."""
@@ -276,6 +276,7 @@ class DirectOpening:
         if destination is None:
             return
         self.head = head
+        openings.heads.requests.note_shown(name, head)
         self.was_kept = isinstance(sent, RelayedRead) and sent.was_kept
         fetcher, view = openings.fetcher, ObjectView(name, head, self.decision.rule, None)
         is_from_origin, lookup = isinstance(sent, SentRead), self._lookup

@@ -93,7 +93,7 @@ class HeadReplacement:
                 return since
             if replaced.version == head.version:
                 await self._give_up(name, replaced, head)
-            is_overtaken = self._heads.is_overtaken(head, replaced)
+            is_overtaken = self._heads.is_overtaken(name, head, replaced)
             tick = await self._remove(name, replaced.generation, since)
             if tick is None or is_overtaken:
                 return since
@@ -114,7 +114,7 @@ class HeadReplacement:
         if known is not None:
             keep = known.generation if known.validated_at > requested_at else None
             await self._remove(name, keep, self._heads.now()[0])
-        elif not self._heads.is_single(name):
+        elif not self._heads.requests.is_single(name):
             self._heads.fence(name)
             self._lookups.fence(name)
 

@@ -22,6 +22,7 @@ from cachetools import LRUCache
 from forebay.core.fences import Fences, InDoubtWrites, Tick
 from forebay.core.heads import Head, ObjectFacts
 from forebay.core.names import ObjectName
+from forebay.metadata.overlapping_requests import OverlappingRequests
 from forebay.policy.freshness import AlwaysRevalidate, Fresh, evaluate_freshness
 from forebay.policy.rules import Decision
 from forebay.protocol.oss.oss_headers import CRC64
@@ -66,7 +67,7 @@ class ObjectHeads:
         self._tiers = tiers
         self._fences = fences
         self._add_facts = add_facts
-        self._requests: dict[ObjectName, int] = {}
+        self.requests = OverlappingRequests(clock)
         self._versions: LRUCache[tuple[ObjectName, str], _VersionHead] = LRUCache(VERSION_BYTES, _cost)
 
     def now(self) -> tuple[Tick, float]:
@@ -138,6 +139,7 @@ class ObjectHeads:
         destination = self.destination_over(known, name, head, since)
         if isinstance(destination, Head):
             return destination
+        self.requests.note_shown(name, head)
         self.put(name, head, destination)
         return None
 
@@ -148,36 +150,19 @@ class ObjectHeads:
         if known is not None:
             if (known.version, known.size) != (head.version, head.size):
                 return known
-            if self.is_overtaken(head, known):
+            if self.is_overtaken(name, head, known):
                 return "nowhere"
+        elif self.requests.is_contradicted(name, head):
+            return "nowhere"
         if not self._fences.allows(name, since) or head.facts.is_doubtfully_empty:
             return "nowhere"
         # An in-doubt write is forgotten at exit: so must this head be.
         return "memory" if self._is_in_doubt(name) else "tiers"
 
-    def is_overtaken(self, head: Head, known: Head) -> bool:
-        """Whether the `known` head was requested after `head` was, which has come later. A time in the future is of a
-        clock that was set back."""
-        return head.validated_at < known.validated_at <= self.clock()
-
-    def enter(self, name: ObjectName) -> None:
-        """Counts a request about an object whose response may be stored. `leave` ends it."""
-        self._requests[name] = self._requests.get(name, 0) + 1
-
-    def leave(self, name: ObjectName) -> None:
-        """Ends a request."""
-        left = self._requests.pop(name) - 1
-        if left:
-            self._requests[name] = left
-
-    @property
-    def requested(self) -> int:
-        """The number of objects with a request under way."""
-        return len(self._requests)
-
-    def is_single(self, name: ObjectName) -> bool:
-        """Whether no more than one request about an object is under way."""
-        return self._requests.get(name, 0) <= 1
+    def is_overtaken(self, name: ObjectName, head: Head, known: Head) -> bool:
+        """Whether the `known` head was requested after `head` was, which has come later, or is of another version and
+        came while `head` was under way. A time in the future is of a clock that was set back."""
+        return head.validated_at < known.validated_at <= self.clock() or self.requests.is_contradicted(name, head)
 
     def fence(self, name: ObjectName) -> None:
         """Keeps heads of an object from being stored whose requests are under way."""

@@ -97,7 +97,7 @@ class StagedObjects:
 
     async def _install(self, name: ObjectName, staged: StagedBody, identity: OriginIdentity | None) -> None:
         since, requested_at = self._heads.now()
-        self._heads.enter(name)
+        self._heads.requests.enter(name)
         try:
             answer = await self._reads.open_read(
                 name, None, method="HEAD", credential=await request_credential(identity)
@@ -106,7 +106,7 @@ class StagedObjects:
             _log.info("%s was written, but is not installed: %s", name.path, error)
             return
         finally:
-            self._heads.leave(name)
+            self._heads.requests.leave(name)
         if not isinstance(answer, ObjectOpened):
             return
         answer.body.close()

@@ -74,7 +74,7 @@ class VersionFetch:
         """Asks the origin, or the object's owner. `known`: the head to revalidate; `strict`: the owner must not use
         a fresh head. Where sizes contradict each other, asks again for bytes, unconditionally."""
         name = request.name
-        self._heads.enter(name)
+        self._heads.requests.enter(name)
         try:
             for _ in range(_CONTRADICTIONS):
                 try:
@@ -83,7 +83,7 @@ class VersionFetch:
                     request, known = request._replace(span=request.span or Span(0, request.decision.block)), None
             return await self._ask(request, known, None, strict=strict)
         finally:
-            self._heads.leave(name)
+            self._heads.requests.leave(name)
 
     def _ask(
         self, request: LookupRequest, known: Head | None, sent: SentRead | None, *, strict: bool
@@ -144,7 +144,7 @@ class VersionFetch:
                     return await self._fetch_from_origin(request._replace(span=None), None)
                 head = known.with_validation(requested_at)
                 current = self._heads.current(name)
-                if current is None or not self._heads.is_overtaken(head, current):
+                if current is None or not self._heads.is_overtaken(name, head, current):
                     since = await self._replacement.store(name, head, since)
                 if identity is not None:
                     self._permissions.allow(identity, name, requested_at, since)
