@@ -40,6 +40,8 @@ NOT_IN_A_SUPERVISOR = {"aiohttp", "lmdb", "fastcrc", "uvloop", "cachetools", "ya
 }
 NOT_AT_START = {"forebay_demo", "awscrt", "botocore", "aiobotocore", "boto3", "rich", "swift"}
 """Imported by no process as it starts."""
+ONLY_WHERE_CONFIGURED = {"forebay.write.back", "forebay.storage.journal.journal", "forebay.storage.ssd.ssd_tier"}
+"""Rooms that a setting turns on: write-back and its journal, the SSD tier."""
 
 
 def output_of(program: str, **environ: str) -> Any:
@@ -58,8 +60,11 @@ def output_of(program: str, **environ: str) -> Any:
     ("modules", "absent"),
     [
         (SUPERVISOR, NOT_AT_START | NOT_IN_A_SUPERVISOR),
-        (ONLY_WORKER, NOT_AT_START | {"forebay.workers.supervisor", "forebay.workers.worker_pool"}),
-        (MEMBER, NOT_AT_START | {"forebay.workers.supervisor", "forebay.serve"}),
+        (
+            ONLY_WORKER,
+            NOT_AT_START | ONLY_WHERE_CONFIGURED | {"forebay.workers.supervisor", "forebay.workers.worker_pool"},
+        ),
+        (MEMBER, NOT_AT_START | ONLY_WHERE_CONFIGURED | {"forebay.workers.supervisor", "forebay.serve"}),
     ],
     ids=["supervisor", "only worker", "worker among several"],
 )

@@ -10,6 +10,11 @@ HeaderPairs = tuple[tuple[str, str], ...]
 NEVER_VALIDATED: Final = -1.0
 """The validation time of a head whose validation nobody vouches for: earlier than any from which heads are trusted."""
 
+DURABLE: Final = "x-forebay-durable"
+"""Of answers: where what they are about is durable."""
+DURABLE_LOCAL: Final = (DURABLE, "local")
+DURABLE_ORIGIN: Final = (DURABLE, "origin")
+
 _EMPTY_ETAG: Final = '"d41d8cd98f00b204e9800998ecf8427e"'
 """The MD5 of nothing."""
 

@@ -10,11 +10,19 @@ Imports nothing: the supervisor reads it too.
 """
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 PendingState: TypeAlias = Literal["waiting", "sending", "failing", "stuck", "conflict"]
 PENDING_STATES: Final[tuple[PendingState, ...]] = ("waiting", "sending", "failing", "stuck", "conflict")
 LEFT_TO_A_PERSON: Final[frozenset[PendingState]] = frozenset({"stuck", "conflict"})
+CONTENT_PART: Final = 1 << 20
+"""Bytes of a write's content that are read at once."""
+
+
+class DamagedContent(NamedTuple):
+    """The bytes of a write can't be read from the journal."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

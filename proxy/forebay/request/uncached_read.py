@@ -8,7 +8,7 @@ So each read sees the writes that were acknowledged before it. A principal with 
 for pending writes ahead of a listing, too: it is shown what the origin allows it.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from forebay.core.request_record import RequestRecord
 from forebay.protocol.exchange import Reply, Request
@@ -17,8 +17,10 @@ from forebay.protocol.operation_table import Access
 from forebay.request.admission import Admission
 from forebay.request.forwarded_reads import ForwardedReads
 from forebay.request.listing_read import ListingReader
-from forebay.write.back.write_back import WriteBack
 from forebay.write.forward_request import ForwardRequest
+
+if TYPE_CHECKING:  # only with a journal
+    from forebay.write.back.write_back import WriteBack
 
 _UPLOAD_LISTINGS: Final = frozenset({"ListParts", "ListMultipartUploads"})
 
@@ -27,7 +29,7 @@ class UncachedReader:
     """Answers them. Keeps no state."""
 
     def __init__(
-        self, forwarded_reads: ForwardedReads, listing_reader: ListingReader, write_back: WriteBack | None
+        self, forwarded_reads: ForwardedReads, listing_reader: ListingReader, write_back: "WriteBack | None"
     ) -> None:
         """`write_back` None: no write is acknowledged before the origin has it."""
         self._forwarded_reads = forwarded_reads

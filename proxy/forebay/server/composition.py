@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from forebay.core.events import OwnerMissed
 from forebay.core.timers import Timers
@@ -35,8 +36,10 @@ from forebay.server.parts.write_parts import WriteParts, compose_writes
 from forebay.server.rpc.peer_service import PeerService
 from forebay.server.telemetry.metrics import Metrics
 from forebay.settings.model import Settings
-from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.run_record import NodeRun
+
+if TYPE_CHECKING:  # only with a journal
+    from forebay.storage.journal.journal_files import JournalFiles
 
 BUFFER_WAIT = 10.0
 """Seconds that a reader waits for a buffer before it is answered SlowDown: less than any SDK's timeout."""
@@ -75,7 +78,7 @@ def compose(
     group: WorkerGroup | None = None,
     timers: Timers | None = None,
     run: NodeRun | None = None,
-    journal_files: JournalFiles | None = None,
+    journal_files: "JournalFiles | None" = None,
 ) -> Parts:
     """Make the parts, inside the loop that will serve. Raises SettingsError for an impossible endpoint,
     JournalUnusable.

@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
@@ -40,9 +40,11 @@ from forebay.server.worker_gauges import WorkerGauges
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.model import Settings
 from forebay.storage.cache_origin import cache_origins
-from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.run_record import NodeRun, begin_run, remove_stale_record
-from forebay.write.back.journal_watch import JournalWatch
+
+if TYPE_CHECKING:  # only with a journal
+    from forebay.storage.journal.journal_files import JournalFiles
+    from forebay.write.back.journal_watch import JournalWatch
 
 _log = logging.getLogger(__name__)
 
@@ -80,7 +82,7 @@ class Worker:
         check_interval: float = CHECK_INTERVAL,
         timers: Timers | None = None,
         membership: Membership | None = None,
-        journal_files: JournalFiles | None = None,
+        journal_files: "JournalFiles | None" = None,
     ) -> None:
         """`clock`: seconds since the epoch, for freshness. `check_interval`: see CHECK_INTERVAL. `timers`: of the
         listener's time limits, None for the loop's. `membership`: None for the only worker of a node; otherwise
@@ -172,7 +174,7 @@ class Worker:
         if self._certificate is not None:
             self._background.spawn(self._watch_certificate(self._certificate), "certificate")
 
-    async def _start_watch(self, watch: JournalWatch) -> None:
+    async def _start_watch(self, watch: "JournalWatch") -> None:
         """Raises JournalUnusable."""
         try:
             await watch.start()

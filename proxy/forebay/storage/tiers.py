@@ -6,6 +6,7 @@ nowhere else.
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
@@ -16,9 +17,11 @@ from forebay.policy.pools import Pool
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.storage.journal.pending_objects import Deleted, PendingObjects
 from forebay.storage.memory.memory_tier import MemoryTier
-from forebay.storage.ssd.ssd_tier import SsdTier
 from forebay.storage.ssd.verified_extents import VerifiedExtent
 from forebay.storage.tier_contract import BUSY, MISS, Busy, Miss
+
+if TYPE_CHECKING:  # only with an SSD tier
+    from forebay.storage.ssd.ssd_tier import SsdTier
 
 
 class Tiers:
@@ -31,7 +34,7 @@ class Tiers:
     def __init__(
         self,
         memory: MemoryTier,
-        ssd: SsdTier | None,
+        ssd: "SsdTier | None",
         owns: Callable[[ObjectName], bool] = lambda _: True,
         pool_of: Callable[[ObjectName], Pool | None] = lambda _: None,
         pending: PendingObjects | None = None,

@@ -16,11 +16,11 @@ The operation says which keys are affected: the object, the keys that a batch de
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import ForebayError, OriginCredentialFault, S3Error, StorageError, Throttled
-from forebay.core.heads import HeaderPairs
+from forebay.core.heads import DURABLE_ORIGIN, HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.policy.access import authorise_keys
@@ -35,14 +35,15 @@ from forebay.protocol.xml.s3_documents import (
     result_etag,
 )
 from forebay.write.answer_relay import AnswerRelay
-from forebay.write.back.accepted_write import DURABLE_ORIGIN
-from forebay.write.back.write_back import WriteBack
 from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.forwarder import Forwarder
 from forebay.write.incoming_body import IncomingBody
 from forebay.write.invalidation import AffectedKeys, Invalidator, WholeBucket
 from forebay.write.packed_deletions import PackedDeletion, PackedDeletions
 from forebay.write.tracked_write import TrackedWrite, WriteTracker
+
+if TYPE_CHECKING:  # only with a journal
+    from forebay.write.back.write_back import WriteBack
 
 DOCUMENT_LIMIT: Final = 4 << 20
 """Bytes of a body that is read before it is forwarded, because it lists the affected keys or the completed parts."""
@@ -79,7 +80,7 @@ class ObjectWriter:
         invalidator: Invalidator,
         tracker: WriteTracker,
         tasks: TaskRegistry,
-        write_back: WriteBack | None = None,
+        write_back: "WriteBack | None" = None,
         deletions: PackedDeletions | None = None,
     ) -> None:
         """`deletions`: of members of packs; None: there are no packs."""

@@ -9,7 +9,7 @@ https://www.alibabacloud.com/help/en/oss/developer-reference/common-http-headers
 from collections.abc import Iterable
 from typing import Final
 
-from forebay.core.heads import HeaderPairs
+from forebay.core.heads import DURABLE, HeaderPairs
 from forebay.protocol.oss.oss_headers import (
     CRC64,
     OBJECT_TYPE,
@@ -22,9 +22,8 @@ from forebay.protocol.oss.oss_request import OssRequest
 
 _READS: Final = frozenset({"GetObject", "HeadObject", "GetObjectMeta"})
 _FOREBAY: Final = "x-forebay-"
-_DURABLE: Final = "x-forebay-durable"  # it is about the object, as a head has it
 # All that GetObjectMeta answers of an object.
-_META_HEADERS: Final = frozenset({"content-length", "etag", "last-modified", CRC64, "x-oss-version-id", _DURABLE})
+_META_HEADERS: Final = frozenset({"content-length", "etag", "last-modified", CRC64, "x-oss-version-id", DURABLE})
 REQUEST_ID: Final = "x-oss-request-id"
 _OF_THE_ORIGIN: Final = frozenset({REQUEST_ID, "x-oss-server-time"})  # they describe the origin's own exchange
 
@@ -67,7 +66,7 @@ def _translated(headers: HeaderPairs, *, origin_is_oss: bool) -> Iterable[tuple[
 
 def _is_ours(lower: str) -> bool:
     """Whether a header is Forebay's, and about the request."""
-    return lower.startswith(_FOREBAY) and lower != _DURABLE
+    return lower.startswith(_FOREBAY) and lower != DURABLE  # this one is about the object, as a head has it
 
 
 def s3_response_headers(headers: Iterable[tuple[str, str]]) -> HeaderPairs:

@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import forebay_client
 from forebay.core.events import DEFAULT_ORIGIN
@@ -23,9 +24,11 @@ from forebay.server.admin.stats_schema import (
 from forebay.server.admin.stats_sum import add_origins
 from forebay.server.admin.worker_pins import WorkerPins
 from forebay.server.composition import Parts
-from forebay.server.ssd_attachment import SsdAttachment
 from forebay.server.telemetry.request_counts import RuleCounts
 from forebay.settings.model import Settings
+
+if TYPE_CHECKING:  # only with an SSD tier
+    from forebay.server.ssd_attachment import SsdAttachment
 
 
 class WorkerStats:
@@ -88,7 +91,7 @@ class WorkerStats:
             tiers.append(replace(stats, pinned=self._pins.list_all().pinned))
         return tiers
 
-    def _ssd_failure(self, attachment: SsdAttachment) -> str | None:
+    def _ssd_failure(self, attachment: "SsdAttachment") -> str | None:
         """Why the SSD tier is failing; None: it serves."""
         tier = self._parts.storage.tiers.ssd
         if tier is None:

@@ -1,9 +1,10 @@
 """The admin port's verbs about pending writes, over one worker: those of the node, wherever they are carried out."""
 
 from base64 import b64encode
+from typing import TYPE_CHECKING
 
 from forebay.core.names import ObjectName
-from forebay.core.pending_write import LEFT_TO_A_PERSON, PendingPage, PendingWrite
+from forebay.core.pending_write import CONTENT_PART, LEFT_TO_A_PERSON, DamagedContent, PendingPage, PendingWrite
 from forebay.server.admin.admin_schema import MAX_PAGE
 from forebay.server.admin.control import WriteVerbs
 from forebay.server.admin.pending_schema import (
@@ -14,13 +15,15 @@ from forebay.server.admin.pending_schema import (
     PendingDiscarded,
     PendingRetried,
 )
-from forebay.write.back.node_backlog import PART_SIZE, DamagedContent, NodeBacklog
+
+if TYPE_CHECKING:  # only with a journal
+    from forebay.write.back.node_backlog import NodeBacklog
 
 
 class WorkerWrites(WriteVerbs):
     """Answers the admin port. `backlog` None: no journal is configured. Methods raise Throttled."""
 
-    def __init__(self, backlog: NodeBacklog | None) -> None:
+    def __init__(self, backlog: "NodeBacklog | None") -> None:
         self._backlog = backlog
 
     async def flush_writes(self, bucket: str, prefix: str = "", wait: float = 0.0, before: str = "") -> Flushed | None:
@@ -48,7 +51,7 @@ class WorkerWrites(WriteVerbs):
             return None
         if isinstance(found, DamagedContent):
             return PendingContent(offset, "", None, f"Its bytes can't be read: {found.reason}.")
-        following = offset + len(found) if len(found) == PART_SIZE else None
+        following = offset + len(found) if len(found) == CONTENT_PART else None
         return PendingContent(offset, b64encode(found).decode(), following)
 
     async def retry_write(self, write_id: str) -> PendingRetried | None:

@@ -28,8 +28,6 @@ from forebay.jobs.warm_up_run import WarmUpServices
 from forebay.namespace.pending_entries import PendingEntries
 from forebay.origin.origins import Origins
 from forebay.peers.node_reads import NodeReads
-from forebay.request.flush_resource import FlushResource
-from forebay.request.write_resource import WriteResource
 from forebay.server.admin.data_set_rows import data_set_rows
 from forebay.server.data_set_resource import DataSetResource
 from forebay.server.parts.fetch_parts import FetchParts
@@ -118,6 +116,9 @@ def compose_jobs(
         "recordings": RecordingResource(recordings, storage.spool),
     }
     if writes.backlog is not None:
+        from forebay.request.flush_resource import FlushResource  # noqa: PLC0415 # only with a journal
+        from forebay.request.write_resource import WriteResource  # noqa: PLC0415 # likewise
+
         requests.resources.by_kind |= {"writes": WriteResource(writes.backlog), "flush": FlushResource(writes.backlog)}
     return JobParts(
         warmer=warmer,

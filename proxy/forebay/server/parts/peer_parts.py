@@ -11,7 +11,6 @@ from forebay.server.parts.storage_parts import StorageParts
 from forebay.server.parts.worker_context import WorkerContext
 from forebay.server.parts.write_parts import WriteParts
 from forebay.server.rpc.job_methods import JobMethods
-from forebay.server.rpc.journal_methods import JournalMethods
 from forebay.server.rpc.namespace_methods import NamespaceMethods
 from forebay.server.rpc.opening_answers import OpeningAnswers
 from forebay.server.rpc.peer_service import PeerService
@@ -41,6 +40,8 @@ def compose_peer_service(
         JobMethods(jobs, storage.tiers, context.policy).methods,
     ]
     if writes.write_back is not None and writes.backlog is not None:
+        from forebay.server.rpc.journal_methods import JournalMethods  # noqa: PLC0415 # only with a journal
+
         methods.append(JournalMethods(writes.write_back, writes.backlog).methods)
     of_writes = WriteMethods(
         metadata.invalidator,

@@ -5,7 +5,7 @@ import asyncio
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.names import ObjectName
@@ -15,16 +15,18 @@ from forebay.policy.origin_routes import OriginRoutes
 from forebay.policy.pools import Pool
 from forebay.server.parts.state_paths import pin_path
 from forebay.server.parts.worker_context import WorkerContext
-from forebay.server.ssd_attachment import SsdAttachment
 from forebay.storage.cache_origin import CacheOrigins, cache_origins, routes_fingerprint
-from forebay.storage.journal.journal import Journal
-from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.pending_objects import PendingObjects
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.pin_file import PinFile
 from forebay.storage.run_record import begin_run
 from forebay.storage.spool import Spool
 from forebay.storage.tiers import Tiers
+
+if TYPE_CHECKING:  # only with an SSD tier, or a journal
+    from forebay.server.ssd_attachment import SsdAttachment
+    from forebay.storage.journal.journal import Journal
+    from forebay.storage.journal.journal_files import JournalFiles
 
 SPOOL_SHARE: Final = 4
 """A spool may hold one in so many bytes of the buffers for long; further bodies go to files."""
@@ -35,10 +37,10 @@ class StorageParts:
     """Where a worker keeps bytes."""
 
     tiers: Tiers
-    ssd: SsdAttachment | None
+    ssd: "SsdAttachment | None"
     """None: no SSD tier is configured."""
     pins: PinRegistry
-    journal: Journal | None
+    journal: "Journal | None"
     """None: none is configured."""
     pending: PendingObjects | None
     """Likewise."""
@@ -53,7 +55,7 @@ class StorageParts:
 
 
 def compose_storage(
-    context: WorkerContext, routes: OriginRoutes, origins: Origins, journal: Journal | None
+    context: WorkerContext, routes: OriginRoutes, origins: Origins, journal: "Journal | None"
 ) -> StorageParts:
     """Open the tiers. `journal`: see `open_journal`. Raises OSError."""
     settings = context.settings
@@ -78,11 +80,14 @@ def compose_storage(
     return StorageParts(tiers, ssd, pins, journal, pending, budget, rings, spool, upload_starts)
 
 
-def open_journal(context: WorkerContext, files: JournalFiles | None) -> Journal | None:
+def open_journal(context: WorkerContext, files: "JournalFiles | None") -> "Journal | None":
     """Open the journal; None if none is configured. `files`: its system calls. Raises JournalUnusable."""
     settings, metrics = context.settings.journal, context.metrics
     if settings is None:
         return None
+    from forebay.storage.journal.journal import Journal  # noqa: PLC0415 # only with a journal
+    from forebay.storage.journal.journal_files import JournalFiles  # noqa: PLC0415 # likewise
+
     loop = asyncio.get_running_loop()
 
     def on_sync(seconds: float) -> None:  # in a thread of the journal
@@ -92,10 +97,12 @@ def open_journal(context: WorkerContext, files: JournalFiles | None) -> Journal 
     return Journal.open(Path(settings.path), family, files or JournalFiles(on_sync))
 
 
-def _attach_ssd(context: WorkerContext, routes: OriginRoutes, tiers: Tiers) -> SsdAttachment | None:
+def _attach_ssd(context: WorkerContext, routes: OriginRoutes, tiers: Tiers) -> "SsdAttachment | None":
     settings = context.settings
     if settings.ssd is None:
         return None
+    from forebay.server.ssd_attachment import SsdAttachment  # noqa: PLC0415 # only with an SSD tier
+
     cached = CacheOrigins(cache_origins(settings), routes.position_of, routes_fingerprint(settings))
     ssd = SsdAttachment(
         tiers,

@@ -10,6 +10,7 @@ from forebay.server.parts.storage_parts import StorageParts
 from forebay.server.parts.worker_context import WorkerContext
 from forebay.storage.cache_origin import CacheOrigins, cache_origins
 from forebay.storage.journal.record_origins import RecordOrigins
+from forebay.write.back.node_backlog import NodeBacklog
 from forebay.write.back.origin_versions import OriginVersions
 from forebay.write.back.pending_uploads import PendingUploads
 from forebay.write.back.write_back import WriteBack
@@ -33,19 +34,18 @@ def compose_write_back(
     forwarder: Forwarder,
     storage: StorageParts,
     metadata: MetadataParts,
-) -> WriteBack | None:
-    """Write-back on an open journal. None: no journal is configured."""
+) -> tuple[WriteBack, NodeBacklog]:
+    """Write-back on the open journal of `storage`, and its backlog."""
     settings, journal, pending = context.settings.journal, storage.journal, storage.pending
     metrics, rules, tiers = context.metrics, context.rules, storage.tiers
-    if settings is None or journal is None or pending is None:
-        return None
+    assert settings is not None and journal is not None and pending is not None  # noqa: S101, PT018 # all or none
 
     def count_write(result: str, size: int) -> None:
         metrics.count("forebay_journal_writes_total", result)
         metrics.count("forebay_journal_bytes_total", result, by=size)
 
     configured = CacheOrigins(cache_origins(context.settings), routes.position_of)
-    return WriteBack(
+    write_back = WriteBack(
         JournalState(journal, RecordOrigins(configured), pending, PendingUploads()),
         OriginAccess(origins, forwarder, OriginVersions(pending, tiers, metadata.heads, rules)),
         CachedState(tiers, metadata.staged, metadata.invalidator),
@@ -58,3 +58,4 @@ def compose_write_back(
             lambda: metrics.count("forebay_journal_moved_uploads_total"),
         ),
     )
+    return write_back, NodeBacklog(write_back, context.peers)

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from forebay.origin.origins import Origins
 from forebay.policy.origin_routes import OriginRoutes
@@ -9,9 +10,6 @@ from forebay.server.parts.metadata_parts import MetadataParts
 from forebay.server.parts.namespace_parts import NamespaceParts
 from forebay.server.parts.storage_parts import StorageParts
 from forebay.server.parts.worker_context import WorkerContext
-from forebay.server.parts.write_back_parts import compose_write_back
-from forebay.write.back.node_backlog import NodeBacklog
-from forebay.write.back.write_back import WriteBack
 from forebay.write.forwarder import Forwarder
 from forebay.write.length_spooler import LengthSpooler
 from forebay.write.multipart.multipart_registry import MultipartRegistry
@@ -21,6 +19,10 @@ from forebay.write.packed_deletions import PackedDeletions
 from forebay.write.tracked_write import WriteTracker
 from forebay.write.warm_on_write import WarmOnWrite
 
+if TYPE_CHECKING:  # only with a journal
+    from forebay.write.back.node_backlog import NodeBacklog
+    from forebay.write.back.write_back import WriteBack
+
 
 @dataclass(frozen=True, slots=True)
 class WriteParts:
@@ -29,9 +31,9 @@ class WriteParts:
     forwarder: Forwarder
     uploads: MultipartRegistry
     tracker: WriteTracker
-    write_back: WriteBack | None
+    write_back: "WriteBack | None"
     """None: no journal is configured."""
-    backlog: NodeBacklog | None
+    backlog: "NodeBacklog | None"
     """Likewise."""
     deletions: PackedDeletions
     writer: ObjectWriter
@@ -53,8 +55,11 @@ def compose_writes(
     coalescer = PartCoalescer(origins, storage.spool, uploads)
     warm_on_write = WarmOnWrite(storage.tiers, storage.budget, metadata.staged, uploads, tasks)
     tracker = WriteTracker(metadata.digests, uploads, coalescer, warm_on_write)
-    write_back = compose_write_back(context, routes, origins, forwarder, storage, metadata)
-    backlog = NodeBacklog(write_back, context.peers) if write_back is not None else None
+    write_back = backlog = None
+    if storage.journal is not None:
+        from forebay.server.parts.write_back_parts import compose_write_back  # noqa: PLC0415 # only with a journal
+
+        write_back, backlog = compose_write_back(context, routes, origins, forwarder, storage, metadata)
     deletions = PackedDeletions(
         namespaces.catalogue, namespaces.tombstones, metadata.resolver, context.peers, context.rules
     )

@@ -9,7 +9,7 @@ One record each; `document` and `decode_record` are its JSON.
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from forebay.core.heads import Head, HeaderPairs, ObjectFacts, head_of
+from forebay.core.heads import DURABLE_LOCAL, Head, HeaderPairs, ObjectFacts, head_of
 from forebay.core.names import ObjectName, Version
 from forebay.policy.drain_order import WriteInterval
 from forebay.storage.journal.body_file import BodyRef
@@ -17,11 +17,6 @@ from forebay.storage.journal.journal_record import Document
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart, PendingVersion
 from forebay.storage.journal.recovery_scan import PendingRecord
-
-DURABLE: Final = "x-forebay-durable"
-"""Of answers: where what they are about is durable."""
-DURABLE_LOCAL: Final = (DURABLE, "local")
-DURABLE_ORIGIN: Final = (DURABLE, "origin")
 
 WriteKind: TypeAlias = Literal["put", "delete", "complete"]
 _KINDS: Final[dict[str, WriteKind]] = {"put": "put", "delete": "delete", "complete": "complete"}

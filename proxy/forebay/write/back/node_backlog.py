@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from heapq import nsmallest
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import Throttled
 from forebay.core.names import ObjectName
-from forebay.core.pending_write import PendingPage, PendingState, PendingWrite
+from forebay.core.pending_write import CONTENT_PART, DamagedContent, PendingPage, PendingState, PendingWrite
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode
@@ -27,20 +27,12 @@ from forebay.write.back.write_back import WriteBack
 
 LARGEST_PAGE: Final = 1000
 """Writes."""
-PART_SIZE: Final = 1 << 20
-"""Bytes of a write's content that are read at once."""
 _LOG_DIGITS: Final = 12
 
 
 def write_id(record: RecordId) -> str:
     """Returns the id by which a person names a write."""
     return f"{record.log[:_LOG_DIGITS]}-{record.number}"
-
-
-class DamagedContent(NamedTuple):
-    """The bytes of a write can't be read from the journal."""
-
-    reason: str
 
 
 class NodeBacklog:
@@ -92,7 +84,7 @@ class NodeBacklog:
         return await self._ask_write("discard", {"id": number, "bucket": name.bucket, "key": name.key})
 
     async def content(self, number: str, offset: int) -> bytes | DamagedContent | None:
-        """PART_SIZE bytes of the object that a write makes, fewer at its end. None: there is none."""
+        """CONTENT_PART bytes of the object that a write makes, fewer at its end. None: there is none."""
         response = await self._ask("content", {"id": number, "offset": offset})
         if "damage" in response:
             return DamagedContent(str(response["damage"]))
@@ -160,7 +152,7 @@ class NodeBacklog:
         version = self._entries[record].version
         if version.head is None:
             return None
-        span = Span(min(offset, version.head.size), min(offset + PART_SIZE, version.head.size))
+        span = Span(min(offset, version.head.size), min(offset + CONTENT_PART, version.head.size))
         return bytes(await self._write_back.pending.read_parts(version.parts, span)) if span.length else b""
 
     async def _discard(self, record: RecordId, entry: DrainEntry) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
-from forebay.core.heads import HeaderPairs
+from forebay.core.heads import DURABLE, HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.policy.drain_order import WriteInterval
 from forebay.protocol.body.payload import HashedPayload
@@ -19,7 +19,7 @@ from forebay.protocol.dates import format_iso8601
 from forebay.protocol.forwarded_headers import forwarded_headers
 from forebay.protocol.xml.s3_documents import copied_document, deleted_document
 from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
-from forebay.write.back.accepted_write import DURABLE, AcceptedWrite
+from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.body_store import StoredBody
 from forebay.write.back.copied_part import CopySources
 from forebay.write.back.record_writer import DEFAULT_TYPE, XML, RecordWriter, facts_of, md5_header, origin_headers

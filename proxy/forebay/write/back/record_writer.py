@@ -15,14 +15,14 @@ from types import TracebackType
 from typing import Any, Final, Protocol
 
 from forebay.core.errors import S3Error
-from forebay.core.heads import HeaderPairs, ObjectFacts
+from forebay.core.heads import DURABLE_LOCAL, HeaderPairs, ObjectFacts
 from forebay.core.names import ObjectName, Version
 from forebay.protocol.dates import http_date
 from forebay.protocol.forwarded_headers import forwarded_headers
 from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.log_writer import JournalFailed, RecordId
 from forebay.storage.journal.record_origins import RecordOrigins
-from forebay.write.back.accepted_write import DURABLE_LOCAL, JournalEntry
+from forebay.write.back.accepted_write import JournalEntry
 from forebay.write.back.body_store import BodyStore, ByteSource, StoredBody
 from forebay.write.back.object_metadata import is_checksum, is_of_object
 from forebay.write.body_digest import crc_header

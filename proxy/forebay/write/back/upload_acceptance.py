@@ -7,7 +7,7 @@ from typing import Final
 
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import S3Error
-from forebay.core.heads import HeaderPairs
+from forebay.core.heads import DURABLE_LOCAL, DURABLE_ORIGIN, HeaderPairs
 from forebay.policy.drain_order import WriteInterval
 from forebay.protocol.body.payload import HashedPayload
 from forebay.protocol.conditions import same_etag
@@ -22,8 +22,6 @@ from forebay.protocol.xml.s3_documents import (
 )
 from forebay.storage.journal.log_writer import RecordId
 from forebay.write.back.accepted_write import (
-    DURABLE_LOCAL,
-    DURABLE_ORIGIN,
     AbortedUpload,
     AcceptedPart,
     AcceptedUpload,
