@@ -50,7 +50,9 @@ def test_every_command_has_an_example_that_parses(command: str) -> None:
     examples = re.findall(r"^    \$ forebay (.+)$", sections()[command], flags=re.MULTILINE)
     assert examples
     for example in examples:
-        assert make_parser().parse_args(shlex.split(example)).command == command
+        found = make_parser().parse_args(shlex.split(example))
+        assert found.command == command
+        assert make_parser(command).parse_args(shlex.split(example)) == found
 
 
 def test_every_route_is_documented() -> None:

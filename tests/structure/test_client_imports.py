@@ -48,6 +48,11 @@ def test_an_import_of_the_package_imports_nothing_heavy() -> None:
     assert imported("import forebay_client") & {*HEAVY, *NOT_IN_THE_BASE_INSTALL} == set()
 
 
+def test_the_help_needs_nothing_that_a_command_runs_with() -> None:
+    found = imported("from forebay_client.cli.main import main; main(['flush', '--help'])")
+    assert found & {*HEAVY, *NOT_IN_THE_BASE_INSTALL, *UNIX_ONLY} - {"urllib"} == set()
+
+
 def test_every_public_name_can_be_had() -> None:
     import forebay_client  # noqa: PLC0415 # what it is about
 

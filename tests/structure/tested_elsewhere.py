@@ -54,6 +54,8 @@ scenarios/test_packed_deletions.py       namespace/packs/tombstone_store write/p
 jobs/packing/test_multipart_writer.py    origin/small_objects
 scenarios/test_batch_members.py          request/batch/member_reads
 client/cli/test_commands.py              client/cli/client_command client/cli/job_commands client/cli/write_commands
+client/cli/test_commands.py              client/cli/command_table
+client/cli/test_admin_client.py          client/cli/admin_address
 client/test_forebay_resources.py          client/resource_calls
 scenarios/test_packed_copies.py          request/packed_copies request/packed_subresources request/admitted_write
 scenarios/test_write_back_listings.py    request/uncached_read

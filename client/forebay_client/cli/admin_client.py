@@ -12,10 +12,11 @@ import http.client
 import json
 import socket
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode
 
-DEFAULT_ADDRESS = "127.0.0.1:9001"
+from forebay_client.cli.admin_address import AdminAddress
+
 TIMEOUT = 60.0
 """Seconds for one response. Long, because a purge of millions of objects is one request."""
 
@@ -37,29 +38,6 @@ class AdminRefused(AdminError):
     def __init__(self, status: int, error: str, message: str) -> None:
         self.status, self.error = status, error
         super().__init__(message)
-
-
-class AdminAddress(NamedTuple):
-    """Where the admin port listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def parse_admin_address(text: str) -> AdminAddress:
-    """The address written as `HOST:PORT` or `[IPV6]:PORT`, or as the URL that `forebay serve` prints, `http://HOST:PORT`.
-    Raises ValueError, with a sentence."""
-    host, colon, port = text.removeprefix("http://").removesuffix("/").rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host or "/" in host or not host.isprintable() or " " in host:
-        host = ""
-    if not colon or not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 65_536:
-        raise ValueError(f"{text!r} is not an address; one looks like {DEFAULT_ADDRESS}")
-    return AdminAddress(host, int(port))
 
 
 def api_path(*names: str) -> str:

@@ -1,21 +1,19 @@
-"""The parser of the command line: the proxy's own commands, and those of the table in `commands`.
+"""The parser of the command line: the proxy's own commands, and those of the table (command_table).
 
 A test compares docs/cli.md with it.
 """
 
 import argparse
+from collections.abc import Callable
 from typing import Final
 
 from forebay_client import __version__
 from forebay_client.cli.argument_types import admin_address, worker_count
-from forebay_client.cli.commands import COMMANDS
-
-PROXY_COMMANDS: Final = frozenset({"serve", "check-config", "check-journal", "doctor", "demo"})
-"""The commands that run the proxy itself, instead of calling a running one."""
+from forebay_client.cli.command_table import COMMANDS
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
+def make_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The parser of the whole command line, or, where `only` is a command's name, of that command's."""
     parser = argparse.ArgumentParser(
         prog="forebay",
         description="A caching proxy for object storage that runs beside the compute.",
@@ -24,47 +22,17 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"forebay {__version__}", help="show the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-
-    def add(name: str, text: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
-        return commands.add_parser(name, help=text, description=text, parents=parents, allow_abbrev=False)
-
-    _add_serve(add("serve", "Run the proxy."))
-    check = add("check-config", "Check a configuration file.")
-    check.add_argument("file", metavar="FILE", help="the TOML file")
-    check.add_argument("--strict", action="store_true", help="fail upon warnings")
-    purpose = check.add_mutually_exclusive_group()
-    purpose.add_argument(
-        "--without-secrets",
-        action="store_true",
-        help="accept missing variables and files of secrets, for checks without them",
-    )
-    purpose.add_argument(
-        "--try",
-        dest="try_out",
-        action="store_true",
-        help="try the origin, its credential and clock, and the directories",
-    )
-    journal = add("check-journal", "Verify a journal without a running Forebay, and export what is pending.")
-    journal.add_argument("directory", metavar="DIR", help="the journal's directory, `journal.path`")
-    export = journal.add_mutually_exclusive_group()
-    export.add_argument("--export", metavar="DIR", help="write each pending object to a file of this directory")
-    export.add_argument("--export-to", metavar="URL", help="carry the pending writes out at this S3 endpoint, in order")
-    journal.add_argument(
-        "--force", action="store_true", help="with --export-to: write over objects that are newer than the journal's"
-    )
-    _add_serve(add("doctor", "Check the configuration, the origin and the machine, as `serve` would use them."))
-    add("demo", "Read sample data cold, warm and after a restart, from an object store in temporary files.")
-    run = add("run", "Run a training script unchanged, and send the order of its DataLoaders as plans.")
-    run.add_argument("--endpoint", metavar="URL", help="where Forebay is; becomes AWS_ENDPOINT_URL of the program")
-    run.add_argument(
-        "--name", metavar="NAME", help="the name of the job, part of its plans' names (default: from its command line)"
-    )
-    run.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM", help="the program, and its arguments")
-    shared = _shared_options()
-    for name, command in COMMANDS.items():
-        added = add(name, command.help, shared)
-        for argument, settings in command.arguments:
-            added.add_argument(argument, **settings)
+    names = [*_OWN_COMMANDS, *COMMANDS]
+    for name in [only] if only in names else names:
+        if name in _OWN_COMMANDS:
+            text, add_arguments = _OWN_COMMANDS[name]
+            add_arguments(commands.add_parser(name, help=text, description=text, allow_abbrev=False))
+        else:
+            text, arguments = COMMANDS[name].help, COMMANDS[name].arguments
+            shared = [_shared_options()]
+            added = commands.add_parser(name, help=text, description=text, parents=shared, allow_abbrev=False)
+            for argument, settings in arguments:
+                added.add_argument(argument, **settings)
     return parser
 
 
@@ -95,3 +63,57 @@ def _shared_options() -> argparse.ArgumentParser:
     )
     shared.add_argument("--json", action="store_true", help="print JSON, one object a line")
     return shared
+
+
+def _add_check_config(check: argparse.ArgumentParser) -> None:
+    check.add_argument("file", metavar="FILE", help="the TOML file")
+    check.add_argument("--strict", action="store_true", help="fail upon warnings")
+    purpose = check.add_mutually_exclusive_group()
+    purpose.add_argument(
+        "--without-secrets",
+        action="store_true",
+        help="accept missing variables and files of secrets, for checks without them",
+    )
+    purpose.add_argument(
+        "--try",
+        dest="try_out",
+        action="store_true",
+        help="try the origin, its credential and clock, and the directories",
+    )
+
+
+def _add_check_journal(journal: argparse.ArgumentParser) -> None:
+    journal.add_argument("directory", metavar="DIR", help="the journal's directory, `journal.path`")
+    export = journal.add_mutually_exclusive_group()
+    export.add_argument("--export", metavar="DIR", help="write each pending object to a file of this directory")
+    export.add_argument("--export-to", metavar="URL", help="carry the pending writes out at this S3 endpoint, in order")
+    journal.add_argument(
+        "--force", action="store_true", help="with --export-to: write over objects that are newer than the journal's"
+    )
+
+
+def _add_run(run: argparse.ArgumentParser) -> None:
+    run.add_argument("--endpoint", metavar="URL", help="where Forebay is; becomes AWS_ENDPOINT_URL of the program")
+    run.add_argument(
+        "--name", metavar="NAME", help="the name of the job, part of its plans' names (default: from its command line)"
+    )
+    run.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM", help="the program, and its arguments")
+
+
+_OWN_COMMANDS: Final[dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]]] = {
+    "serve": ("Run the proxy.", _add_serve),
+    "check-config": ("Check a configuration file.", _add_check_config),
+    "check-journal": (
+        "Verify a journal without a running Forebay, and export what is pending.",
+        _add_check_journal,
+    ),
+    "doctor": ("Check the configuration, the origin and the machine, as `serve` would use them.", _add_serve),
+    "demo": (
+        "Read sample data cold, warm and after a restart, from an object store in temporary files.",
+        lambda _: None,
+    ),
+    "run": ("Run a training script unchanged, and send the order of its DataLoaders as plans.", _add_run),
+}
+"""The commands that call no admin port: help, and what adds the arguments."""
+PROXY_COMMANDS: Final = frozenset(_OWN_COMMANDS) - {"run"}
+"""The commands that run the proxy itself, instead of calling a running one."""

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
-from forebay_client.cli.admin_client import AdminAddress, parse_admin_address
+from forebay_client.cli.admin_address import AdminAddress, parse_admin_address
 from forebay_client.cli.s3_location import Location, parse_location
 
 T = TypeVar("T")

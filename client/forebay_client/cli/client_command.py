@@ -1,37 +1,68 @@
-"""A row of the table of commands (forebay_client.cli.commands), and the arguments that several rows have."""
+"""A command that calls the admin port, from its row of the table to the exit code.
+
+main imports it, and it imports the command, only when one is to run: `forebay serve` and the help need neither.
+"""
 
 import argparse
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeAlias
+from importlib import import_module
+from pathlib import Path
+from typing import Final, TypeAlias
 
-from forebay_client.cli.admin_client import AdminClient
-from forebay_client.cli.argument_types import location, positive
+from forebay_client.cli.admin_address import DEFAULT_ADDRESS, parse_admin_address
+from forebay_client.cli.admin_client import AdminClient, AdminError, AdminRefused
 from forebay_client.cli.command_context import CommandContext
+from forebay_client.cli.command_table import COMMANDS
 
-Argument: TypeAlias = tuple[str, dict[str, Any]]
-"""The name, and the settings of argparse's `add_argument`."""
+Run: TypeAlias = Callable[[AdminClient, CommandContext, argparse.Namespace], int]
+"""Runs a command; the exit code. Raises AdminError, UsageError."""
 
-
-class ClientCommand(NamedTuple):
-    """A row of the table."""
-
-    run: Callable[[AdminClient, CommandContext, argparse.Namespace], int]
-    help: str
-    arguments: tuple[Argument, ...] = ()
+REFUSED_VALUES: Final = ("bad_request", "bad_list", "settings_refused")
+"""Errors of the admin port about a value of the command line or a file that was sent: wrong usage."""
 
 
 class UsageError(Exception):
     """The command line is contradictory; the message is a sentence. Exit code 2."""
 
 
-LOCATION: Final[Argument] = (
-    "location",
-    {"type": location, "metavar": "s3://bucket/prefix", "help": "which objects"},
-)
-"""Which objects a command is about."""
-FILE: Final = {"metavar": "FILE"}
-"""Settings of an argument that is a file."""
-SIZE: Final = {"metavar": "SIZE"}
-"""Likewise, a size."""
-CONCURRENCY: Final = {"type": positive, "metavar": "N"}
-"""Likewise, objects at once."""
+def run_client_command(context: CommandContext, args: argparse.Namespace) -> int:
+    """Run the command of a command line; its exit code."""
+    try:
+        return function_of(args.command)(_admin(args.admin, context), context, args)
+    except UsageError as error:
+        context.screen.write_error(str(error))
+        return 2
+    except AdminError as error:
+        context.screen.write_error(str(error))
+        return 2 if isinstance(error, AdminRefused) and error.error in REFUSED_VALUES else 1
+
+
+def function_of(command: str) -> Run:
+    """The function that runs a command."""
+    module, _, name = COMMANDS[command].run.partition(":")
+    run: Run = getattr(import_module(f"forebay_client.cli.{module}"), name)
+    return run
+
+
+def _token_of_file(path: str | None) -> str | None:
+    """The token in the first line of a file; None if no file is named."""
+    if not path:
+        return None
+    try:
+        return Path(path).read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"FOREBAY_ADMIN_TOKEN_FILE: {path} can't be read: {reason}.") from error
+
+
+def _admin(address: object, context: CommandContext) -> AdminClient:
+    """The client of the admin port that the option or the environment names."""
+    environ = context.environ
+    token = environ.get("FOREBAY_ADMIN_TOKEN") or _token_of_file(environ.get("FOREBAY_ADMIN_TOKEN_FILE"))
+    if token is not None and not token.isprintable():
+        raise UsageError("FOREBAY_ADMIN_TOKEN holds a line end or another character that a token can't have.")
+    try:
+        chosen = parse_admin_address(str(address or context.environ.get("FOREBAY_ADMIN") or DEFAULT_ADDRESS))
+    except ValueError as error:
+        raise UsageError(f"FOREBAY_ADMIN: {error}") from error
+    return AdminClient(chosen, token)

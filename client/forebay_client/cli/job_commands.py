@@ -1,31 +1,22 @@
 """The commands about jobs of the server, and about what jobs are told: warm-ups, packs, plans, recordings."""
 
 import argparse
-from typing import Final
 
 from forebay_client.cli import plans_command
 from forebay_client.cli.admin_client import AdminClient
-from forebay_client.cli.argument_types import location
-from forebay_client.cli.client_command import (
-    CONCURRENCY,
-    FILE,
-    LOCATION,
-    SIZE,
-    Argument,
-    ClientCommand,
-    UsageError,
-)
+from forebay_client.cli.client_command import UsageError
 from forebay_client.cli.command_context import CommandContext
 from forebay_client.cli.job_report import UnwritableReport
 from forebay_client.cli.jobs_command import run_jobs
-from forebay_client.cli.key_files import FORMATS, KeyFile, UnreadableFile, key_file
+from forebay_client.cli.key_files import KeyFile, UnreadableFile, key_file
 from forebay_client.cli.pack_command import pack_problem, run_pack
-from forebay_client.cli.recordings_command import ACTIONS, UnusableFile, problem_with, run_recordings
+from forebay_client.cli.recordings_command import UnusableFile, problem_with, run_recordings
 from forebay_client.cli.s3_location import SCHEMES
 from forebay_client.cli.warm_command import WarmRequest, is_glob, run_warm
 
 
-def _warm(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+def warm(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay warm`."""
     files = [key_file(args.keys, "keys")] if args.keys is not None else []
     files += [key_file(args.manifest, args.format)] if args.manifest is not None else []
     _check_warm(args, files)
@@ -54,7 +45,8 @@ def _warm(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
         raise UsageError(str(error)) from error
 
 
-def _pack(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+def pack(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay pack`."""
     action = "check" if args.check else "delete" if args.delete else "pack"
     if args.delete and args.only is None:
         raise UsageError("Say with --only which members are taken out.")
@@ -65,7 +57,8 @@ def _pack(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
     return _run_pack(admin, context, args, action)
 
 
-def _unpack(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+def unpack(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay unpack`."""
     return _run_pack(admin, context, args, "unpack")
 
 
@@ -119,7 +112,8 @@ def _check_order(args: argparse.Namespace, files: list[KeyFile]) -> None:
         raise UsageError("--if-fits, --pin and --newer-than need a prefix: not a recording or a plan.")
 
 
-def _jobs(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+def jobs(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay jobs`."""
     if (args.action == "ls") != (args.id is None):
         raise UsageError("Say `forebay jobs`, or `forebay jobs` with show, wait or cancel, and an ID.")
     if args.report is not None and args.action not in {"show", "wait"}:
@@ -130,7 +124,8 @@ def _jobs(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
         raise UsageError(str(error)) from error
 
 
-def _recordings(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+def recordings(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay recordings`."""
     if (problem := problem_with(args)) is not None:
         raise UsageError(problem)
     try:
@@ -139,7 +134,8 @@ def _recordings(admin: AdminClient, context: CommandContext, args: argparse.Name
         raise UsageError(str(error)) from error
 
 
-def _plans(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+def plans(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    """`forebay plans`."""
     if (problem := plans_command.problem_with(args)) is not None:
         raise UsageError(problem)
     try:
@@ -148,124 +144,3 @@ def _plans(admin: AdminClient, context: CommandContext, args: argparse.Namespace
         return plans_command.run_plans(admin, context, args.action, args.id, as_json=args.json)
     except plans_command.UnusablePlan as error:
         raise UsageError(str(error)) from error
-
-
-_PACKED: Final[Argument] = (
-    "location",
-    {"type": location, "metavar": "s3://bucket/prefix", "help": "the objects that are packed, or were"},
-)
-_INTO: Final[Argument] = (
-    "--into",
-    {"type": location, "metavar": "s3://bucket/packed/", "help": "where packs are (default: packed/ of the bucket)"},
-)
-_ONLY: Final[Argument] = (
-    "--only",
-    {"type": location, "metavar": "s3://bucket/prefix", "help": "the members that are taken out or written"},
-)
-_DETACH: Final[Argument] = ("--detach", {"action": "store_true", "help": "leave the job to itself"})
-_FAILURES: Final[Argument] = (
-    "--report",
-    {"metavar": "FILE", "help": "write what failed to this file, a JSON object a line"},
-)
-_LOCATIONS: Final = {"type": location, "nargs": "*", "metavar": "s3://bucket/prefix"}
-_ACTION: Final = {"nargs": "?", "choices": ("ls", "show", "wait", "cancel"), "default": "ls", "metavar": "ACTION"}
-_RECORDINGS_ACTION: Final = {"nargs": "?", "choices": ACTIONS, "default": "ls", "metavar": "ACTION"}
-_PLAN_ACTION: Final = {"nargs": "?", "choices": plans_command.ACTIONS, "default": "ls", "metavar": "ACTION"}
-
-JOB_COMMANDS: Final[dict[str, ClientCommand]] = {
-    "warm": ClientCommand(
-        _warm,
-        "Bring objects into the cache before they are read.",
-        (
-            ("location", {**_LOCATIONS, "help": "which objects; `*`, `**` and `?` are wildcards"}),
-            ("--wait", {"action": "store_true", "help": "stay and show progress; Ctrl-C cancels the job"}),
-            ("--concurrency", {**CONCURRENCY, "help": "objects at once, up to 256 (default: the server's)"}),
-            ("--keys", {**FILE, "help": "warm the keys in this file, one a line; '-' is standard input"}),
-            ("--manifest", {**FILE, "help": "warm the objects of a CSV, JSONL or inventory file; '-' likewise"}),
-            ("--recording", {"metavar": "NAME", "help": "warm what was read, in the recorded order"}),
-            (
-                "--plan",
-                {"metavar": "NAME", "help": "warm what a plan has, in its order; a name, s3://bucket/name or an ID"},
-            ),
-            (
-                "--format",
-                {
-                    "choices": FORMATS,
-                    "metavar": "FORMAT",
-                    "help": "keys, jsonl, csv, s3-inventory (default: by name)",
-                },
-            ),
-            ("--columns", {"metavar": "NAMES", "help": "of an inventory, as its fileSchema (default: Bucket,Key)"}),
-            ("--literal", {"action": "store_true", "help": "`*` and `?` stand for themselves"}),
-            ("--newer-than", {"metavar": "WHEN", "help": "leave out what was modified before: 7d, or 2026-11-01"}),
-            ("--rate", {**SIZE, "help": "bytes a second to fetch at most, e.g. 200MiB"}),
-            ("--until", {"metavar": "SHARE", "help": "end when its objects have this share of the cache, or a size"}),
-            ("--report", {**FILE, "help": "write what could not be warmed to this file, a JSON object a line"}),
-            ("--check", {"action": "store_true", "help": "fetch nothing, and say what is cached"}),
-            ("--if-fits", {"action": "store_true", "help": "fetch nothing unless all of it fits into the cache"}),
-            ("--pin", {"action": "store_true", "help": "pin the prefixes first, so that what is warmed stays"}),
-        ),
-    ),
-    "pack": ClientCommand(
-        _pack,
-        "Write small objects into a few large TAR objects, with an index by which they are read.",
-        (
-            _PACKED,
-            ("--shard-size", {**SIZE, "help": "bytes after which a TAR object ends (default: 1GiB)"}),
-            _INTO,
-            ("--check", {"action": "store_true", "help": "verify each member of the pack that is there"}),
-            ("--delete", {"action": "store_true", "help": "take the members of --only out of the index"}),
-            _ONLY,
-            _DETACH,
-            _FAILURES,
-        ),
-    ),
-    "unpack": ClientCommand(
-        _unpack,
-        "Write the members of a pack as objects, and take them out of it.",
-        (_PACKED, _INTO, _ONLY, _DETACH, _FAILURES),
-    ),
-    "jobs": ClientCommand(
-        _jobs,
-        "List the warm-ups that run, and the latest that ended; show, follow or cancel one.",
-        (
-            ("action", {**_ACTION, "help": "ls (default), show, wait or cancel"}),
-            ("id", {"nargs": "?", "metavar": "ID", "help": "the job that is shown, followed or cancelled"}),
-            ("--report", {**FILE, "help": "write what it could not warm to this file, a JSON object a line"}),
-        ),
-    ),
-    "plans": ClientCommand(
-        _plans,
-        "List the plans that clients have sent, and how far ahead of its reader each is; show, cancel or send one.",
-        (
-            ("action", {**_PLAN_ACTION, "help": "ls (default), show, cancel or send"}),
-            (
-                "id",
-                {
-                    "nargs": "?",
-                    "metavar": "ID",
-                    "help": "the plan to show or cancel, or its s3://bucket/name, by which send names it",
-                },
-            ),
-            ("file", {**FILE, "nargs": "?", "help": "with send: the keys in the order in which they will be read"}),
-            (
-                "--key",
-                {"metavar": "ID", "help": "with send: the access key that will read them (default: the only one)"},
-            ),
-        ),
-    ),
-    "recordings": ClientCommand(
-        _recordings,
-        "List the recordings of what was read; save, export, import, replay or remove one.",
-        (
-            ("action", {**_RECORDINGS_ACTION, "help": "ls (default), save, export, import, replay or rm"}),
-            ("location", {**LOCATION[1], "nargs": "?", "metavar": "s3://bucket/name", "help": "the recording"}),
-            ("file", {**FILE, "nargs": "?", "help": "of export and import"}),
-            ("--from", {"dest": "source", "metavar": "NAME", "help": "save this one (default: the latest)"}),
-            ("--shared", {"action": "store_true", "help": "save it for all keys, each with what it may read"}),
-            ("--rate", {**SIZE, "help": "bytes a second to replay at most, e.g. 200MiB"}),
-            ("--concurrency", {**CONCURRENCY, "help": "objects at once, up to 256 (default: the server's)"}),
-            ("--wait", {"action": "store_true", "help": "stay and show progress; Ctrl-C cancels the job"}),
-        ),
-    ),
-}

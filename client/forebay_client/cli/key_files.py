@@ -12,7 +12,6 @@ from typing import NamedTuple, Protocol
 
 from forebay_client.cli.command_context import CommandContext
 
-FORMATS = ("keys", "jsonl", "csv", "s3-inventory")
 PIECE_BYTES = 1 << 18
 _SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _GZIP_MAGIC = b"\x1f\x8b"

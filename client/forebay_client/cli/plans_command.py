@@ -24,7 +24,6 @@ PLANS: Final = (
     Column("KEY"),
     Column("WHAT"),
 )
-ACTIONS: Final = ("ls", "show", "cancel", "send")
 _RESOURCE: Final = ".forebay/plans/"
 _LIVE: Final = ("queued", "running", "idle")
 

@@ -15,8 +15,6 @@ from forebay_client.cli.job_report import exit_code, report_job
 from forebay_client.cli.text_tables import recordings_table
 from forebay_client.cli.warm_command import follow_job
 
-ACTIONS: Final = ("ls", "save", "export", "import", "replay", "rm")
-
 
 class UnusableFile(Exception):
     """A file can't be read or written; the message is a sentence."""

@@ -13,8 +13,6 @@ from forebay_client.cli.human_format import escape_unprintable, format_age, form
 from forebay_client.cli.recordings_command import UnusableFile
 from forebay_client.cli.text_tables import Column, table
 
-ACTIONS: Final = ("ls", "show", "retry", "export", "discard")
-STATES: Final = ("waiting", "sending", "failing", "stuck", "conflict")
 WRITES: Final = (
     Column("WRITE"),
     Column("STATE"),

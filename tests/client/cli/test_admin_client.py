@@ -8,14 +8,13 @@ from contextlib import contextmanager
 import pytest
 
 from forebay.server.admin.admin_gate import AdminGate
+from forebay_client.cli.admin_address import AdminAddress, parse_admin_address
 from forebay_client.cli.admin_client import (
-    AdminAddress,
     AdminClient,
     AdminError,
     AdminRefused,
     AdminUnreachable,
     api_path,
-    parse_admin_address,
 )
 from harness.admin_control import FakeControl
 from harness.admin_port import admin_port

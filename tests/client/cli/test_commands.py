@@ -16,7 +16,7 @@ from forebay.server.admin.pin_schema import PinView
 from forebay.server.admin.plan_schema import PlanOrder
 from forebay.server.admin.stats_schema import ListingStats, RequestStats
 from forebay_client import __version__
-from forebay_client.cli.commands import COMMANDS
+from forebay_client.cli.command_table import COMMANDS
 from harness.admin_control import GIB, MIB, STARTED, FakeControl, cached_object, sample_plan
 from harness.admin_port import admin_port
 from harness.terminal import Typed, Typist
