@@ -166,7 +166,14 @@ def _joined(partial: _PartialBody | None, interrupted: BodyInterrupted) -> _Part
     span = content_range(interrupted.head)
     first = content_range(partial.head)
     is_same = interrupted.head.status == 206 and interrupted.head.etag == partial.head.etag
-    if is_same and span is not None and span.start == (first.start if first is not None else 0) + partial.received:
+    # What a longer range than was asked for has brought is in memory of its own.
+    is_in_place = interrupted.buffer.obj is partial.buffer.obj
+    if (
+        is_same
+        and is_in_place
+        and span is not None
+        and span.start == (first.start if first is not None else 0) + partial.received
+    ):
         return replace(partial, received=partial.received + interrupted.received)
     return partial
 

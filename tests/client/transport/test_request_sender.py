@@ -158,6 +158,14 @@ async def test_an_answer_of_another_range_is_not_joined(sending: Sending) -> Non
     assert [range_ for range_, _ in sending.ranges()][0::2] == [None, None]
 
 
+async def test_a_longer_range_that_breaks_off_is_not_joined(sending: Sending) -> None:
+    """What came of it lies elsewhere than the rest of the body."""
+    sending.origin.faults.add(actions.CloseAfter(100), times=1)
+    sending.origin.faults.add(actions.AnotherRange("bytes=100-"), actions.CloseAfter(50), skip=1, times=1)
+    response = await sending.send(replace(GET, span=(0, 1000)))
+    assert bytes(response.body) == CONTENT[:1000]
+
+
 async def test_failures_of_the_moment_are_repeated_after_a_delay(sending: Sending) -> None:
     sending.origin.faults.add(actions.Respond(503, "SlowDown", "Slow.", (("Retry-After", "7"),)), times=1)
     assert (await sending.send()).body == CONTENT
