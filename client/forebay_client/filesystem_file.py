@@ -15,9 +15,11 @@ from typing import Any
 
 from fsspec.spec import AbstractBufferedFile
 
+from forebay_client.client_errors import BodyCorrupt
 from forebay_client.filesystem_errors import os_errors
 from forebay_client.filesystem_writes import FileSystemWrites
 from forebay_client.object_copies import LARGEST_COPY, part_source
+from forebay_client.object_downloads import range_of
 from forebay_client.object_uploads import SMALLEST_PART, PartUpload, put_content, upload_headers
 from forebay_client.transport.object_request import ObjectRequest
 
@@ -79,8 +81,10 @@ class ForebayFile(AbstractBufferedFile):  # type: ignore[misc] # fsspec has no t
         headers = {"if-match": etag} if (etag := self.details.get("ETag")) else {}
         with os_errors(self.path):
             request = ObjectRequest("GET", self._bucket, self._key, headers=headers, span=(start, end))
-            response = self.fs.client.send_request(request)
-        return bytes(response.body if response.status == 206 else response.body[start:end])
+            body = range_of(self.fs.client.send_request(request), self._bucket, self._key, start, end)
+            if len(body) != end - start:
+                raise BodyCorrupt("the object has another length", bucket=self._bucket, key=self._key)
+        return bytes(body)
 
     def _initiate_upload(self) -> None:
         """Nothing: whether there are parts is known when a block is full."""

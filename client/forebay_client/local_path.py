@@ -21,7 +21,8 @@ from types import TracebackType
 from typing import Final
 
 from forebay_client.client import Client
-from forebay_client.client_errors import ConditionNotMet, InvalidRequest
+from forebay_client.client_errors import BodyCorrupt, ConditionNotMet, InvalidRequest
+from forebay_client.object_downloads import range_of
 from forebay_client.objects import ObjectInfo
 from forebay_client.transport.client_threads import ClientThreads
 from forebay_client.transport.object_request import ObjectRequest
@@ -165,9 +166,10 @@ def _fill(client: Client, info: ObjectInfo, fileno: int) -> None:
 
     def copy_piece(start: int) -> None:
         span = start, min(start + _PIECE, info.size)
-        body = client.send_request(ObjectRequest("GET", info.bucket, info.key, headers=condition, span=span)).body
-        if len(body) == info.size:  # the range was ignored
-            body = body[span[0] : span[1]]
+        response = client.send_request(ObjectRequest("GET", info.bucket, info.key, headers=condition, span=span))
+        body = range_of(response, info.bucket, info.key, *span)
+        if len(body) != span[1] - span[0]:
+            raise BodyCorrupt("the object has another length", bucket=info.bucket, key=info.key)
         _write_at(fileno, body, start)
 
     starts = range(0, info.size, _PIECE)

@@ -35,7 +35,7 @@ def read_range(send: SendRequest, bucket: str, key: str, start: int, end: int | 
         raise ValueError(f"no range: {start}-{end}")
     if start == end:
         return memoryview(b"")
-    return _of_range(send(ObjectRequest("GET", bucket, key, span=(start, end))), bucket, key, start, end).toreadonly()
+    return range_of(send(ObjectRequest("GET", bucket, key, span=(start, end))), bucket, key, start, end).toreadonly()
 
 
 def read_into(send: SendRequest, bucket: str, key: str, buffer: "WriteableBuffer", start: int) -> int:
@@ -50,7 +50,7 @@ def read_into(send: SendRequest, bucket: str, key: str, buffer: "WriteableBuffer
         response = send(ObjectRequest("GET", bucket, key, span=(start, end), buffer=view))
     except RangeNotSatisfiable:
         return 0
-    body = _of_range(response, bucket, key, start, end)
+    body = range_of(response, bucket, key, start, end)
     if body.obj is not view.obj:
         view[: len(body)] = body
     return len(body)
@@ -86,7 +86,7 @@ def read_head(send: SendRequest, bucket: str, key: str) -> ObjectInfo:
     return ObjectInfo(bucket, key, size, etag, changed, kind, metadata, version, headers)
 
 
-def _of_range(response: ObjectResponse, bucket: str, key: str, start: int, end: int | None) -> memoryview:
+def range_of(response: ObjectResponse, bucket: str, key: str, start: int, end: int | None) -> memoryview:
     """The range in a response. Raises BodyCorrupt where it is another."""
     if response.status == 206:
         found = content_range(response)

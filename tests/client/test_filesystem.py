@@ -16,6 +16,7 @@ from fsspec.tests import abstract
 
 from forebay_client import Client, InvalidRequest
 from forebay_client.filesystem import ObjectFileSystem
+from harness.fake import actions
 from harness.rig import TRAINER
 from harness.served_thread import Served, served_thread
 
@@ -184,6 +185,17 @@ def test_a_file_never_holds_two_versions(served: Served, base: str) -> None:
         fs.pipe_file(f"{base}/a", b"other" * 1000)
         with pytest.raises(OSError, match="412"):
             file.read(5)
+
+
+def test_another_range_than_was_asked_for_is_an_error(served: Served, base: str) -> None:
+    bucket, key = base.split("/")
+    served.origin.store.put(bucket, key, b"content of it")
+    fault = served.origin.faults.add(actions.AnotherRange("bytes=0-4"), key=key, method="GET")
+    with filesystem(served, direct=True).open(base, "rb") as file:
+        file.seek(5)
+        with pytest.raises(OSError, match="another range"):
+            file.read(5)
+    served.origin.faults.remove(fault)
 
 
 def test_objects_are_moved_copied_and_removed(fs: ObjectFileSystem, base: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 import forebay_client
-from forebay_client import Client, ConditionNotMet, InvalidRequest, ObjectNotFound
+from forebay_client import BodyCorrupt, Client, ConditionNotMet, InvalidRequest, ObjectNotFound
 from harness.fake import actions
 from harness.fake_origin import FakeOrigin
 from harness.forked import in_a_fork
@@ -65,6 +65,15 @@ async def test_nothing_stays_open_when_it_fails(client: tuple[FakeOrigin, Client
         with pytest.raises((ObjectNotFound, ConditionNotMet)):
             await asyncio.to_thread(forebay_client.path, "s3://b/k", client=reader)
     assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208 # likewise
+
+
+@pytest.mark.parametrize("other", ["bytes=5-9", "bytes=0-4"])
+async def test_another_range_or_less_of_it_makes_no_path(client: tuple[FakeOrigin, Client], other: str) -> None:
+    origin, reader = client
+    origin.store.put("b", "k", b"content of it")
+    origin.faults.add(actions.AnotherRange(other), method="GET")
+    with pytest.raises(BodyCorrupt):
+        await asyncio.to_thread(forebay_client.path, "s3://b/k", client=reader)
 
 
 async def test_an_object_that_is_replaced_meanwhile_is_read_again(client: tuple[FakeOrigin, Client]) -> None:
