@@ -82,7 +82,7 @@ async def verify_data(origin: FakeOrigin, history: WriteHistory, clients: list[R
             else:
                 assert answer.status == 200, answer
                 history.verify_body(key, since, answer.body, "compared at the end")
-                assert stored in {GONE, effect_of(answer.body)}, f"{what}: {effect_of(answer.body)}"
+                assert stored in {GONE, effect_of(answer.body)}, f"{what}: {effect_of(answer.body)}{history.trail(key)}"
 
 
 async def _members(client: RawClient) -> set[str]:

@@ -157,9 +157,9 @@ class WriteHistory:
         if later:
             writes.carried_out = later[0]
         elif not found:
-            self.violations.append(f"{key}: the origin was sent {effect!r}, which nobody wrote: {self._trail(key)}")
+            self.violations.append(f"{key}: the origin was sent {effect!r}, which nobody wrote: {self.trail(key)}")
         elif writes.writes[found[-1]].is_acknowledged and effect != GONE:
-            self.violations.append(f"{key}: {effect!r} came about again over a later write: {self._trail(key)}")
+            self.violations.append(f"{key}: {effect!r} came about again over a later write: {self.trail(key)}")
         if found and found[-1] < writes.acknowledged and not writes.writes[found[-1]].is_acknowledged:
             self.done["writes without an answer that came late"] += 1
             writes.late.append(LateEffect(effect, writes.acknowledged))
@@ -207,7 +207,7 @@ class WriteHistory:
         if body not in expected.values():
             assert any(self._is_damaged(since, body, right) for right in expected.values()), (
                 f"{what} of {key}, {start} to {end}: {self._difference(body, start, effects)}; "
-                f"as the nearest it has {_wrong_bytes(body, [*expected.values()])}: {self._trail(key)}"
+                f"as the nearest it has {_wrong_bytes(body, [*expected.values()])}: {self.trail(key)}"
             )
             self.done["damaged on their way"] += 1
         self.done[what] += 1
@@ -215,7 +215,7 @@ class WriteHistory:
     def _verify_effect(self, key: str, since: Since, effect: str, what: str) -> None:
         possible = self.possible(key, since)
         assert effect in possible, (
-            f"{what} of {key}: {effect!r}, but it can only have been one of {set(possible)}: {self._trail(key)}"
+            f"{what} of {key}: {effect!r}, but it can only have been one of {set(possible)}: {self.trail(key)}"
         )
 
     def _is_damaged(self, since: Since, body: bytes, right: bytes) -> bool:
@@ -242,7 +242,7 @@ class WriteHistory:
     def _note(self, key: str, what: str, write: Write) -> None:
         self._writes(key).trail.append(_Event(time.monotonic(), what, " or ".join(sorted(write.effects))))
 
-    def _trail(self, key: str) -> str:
+    def trail(self, key: str) -> str:
         """What became of a key, with seconds before now."""
         now = time.monotonic()
         return "".join(f"\n    {now - at:8.3f} s ago {what}: {effect!r}" for at, what, effect in self.keys[key].trail)
