@@ -145,6 +145,47 @@ async def test_an_object_with_a_crc_does_not_land_unverified(leads: bool) -> Non
             await anext(body.pieces())
 
 
+async def test_an_object_of_a_crc_may_come_in_pieces() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"123456789")
+        rig.origin.faults.add(actions.change_headers(x_oss_hash_crc64ecma="11051210869376104954"))
+        head = await rig.head()
+        rig.origin.faults.add(actions.HoldAfter(4, gate := Gate()), method="GET")
+        flights = follow(rig.fetcher.start(rig.fetch(head, 0)))
+        await flights[0].wait_filled(4)
+        gate.open()
+        assert await landed(flights) == {0: b"123456789"}
+
+
+@pytest.mark.parametrize("case", ["several blocks", "in flight", "in memory"])
+async def test_only_one_block_that_is_not_here_lands_whole(case: str) -> None:
+    async with fetch_rig() as rig:
+        content = rig.origin.store.put_synthetic(*NAME, BLOCK + (case == "several blocks"))
+        head = await rig.head()
+        view, flights = ObjectView(NAME, head, "rule"), dict[int, Flight]()
+        if case == "in flight":
+            rig.origin.faults.add(actions.HoldHead(gate := Gate()), method="GET")
+            flights = follow(rig.fetcher.start(rig.fetch(head, 0)))
+        elif case == "in memory":
+            rig.tiers.admit(rig.block(head, 0), memoryview(content.expected(Span(0, BLOCK))))
+        whole = memoryview(bytearray(head.size))
+        assert rig.fetcher.land_whole(view, lambda: whole) is None
+        assert rig.fetcher.keep_whole(view, lambda: whole) is None
+        if case == "in flight":
+            gate.open()
+            assert await landed(flights) == {0: content.expected(Span(0, BLOCK))}
+        kept = rig.tiers.memory.get(rig.block(head, 0))
+        assert kept is None if case == "several blocks" else kept == content.expected(Span(0, BLOCK))
+
+
+async def test_a_fetch_that_fails_beside_blocks_that_were_here_fails_the_others() -> None:
+    async with fetch_rig() as rig, asyncio.timeout(20):
+        rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
+        head = await rig.head()
+        rig.origin.faults.add(actions.FORBIDDEN, method="GET")
+        assert isinstance(await failed(rig, follow(rig.fetcher.start(rig.fetch(head, 0, 2)))), OriginRefused)
+
+
 async def test_a_landing_that_fails_leaves_no_flight() -> None:
     """Nobody would end it: all later readers would follow it."""
 

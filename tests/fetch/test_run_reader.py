@@ -2,7 +2,7 @@
 lost."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -55,11 +55,11 @@ class SlowFetch:
 
 
 @asynccontextmanager
-async def slow_fetch(*more: actions.Action) -> AsyncIterator[SlowFetch]:
+async def slow_fetch(*more: actions.Action, missing: Sequence[int] = (0, 1, 2, 3)) -> AsyncIterator[SlowFetch]:
     """`more`: actions on the first response, beyond the stop."""
     async with fetch_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 4 * BLOCK)
-        fetch = rig.fetch(await rig.head(), 0, 1, 2, 3)
+        fetch = rig.fetch(await rig.head(), *missing)
         rig.origin.faults.add(actions.HoldAfter(BLOCK + 10, gate := Gate()), *more, method="GET", times=1)
         flights = rig.fetcher.start(fetch)
         for flight in flights.values():
@@ -73,7 +73,7 @@ async def slow_fetch(*more: actions.Action) -> AsyncIterator[SlowFetch]:
 async def waiting(slow: SlowFetch, group: asyncio.TaskGroup) -> "asyncio.Task[bytes]":
     task = group.create_task(slow.received())
     await asyncio.sleep(0)
-    assert slow.flights[1].is_awaited
+    assert any(flight.is_awaited for flight in slow.flights.values())
     return task
 
 
@@ -93,6 +93,16 @@ async def test_a_slow_response_is_replaced_from_its_byte_on() -> None:
         assert received.result() == slow.content.expected(Span(0, 4 * BLOCK))
         assert slow.rig.origin.log.ranges() == [f"bytes={start}-{4 * BLOCK - 1}" for start in (0, BLOCK + 10)]
         assert slow.rig.origin.log.matching("GET")[1].headers["If-Match"] == slow.content.etag
+        assert slow.actions == ["replaced"]
+        slow.leave()
+
+
+async def test_a_slow_response_is_replaced_before_a_block_that_is_here() -> None:
+    async with slow_fetch(missing=(1, 3)) as slow:
+        async with asyncio.TaskGroup() as group:
+            received = await waiting(slow, group)
+            slow.rig.timers.advance(7.0)
+        assert received.result()[BLOCK:] == slow.content.expected(Span(3 * BLOCK, 4 * BLOCK))
         assert slow.actions == ["replaced"]
         slow.leave()
 
@@ -321,8 +331,46 @@ async def test_a_body_that_a_client_comes_to_wait_for_skips_its_turns() -> None:
         assert skips == [0, 1, 1]
 
 
+async def test_a_longer_body_of_a_run_is_refused() -> None:
+    """Its last block is read anew, from its beginning or where that had come to: which bytes are right is unknown."""
+    async with fetch_rig() as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
+        head = await rig.head()
+        rig.origin.log.reset()
+        fetch = rig.fetch(head, 0, 1)
+        rig.budget.release(fetch.buffer_bytes)
+        body = ReadBody(Whole(content.expected(Span(0, BLOCK)) + bytes(BLOCK + 1)), head.size, not_reopened)
+        flights = rig.fetcher.adopt(fetch, ObjectOpened(head.facts, Span(0, head.size), body, "worker"))
+        for flight in flights.values():
+            flight.follow()
+        await rig.tasks.wait_idle()
+        assert b"".join(bytes(flight.buffer) for flight in flights.values()) == content.expected(Span(0, 2 * BLOCK))
+        assert rig.origin.log.ranges() == [f"bytes={BLOCK}-{2 * BLOCK - 1}"]
+        for flight in flights.values():
+            flight.leave()
+
+
 async def not_reopened(error: OriginError) -> BodySource:
     raise error
+
+
+class Whole:
+    """A body that gives as much of its content as there is room for."""
+
+    def __init__(self, content: bytes) -> None:
+        self._rest = content
+
+    def take_whole(self, length: int) -> memoryview | None:
+        return None
+
+    async def read_into(self, target: memoryview) -> int:
+        count = min(len(target), len(self._rest))
+        target[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
+
+    def skip_turns(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Drip:
