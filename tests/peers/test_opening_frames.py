@@ -112,6 +112,19 @@ def test_an_answer_of_another_length_is_refused(count: int) -> None:
         decode_answer(raw, 0, len(raw))
 
 
+def test_an_answer_of_an_object_without_blocks_is_refused() -> None:
+    raw = answer_of(replace(HEAD, block_size=0))
+    with pytest.raises(PeerUnavailable):
+        decode_answer(raw, 0, len(raw))
+
+
+@pytest.mark.parametrize("size", range(12))
+def test_an_answer_without_a_number_is_refused(size: int) -> None:
+    """Also where what follows it would do for one."""
+    with pytest.raises(PeerUnavailable):
+        number_of(bytes(20), 0, size)
+
+
 @pytest.mark.parametrize(
     "raw", [b"", b"\0" * 17, encode_request(1, ObjectName("b", ""), 1), encode_request(1, NAME, 0)]
 )

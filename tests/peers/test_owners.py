@@ -136,6 +136,14 @@ async def test_the_origins_refusal_passes_through_the_owner() -> None:
         assert peer.opened.closed
 
 
+@pytest.mark.parametrize("response", [{}, {"span": [0, 5]}, {"span": [0, 5], "source": "other"}, {"span": 1}])
+async def test_a_read_that_does_not_fit_closes_the_stream(response: Document) -> None:
+    called, peer, _ = owner(response)
+    with pytest.raises(PeerUnavailable):
+        await called.read(NAME, HEAD, Span(0, 5), None)
+    assert peer.opened.closed
+
+
 @pytest.mark.parametrize("response", [{}, {"status": "fresh"}, {"head": encode_head(HEAD), "status": "other"}])
 async def test_a_response_that_does_not_fit_closes_the_stream(response: Document) -> None:
     called, peer, _ = owner(response)

@@ -62,6 +62,27 @@ def test_a_worker_may_be_ahead_by_a_share(workers: list[OwnershipClaims]) -> Non
     assert owners.index(1) == 200 + 200 // SHARE_AHEAD + AHEAD + 1
 
 
+def test_a_claim_is_counted_once(workers: list[OwnershipClaims]) -> None:
+    one, _ = workers
+    assert {one.claim(7, by_hash=1) for _ in range(3 * AHEAD)} == {0}
+    assert one.claim(8, by_hash=1) == 0, "it is one ahead"
+
+
+def test_a_claim_made_while_another_waited_for_its_turn_holds(tmp_path: Path, workers: list[OwnershipClaims]) -> None:
+    first = workers[0]
+
+    class Late(OwnershipClaims):
+        def _try_lock(self, slot: int) -> bool:
+            assert first.claim(7, by_hash=1) == 0
+            return super()._try_lock(slot)
+
+    late = Late.open(tmp_path / FILE_NAME, 1, 2)
+    assert late is not None
+    with closing(late):
+        assert late.claim(7, by_hash=1) == 0
+    assert first.owner(7, by_hash=1) == 0
+
+
 def test_a_successor_has_what_its_number_has_claimed(tmp_path: Path) -> None:
     with closing(opened(tmp_path, 0)) as killed:
         assert killed.claim(7, by_hash=1) == 0

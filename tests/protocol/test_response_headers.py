@@ -9,11 +9,14 @@ from forebay.core.byte_ranges import Span
 from forebay.core.heads import ObjectFacts
 from forebay.core.names import Version
 from forebay.protocol.response_headers import (
+    agrees,
+    checksum_headers,
     checksums_missing,
     facts_from,
     not_modified_headers,
     parse_content_range,
     partial_headers,
+    repeated_facts,
     requests_checksums,
     unsatisfiable_headers,
     whole_headers,
@@ -93,6 +96,31 @@ def test_checksums_are_read_from_whole_responses_only(
     assert (found.checksums_known, checksums_missing(found)) == (kept, not kept)
 
 
+@pytest.mark.parametrize(
+    ("headers", "known", "missing"), [((), False, True), ((), True, False), (CHECKSUMS, False, False)]
+)
+def test_checksums_are_missing_where_none_is_known(
+    headers: tuple[tuple[str, str], ...], known: bool, missing: bool
+) -> None:
+    facts = ObjectFacts(Version(ETAG), 9, "", (*OWN, *headers), known)
+    assert (checksum_headers(facts), checksums_missing(facts)) == (headers, missing)
+
+
+def test_a_304_repeats_what_caches_need_and_metadata() -> None:
+    repeated = repeated_facts(CIMultiDict((*BASE, *OWN, *FOREIGN, ("X-Amz-Version-Id", "v1"))))
+    assert repeated == (
+        ("cache-control", "max-age=60"),
+        ("expires", MODIFIED),
+        ("x-amz-meta-colour", "blue"),
+        ("x-amz-version-id", "v1"),
+    )
+    assert agrees(WHOLE, repeated)
+    assert agrees(WHOLE, ())
+    for name, _ in repeated:
+        assert not agrees(WHOLE, ((name, "another"),))
+    assert not agrees(WHOLE, (*repeated, ("x-amz-meta-new", "")))
+
+
 def test_checksums_are_sent_with_the_whole_on_request_only() -> None:
     known = ObjectFacts(Version(ETAG), 9, "", CHECKSUMS)
     assert whole_headers(known, checksums=True)[:2] == CHECKSUMS
@@ -162,9 +190,11 @@ def test_no_facts_from_another_status(status: int) -> None:
         ("x-amz-storage-class", "GLACIER"),
         ("X-Amz-Storage-Class", "DEEP_ARCHIVE"),
         ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
+        ("x-oss-object-type", "Appendable"),
+        ("X-OSS-Object-Type", "Symlink"),
     ],
 )
-def test_no_facts_of_archived_or_encrypted_objects(pair: tuple[str, str]) -> None:
+def test_no_facts_of_what_only_the_origin_can_answer_for(pair: tuple[str, str]) -> None:
     assert facts(200, ("Content-Length", "10"), pair) is None
 
 

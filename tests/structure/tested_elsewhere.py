@@ -118,7 +118,6 @@ protocol/signatures/test_sigv4.py        protocol/signatures/credential_checks p
 protocol/test_conditions.py              protocol/header_map
 protocol/xml/test_record_reader.py       protocol/xml/strict_parser
 protocol/xml/test_tagging.py             protocol/xml/xml_tree
-scenarios/test_forms.py                  protocol/forms/form_signature
 
 scenarios/test_policy.py                 server/gateway_policy settings/effective_config
 scenarios/test_resizing.py               server/admin/worker_control server/admin/worker_stats

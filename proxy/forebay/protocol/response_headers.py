@@ -181,8 +181,6 @@ def repeated_facts(headers: Headers) -> HeaderPairs:
 
 def agrees(facts: ObjectFacts, repeated: HeaderPairs) -> bool:
     """Whether all facts that a 304 repeats are as they are known."""
-    if not repeated:
-        return True
     known = {name.lower(): value for name, value in facts.headers}
     return all(
         (facts.version.version_id if name == _VERSION_ID else known.get(name)) == value for name, value in repeated

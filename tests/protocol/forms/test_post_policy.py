@@ -32,7 +32,10 @@ def code(conditions: object, fields: dict[str, str], now: float = 0.0, length: i
         ([BUCKET, ["EQ", "$Key", "a/x"]], {"key": "a/x"}, ""),
         ([BUCKET, ["starts-with", "$key", "a/"]], {"key": "a/${filename}"}, ""),
         ([BUCKET, {"key": "a/${filename}"}], {"key": "a/${filename}"}, ""),
+        ([BUCKET, {"key": "a/x"}], {"key": "a/${filename}"}, ""),
         ([BUCKET, {"key": "a/X"}], {"key": "a/x"}, "AccessDenied"),
+        ([BUCKET, {"key": "a/x"}], {}, "AccessDenied"),
+        ([BUCKET, {"key": "a/x"}, {"acl": "a/x"}], {"key": "a/x", "acl": "private"}, "AccessDenied"),
         ([BUCKET, ["starts-with", "$key", "c"]], {"key": "a/x"}, "AccessDenied"),
         ([BUCKET, {"key": "a/x"}, {"acl": "private"}], {"key": "a/x"}, "AccessDenied"),
         ([BUCKET, {"key": "a/x"}, ["starts-with", "$acl", ""]], {"key": "a/x"}, ""),
@@ -70,6 +73,8 @@ def test_a_policy_expires() -> None:
         {}, {"a": "b", "c": "d"}, {"a": None}, {"a": ["b"]}, {"": "b"}, [], ["eq", "$a"], ["eq", "a", "b"], "eq", None,
         ["eq", "$a", "b", "c"], ["not", "$a", "b"], ["content-length-range", 0], ["content-length-range", -1, 5],
         ["content-length-range", "x", 5], ["content-length-range", 0, 1.5], ["content-length-range", True, 5],
+        ["content-length-range", "²", 5], ["content-length-range", "٣", 5], ["content-length-range", 0, "9" * 5000],
+        {"a": True},
     ],
 )  # fmt: skip
 def test_an_unknown_condition_is_refused(condition: object) -> None:
@@ -82,6 +87,8 @@ def test_an_unknown_condition_is_refused(condition: object) -> None:
         "", "x", "[]", "{}", '{"expiration": "2020-01-01T00:00:00Z"}',
         '{"EXPIRATION": "2020-01-01T00:00:00Z", "conditions": []}',
         '{"expiration": "2020-01-01", "conditions": []}', '{"expiration": "2020-13-01T00:00:00Z", "conditions": []}',
+        '{"expiration": "2020-01-01T00:00:00", "conditions": []}',
+        '{"expiration": "2020-01-01T00:00:00-09:00Z", "conditions": []}',
         '{"expiration": 1, "conditions": []}', '{"expiration": "2020-01-01T00:00:00Z", "conditions": {}}',
         "[" * 100_000,
     ],

@@ -9,7 +9,7 @@ from multidict import CIMultiDict
 from forebay.core.errors import S3Error
 from forebay.protocol.signatures.canonical_request import canonical_query
 from forebay.protocol.signatures.signing_key import Scope, SecretKey, sign, signing_key, string_to_sign
-from forebay.protocol.signatures.sigv4 import SignedV4, verify_v4
+from forebay.protocol.signatures.sigv4 import SignedV4, signed_text, verify_v4
 from forebay.protocol.signatures.sigv4_claim import ClaimV4, read_claim
 from forebay.protocol.signatures.sigv4_signing import sign_request
 from forebay.protocol.target import Target, parse_target
@@ -215,6 +215,21 @@ def test_escaped_slash_may_be_signed_as_a_slash() -> None:
     proved("GET", "/bucket/a%2fb", as_sent)
     _, as_slash = ours(path="/bucket/a/b")
     proved("GET", "/bucket/a%2Fb", as_slash)
+
+
+def test_escaped_slash_needs_a_signature() -> None:
+    for path in ("/bucket/other", "/bucket/a/other", "/bucket/a%2Fother"):
+        _, headers = ours(path=path)
+        assert refusal("GET", "/bucket/a%2Fb", headers).code == "SignatureDoesNotMatch"
+
+
+def test_a_signed_header_covers_the_whole_query() -> None:
+    """Also what a presigned URL leaves out, although read_claim refuses it here."""
+    _, headers = ours()
+    claim = read_claim(parse_target("/bucket/key", "", []), headers)
+    assert isinstance(claim, ClaimV4)
+    text = signed_text(claim, "GET", parse_target("/bucket/key?X-Amz-Signature=0", "", []), headers)
+    assert "X-Amz-Signature=0" in text.first
 
 
 def test_escaped_slash_never_moves_the_end_of_the_bucket() -> None:

@@ -4,9 +4,15 @@ import pytest
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
-from forebay.protocol.oss.oss_claim import OssClaim
+from forebay.protocol.oss.oss_claim import ClaimOssV1, OssClaim
 from forebay.protocol.signatures.sigv2_claim import ClaimV2
-from forebay.protocol.signatures.sigv4_claim import AnonymousClaim, ClaimV4, read_claim
+from forebay.protocol.signatures.sigv4_claim import (
+    SIGV4A_STREAMING,
+    STREAMING,
+    AnonymousClaim,
+    ClaimV4,
+    read_claim,
+)
 from forebay.protocol.target import parse_target
 
 CREDENTIAL = "Credential=AK/20130524/us-east-1/s3/aws4_request"
@@ -72,6 +78,7 @@ def test_access_key_may_contain_slashes_and_colons() -> None:
         f"AWS4-HMAC-SHA256 {CREDENTIAL}",
         f"AWS4-HMAC-SHA256 {CREDENTIAL}, {REST}, Signature=b",
         f"AWS4-HMAC-SHA256 {CREDENTIAL}, {REST}, Region=x",
+        f"AWS4-HMAC-SHA256 {CREDENTIAL}, SignedHeaders=host, Region=x",
         f"AWS4-HMAC-SHA256 Credential=AK/20130524/us-east-1/s3, {REST}",
         f"AWS4-HMAC-SHA256 Credential=AK/20130524/us-east-1/s3/aws5_request, {REST}",
         f"AWS4-HMAC-SHA256 Credential=/20130524/us-east-1/s3/aws4_request, {REST}",
@@ -125,7 +132,7 @@ def test_presigned_url_needs_each_parameter_once(name: str) -> None:
     assert twice in {"AuthorizationQueryParametersError", "InvalidArgument"}
 
 
-@pytest.mark.parametrize("expires", ["604801", "-1", "+60", "1e3", "٣", "6_0", "9" * 40])
+@pytest.mark.parametrize("expires", ["604801", "-1", "+60", "1e3", "٣", "6_0", "9" * 40, "9" * 5000])
 def test_expires_is_at_most_seven_days(expires: str) -> None:
     encoded = expires.replace("+", "%2B").replace("٣", "%D9%A3")
     assert refused(None, presigned(X_Amz_Expires=encoded)) == "AuthorizationQueryParametersError"
@@ -176,6 +183,24 @@ def test_header_signature_needs_payload_hash_and_date() -> None:
         assert refusal.value.code == code
 
 
+@pytest.mark.parametrize("date", ["", "20130524", "20131324T000000Z", "Fri, 24 May 2013 00:00:00 GMT"])
+def test_invalid_x_amz_date_is_refused(date: str) -> None:
+    assert refused(f"AWS4-HMAC-SHA256 {CREDENTIAL}, {REST}", x_amz_date=date) == "AccessDenied"
+
+
+@pytest.mark.parametrize(
+    ("authorization", "raw", "kind"),
+    [
+        ("AWS AK:c2lnbmF0dXJl", "/b/k", ClaimV2),
+        ("OSS AK:c2lnbmF0dXJl", "/b/k", ClaimOssV1),
+        (None, "/b/k?AWSAccessKeyId=AK&Expires=1&Signature=s", ClaimV2),
+        (None, "/b/k?OSSAccessKeyId=AK&Expires=1&Signature=s", ClaimOssV1),
+    ],
+)
+def test_each_way_of_signing_has_its_claim(authorization: str | None, raw: str, kind: type) -> None:
+    assert type(claimed(authorization, raw, Date="Fri, 24 May 2013 00:00:00 GMT")) is kind
+
+
 def test_date_header_replaces_a_missing_x_amz_date() -> None:
     headers = CIMultiDict({"Date": "Fri, 24 May 2013 00:00:00 GMT", "x-amz-content-sha256": "UNSIGNED-PAYLOAD"})
     headers["Authorization"] = f"AWS4-HMAC-SHA256 {CREDENTIAL}, {REST}"
@@ -189,8 +214,8 @@ def test_other_payload_hashes_are_refused(payload: str) -> None:
     assert refused(f"AWS4-HMAC-SHA256 {CREDENTIAL}, {REST}", x_amz_content_sha256=payload) == "InvalidArgument"
 
 
-@pytest.mark.parametrize("payload", ["0" * 64, "aB" * 32])
-def test_payload_hash_is_hex_in_either_case(payload: str) -> None:
+@pytest.mark.parametrize("payload", ["0" * 64, "aB" * 32, *STREAMING, *SIGV4A_STREAMING])
+def test_payload_hash_is_hex_in_either_case_or_a_framing(payload: str) -> None:
     claim = claimed(f"AWS4-HMAC-SHA256 {CREDENTIAL}, {REST}", x_amz_content_sha256=payload)
     assert isinstance(claim, ClaimV4)
     assert claim.payload == payload

@@ -210,6 +210,29 @@ async def test_a_drain_ends_the_connection_with_the_answer_to_its_miss(tmp_path:
         rig._worker = None  # noqa: SLF001 # it has been stopped
 
 
+async def test_a_head_of_an_unknown_object_has_no_body(tmp_path: Path) -> None:
+    async with connected(tmp_path, "key") as (rig, _):
+        client, path = rig.client(), path_of("bucket", "key")
+        async with await client.open() as connection, asyncio.timeout(30):
+            await connection.send(client.sign("HEAD", path).wire + client.sign("GET", path).wire)
+            head, read = await connection.answer("HEAD"), await connection.answer()
+        assert (head.status, head.headers["Content-Length"], head.body) == (200, str(SIZE), b"")
+        assert (read.status, read.body) == (200, content_of("key"))
+
+
+async def test_a_range_of_an_unknown_object_is_that_range(tmp_path: Path) -> None:
+    async with connected(tmp_path, "key") as (rig, _):
+        part = await rig.client().request("GET", path_of("bucket", "key"), headers=[("Range", "bytes=5-9")])
+        assert (part.status, part.body) == (206, content_of("key")[5:10])
+
+
+async def test_the_origin_is_not_asked_for_a_resource(tmp_path: Path) -> None:
+    async with connected(tmp_path, ".forebay/plans/one") as (rig, origin):
+        before = origin.log.count()
+        found = await rig.client().request("GET", path_of("bucket", ".forebay/plans/one"))
+        assert (found.status, origin.log.count()) == (404, before)
+
+
 async def test_who_may_not_read_an_object_does_not_open_it(tmp_path: Path) -> None:
     async with connected(tmp_path, "key") as (rig, origin):
         denied = await rig.client(READER).request("GET", path_of("bucket", "key"))

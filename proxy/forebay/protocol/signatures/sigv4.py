@@ -82,12 +82,8 @@ def verify_v4(claim: ClaimV4, method: str, target: Target, headers: Headers, sec
         path = canonical_path(target.raw_path)
         slashed = path.replace("%2F", "/")
         text = text._replace(first=text.first.replace(f"\n{path}\n", f"\n{slashed}\n", 1))
-        if (
-            slashed == path
-            or "/" in (target.bucket or "")
-            or not equals_in_constant_time(
-                sign(key, string_to_sign(claim.timestamp, scope, text.whole)), claim.signature
-            )
+        if "/" in (target.bucket or "") or not equals_in_constant_time(
+            sign(key, string_to_sign(claim.timestamp, scope, text.whole)), claim.signature
         ):
             raise S3Error("SignatureDoesNotMatch", AWSAccessKeyId=claim.access_key, StringToSign=signed)
     check_token(claim.security_token, secret)
