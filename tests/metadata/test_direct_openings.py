@@ -9,11 +9,12 @@ import pytest
 from forebay.core.byte_ranges import Span
 from forebay.core.events import BlockFetched, Event, FlightStarted
 from forebay.core.heads import ObjectFacts, head_of
-from forebay.core.names import BlockId, ObjectName, Version
+from forebay.core.names import BlockId, Generation, ObjectName, Version
 from forebay.core.requester import BACKGROUND, requester
 from forebay.metadata.direct_openings import DirectOpening
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion
+from forebay.metadata.staged_objects import StagedBody
 from forebay.origin.read_outcomes import ErrorResponse
 from harness.fake import actions
 from harness.fake.gate import Gate
@@ -200,6 +201,38 @@ async def test_what_is_in_doubt_or_written_meanwhile_needs_a_task() -> None:
         rig.in_doubt_writes.mark_object(NAME, rig.now + 60)
         assert reader.begin() is None
         assert rig.lookups.find(NAME, KEY) is None
+
+
+async def test_what_is_being_installed_needs_a_task() -> None:
+    async with fetch_rig() as rig:
+        stored = rig.origin.store.put(*NAME, b"content")
+        reader = await Reader(rig).connect()
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), key=NAME.key, times=1)
+        rig.staged.install(NAME, StagedBody(Generation(b"12345678"), BLOCK, 7, stored.etag))
+        assert reader.begin() is None
+        gate.open()
+        await rig.staged.wait_installed(NAME)
+
+
+async def test_a_response_without_the_checksums_wanted_needs_a_task() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"all of it")
+        reader = await Reader(rig).connect()
+        rig.origin.faults.add(actions.change_headers(etag='"a-2"'), key=NAME.key)
+        opening = reader.begin(checksums=True)
+        assert opening is not None
+        assert await reader.ended == (None, None)
+        opening.abandon()
+        assert rig.heads.current(NAME) is None
+
+
+async def test_a_reader_of_the_middle_opens_in_full() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"all of it")
+        await Reader(rig).connect()
+        middle = READ._replace(span=Span(1, BLOCK))
+        assert await rig.openings.open(middle, partial(rig.versions.open, middle, strict=False)) is None
+        assert rig.origin.log.count(key=NAME.key) == 0
 
 
 async def test_another_version_that_came_first_is_not_replaced_here() -> None:

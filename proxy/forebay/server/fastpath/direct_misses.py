@@ -19,7 +19,6 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import ObjectRead
 from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.heads import Head, HeaderPairs
-from forebay.core.names import is_reserved
 from forebay.core.request_record import CacheStatus, RequestRecord, new_request_id
 from forebay.metadata.direct_openings import DirectOpening, DirectOpenings
 from forebay.protocol.response_headers import requests_checksums, whole_headers
@@ -97,7 +96,6 @@ class DirectMisses:
             or name is None
             or decision.packed is not None
             or not _asks_for_whole(tuple(admission.headers))
-            or is_reserved(name.key)
         ):
             return False
         opening = self._openings.begin(
