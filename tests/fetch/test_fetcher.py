@@ -178,7 +178,7 @@ async def test_only_one_block_that_is_not_here_lands_whole(case: str) -> None:
         assert (kept and bytes(kept)) == (None if case == "several blocks" else content.expected(Span(0, BLOCK)))
 
 
-async def test_a_fetch_that_fails_beside_blocks_that_were_here_fails_the_others() -> None:
+async def test_a_fetch_fails_its_flights_beside_blocks_that_were_here() -> None:
     async with fetch_rig() as rig, asyncio.timeout(20):
         rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
