@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from forebay_client import __version__
-from forebay_client.cli.argument_types import admin_address, worker_count
+from forebay_client.cli.argument_types import admin_address, endpoint, worker_count
 from forebay_client.cli.command_table import COMMANDS
 
 
@@ -93,7 +93,9 @@ def _add_check_journal(journal: argparse.ArgumentParser) -> None:
 
 
 def _add_run(run: argparse.ArgumentParser) -> None:
-    run.add_argument("--endpoint", metavar="URL", help="where Forebay is; becomes AWS_ENDPOINT_URL of the program")
+    run.add_argument(
+        "--endpoint", type=endpoint, metavar="URL", help="where Forebay is; becomes AWS_ENDPOINT_URL of the program"
+    )
     run.add_argument(
         "--name", metavar="NAME", help="the name of the job, part of its plans' names (default: from its command line)"
     )

@@ -16,6 +16,13 @@ def admin_address(text: str) -> AdminAddress:
     return _explained(parse_admin_address, text)
 
 
+def endpoint(text: str) -> str:
+    """A URL of http or https."""
+    if not text.startswith(("http://", "https://")):
+        raise argparse.ArgumentTypeError(f"{text!r} is no URL; an endpoint looks like http://127.0.0.1:9000")
+    return text
+
+
 def location(text: str) -> Location:
     """`s3://bucket/prefix`."""
     return _explained(parse_location, text)

@@ -48,8 +48,8 @@ def problem_with(args: argparse.Namespace) -> str | None:
 def send_plan(
     admin: AdminClient, context: CommandContext, target: str, file: str, key: str | None, *, as_json: bool
 ) -> int:
-    """Send the plan in `file` as `target`, s3://bucket/name. The exit code: 1 if nothing of it may be read. Raises
-    UnusablePlan."""
+    """Send the plan in `file` as `target`, s3://bucket/name. The exit code: 1 if it has no entry that may be read.
+    Raises UnusablePlan."""
     try:
         location = parse_location(target)
         content = Path(file).read_bytes()
@@ -75,6 +75,8 @@ def send_plan(
             context.screen.write_error(
                 f"{format_count(plan['dropped'])} keys were left out, which the key may not read."
             )
+        elif not plan["entries"]:
+            context.screen.write_error(f"{file} names no key: nothing is fetched for this plan.")
     return 0 if plan["entries"] else 1
 
 

@@ -45,6 +45,10 @@ def overriding_variable(where: str, environ: Mapping[str, str], flags: Mapping[s
     return variable if variable in _PATHS and variable in environ and flags.get(path) is None else None
 
 
+_NO_TOML: Final = "text that is no TOML"
+"""Stands in messages for the text itself, which may hold secrets."""
+
+
 def tree_of_toml(text: str, named: str) -> Tree:
     """The tree of a configuration file's `text`; `named` is its name in messages. Raises SettingsErrors."""
     try:
@@ -52,9 +56,9 @@ def tree_of_toml(text: str, named: str) -> Tree:
     except tomllib.TOMLDecodeError as error:
         # The message never repeats the text: it may hold secrets.
         where, problem = f"{named}, {_position(text, str(error))}", _POSITION.sub("", str(error))
-        raise SettingsErrors([SettingsError(where, HIDDEN, f"TOML ({problem})")]) from None
+        raise SettingsErrors([SettingsError(where, _NO_TOML, f"TOML ({problem})")]) from None
     except RecursionError:
-        raise SettingsErrors([SettingsError(named, HIDDEN, "TOML, less deeply nested")]) from None
+        raise SettingsErrors([SettingsError(named, _NO_TOML, "TOML, less deeply nested")]) from None
 
 
 def _position(text: str, message: str) -> str:

@@ -412,6 +412,9 @@ def test_a_plan_is_sent(forebay: Typist, control: FakeControl, tmp_path: Path) -
         sent = forebay.type("plans", "send", target, str(order), "--key", "trainer")
         assert (sent.code, sent.out) == (0, "Sent plan 5d1c2f: 4,000 reads, for the key trainer.\n")
         assert control.calls.pop() == ("send_plan", PlanOrder("datasets", "epoch-0", "YgphCg==", "trainer"))
+    control.sent_plans["epoch-0"] = replace(sample_plan(), entries=0, dropped=0)
+    empty = forebay.type("plans", "send", "s3://datasets/epoch-0", str(order))
+    assert (empty.code, empty.err) == (1, f"{order} names no key: nothing is fetched for this plan.\n")
     refused = forebay.type("plans", "send", "s3://datasets/other", str(order))
     assert (refused.code, refused.err) == (1, "The plan is refused. Line 1: the line is too long.\n")
 

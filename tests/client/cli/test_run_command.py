@@ -50,8 +50,9 @@ def test_a_program_that_is_not_there_has_a_shells_code(error: OSError, code: int
     assert run_program(process_context(), ["nothing"], None, None, Executions(error)) == code
 
 
-def test_without_a_program_it_is_used_wrongly() -> None:
-    assert main(["run"]) == 2
+@pytest.mark.parametrize("arguments", [(), ("--endpoint", "127.0.0.1:9000", "python", "/none/train.py")])
+def test_wrong_usage(arguments: tuple[str, ...]) -> None:
+    assert main(["run", *arguments]) == 2
 
 
 def test_the_options_end_where_the_program_begins(tmp_path: Path) -> None:
