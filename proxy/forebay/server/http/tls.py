@@ -135,12 +135,13 @@ def exposed_key_warning(server: ServerSettings) -> str | None:
 
 def expired_certificate_warning(server: ServerSettings) -> str | None:
     """A warning if clients refuse the certificate, as it has expired or is not valid yet, else None."""
-    files = pem_files(server)
+    if (files := pem_files(server)) is None:
+        return None
     try:
-        error = _validity_error(files) if files is not None else None
+        error = _validity_error(files)
     except (SettingsError, OSError, ssl.SSLError):
         return None  # reported when it is read
-    if files is None or error is None:
+    if error is None:
         return None
     return (
         f"server.tls_certificate: clients refuse {files.certificate}: {error}; renew it, it is reread when it changes"
