@@ -81,7 +81,7 @@ protocol/packs/test_tar_members.py       protocol/tar_header
 request/test_gateway.py                  protocol/exchange
 request/test_object_read.py              request/read_context
 scenarios/test_cors.py                   request/cors_frontend request/cors_reply
-jobs/plans/test_plan_store.py            jobs/plans/plan_entries
+jobs/plans/test_plan_store.py            jobs/plans/plan_entries jobs/plans/plan_files
 scenarios/test_plans.py                  jobs/plans/plan_coordinator jobs/plans/plan_resource
 scenarios/test_recordings.py             core/recording_info
 scenarios/test_plans.py                  jobs/plans/plan_allowance jobs/plans/plan_report core/plan_progress

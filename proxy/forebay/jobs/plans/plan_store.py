@@ -13,28 +13,26 @@ bucket, principal and digest: nobody uses another's.
 """
 
 import asyncio
-import fcntl
 import json
 import secrets
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import blake2b, sha256
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from forebay.core.buffers import Piece
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import S3Error
 from forebay.jobs.plans.plan_body import HEADER_SIZE, MAGIC, CompactPlan, ReadableKeys, TextPlan, read_header
 from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries
+from forebay.jobs.plans.plan_files import PlanFiles, locked_plans
 from forebay.policy.access import Principal
 
-_BUFFER_SIZE: Final = 1 << 20
-"""Bytes that are kept before they are written, of all files of a plan together."""
 _CHUNK: Final = 4096
 MAX_KEY_LISTS: Final = 64
 ABANDONED_SECONDS: Final = 3600.0
@@ -76,11 +74,11 @@ class PlanStore:
         self._is_usable = root is not None
         self._root = root if root is not None else Path("/nonexistent")
 
-    def _receive(self) -> "_Files":
+    def _receive(self) -> PlanFiles:
         if not self._is_usable:
             message = "Plans are kept in the state directory, and there is none: set server.state_dir."
             raise S3Error("NotImplemented", message)
-        return _Files(self._root)
+        return PlanFiles(self._root)
 
     # Receiving
 
@@ -107,7 +105,7 @@ class PlanStore:
         return record
 
     async def _compact(
-        self, files: "_Files", record: PlanRecord, readable: ReadableKeys, header: bytes
+        self, files: PlanFiles, record: PlanRecord, readable: ReadableKeys, header: bytes
     ) -> tuple[CompactPlan, PlanRecord]:
         digest, count = read_header(header)
         keys = key_list_id(record.bucket, record.principal, digest)
@@ -175,7 +173,7 @@ class PlanStore:
         directory = self._root / plan
         position = 0
         try:
-            with _locked(self._root):
+            with locked_plans(self._root):
                 record = _record_in(directory)
                 entries = PlanEntries(directory, self._root / record.keys if record.keys else None)
                 with suppress(OSError, ValueError):
@@ -220,7 +218,7 @@ class PlanStore:
     def _change(self, record: PlanRecord, change: Callable[[Path], object]) -> None:
         """Changes the directory of a plan under the lock, unless another one has its id by now."""
         directory = self._root / record.id
-        with suppress(OSError, ValueError, TypeError), _locked(self._root):
+        with suppress(OSError, ValueError, TypeError), locked_plans(self._root):
             if _record_in(directory).version == record.version:
                 change(directory)
 
@@ -232,14 +230,6 @@ class PlanStore:
 def _record_in(directory: Path) -> PlanRecord:
     """Raises OSError, ValueError, TypeError."""
     return PlanRecord(**json.loads((directory / "plan.json").read_bytes()))
-
-
-@contextmanager
-def _locked(root: Path) -> Iterator[None]:
-    """Keeps other threads and workers from exchanging plans of `root` meanwhile. Raises OSError."""
-    with (root / ".lock").open("wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def key_list_id(bucket: str, principal: str, digest: str) -> str:
@@ -273,78 +263,3 @@ async def _readable_numbers(table: KeyTable, readable: ReadableKeys) -> bytearra
             if nth % 256 == 255:
                 await asyncio.sleep(0)
     return allowed
-
-
-class _Files:
-    """The files of a directory that is being written, removed again unless it is kept. Made with what is written first:
-    each turn of a thread is half a millisecond of a reader who waits for the plan to be accepted."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._directory = root / f"new-{secrets.token_hex(8)}"
-        self._is_made = False
-        self._pending: dict[str, bytearray] = {}
-        self._files: dict[str, BinaryIO] = {}
-        self._size = 0
-
-    async def __aenter__(self) -> "_Files":
-        return self
-
-    async def __aexit__(self, *_exc: object) -> None:
-        for file in self._files.values():
-            with suppress(OSError):
-                file.close()
-        if self._is_made:
-            await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
-
-    def append(self, name: str, content: bytes) -> None:
-        """Appends to one of the files."""
-        self._pending.setdefault(name, bytearray()).extend(content)
-        self._size += len(content)
-
-    async def flush_excess(self) -> None:
-        """Writes what is pending, if it is much."""
-        if self._size >= _BUFFER_SIZE:
-            await self._flush()
-
-    async def keep(self, directory: str) -> None:
-        """Gives the directory its name, in place of one that has it."""
-        await self._flush(self._root / directory)
-
-    async def _flush(self, target: Path | None = None) -> None:
-        pending, self._pending, self._size = self._pending, {}, 0
-        try:
-            await asyncio.to_thread(self._write, pending, target)
-        except OSError as error:
-            raise _no_room(error) from None
-
-    def _write(self, pending: dict[str, bytearray], target: Path | None) -> None:
-        """`target`: the directory's name, where nothing more is to be written."""
-        if not self._is_made:
-            self._is_made = True
-            self._directory.mkdir(0o700, parents=True)
-        for name, content in pending.items():
-            file = self._files.get(name)
-            if file is None:
-                file = self._files[name] = (self._directory / name).open("wb", buffering=0)
-            view = memoryview(content)
-            while view:
-                view = view[file.write(view) :]
-        if target is not None:
-            self._rename(target)
-            self._is_made = False
-
-    def _rename(self, target: Path) -> None:
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
-        replaced = self._directory.with_name(f"{self._directory.name}-old")
-        with _locked(self._root):
-            with suppress(FileNotFoundError):
-                target.rename(replaced)
-            self._directory.rename(target)
-        shutil.rmtree(replaced, ignore_errors=True)
-
-
-def _no_room(error: OSError) -> S3Error:
-    return S3Error("InternalError", f"The plan can't be kept in server.state_dir: {error.strerror}.")
