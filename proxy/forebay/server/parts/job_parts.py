@@ -28,6 +28,7 @@ from forebay.jobs.warm_up_run import WarmUpServices
 from forebay.namespace.pending_entries import PendingEntries
 from forebay.origin.origins import Origins
 from forebay.peers.node_reads import NodeReads
+from forebay.request.resource_router import ResourceRouter
 from forebay.server.admin.data_set_rows import data_set_rows
 from forebay.server.data_set_resource import DataSetResource
 from forebay.server.parts.fetch_parts import FetchParts
@@ -99,28 +100,9 @@ def compose_jobs(
     read_ahead = ReadAhead(node_reads, ahead, origins.list_objects, context.policy, tasks.spawn, timers)
     read_ahead.use_policy()
     plans, plan_resource = _plans(context, storage, node_reads, ahead)
-    data_sets = DataSets(timers.time)
-    data_set_resource = DataSetResource(
-        lambda: data_set_rows(
-            data_sets.states(), context.rules(), storage.tiers, storage.pins.states(), plans.coordinator.plans()
-        ),
-        peers,
-        context.rules,
-        context.clock,
-    )
+    data_sets, data_set_resource = _data_sets(context, storage, plans)
     kept_recordings, recordings = compose_recordings(context, node_reads, plans.coordinator)
-    requests.resources.by_kind |= {
-        "plans": plan_resource,
-        "datasets": data_set_resource,
-        "warm": WarmResource(warm_ups),
-        "recordings": RecordingResource(recordings, storage.spool),
-    }
-    if writes.backlog is not None:
-        from forebay.request.flush_resource import FlushResource  # noqa: PLC0415 # only with a journal
-        from forebay.request.write_resource import WriteResource  # noqa: PLC0415 # likewise
-
-        requests.resources.by_kind |= {"writes": WriteResource(writes.backlog), "flush": FlushResource(writes.backlog)}
-    return JobParts(
+    parts = JobParts(
         warmer=warmer,
         warm_ups=warm_ups,
         node_reads=node_reads,
@@ -135,6 +117,22 @@ def compose_jobs(
         kept_recordings=kept_recordings,
         recordings=recordings,
     )
+    _add_resources(requests.resources, parts, storage, writes)
+    return parts
+
+
+def _add_resources(resources: ResourceRouter, jobs: JobParts, storage: StorageParts, writes: WriteParts) -> None:
+    resources.by_kind |= {
+        "plans": jobs.plan_resource,
+        "datasets": jobs.data_set_resource,
+        "warm": WarmResource(jobs.warm_ups),
+        "recordings": RecordingResource(jobs.recordings, storage.spool),
+    }
+    if writes.backlog is not None:
+        from forebay.request.flush_resource import FlushResource  # noqa: PLC0415 # only with a journal
+        from forebay.request.write_resource import WriteResource  # noqa: PLC0415 # likewise
+
+        resources.by_kind |= {"writes": WriteResource(writes.backlog), "flush": FlushResource(writes.backlog)}
 
 
 def _warm_ups(
@@ -192,6 +190,19 @@ def _plans(
     )
     plans = NodePlans(store, coordinator, peers)
     return plans, PlanResource(plans, context.clock, count_entries)
+
+
+def _data_sets(context: WorkerContext, storage: StorageParts, plans: NodePlans) -> tuple[DataSets, DataSetResource]:
+    data_sets = DataSets(context.timers.time)
+    resource = DataSetResource(
+        lambda: data_set_rows(
+            data_sets.states(), context.rules(), storage.tiers, storage.pins.states(), plans.coordinator.plans()
+        ),
+        context.peers,
+        context.rules,
+        context.clock,
+    )
+    return data_sets, resource
 
 
 def _read_counts(context: WorkerContext, requests: RequestParts, data_sets: DataSets) -> ReadCounts:
