@@ -113,6 +113,14 @@ def test_additional_headers_are_covered_and_present(form: Form) -> None:
     assert refused(removed).code == "SignatureDoesNotMatch"
 
 
+@pytest.mark.parametrize("name", ["Expires", "x-new"])
+def test_a_header_of_version_1_covers_no_such_parameter(name: str) -> None:
+    """Also where it is one of those that a URL is signed with."""
+    request = signed(("SignedOssV1", "header"))
+    added = RawRequest("GET", f"{request.target}?{name}=1", request.pairs)
+    assert (refused(added).code, refused(added).details) == ("AccessDenied", {"ParameterNotSigned": name})
+
+
 @every_form
 def test_s3_headers_are_refused(form: Form) -> None:
     """No version covers x-amz-*, and what comes behind the gate obeys them."""

@@ -185,6 +185,17 @@ def test_cached_signing_times_are_bounded(form: Form) -> None:
     assert read.is_verified_by(same)
 
 
+@pytest.mark.parametrize("form", FORMS, ids=form_name)
+def test_only_a_path_alone_has_a_first_piece(form: Form) -> None:
+    """A query, which the piece would leave out, is signed by no client that signed the path."""
+    read = Read(form)
+    same, of_header = read.form(), "V4" in form[0] and form[1] == "header"
+    first = same.first_piece("GET", parse_target("/bucket/key", read.headers["Host"], ()))
+    assert first == (read.text.first.encode() if of_header else None)
+    for raw in ("/bucket/key?versionId=1", "/bucket/key?acl", "/bucket/key?response-content-type=text/html"):
+        assert same.first_piece("GET", parse_target(raw, read.headers["Host"], ())) is None
+
+
 def test_secret_longer_than_a_hash_block_is_hashed() -> None:
     secret = Secret("long", "s" * 200)
     keys = Keyring({"long": SecretKey("long", secret.secret)}, {"long": KEYS.principals[OWNER.access]})

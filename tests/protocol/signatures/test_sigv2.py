@@ -65,12 +65,32 @@ def by_query(text: str, expires: int, more: str = "") -> str:
         ("GET", "/a?versionId=%2F&acl=", {}, f"GET\n\n\n{DATE}\n/awsexamplebucket1/a?acl&versionId=/"),
         ("GET", "/a?versionId=%2F&acl=", {}, f"GET\n\n\n{DATE}\n/awsexamplebucket1/a?acl=&versionId=/"),
         ("GET", "/b%2Fc", {}, f"GET\n\n\n{DATE}\n/awsexamplebucket1/b%2Fc"),
+        ("PUT", "/a", {"Content-MD5": "bWQ1"}, f"PUT\nbWQ1\n\n{DATE}\n/awsexamplebucket1/a"),
+        ("GET", "/", {}, f"GET\n\n\n{DATE}\n/awsexamplebucket1"),
     ],
 )
 def test_signed_text_of_each_request_form(method: str, raw: str, more: dict[str, str], text: str) -> None:
     headers = CIMultiDict({"Date": DATE, **more})
     headers["Authorization"] = f"AWS {AMAZON.access_key}:{sign_v2(AMAZON.secret_key, text)}"
     assert proved(method, raw, headers, NOW, AMAZON, HOST).access_key == AMAZON.access_key
+
+
+@pytest.mark.parametrize("raw", ["/b", "/b/"])
+def test_a_bucket_may_be_signed_with_its_slash_or_without(raw: str) -> None:
+    for signed in ("/b", "/b/"):
+        proved("GET", raw, by_header(f"GET\n\n\n{DATE}\n{signed}", Date=DATE), NOW)
+    for other in ("/", "/bu", "/b//", "/b/k"):
+        headers = by_header(f"GET\n\n\n{DATE}\n{other}", Date=DATE)
+        assert code("GET", raw, headers, NOW) == "SignatureDoesNotMatch", other
+    headers = by_header(f"GET\n\n\n{DATE}\n/b/k/", Date=DATE)
+    assert code("GET", "/b/k", headers, NOW) == "SignatureDoesNotMatch", "the slash is of the key"
+
+
+def test_the_payload_is_the_one_that_is_said() -> None:
+    for named, payload in (({}, "UNSIGNED-PAYLOAD"), ({"x-amz-content-sha256": "a" * 64}, "a" * 64)):
+        line = "".join(f"{name}:{value}\n" for name, value in named.items())
+        headers = by_header(f"GET\n\n\n{DATE}\n{line}/b/k", Date=DATE, **named)
+        assert proved("GET", "/b/k", headers, NOW).payload == payload
 
 
 def test_amazons_example_signature() -> None:

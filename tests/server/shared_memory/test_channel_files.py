@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -41,10 +41,11 @@ class Writer:
         self.modes += [fcntl.fcntl(each, fcntl.F_GETFL) & os.O_ACCMODE for each in descriptors]
 
 
-def files_of(writer: Writer) -> ChannelFiles:
+def files_of(writer: Writer, policies: Iterator[object] | None = None) -> ChannelFiles:
     passed = SimpleNamespace(open_reader=lambda: os.open(os.devnull, os.O_RDONLY))
     memory = SimpleNamespace(share=lambda _arena: passed, count=lambda _form: None)
-    services = cast("ChannelServices", SimpleNamespace(memory=memory, policy=object))
+    policy = object if policies is None else lambda: next(policies)
+    services = cast("ChannelServices", SimpleNamespace(memory=memory, policy=policy))
     return ChannelFiles(services, cast("ChannelWriter", writer), NUMBERS)
 
 
@@ -54,6 +55,37 @@ def test_a_segment_is_open_for_reading_alone(tmp_path: Path) -> None:
     segment = SegmentFile(tmp_path / "segment", os.O_RDWR | os.O_CREAT)
     assert files_of(writer).send_body(READER, b"head", [(segment, 0, 10, None)], 10)
     assert writer.modes == [os.O_RDONLY]
+
+
+def test_a_segment_goes_only_to_who_may_read_all_that_is_in_it(tmp_path: Path) -> None:
+    """Nor does one beside memory, whose frame would number them alike."""
+    writer = Writer()
+    segment = SegmentFile(tmp_path / "segment", os.O_RDWR | os.O_CREAT)
+    some = Principal("some", (Grant(Pattern("bucket/**"), frozenset(Access)),))
+    assert not files_of(writer).send_body(some, b"head", [(segment, 0, 10, None)], 10)
+    memory = Block(Arena(4096, 0, deque()))
+    memory.arena.end, memory.fd = 4096, segment.fd
+    assert not files_of(writer).send_body(READER, b"head", [(segment, 0, 10, None), (memory, 0, 10, None)], 20)
+    assert writer.modes == []
+
+
+def test_a_channel_is_outdated_by_a_policy_after_its_first_file() -> None:
+    first, second = object(), object()
+    files = files_of(Writer(), iter([first, first, second, second]))
+    assert not files.is_outdated, "no file was passed"
+    block = Block(Arena(4096, 0, deque()))
+    block.arena.end = 4096
+    assert files.send_entry(READER, b"", [(block, 0, 10, None)], 10)
+    assert not files.is_outdated
+    assert files.is_outdated
+
+
+def test_nothing_is_passed_while_the_client_takes_nothing(tmp_path: Path) -> None:
+    writer = Writer()
+    writer.can_send = False
+    segment = SegmentFile(tmp_path / "segment", os.O_RDWR | os.O_CREAT)
+    assert not files_of(writer).send_body(READER, b"head", [(segment, 0, 10, None)], 10)
+    assert writer.modes == []
 
 
 def test_no_two_files_of_a_client_have_one_number() -> None:
