@@ -1,6 +1,7 @@
 """Admission: the order of its steps, what it gives, and that nothing skips it."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,10 @@ from multidict import CIMultiDict
 from forebay.core.errors import S3Error
 from forebay.core.names import ObjectName
 from forebay.core.request_record import RequestRecord, Step
+from forebay.origin.credentials import ANONYMOUS
+from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Grant, Principal
+from forebay.policy.origin_routes import OriginRoutes
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rule, Rules
 from forebay.protocol.operations import Access
@@ -129,6 +133,53 @@ def test_a_form_is_authorised_as_a_put_object() -> None:
     assert admission.permit.covers(target.name)
     with pytest.raises(S3Error, match="AccessDenied"):
         admit_form(POLICY, READER, parse_target("/b/closed/k", "h", ()), headers)
+
+
+def test_a_form_reaches_no_resource() -> None:
+    everywhere = Principal("all", (Grant(Pattern("**"), frozenset(Access)),))
+    with pytest.raises(S3Error, match="NotImplemented"):
+        admit_form(POLICY, everywhere, parse_target("/b/.forebay/plans/p", "h", ()), CIMultiDict())
+
+
+def test_a_credential_is_used_at_the_origins_that_it_names() -> None:
+    routes = OriginRoutes((("one", ("b",)),), "rest")
+    named, all_of_them = OriginIdentity("named", ANONYMOUS, ("one",)), OriginIdentity("all", ANONYMOUS)
+    keys = replace(POLICY.keyring, origin_identities={"named": named, "all": all_of_them})
+    policy = replace(POLICY, keyring=keys, routes=routes)
+    assert [policy.identity_of("named", bucket) for bucket in ("b", "c", None)] == [named, None, named]
+    assert [policy.identity_of("all", bucket) for bucket in ("b", "c", None)] == [all_of_them] * 3
+    assert policy.identity_of("reader", "b") is None
+
+
+def test_an_origin_is_oss_for_its_own_buckets() -> None:
+    routes = OriginRoutes((("one", ("b",)),), "rest")
+    for positions, expected in (
+        (set(), [False] * 3),
+        ({0}, [True, False, False]),
+        ({1}, [False, True, False]),
+        ({0, 1}, [True] * 3),
+    ):
+        policy = replace(POLICY, routes=routes, oss_origins=frozenset(positions))
+        assert [policy.has_oss_origin(bucket) for bucket in ("b", "c", None)] == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "own"),
+    [
+        ("/b/open/k", False),
+        ("/b/.forebay/plans/p", True),
+        ("/b?list-type=2&prefix=.forebay/", True),
+        ("/b?list-type=2&prefix=open/", False),
+        ("/b/open/k?prefix=.forebay/", False),
+        ("/b?location&prefix=.forebay/", False),
+        ("/b?list-type=2", False),
+    ],
+)
+def test_what_is_about_a_resource_is_told_by_its_key_or_prefix(target: str, own: bool) -> None:
+    everything = Principal("reader", (Grant(Pattern("**"), frozenset(Access)),))
+    parsed = parse_target(target, "h", ())
+    admission = admit(POLICY, "GET", parsed, CIMultiDict(), NOW, proof=Proof(everything, None))
+    assert admission.is_for_resource is own
 
 
 def test_headers_of_a_presigned_url_are_hoisted() -> None:
