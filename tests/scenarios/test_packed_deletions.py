@@ -291,6 +291,24 @@ async def test_every_worker_hides_it_before_the_acknowledgement(tmp_path: Path) 
         assert [await is_gone(client) for client in clients] == [True, True]
 
 
+async def test_a_delete_of_a_hidden_member_hides_it_in_every_worker(tmp_path: Path) -> None:
+    """One worker has found the tombstone at the origin, whose writer has told nobody here."""
+    immutable = RULE.replace("60s", "immutable")
+    async with (
+        FakeOrigin() as origin,
+        rig_of(origin, tmp_path / "other") as other,
+        Node(origin, tmp_path, 2, rest=immutable) as node,
+    ):
+        pack(origin)
+        first, second = (node.client(worker) for worker in range(2))
+        assert not await is_gone(second)
+        assert await delete(other.client(), KEY) == 204
+        assert await is_gone(first)
+        assert await delete(first, KEY) == 204
+        assert await is_gone(second)
+        assert len(tombstones(origin)) == 1
+
+
 async def test_a_worker_that_is_reading_the_indexes_hides_it_as_well(tmp_path: Path) -> None:
     """It has listed the tombstones before there was one."""
     immutable = RULE.replace("60s", "immutable")

@@ -4,8 +4,10 @@
     nothing hides it                  DELETE at the origin ──> tombstone            none, if the origin refuses
     the write may be accepted here    tombstone ──> acknowledged from the journal
     there is no member                DELETE ──> other packs than before? then once more: is there one now?
+    a tombstone hides it already      the other workers are told: this one may have found what another node has hidden,
+                                      or a worker that has died since
 
-The last is for a pack that is published meanwhile, of an object that its job had read before.
+The fourth is for a pack that is published meanwhile, of an object that its job had read before.
 
 The DELETE is acknowledged when the origin has the tombstone and all workers know it. A version is deleted by its id
 without a tombstone, unless an object that hides the member may come to its end so: members have no versions, and
@@ -60,6 +62,8 @@ class _Look(NamedTuple):
     hidden: Sequence[tuple[str, Tombstone]] = ()
     at_once: bool = False
     """Whether its members are to be hidden before the delete."""
+    applied: Sequence[tuple[str, Tombstone]] = ()
+    """The tombstones that hide its members already, as far as this worker knows."""
 
 
 class PackedDeletions:
@@ -84,6 +88,7 @@ class PackedDeletions:
         PackUnavailable, OriginError, S3Error, Throttled."""
         before: list[tuple[str, Tombstone]] = []
         after: list[tuple[str, Tombstone]] = []
+        applied: list[tuple[str, Tombstone]] = []
         absent: list[tuple[ListedKey, PackView]] = []
         if not self._rules().packed.is_empty:
             for first in range(0, len(listed), _AT_ONCE):
@@ -91,9 +96,12 @@ class PackedDeletions:
                 looks = await asyncio.gather(*(self._look(bucket, each, identity) for each in part))
                 for each, look in zip(part, looks, strict=True):
                     (before if look.at_once else after).extend(look.hidden)
+                    applied.extend(look.applied)
                     if look.view is not None and not look.hidden:
                         absent.append((each, look.view))
         await self.hide(bucket, before, identity)
+        if applied:
+            await self._tell_others(bucket, applied)
         return PackedDeletion(bucket, identity, after, absent)
 
     async def finish(self, deletion: PackedDeletion, refused: Collection[str]) -> None:
@@ -111,15 +119,17 @@ class PackedDeletions:
         if decision.packed is None:
             return _Look(None)
         view = await self._catalogue.view(bucket, decision.packed, pack_freshness(decision.freshness))
-        found = [(file.name.key, tombstone) for file, tombstone in await view.tombstones(name.key)]
+        known = await view.tombstones(name.key)
+        applied = [(each.index_key, each.tombstone) for each in known if each.is_applied]
+        found = [(each.index_key, each.tombstone) for each in known if not each.is_applied]
         if not found:
-            return _Look(view)
+            return _Look(view, applied=applied)
         is_hidden = name.key in view.shadowed
         if listed.version_id is not None or not is_hidden:
             is_hidden = await self._is_hidden(name, decision, view, identity)
         if listed.version_id is not None and not is_hidden:
             return _Look(None)
-        return _Look(view, found, is_hidden or (decision.write == "back" and identity is None))
+        return _Look(view, found, is_hidden or (decision.write == "back" and identity is None), applied)
 
     async def _is_hidden(
         self, name: ObjectName, decision: Decision, view: PackView, identity: OriginIdentity | None
@@ -146,6 +156,10 @@ class PackedDeletions:
             *(self._tombstones.write(bucket, key, tombstones, identity) for key, tombstones in by_index.items())
         )
         await self._catalogue.hide(bucket, hidden)
+        await self._tell_others(bucket, hidden)
+
+    async def _tell_others(self, bucket: str, hidden: Sequence[tuple[str, Tombstone]]) -> None:
+        """Has all other workers apply tombstones that are at the origin."""
         rows = [[index_key, *tombstone] for index_key, tombstone in hidden]
         await self._peers.call_until_acked({"kind": "members_hidden", "bucket": bucket, "hidden": rows}, slow=True)
 

@@ -58,12 +58,17 @@ class IndexFile:
 
     async def find(self, key: str) -> PackedMember | None:
         """The member of a key. Raises MalformedPack, StorageError."""
+        member, is_hidden = await self.find_with_hidden(key)
+        return None if is_hidden else member
+
+    async def find_with_hidden(self, key: str) -> tuple[PackedMember | None, bool]:
+        """The member of a key, and whether a tombstone hides it. Raises MalformedPack, StorageError."""
         number = self.index.block_of(key) if self.covers(key) else None
         if number is None:
-            return None
+            return None, False
         block = await self.block(number)
         position = block.position_of(key)
-        return None if position is None or self.is_hidden(number, position) else block.member(position)
+        return (None, False) if position is None else (block.member(position), self.is_hidden(number, position))
 
     def find_nowait(self, key: str) -> PackedMember | Literal["unknown"] | None:
         """The member of a key; "unknown" where its block has to be waited for. Raises MalformedPack."""

@@ -26,6 +26,15 @@ class FoundMember(NamedTuple):
     shard: PackShard
 
 
+class MemberTombstone(NamedTuple):
+    """What hides a member, or would."""
+
+    index_key: str
+    tombstone: Tombstone
+    is_applied: bool
+    """Whether it is at the origin, and known here."""
+
+
 class PackView:
     """One view. Replaced as a whole."""
 
@@ -89,16 +98,17 @@ class PackView:
                 return FoundMember(member, each.shards[member.shard])
         return None
 
-    async def tombstones(self, key: str) -> list[tuple[IndexFile, Tombstone]]:
+    async def tombstones(self, key: str) -> "list[MemberTombstone]":
         """The tombstones that hide the members of a key in all indexes that have one. Raises PackUnavailable."""
         found = []
         for each in self.indexes:
             try:
-                member = await each.find(key)
+                member, is_hidden = await each.find_with_hidden(key)
             except (MalformedPack, StorageError) as damage:
                 raise PackUnavailable(f"{each.name.path}: {damage}") from None
             if member is not None:
-                found.append((each, Tombstone(key, each.shards[member.shard].key, member.offset)))
+                tombstone = Tombstone(key, each.shards[member.shard].key, member.offset)
+                found.append(MemberTombstone(each.name.key, tombstone, is_hidden))
         return found
 
     async def members_behind(self, after: str, prefix: str, end: str | None, limit: int) -> list[PackedMember]:
