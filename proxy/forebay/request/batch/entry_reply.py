@@ -84,7 +84,7 @@ class EntryReply:
             raise ConnectionAbortedError("the archive was replaced")
         if 200 <= status < 300:
             if length is None:
-                raise S3Error("MissingContentLength", "The origin sends this object without its length.")
+                raise S3Error("NotImplemented", "The origin sends this object without its length. Read it by a GET.")
             if (status == 206) is (self._entry.is_whole and self._entry.member is None):
                 raise S3Error("NotImplemented", "The origin answered another range than the one that was sent.")
             self.size = self._left = length
