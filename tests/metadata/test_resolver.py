@@ -2,22 +2,33 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken
-from forebay.core.names import ObjectName
+from forebay.core.heads import Head
+from forebay.core.names import Generation, ObjectName, Version
+from forebay.metadata.listed_heads import ListedHeads
 from forebay.metadata.lookup_request import LookupRequest
+from forebay.metadata.resolver import Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.metadata.staged_objects import StagedBody
+from forebay.namespace.listings import ListedEntry
+from forebay.origin.credentials import ANONYMOUS
+from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse
 from forebay.policy.freshness import AlwaysRevalidate, Immutable
+from forebay.protocol.dates import parse_http_date
+from forebay.protocol.xml.listed_page import EntryFacts
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
 
 FIRST = LookupRequest(NAME, DECISION, Span(0, 8 * BLOCK))
 HEAD = LookupRequest(NAME, DECISION, None)
+ALICE = OriginIdentity("alice", ANONYMOUS)
 ALWAYS = replace(DECISION, freshness=AlwaysRevalidate())
 
 
@@ -276,3 +287,158 @@ async def test_a_write_during_a_hedged_opening_keeps_its_head_out() -> None:
         assert before.result().status == "fetched"
         assert rig.heads.current(NAME) is None
         gate.open()
+
+
+async def test_an_outdated_head_by_id_takes_no_other_head_with_it() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"content")
+        current = (await resolve_version(rig)).head
+        by_id = replace(current, by_id=True, facts=replace(current.facts, version=Version(current.version.etag, "v1")))
+        rig.heads.store(NAME, by_id, rig.heads.now()[0])
+        await rig.resolver.invalidate(NAME, by_id)
+        assert (rig.heads.by_id(NAME, "v1"), rig.heads.current(NAME)) == (None, current)
+
+
+async def test_a_stale_or_unpermitted_head_is_not_used_without_a_request() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"content")
+        head = (await resolve_version(rig)).head
+        for identity, seconds, expected in ((None, 0, head), (ALICE, 0, None), (None, 61, None)):
+            rig.now += seconds
+            request = FIRST._replace(identity=identity)
+            assert rig.resolver.fresh_head(NAME, DECISION, no_cache=False, identity=identity) == expected
+            found = rig.resolver.resolve_nowait(request)
+            assert (found.head if found is not None else None) == expected
+
+
+async def test_a_write_in_doubt_may_have_made_an_object() -> None:
+    async with fetch_rig() as rig:
+        assert not rig.resolver.may_be_written(NAME)
+        rig.in_doubt_writes.mark_object(NAME, rig.now + 10)
+        assert rig.resolver.may_be_written(NAME)
+        rig.now += 10
+        assert not rig.resolver.may_be_written(NAME)
+
+
+async def test_the_origin_decides_what_another_credential_may_read_of_a_fresh_head() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"content")
+        await resolve_version(rig)
+        own = FIRST._replace(identity=ALICE)
+        assert [(await resolve_version(rig, own)).status for _ in range(2)] == ["revalidated", "fresh"]
+        rig.origin.faults.add(actions.FORBIDDEN)
+        assert isinstance(await rig.resolver.resolve(own._replace(no_cache=True)), ErrorResponse)
+        assert isinstance(await rig.resolver.resolve(own), ErrorResponse), "the refusal revoked what it had"
+        assert (await resolve_version(rig)).status == "fresh", "and concerns no other reader"
+
+
+class ListedNow:
+    """Lists an object as it is known."""
+
+    def __init__(self, head: Head, rig: FetchRig) -> None:
+        at = datetime.fromtimestamp(parse_http_date(head.facts.last_modified) or 0.0, UTC)
+        facts = EntryFacts(at.strftime("%Y-%m-%dT%H:%M:%S.000Z"), head.version.etag, head.size)
+        self.facts, self.rig = facts, rig
+
+    def is_listed(self, name: ObjectName) -> bool:
+        return name == NAME
+
+    async def entry(self, name: ObjectName) -> ListedEntry | None:
+        return ListedEntry(self.facts, self.rig.now - 1) if name == NAME else None
+
+
+async def test_a_listing_renews_no_head_for_a_credential_or_no_cache() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"content")
+        head = (await resolve_version(rig)).head
+        rig.now += 61
+        listed = ListedHeads(ListedNow(head, rig), rig.heads, rig.replacement, rig.heard)
+        resolver = Resolver(
+            rig.versions,
+            rig.heads,
+            rig.lookups,
+            rig.resolver.permissions,
+            rig.checksums,
+            rig.staged,
+            rig.replacement,
+            rig.peers,
+            rig.openings,
+            listed,
+        )
+        rig.origin.faults.add(actions.FORBIDDEN)
+        assert isinstance(await resolver.resolve(FIRST._replace(identity=ALICE)), ErrorResponse)
+        count = requests_sent(rig)
+        found = await resolver.resolve(FIRST)
+        assert isinstance(found, ResolvedVersion)
+        assert (found.status, requests_sent(rig)) == ("fresh", count)
+        rig.now += 61
+        assert isinstance(await resolver.resolve(FIRST._replace(no_cache=True)), ErrorResponse)
+
+
+async def first_bytes(rig: FetchRig, request: LookupRequest) -> tuple[str, bytes]:
+    """The ETag of the version found, and the bytes that came with it, as its reader sees them."""
+    found = await resolve_version(rig, request)
+    return found.head.version.etag, b"".join(bytes(flight.buffer) for flight in found.flights.values())
+
+
+async def known(rig: FetchRig) -> None:
+    while rig.heads.current(NAME) is None:  # noqa: ASYNC110 # nobody tells
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+async def test_credentials_share_blocks_of_the_same_version_only(is_replaced: bool) -> None:
+    async with fetch_rig() as rig:
+        stored = rig.origin.store.put(*NAME, b"old")
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), method="GET", times=1)
+        async with asyncio.TaskGroup() as group:
+            others = group.create_task(first_bytes(rig, FIRST))
+            await gate.reached()
+            new = rig.origin.store.put(*NAME, b"new") if is_replaced else stored
+            own = group.create_task(first_bytes(rig, FIRST._replace(identity=ALICE)))
+            await known(rig)
+            gate.open()
+        assert own.result() == (new.etag, b"" if is_replaced else b"old")
+        assert others.result() == (stored.etag, b"old")
+
+
+async def test_a_refused_opening_is_no_refusal_to_another_credential() -> None:
+    async with fetch_rig() as rig:
+        stored = rig.origin.store.put(*NAME, b"content")
+        rig.origin.faults.add(actions.HoldRequest(gate := Gate()), actions.FORBIDDEN, method="GET", times=1)
+        async with asyncio.TaskGroup() as group:
+            others = group.create_task(rig.resolver.resolve(FIRST))
+            await gate.reached()
+            own = group.create_task(first_bytes(rig, FIRST._replace(identity=ALICE)))
+            await known(rig)
+            gate.open()
+        assert isinstance(others.result(), ErrorResponse)
+        assert own.result() == (stored.etag, b"")
+
+
+async def test_another_credential_that_is_refused_gets_no_blocks() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"content")
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), method="GET", times=1)
+        rig.origin.faults.add(actions.HoldRequest(refused := Gate()), actions.FORBIDDEN, method="HEAD")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(resolve_version(rig))
+            await gate.reached()
+            own = group.create_task(rig.resolver.resolve(FIRST._replace(identity=ALICE)))
+            await refused.reached()
+            refused.open()
+            gate.open()
+        assert isinstance(own.result(), ErrorResponse)
+
+
+async def test_the_current_head_answers_no_reader_of_another_version() -> None:
+    async with fetch_rig() as rig:
+        stored = rig.origin.store.put(*NAME, b"content")
+        await resolve_version(rig)
+        assert rig.resolver.resolve_nowait(FIRST) is not None
+        assert rig.resolver.resolve_nowait(FIRST._replace(version_id="v1")) is None
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), times=1)
+        rig.staged.install(NAME, StagedBody(Generation(b"12345678"), BLOCK, 7, stored.etag))
+        assert rig.resolver.resolve_nowait(FIRST) is None, "a write is being installed"
+        gate.open()
+        await rig.staged.wait_installed(NAME)
