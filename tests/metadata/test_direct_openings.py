@@ -7,11 +7,14 @@ from functools import partial
 import pytest
 
 from forebay.core.byte_ranges import Span
+from forebay.core.errors import OriginBroken
 from forebay.core.events import BlockFetched, Event, FlightStarted
+from forebay.core.fences import Tick
 from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import BlockId, Generation, ObjectName, Version
 from forebay.core.requester import BACKGROUND, requester
 from forebay.metadata.direct_openings import DirectOpening
+from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion
 from forebay.metadata.staged_objects import StagedBody
@@ -292,6 +295,127 @@ async def test_a_reader_that_is_cancelled_leaves_nothing() -> None:
         assert rig.reads.client.reads.in_use == 0
         assert rig.lookups.find(NAME, KEY) is None
         gate.open()
+
+
+async def test_a_pending_write_needs_a_task() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"before it")
+        reader = await Reader(rig).connect()
+        rig.pending.add(NAME)
+        assert reader.begin() is None
+
+
+async def test_bytes_with_a_crc_are_not_kept_unverified() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"all of it")
+        rig.origin.faults.add(actions.change_headers(x_oss_hash_crc64ecma="1"), key=NAME.key)
+        reader = await Reader(rig).connect()
+        opening = reader.begin()
+        assert opening is not None
+        assert await reader.ended == (None, None)
+        opening.abandon()
+        assert rig.heads.current(NAME) is None
+
+
+async def test_nothing_is_shown_while_others_forget_the_old_version() -> None:
+    """This worker has done so already, and knows no version."""
+    async with fetch_rig() as rig, asyncio.TaskGroup() as group:
+        rig.origin.store.put(*NAME, b"new")
+        reader, _, gate = await begin_held(rig)
+        await gate.reached()
+        rig.openings.replacement, forgotten = slow_replacement(rig)
+        old = head_of(ObjectFacts(Version('"old"'), 9, "", ()), BLOCK, rig.now)
+        rig.heads.store(NAME, old, rig.heads.now()[0])
+        removal = group.create_task(rig.openings.replacement.remove(NAME, old))
+        await forgotten.reached()
+        gate.open()
+        assert await reader.ended == (None, None)
+        found, _ = await share(rig)
+        assert isinstance(found, ResolvedVersion)
+        assert not removal.done()
+        forgotten.open()
+
+
+def slow_replacement(rig: FetchRig) -> tuple[HeadReplacement, Gate]:
+    """One whose removals are done here at once, and in other workers when the gate opens."""
+    gate = Gate()
+
+    async def forget(name: ObjectName, _keep: Generation | None, since: Tick) -> Tick | None:
+        rig.tiers.memory.forget(name)
+        await gate.wait_open()
+        return since
+
+    return HeadReplacement(rig.heads, rig.lookups, forget, rig.tasks, rig.heard), gate
+
+
+async def test_what_an_opening_shows_is_not_replaced_by_a_late_answer() -> None:
+    """The origin carries out a later request first; its response comes last."""
+    async with fetch_rig() as rig, asyncio.TaskGroup() as group:
+        rig.origin.store.put(*NAME, b"old")
+        rig.origin.faults.add(actions.HoldRequest(held := Gate()), method="GET", key=NAME.key, times=1)
+        reader = await Reader(rig).connect()
+        assert reader.begin() is not None
+        await held.reached()
+        rig.now += 1
+        rig.origin.faults.add(actions.HoldHead(late := Gate()), method="HEAD", times=1)
+        second = group.create_task(rig.versions.fetch(READ._replace(span=None), None, strict=False))
+        await late.reached()
+        new = rig.origin.store.put(*NAME, b"new")
+        held.open()
+        assert await reader.ended == (new.etag.encode(), b"new")
+        late.open()
+        await second
+        found = await rig.resolver.resolve(READ)
+        assert isinstance(found, ResolvedVersion)
+        assert found.head.version.etag == new.etag, "the old version"
+        found.release_flights()
+
+
+@pytest.mark.parametrize("needs_flight", [False, True])
+async def test_a_body_that_nobody_takes_is_closed(needs_flight: bool) -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"all of it")
+        reader = await Reader(rig).connect()
+        found, _ = await share(rig)
+        assert isinstance(found, ResolvedVersion)
+        rig.tiers.memory.forget(NAME, found.head.generation)  # its blocks stay
+        if needs_flight:
+            again = await opened(rig)
+            assert isinstance(again, ResolvedVersion)
+            assert again.flights == {}
+        else:
+            assert reader.begin() is not None
+            assert await reader.ended == (found.head.version.etag.encode(), None)
+        assert rig.heads.current(NAME) == found.head
+        assert rig.reads.client.reads.in_use == 0
+
+
+async def test_the_request_of_a_reader_that_fails_to_go_on_is_closed() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, bytes(4 * BLOCK))
+        await Reader(rig).connect()
+
+        async def fail(_sent: object) -> Resolution:
+            raise OriginBroken("it ends here")
+
+        with pytest.raises(OriginBroken):
+            await rig.openings.open(READ, fail)
+        assert rig.reads.client.reads.in_use == 0
+
+
+async def test_a_reader_that_left_holds_no_bytes() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"all of it")
+        await Reader(rig).connect()
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        opening = rig.openings.begin(
+            NAME, DECISION, Span(0, BLOCK), "reader", lambda _: ended.set_result(None), needs_flight=True
+        )
+        assert opening is not None
+        await ended
+        assert (len(rig.registry), rig.budget.in_use) == (1, len(b"all of it"))
+        opening.close()
+        assert (len(rig.registry), rig.budget.in_use) == (0, 0)
 
 
 LARGE = bytes(range(251)) * 1200

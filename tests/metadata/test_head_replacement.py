@@ -157,6 +157,20 @@ async def test_nothing_is_stored_while_others_forget_the_old_version() -> None:
         assert (rig.heads.current(NAME), len(forgotten)) == (new, 1)
         await replacement.remove(NAME, old)
         assert rig.heads.current(NAME) == new, "it is another one"
+        assert not replacement.try_store(NAME, old, rig.heads.now()[0])
+        assert replacement.try_destination_over(new, NAME, old, rig.heads.now()[0]) is None
+
+
+async def test_an_earlier_request_does_not_replace_a_later_one() -> None:
+    async with fetch_rig() as rig:
+        since, _ = rig.heads.now()
+        old, new = (
+            head_of(ObjectFacts(Version(etag), 5, "", ()), BLOCK, validated_at)
+            for etag, validated_at in (('"old"', rig.now - 1), ('"new"', rig.now))
+        )
+        rig.heads.store(NAME, new, since)
+        assert await rig.replacement.store(NAME, old, since) == since
+        assert rig.heads.current(NAME) != old
 
 
 async def test_a_deletion_is_told_once_the_object_is_forgotten() -> None:
