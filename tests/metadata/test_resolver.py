@@ -320,7 +320,7 @@ async def test_a_write_in_doubt_may_have_made_an_object() -> None:
         assert not rig.resolver.may_be_written(NAME)
 
 
-async def test_the_origin_decides_what_another_credential_may_read_of_a_fresh_head() -> None:
+async def test_the_origin_decides_who_may_read_a_fresh_head() -> None:
     async with fetch_rig() as rig:
         rig.origin.store.put(*NAME, b"content")
         await resolve_version(rig)

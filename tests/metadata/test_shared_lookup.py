@@ -1,6 +1,7 @@
 """Shared lookups: one result or failure for all waiters, and flights that live until each has run."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,12 @@ from forebay.metadata.shared_lookup import (
     SharedLookup,
     SharedLookups,
 )
+from forebay.origin.credentials import ANONYMOUS
+from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import Uncacheable
 
 ANSWER, NAME = Uncacheable("as it happens"), ObjectName("b", "k")
+ALICE, BOB = OriginIdentity("alice", ANONYMOUS), OriginIdentity("bob", ANONYMOUS)
 
 
 async def test_all_waiters_get_the_result_though_one_is_cancelled() -> None:
@@ -149,3 +153,58 @@ async def test_flights_with_the_result_live_until_all_waiters_have_run() -> None
     assert not released
     flight.leave()
     assert released == [flight]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        LookupKey("GET", ALICE),
+        LookupKey("HEAD", None),
+        LookupKey("check", None),
+        LookupKey("GET", None, "v1"),
+        LookupKey("GET", BOB, "v1"),
+    ],
+)
+async def test_only_gets_of_the_current_version_bring_blocks_to_others(key: LookupKey) -> None:
+    lookups = SharedLookups(TaskRegistry())
+    assert lookups.begin(NAME, key) is not None
+    assert lookups.find_opening(NAME, other_than=ALICE) is None
+    lookups.fence(NAME)
+    opening = lookups.begin(NAME, LookupKey("GET", BOB))
+    assert opening is not None
+    assert lookups.find_opening(NAME, other_than=ALICE) is opening
+    assert lookups.find_opening(ObjectName("b", "other"), other_than=ALICE) is None
+    lookups.fence(NAME)
+    assert lookups.find_opening(NAME, other_than=ALICE) is None
+
+
+class Sent:
+    """In place of a request under way."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize("is_fenced_first", [False, True])
+async def test_a_request_given_up_before_or_behind_a_fence_answers_nobody(is_fenced_first: bool) -> None:
+    lookups, given_up = SharedLookups(TaskRegistry()), Sent()
+    sent: Any = given_up
+
+    async def work(sent: BegunRead | None) -> Resolution:
+        assert sent is None, "what it brings may be older than the write"
+        return ANSWER
+
+    lookup = lookups.begin(NAME, LookupKey("GET", None))
+    assert lookup is not None
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(lookups.share(NAME, LookupKey("GET", None), work))
+        await asyncio.sleep(0)
+        for step in (lookups.fence, lambda _: lookup.give_up(sent))[:: 1 if is_fenced_first else -1]:
+            assert not given_up.is_closed
+            step(NAME)
+        assert given_up.is_closed
+        assert lookup.take_over() is None
+    assert waiting.result() == (ANSWER, False)
