@@ -48,8 +48,8 @@ class OwnWrite:
     """The index of the state that it has become."""
     given_up: float = _ENDLESS
     """When an operator began to give it up (monotonic)."""
-    is_given_up: bool = False
-    """Whether the operator was told that it is."""
+    ended: float = _ENDLESS
+    """When the operator was told that it is given up; until then it may still be shown."""
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ class ForeignHistory:
     def since(self, key: str) -> ForeignSince:
         """The state before a read begins."""
         states = self.keys[key]
-        known = [number for number, own in enumerate(states.own) if own.is_acknowledged and not own.is_given_up]
+        known = [number for number, own in enumerate(states.own) if own.is_acknowledged and own.ended == _ENDLESS]
         shown = states.shown if self._is_monotonic and not key.startswith(SAVED) else 0
         return ForeignSince(time.monotonic(), known[-1], shown, self._oracle.damages)
 
@@ -143,7 +143,7 @@ class ForeignHistory:
         found: list[tuple[str, int]] = []
         if key.startswith(SAVED):
             # Of one that is at the origin Forebay may not know it yet.
-            found = [(own.etag, 0) for own in states.own[since.own :] if own.given_up > since.at or not own.is_given_up]
+            found = [(own.etag, 0) for own in states.own[since.own :] if own.ended > since.at]
             if last.place is None and last.given_up == _ENDLESS and not self._is_superfluous(key, last):
                 return found
         oldest = max(own.place or 0 for own in states.own[: since.own + 1])

@@ -3,6 +3,7 @@ looks at what is known."""
 
 import asyncio
 import random
+import time
 from pathlib import Path
 from typing import Final
 
@@ -94,7 +95,8 @@ class Operators:
             given_up = self._foreign.begin_to_give_up(write["key"], write["accepted_at"])
             target = f"/v1/writes/{write['id']}?{query_of({'bucket': FOREIGN, 'key': write['key']})}"
             status, _ = await self._admin("DELETE", target)
-            given_up.is_given_up = given_up.is_given_up or status == 200
+            if status == 200:
+                given_up.ended = min(given_up.ended, time.monotonic())
             self._history.done[f"given up in conflict: {status}"] += 1
 
     async def end(self) -> None:
