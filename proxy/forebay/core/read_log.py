@@ -10,7 +10,6 @@ reads are whole objects that are answered from memory: their key and size are no
 own (core.events.ObjectRead), which end with their batch. core.read_stream has the logs of a worker and empties them.
 """
 
-import sys
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,13 +19,13 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 from forebay.core.byte_ranges import Span
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
+from forebay.core.number_halves import high_halves, low_halves
 
 TRANSIENT: Final = 1 << 31
 """Numbers from here on are of transient reads."""
 _ALL: Final = (1 << 32) - 1
 _MIXER: Final = 0x9E3779B1
 """Odd, so that no two hashes become one; it spreads a CRC's bits to the top, where thresholds compare."""
-_LOW: Final = 0 if sys.byteorder == "little" else 1
 
 Codes: TypeAlias = "array[int]"
 T = TypeVar("T")
@@ -86,12 +85,12 @@ class ReadGroup:
     @property
     def hashes(self) -> list[int]:
         """Of each read."""
-        return self._halves(_LOW)
+        return low_halves(self.codes).tolist()
 
     @property
     def numbers(self) -> list[int]:
         """Of each read."""
-        return self._halves(1 - _LOW)
+        return high_halves(self.codes).tolist()
 
     @property
     def keys(self) -> list[str]:
@@ -102,9 +101,6 @@ class ReadGroup:
     def extents(self) -> list[int]:
         """Of each read, as known reads have them. No read is transient."""
         return _picked(self.known.extents, self.numbers)
-
-    def _halves(self, which: int) -> list[int]:
-        return memoryview(self.codes).cast("B").cast("I")[which::2].tolist()
 
     @property
     def has_misses(self) -> bool:

@@ -23,7 +23,8 @@ _SMALL: Final = 1024
 _STEP: Final = 16
 """Of an epoch of fewer than _SMALL reads the end is looked for after each _STEP: another one may fit into a batch."""
 _LARGE_STEP: Final = 128
-"""Of a larger one after so many: what is behind the end is new again, and added at once."""
+"""Of a larger one after so many: what is behind the end is new again, and added at once. The first step of a batch is
+as short as tells an end, as most repeated reads are one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,9 @@ class EpochRecorder:
         if self._add_new(reads, hashes):
             return self._cut_full_pages(now)
         made: list[RecordingPage | EpochEnded] = []
-        start = 0
+        start, is_first = 0, True
         while start < len(reads):
-            step = _STEP if self.count < _SMALL else _LARGE_STEP
+            step = self._step(is_first=is_first)
             new = self._count_new(hashes, start)
             if new >= _STEP and self._add_new(reads.part(start, start + new), hashes[start : start + new]):
                 start += new  # behind the end of an epoch, as all that follows in the batch
@@ -70,7 +71,13 @@ class EpochRecorder:
             else:
                 made += self._add(reads.part(start, start + step), hashes[start : start + step], now)
                 start += step
+                is_first = False
         return made
+
+    def _step(self, *, is_first: bool) -> int:
+        if self.count < _SMALL:
+            return _STEP
+        return min(_LARGE_STEP, _STEP * self._boundary.index.spacing) if is_first else _LARGE_STEP
 
     def _count_new(self, hashes: Sequence[int], start: int) -> int:
         """How many reads there are from `start` on before one that was made before."""

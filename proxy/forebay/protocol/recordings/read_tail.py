@@ -33,10 +33,11 @@ class ReadTail:
     def _between(self, start: int, stop: int) -> list[ColumnSource]:
         found, first = list[ColumnSource](), 0
         for batch in self._batches:
-            begin, end = max(0, start - first), min(len(batch), stop - first)
+            count = len(batch)
+            begin, end = max(0, start - first), min(count, stop - first)
             if begin < end:
-                found.append(batch if end - begin == len(batch) else batch.part(begin, end))
-            first += len(batch)
+                found.append(batch if end - begin == count else batch.part(begin, end))
+            first += count
         return found
 
     def cut(self, count: int) -> "ReadTail":

@@ -22,6 +22,7 @@ from typing import Final
 from forebay.core.errors import MalformedRecording
 from forebay.core.events import RecordedRead
 from forebay.core.names import MAX_KEY_BYTES
+from forebay.core.number_halves import high_halves, low_halves
 from forebay.protocol.recordings.read_columns import ColumnSource, ReadColumns
 
 PAGE_READS: Final = 2048
@@ -30,7 +31,6 @@ _HEAD: Final = struct.Struct("<IIIB")
 _HAS_NUMBERS: Final = 1
 _HAS_STARTS: Final = 2
 _HAS_LONG_LENGTHS: Final = 4
-_LOW: Final = 0 if sys.byteorder == "little" else 1
 MAX_OFFSET: Final = 1 << 62
 """No read ends behind it; no object is so large."""
 MAX_PAGE_BYTES: Final = _HEAD.size + PAGE_READS * (2 + MAX_KEY_BYTES + 2 + 8 + 8)
@@ -78,12 +78,11 @@ def encode_page(page: RecordingPage) -> bytes:
     if any(starts):
         columns |= _HAS_STARTS
         parts.append(_bytes("Q", starts))
-    low, high = _halves(extents)
-    if high.strip(b"\0"):
+    if high_halves(extents).tobytes().strip(b"\0"):
         columns |= _HAS_LONG_LENGTHS
         parts.append(_bytes("Q", extents))
     else:
-        parts.append(_bytes("I", low))
+        parts.append(_bytes("I", low_halves(extents).tobytes()))
     return b"".join([_HEAD.pack(len(of_read), len(keys), page.seconds, columns), *parts])
 
 
@@ -157,13 +156,7 @@ def _keys(blob: bytes, lengths: Iterable[int]) -> list[str]:
     return keys
 
 
-def _halves(column: "array[int]") -> tuple[bytes, bytes]:
-    """The low and the high halves of numbers of 64 bits."""
-    halves = memoryview(column).cast("B").cast("I")
-    return halves[_LOW::2].tobytes(), halves[1 - _LOW :: 2].tobytes()
-
-
-def _bytes(code: str, values: "Sequence[int] | array[int]") -> bytes:  # an iterator takes twice as long
+def _bytes(code: str, values: "Sequence[int] | array[int] | bytes") -> bytes:  # an iterator takes twice as long
     column = array(code, values)
     if sys.byteorder == "big":
         column.byteswap()
