@@ -6,6 +6,7 @@ import pytest
 
 from forebay.core.heads import Head, ObjectFacts, head_of
 from forebay.core.names import ObjectName, Version
+from forebay.policy.freshness import AlwaysRevalidate
 from harness.fake.store import md5_etag
 from harness.fetch_rig import DECISION, NAME, FetchRig, fetch_rig
 from harness.held_ssd import HeldSsd
@@ -138,3 +139,39 @@ async def test_known_checksums_follow_the_version(headers: tuple[tuple[str, str]
         newer = ("x-amz-checksum-sha1", "x")
         fresh = replace(head(rig).facts, checksums_known=True, headers=(newer,))
         assert rig.heads.with_known_facts(NAME, fresh).headers == (newer,), "the origin's own word is the last"
+
+
+async def test_an_earlier_answer_does_not_replace_a_later_one() -> None:
+    async with fetch_rig() as rig:
+        since, _ = rig.heads.now()
+        rig.heads.store(NAME, later := head(rig), since)
+        rig.heads.store(NAME, later.with_validation(rig.now - 1), since)
+        assert rig.heads.current(NAME) == later
+        rig.heads.fence(NAME)
+        rig.now += 1
+        rig.heads.store(NAME, later.with_validation(rig.now), since)
+        assert rig.heads.current(NAME) == later, "it was requested before the fence"
+
+
+async def test_of_two_versions_in_overlapping_answers_none_is_stored() -> None:
+    async with fetch_rig() as rig:
+        since, _ = rig.heads.now()
+        for _ in range(2):
+            rig.heads.requests.enter(NAME)
+        rig.heads.store(NAME, one := head(rig), since)
+        await rig.tiers.forget(NAME)
+        rig.heads.store(NAME, other := head(rig, '"2"'), since)
+        assert rig.heads.current(NAME) is None
+        assert all(rig.heads.is_overtaken(NAME, shown, shown) for shown in (one, other))
+        for _ in range(2):
+            rig.heads.requests.leave(NAME)
+
+
+async def test_a_rule_and_a_write_in_doubt_have_each_read_checked() -> None:
+    async with fetch_rig() as rig:
+        always = replace(DECISION, freshness=AlwaysRevalidate())
+        assert rig.heads.is_always_checked(NAME, always)
+        rig.in_doubt_writes.mark_object(NAME, rig.now + 10)
+        assert rig.heads.is_always_checked(NAME, DECISION)
+        rig.now += 10
+        assert not rig.heads.is_always_checked(NAME, DECISION)
