@@ -270,4 +270,26 @@ def test_memory_shares_what_the_ssd_does_not_have_of_a_stable_share(
     assert [disk.has(block_id(key)) for key in ("a", "b", "part\0")] == [admits and owned, admits, admits]
     shared = [] if pool is not STABLE or admits else [block_id("b")] if not owned else [block_id("a"), block_id("b")]
     assert tiers.memory.pooled.share_of(STABLE).used == len(shared) * (SIZE + BLOCK_OVERHEAD)
+    assert pool is STABLE or tiers.memory.pooled.used == 0
     assert (tiers.memory.head(name), disk.head(name)) == (head, head if owned and (pool or not admits) else None)
+
+
+async def test_a_block_of_a_stable_share_on_the_ssd_passes_through_memory() -> None:
+    for pool in (STABLE, RECENT):
+        tiers = over(disk := Disk(), pool_of=lambda _, pool=pool: pool)
+        disk.admit(block_id("a"), whole := content_of(block_id("a"), SIZE))
+        assert await tiers.read(block_id("a"), SIZE, Span(0, SIZE)) == whole
+        assert tiers.has_in_memory(block_id("a"))
+        assert (tiers.memory.pooled.share_of(STABLE).used, tiers.memory.pooled.used > 0) == (0, pool is STABLE)
+
+
+def test_a_head_of_another_owner_is_kept_where_its_block_is_not() -> None:
+    tiers = over(None, memory=3 * (SIZE + BLOCK_OVERHEAD), owns=lambda name: name.key == "ours")
+    for number in range(2):
+        tiers.admit(block_id("ours", number), content_of(block_id("ours", number), SIZE))
+    name, head = head_for("theirs")
+    tiers.put_object(name, head, block_id("theirs"), content_of(block_id("theirs"), SIZE + 500))
+    assert (tiers.memory.head(name), tiers.has(block_id("theirs")), tiers.has(block_id("ours"))) == (head, False, True)
+    own = block_id("ours", 2)
+    tiers.put_object(own.object, head, own, content_of(own, SIZE + 500))
+    assert tiers.has(own), "it displaces others"

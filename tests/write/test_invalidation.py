@@ -44,7 +44,8 @@ class Others:
 
     async def call_until_acked(self, document: dict[str, Any], *, slow: bool = False) -> dict[int, str | None]:
         assert slow == (document["kind"] == "forget"), "a disk may be slow, memory may not"
-        self._recorder.done.append((document["kind"], document["names"], document.get("doubt")))
+        affected = document["names"] if "names" in document else document["bucket"]
+        self._recorder.done.append((document["kind"], affected, document.get("doubt")))
         self._recorder.on_call()
         return {1: next(self._processes)}
 
@@ -57,6 +58,9 @@ class Memory:
 
     def forget(self, name: ObjectName, keep: Generation | None) -> None:
         self._recorder.done.append(("drop", name, keep))
+
+    def purge(self, bucket: str, prefix: str) -> None:
+        self._recorder.done.append(("drop", bucket, prefix))
 
 
 def invalidator() -> tuple[Invalidator, Recorder, InDoubtWrites]:
@@ -114,6 +118,13 @@ async def test_others_are_fenced_before_and_after_forgetting() -> None:
     subject, recorder = among_others(*"aaaa")
     await subject.invalidate([FIRST])
     assert recorder.done == [*FENCED, *FORGOTTEN, *FENCED, *FENCED]
+
+
+async def test_a_bucket_is_dropped_here_before_others_are_fenced() -> None:
+    subject, recorder = among_others("p", "p", shared=False)
+    await subject.invalidate(WholeBucket("bucket"))
+    fenced = ("fence", "bucket", False), ("drop", "bucket", ""), ("fence", "bucket", None)
+    assert recorder.done == [*fenced, *fenced]
 
 
 async def test_a_replaced_version_is_forgotten_like_one_written_to() -> None:
