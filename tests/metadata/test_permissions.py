@@ -79,3 +79,11 @@ def test_the_oldest_permission_is_evicted_first() -> None:
     assert len(permissions) == 2
     assert not permissions.is_allowed(OWN, ObjectName("bucket", "0"), 1000.0)
     assert permissions.is_allowed(OWN, ObjectName("bucket", "2"), 1000.0)
+
+
+def test_a_renewed_permission_is_not_the_first_to_be_evicted() -> None:
+    permissions = Permissions(60.0, Fences(), capacity=2)
+    for name in (NAME, OTHER, NAME, ObjectName("bucket", "third")):
+        permissions.allow(OWN, name, 1000.0, START)
+    assert len(permissions) == 2
+    assert (permissions.is_allowed(OWN, NAME, 1000.0), permissions.is_allowed(OWN, OTHER, 1000.0)) == (True, False)

@@ -61,6 +61,35 @@ async def test_a_file_is_streamed_whole(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1000])
+async def test_a_form_that_breaks_off_is_no_whole_file(size: int) -> None:
+    for behind in (b"", END[:4], b"and more than was announced"):
+        with pytest.raises(S3Error) as caught:
+            await streamed(b"content" * 20, behind, size)
+        assert caught.value.code == "MalformedPOSTRequest"
+
+
+async def test_a_file_without_its_end_is_never_taken_for_whole() -> None:
+    form = FormReader("B")
+    file = StreamedFile(form, form.feed(HEAD + b"12345678"), pieces_of(b"9", 1), 9)
+    with pytest.raises(S3Error, match="within a field"):
+        assert not [piece async for piece in file.pieces()]
+
+
+async def test_a_file_never_has_more_bytes_than_its_announced_length() -> None:
+    form, received = FormReader("B"), bytearray()
+    first = form.feed(HEAD + b"1234")
+    file = StreamedFile(form, first, pieces_of(b"5678" + END, 4), 6)
+
+    async def receive() -> None:
+        async for piece in file.pieces():
+            received.extend(piece)
+
+    with pytest.raises(S3Error, match="last field"):
+        await receive()
+    assert len(received) <= 6
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 1000])
 async def test_a_field_behind_a_large_file_is_refused(size: int) -> None:
     behind = b'\r\n--B\r\nContent-Disposition: form-data; name="x"\r\n\r\nlate' + END
     with pytest.raises(S3Error):

@@ -121,6 +121,17 @@ def test_a_header_of_version_1_covers_no_such_parameter(name: str) -> None:
     assert (refused(added).code, refused(added).details) == ("AccessDenied", {"ParameterNotSigned": name})
 
 
+def test_a_key_that_reads_like_a_sub_resource_is_refused_in_version_1() -> None:
+    """Its signature is also that of the sub-resource."""
+    assert proved(signed(("SignedOssV1", "header"), "/b/k%3Fother"))
+    assert refused(signed(("SignedOssV1", "header"), "/b/k%3Facl")).code == "AccessDenied"
+
+
+@every_form
+def test_the_secret_of_another_key_proves_nothing(form: Form) -> None:
+    assert refused(signed(form, secret=Secret("another", KNOWN.secret))).code == "InvalidAccessKeyId"
+
+
 @every_form
 def test_s3_headers_are_refused(form: Form) -> None:
     """No version covers x-amz-*, and what comes behind the gate obeys them."""
