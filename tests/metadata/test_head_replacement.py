@@ -161,6 +161,16 @@ async def test_nothing_is_stored_while_others_forget_the_old_version() -> None:
         assert replacement.try_destination_over(new, NAME, old, rig.heads.now()[0]) is None
 
 
+@pytest.mark.parametrize("seconds", [-1, 0, 1])
+async def test_blocks_stay_of_a_version_requested_after_a_missing_one(seconds: int) -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"content")
+        head = await resolve_version(rig, READ)
+        await rig.tasks.wait_idle()
+        await rig.replacement.remove_deleted(NAME, head.validated_at - seconds)
+        assert (rig.heads.current(NAME), rig.tiers.has(rig.block(head, 0))) == (None, seconds > 0)
+
+
 async def test_an_earlier_request_does_not_replace_a_later_one() -> None:
     async with fetch_rig() as rig:
         since, _ = rig.heads.now()

@@ -86,6 +86,15 @@ def test_the_slices_that_a_range_touches(within: Span, slices: range) -> None:
     assert slices_of(within) == slices
 
 
+def test_a_header_whose_start_is_damaged_is_not_parsed() -> None:
+    """The fields before the length: a scan must not take other bytes for a record."""
+    header = encode_header(ADDRESS, content_of(block_id("a"), 300))
+    for bit in range(8 * header.index((300).to_bytes(4))):
+        damaged = bytearray(header)
+        damaged[bit // 8] ^= 1 << bit % 8
+        assert parse_header(memoryview(damaged)) is None
+
+
 @pytest.mark.parametrize("raw", [b"", b"FBR1", bytes(48), b"FBR1" + bytes(44), b"FBR1" + b"\xff" * 44])
 def test_garbage_is_not_parsed_as_a_header(raw: bytes) -> None:
     assert parse_header(memoryview(raw)) is None
