@@ -8,11 +8,13 @@ import pytest
 
 from forebay.core.errors import S3Error
 from forebay.core.names import ObjectName
-from forebay.storage.journal.journal import Journal
+from forebay.storage.journal.journal import Journal, JournalBody
 from forebay.storage.journal.log_writer import JournalFailed, RecordId
 from forebay.storage.journal.record_origins import RecordOrigins
 from forebay.write.back.accepted_write import AbortedUpload
-from forebay.write.back.record_writer import FAILURE_SECONDS, Publisher, RecordWriter
+from forebay.write.back.body_store import StoredBody
+from forebay.write.back.record_writer import FAILURE_SECONDS, KeptBody, Publisher, RecordWriter
+from forebay.write.body_digest import BodyDigest
 from forebay.write.forward_request import WriteContext
 from forebay.write.forwarder import Forwarder
 
@@ -58,3 +60,40 @@ async def test_a_failure_counts_for_seconds_whatever_the_wall_clock_does(set_by:
             await rig.fail()
             rig.wall += set_by
     assert seen == [False, True, False]
+
+
+class _BodyFile:
+    """What becomes of a body's file."""
+
+    def __init__(self) -> None:
+        self.fate = "left"
+
+    def release(self) -> None:
+        self.fate = "released"
+
+    async def discard(self) -> None:
+        self.fate = "discarded"
+
+
+@pytest.mark.parametrize(
+    ("failure", "fate", "raised"),
+    [
+        (None, "released", None),
+        (JournalFailed("EIO", voided=True), "discarded", S3Error),
+        (JournalFailed("EIO", voided=False), "left", S3Error),
+        (RuntimeError("the client has left"), "discarded", RuntimeError),
+    ],
+)
+async def test_a_body_is_kept_as_long_as_its_record_may_count(
+    failure: Exception | None, fate: str, raised: type[Exception] | None
+) -> None:
+    file = _BodyFile()
+    stored = StoredBody(b"", cast("JournalBody", file), None, cast("BodyDigest", None), b"")
+    caught = None
+    try:
+        async with KeptBody(stored, lambda reason: S3Error("SlowDown", reason)):
+            if failure is not None:
+                raise failure
+    except (S3Error, RuntimeError) as error:
+        caught = type(error)
+    assert (file.fate, caught) == (fate, raised)
