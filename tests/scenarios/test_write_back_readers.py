@@ -191,6 +191,28 @@ async def test_every_worker_sees_what_another_has_accepted(tmp_path: Path) -> No
         gate.open()
 
 
+async def test_every_worker_forgets_what_is_settled(tmp_path: Path) -> None:
+    """What is pending hides what the origin has: a later write by somebody else, too."""
+    rest = f'[journal]\npath = "{tmp_path / "journal"}"\nsize = "64MiB"\n\n{RULE}'
+    async with FakeOrigin() as origin, Node(origin, tmp_path, rest=rest) as node:
+        origin.store.create_bucket("ckpt")
+        path, clients = path_of("ckpt", "a/object"), [node.client(worker) for worker in range(2)]
+        await clients[0].request("PUT", path, (), b"")  # the proof
+        await node.request_admin("POST", "/v1/flush", {"bucket": "ckpt", "wait": 30})
+        for writer in clients:
+            gate = Gate()
+            origin.faults.add(HoldRequest(gate), method="PUT", times=1)
+            assert (await writer.request("PUT", path, (), CONTENT)).headers["x-forebay-durable"] == "local"
+            await gate.reached()
+            for client in clients:
+                assert (await client.request("HEAD", path)).headers["x-forebay-durable"] == "local"
+            gate.open()
+            async with asyncio.timeout(30):
+                for client in clients:
+                    while (await client.request("HEAD", path)).headers.get("x-forebay-durable") == "local":
+                        pass
+
+
 async def _keys(client: RawClient) -> list[str]:
     answer = await client.request("GET", "/ckpt?list-type=2&prefix=a%2F")
     return [key.decode() for key in re.findall(rb"<Key>([^<]*)</Key>", answer.body) if key != b"a/proof"]
