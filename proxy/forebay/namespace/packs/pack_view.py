@@ -98,7 +98,7 @@ class PackView:
                 return FoundMember(member, each.shards[member.shard])
         return None
 
-    async def tombstones(self, key: str) -> "list[MemberTombstone]":
+    async def tombstones(self, key: str) -> list[MemberTombstone]:
         """The tombstones that hide the members of a key in all indexes that have one. Raises PackUnavailable."""
         found = []
         for each in self.indexes:

@@ -13,7 +13,8 @@ alike before and after.
 import asyncio
 import bisect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, NamedTuple, TypeAlias
@@ -148,14 +149,20 @@ class PendingObjects:
         finally:
             self._waiting.remove(waiter)
 
+    @asynccontextmanager
+    async def bounded_read(self) -> AsyncGenerator[None]:
+        """A context in which a read waits for pending writes as long as one does. Raises Throttled."""
+        try:
+            async with asyncio.timeout(self.read_seconds):
+                yield
+        except TimeoutError:
+            raise Throttled("writes that it has to come after are not at the origin yet") from None
+
     async def wait_for_read(self, name: ObjectName) -> None:
         """Waits until the writes that are pending now of an object are settled, as long as a read does. Raises
         Throttled."""
-        try:
-            async with asyncio.timeout(self.read_seconds):
-                await self.wait_settled((name,))
-        except TimeoutError:
-            raise Throttled("writes that it has to come after are not at the origin yet") from None
+        async with self.bounded_read():
+            await self.wait_settled((name,))
 
     def _pending_of(self, objects: Objects) -> Iterator[ObjectName]:
         return (

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from forebay.core.errors import S3Error, Throttled
+from forebay.core.errors import S3Error
 from forebay.core.names import ObjectName
 from forebay.protocol.copy_source import parse_copy_source
 from forebay.protocol.exchange import Request
@@ -93,11 +93,8 @@ class WriteBarriers:
     async def _wait(self, bucket: str, objects: Objects) -> None:
         if not self._pending.any(objects):
             return
-        try:
-            async with asyncio.timeout(self._pending.read_seconds):
-                await self._wait_unless_obstructed(bucket, self._pending.wait_settled(objects))
-        except TimeoutError:
-            raise Throttled("writes that it has to come after are not at the origin yet") from None
+        async with self._pending.bounded_read():
+            await self._wait_unless_obstructed(bucket, self._pending.wait_settled(objects))
 
     def _refusal(self, bucket: str, source: ObjectName | None) -> S3Error | None:
         if source is not None and (damage := self._pending.damage_of(source)) is not None:
