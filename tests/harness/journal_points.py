@@ -48,9 +48,10 @@ class PointedFiles(JournalFiles):
         self._at(f"after write {kind}")
 
     def sync(self, fd: int) -> None:
-        self._at(f"before sync {self._files[fd]}")
+        kind = self._files.get(fd, "lock")
+        self._at(f"before sync {kind}")
         super().sync(fd)
-        self._at(f"after sync {self._files[fd]}")
+        self._at(f"after sync {kind}")
 
     def sync_directory(self, path: str) -> None:
         self._at(f"before sync {PurePath(path).name}")

@@ -87,6 +87,28 @@ async def test_a_copy_of_a_damaged_source_is_refused_at_once(tmp_path: Path, *, 
             assert origin.log.count(operation="CopyObject") == 0
 
 
+async def test_a_damaged_lock_loses_no_later_write(tmp_path: Path) -> None:
+    """It has the number of the run, by which a write is newer than those of runs before."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        await rig.restart()
+        await rig.restart()
+        await rig.prove()
+        await rig.put("a/key", b"first")
+        await rig.settled()
+        refusal = origin.faults.add(Respond(503, "SlowDown"), method="PUT", key="a/pending")
+        await rig.put("a/pending", b"keeps its log")
+        await rig.stop()
+        lock = rig.journal / "lock"
+        lock.write_bytes(lock.read_bytes().replace(b" 3 ", b" 1 "))  # one bit
+        await rig.start()
+        await rig.put("a/key", b"second")
+        origin.faults.remove(refusal)
+        await rig.settled()
+        assert at_origin(origin, "a/key") == b"second"
+        assert (await rig.client().request("GET", path_of("ckpt", "a/key"))).body == b"second"
+
+
 async def test_a_damaged_record_is_named_and_the_others_arrive(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

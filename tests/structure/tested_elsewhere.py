@@ -167,7 +167,7 @@ scenarios/test_write_back_crashes.py     write/back/write_back write/back/write_
 scenarios/test_write_back_crashes.py     write/back/settlement
 storage/journal/test_recovery_scan_power_loss.py    storage/journal/journal_reclaim
 write/back/test_journal_check.py         journal_commands
-storage/journal/test_body_file.py        storage/journal/journal_files storage/journal/journal_layout
+storage/journal/test_body_file.py        storage/journal/journal_layout
 
 workers/test_node_control.py             workers/worker_pool workers/worker_calls workers/node_jobs
 workers/test_supervisor.py               workers/node_pins

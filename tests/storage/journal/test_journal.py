@@ -99,6 +99,68 @@ async def test_later_runs_and_workers_share_a_clock(tmp_path: Path) -> None:
     await later.close()
 
 
+class SyncedNames(JournalFiles):
+    """Notes what is synced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced: list[str] = []
+
+    def sync(self, fd: int) -> None:
+        super().sync(fd)
+        self.synced.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
+
+    def sync_directory(self, path: str) -> None:
+        super().sync_directory(path)
+        self.synced.append(path)
+
+
+async def test_a_new_directory_is_durable_with_those_above_it(tmp_path: Path) -> None:
+    """A power cut would take the whole journal with an entry that is not on the disk."""
+    files, path = SyncedNames(), tmp_path / "a" / "b" / "j"
+    await Journal.open(path, "one", files).close()
+    assert {str(each) for each in (path, *path.parents[:3])} <= set(files.synced)
+    assert str(tmp_path.parent) not in files.synced, "that was there"
+
+
+async def test_the_number_of_a_run_is_durable_when_it_begins(tmp_path: Path) -> None:
+    """A power cut would begin the next run with the same number, and have its clock go back."""
+    for family in ("one", "two"):
+        files = SyncedNames()
+        journal = Journal.open(tmp_path / "j", family, files)
+        assert str(tmp_path / "j" / "lock") in files.synced
+        await journal.close()
+
+
+@pytest.mark.parametrize("damage", ["emptied", "cut", "digit", "family", "garbage"])
+async def test_a_damaged_lock_does_not_have_the_clock_go_back(tmp_path: Path, damage: str) -> None:
+    """A write would count as older than what it replaces, and be dropped for it."""
+    path = tmp_path / "j"
+    for run in range(7):
+        journal = Journal.open(path, f"family-{run}")
+        last = journal.stamp()
+        record = await journal.append({"write": "put", "bucket": "b", "key": f"{run}", "written": last, "etag": "e"})
+        if run % 2:
+            await journal.settle([record])
+        await journal.close()
+    line = (path / "lock").read_bytes()
+    assert line.startswith(b"family-6 7 ")
+    changed = {
+        "emptied": b"",
+        "cut": line[:9],
+        "digit": line.replace(b" 7 ", b" 3 "),
+        "family": line.replace(b"family-6", b"family-4"),
+        "garbage": bytes(range(256)),
+    }
+    (path / "lock").write_bytes(changed[damage])
+    later = Journal.open(path, "later")
+    assert later.stamp() > last + 2**63
+    beside = Journal.open(path, "later")
+    assert beside.stamp() > later.stamp() - 2**63
+    await later.close()
+    await beside.close()
+
+
 async def test_workers_begin_a_directory_at_once(tmp_path: Path) -> None:
     for attempt in range(10):
         path = tmp_path / str(attempt) / "j"

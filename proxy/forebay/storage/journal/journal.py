@@ -17,13 +17,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import Final, Self, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import JournalUnusable
 from forebay.core.piece_queue import PieceQueue
-from forebay.storage.durable_files import replace_file, sync_directory
+from forebay.protocol.body.crc64 import crc64
+from forebay.storage.durable_files import replace_file
 from forebay.storage.journal.body_file import BodyReader, BodyRef, BodyWriter, remove_body
 from forebay.storage.journal.group_commit import GroupCommit
 from forebay.storage.journal.group_settlement import GroupSettlement
@@ -63,7 +64,7 @@ class Journal:
         """Opens the directory, created if need be. Raises JournalUnusable. `family`: of the workers of one Forebay."""
         files, layout = files or JournalFiles(), JournalLayout(str(path))
         try:
-            lock, run = _claim(path, family, layout)
+            lock, run = _claim(path, family, files, layout)
         except OSError as error:
             raise JournalUnusable(f"journal.path: {path} can't be used ({error.strerror or error})") from None
         return cls(files, layout, lock, run)
@@ -209,9 +210,10 @@ class JournalBody:
         await self._journal.run(self._writer.discard)
 
 
-def _claim(path: Path, family: str, layout: JournalLayout) -> tuple[int, int]:
+def _claim(path: Path, family: str, files: JournalFiles, layout: JournalLayout) -> tuple[int, int]:
     """Returns a descriptor of the lock, held shared, and the number of the run. The first of a family begins a run, and
     the directory."""
+    created = [each for each in (path, *path.parents) if not each.exists()]
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     holds_journal(layout)  # refuses other content before anything is written
     lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -219,21 +221,24 @@ def _claim(path: Path, family: str, layout: JournalLayout) -> tuple[int, int]:
         for _ in range(JOIN_ATTEMPTS):
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                last = _read_lock(lock)
                 if not holds_journal(layout):
-                    _begin_directory(layout)
+                    _begin_directory(files, layout, created)
+                    last = last or _Owner(family, 0)
                 with contextlib.suppress(OSError):  # nothing depends on it
                     Path(layout.readme).write_text(README)
-                run = _read_lock(lock)[1] + 1
-                os.pwrite(lock, f"{family} {run}".ljust(_LOCK_SIZE).encode(), 0)
-                os.fsync(lock)
+                run = 1 + (last.run if last is not None else _last_run(files, layout))
+                os.pwrite(lock, _lock_line(family, run).ljust(_LOCK_SIZE).encode(), 0)
+                files.sync(lock)  # or a power cut has the next run begin with this number, too
                 # Not in one step: another worker may begin a run in between, which is then the run of both.
                 fcntl.flock(lock, fcntl.LOCK_SH)
-                return lock, _read_lock(lock)[1]
+                owner = _read_lock(lock)
+                return lock, owner.run if owner is not None else run
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                owner, run = _read_lock(lock)
-                if owner == family:
-                    return lock, run
+                owner = _read_lock(lock)
+                if owner is not None and owner.family == family:
+                    return lock, owner.run
                 break
             Event().wait(JOIN_PAUSE)  # the first of the family begins
     except BaseException:
@@ -243,10 +248,32 @@ def _claim(path: Path, family: str, layout: JournalLayout) -> tuple[int, int]:
     raise JournalUnusable(f"journal.path: {path} is in use by another Forebay: each needs a journal of its own")
 
 
-def _read_lock(lock: int) -> tuple[str, int]:
-    """Returns the family and the run that the lock names; empty and 0 for a new one."""
-    family, _, run = os.pread(lock, _LOCK_SIZE, 0).decode("ascii", "replace").strip().partition(" ")
-    return family, int(run) if run.isdecimal() else 0
+class _Owner(NamedTuple):
+    """What the lock names."""
+
+    family: str
+    run: int
+
+
+def _lock_line(family: str, run: int) -> str:
+    line = f"{family} {run}"
+    return f"{line} {crc64(line.encode()):016x}"
+
+
+def _read_lock(lock: int) -> _Owner | None:
+    """Returns what the lock names; None: it is new, or damaged."""
+    line = os.pread(lock, _LOCK_SIZE, 0).decode("ascii", "replace").strip()
+    family, _, rest = line.partition(" ")
+    run = rest.partition(" ")[0]
+    return _Owner(family, int(run)) if run.isdecimal() and _lock_line(family, int(run)) == line else None
+
+
+def _last_run(files: JournalFiles, layout: JournalLayout) -> int:
+    """Returns the last run that wrote a record, where the lock can't tell it: a run of a lower number would take its
+    own writes for older than what they replace."""
+    scan = scan_journal(files, layout)
+    pending = (int(each.document.get("written", 0)) for each in scan.pending)
+    return max((*pending, *(written for written, _ in scan.settled.values())), default=0) >> 64
 
 
 def holds_journal(layout: JournalLayout) -> bool:
@@ -270,8 +297,11 @@ def holds_journal(layout: JournalLayout) -> bool:
     return True
 
 
-def _begin_directory(layout: JournalLayout) -> None:
+def _begin_directory(files: JournalFiles, layout: JournalLayout, created: Sequence[Path]) -> None:
+    """`created`: the directory and those above it, as far as they are new."""
     for folder in (layout.logs, layout.bodies):
         Path(folder).mkdir(mode=0o700, exist_ok=True)
-    sync_directory(Path(layout.path))
+    files.sync_directory(layout.path)
+    for each in created or (Path(layout.path),):  # also of a start that was killed here
+        files.sync_directory(str(each.parent))
     replace_file(Path(layout.format), json.dumps({"version": VERSION}).encode())
