@@ -172,3 +172,29 @@ async def test_all_workers_hear_of_what_cannot_be_settled(tmp_path: Path) -> Non
         exchange = RecordExchange(Peers({1: cast("Peer", _Peer())}), shown, proofs)
         exchange.tell_unsettled(RecordId("a" * 32, 7), "EROFS")
     assert told == [{"kind": "unsettled", "log": "a" * 32, "number": 7, "reason": "EROFS"}]
+
+
+async def test_a_worker_that_begins_hears_what_waits_would_be_in_vain(tmp_path: Path) -> None:
+    """The journal can't note the one, a person has to decide about the other."""
+    told = list[Document]()
+
+    class _Peer:
+        def notify(self, request: Document) -> None:
+            told.append(request)
+
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        gate, shown = Gate(), rig.write_back.shown
+        origin.faults.add(HoldRequest(gate), method="PUT")
+        for key in ("a/unsettled", "a/stopped"):
+            await rig.put(key, b"acknowledged")
+        unsettled, stopped = ({"log": record.log, "number": record.number} for record in shown.writes)
+        rig.write_back.exchange.receive_unsettled({**unsettled, "reason": "EROFS"})
+        rig.write_back.exchange.receive_stopped({**stopped, "reason": "403"})
+        RecordExchange(Peers({1: cast("Peer", _Peer())}), shown, rig.write_back.proofs).tell_again()
+        assert told == [
+            {"kind": "unsettled", **unsettled, "reason": "EROFS"},
+            {"kind": "stopped", **stopped, "reason": "403"},
+        ]
+        gate.open()
+        await rig.settled()

@@ -248,6 +248,38 @@ def test_a_start_completes_a_moved_upload_that_is_whole_here(*, is_carried: bool
         assert set(rig.shown.with_upload(_id(2))) == {_id(0), _id(1), _id(2), _id(9)}
 
 
+def test_what_comes_after_a_stopped_write_is_held_up() -> None:
+    """As the drain order has it: of its object, or begun after it was written. Until it is tried again, or settled."""
+    rig = _Rig()
+    writes = {
+        "before": (ObjectName("b", "before"), WriteInterval(0, 2)),
+        "stopped": (NAME, WriteInterval(3, 5)),
+        "beside": (ObjectName("b", "beside"), WriteInterval(5, 6)),
+        "after": (ObjectName("b", "after"), WriteInterval(6, 7)),
+        "elsewhere": (ObjectName("c", "k"), WriteInterval(8, 9)),
+    }
+    for number, (name, interval) in enumerate(writes.values()):
+        rig.shown.show(replace(_put(0), name=name, interval=interval), _id(number), b"x", is_recovered=False)
+
+    def held_up() -> list[str]:
+        return [key for key, (name, _) in writes.items() if rig.shown.is_held_up((name,))]
+
+    assert held_up() == []
+    for is_settled in (False, True):
+        rig.shown.note_stopped(_id(1), "403")
+        assert held_up() == ["stopped", "after"]
+        assert not rig.shown.is_held_up((ObjectName("b", "none"),))
+        assert rig.shown.is_held_up(lambda name: name.bucket == "b")
+        assert not rig.shown.is_held_up(lambda name: name.bucket == "c")
+        if is_settled:
+            rig.shown.forget(_id(1))
+        else:
+            rig.shown.note_stopped(_id(1), "")
+        assert held_up() == []
+    rig.shown.note_stopped(_id(1), "403")
+    assert rig.shown.stopped == {}, "it is settled"
+
+
 def test_the_backlog_is_summed_as_records_come_and_go() -> None:
     """Those of another origin too, each once."""
     rig = _Rig()

@@ -13,7 +13,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.protocol.exchange import EMPTY_BODY, Request
 from forebay.protocol.target import Target
 from forebay.storage.journal.log_writer import RecordId
-from forebay.storage.journal.pending_objects import READ_SECONDS, PendingObjects, PendingVersion
+from forebay.storage.journal.pending_objects import READ_SECONDS, Objects, PendingObjects, PendingVersion
 from forebay.write.back.write_barriers import LOOK_SECONDS, WriteBarriers
 from forebay.write.forward_request import WriteContext
 from harness.jumping_loop import JumpingLoop
@@ -141,6 +141,27 @@ async def test_nobody_waits_in_vain() -> None:
         await barriers.before_read(cast("Target", target))
     target.key = "key"
     await barriers.before_read(cast("Target", target))
+
+
+async def test_nobody_waits_for_what_a_person_has_to_decide() -> None:
+    """What is waited for is what is asked about."""
+    asked: list[Objects] = []
+
+    def is_held_up(objects: Objects) -> bool:
+        asked.append(objects)
+        return True
+
+    barriers = WriteBarriers(_pending(OLDER, NAME), is_held_up=is_held_up)
+    with pytest.raises(S3Error, match=r"is stuck, until an operator decides .* Please try again\."):
+        await barriers.before_write(_write("back"), (NAME,))
+    with pytest.raises(S3Error, match="is stuck"):
+        await barriers.before_write(_write("through"), (NAME,))
+    target = SimpleNamespace(bucket="b", key="older", param=lambda _: None)
+    with pytest.raises(S3Error, match="is stuck"):
+        await barriers.before_read(cast("Target", target))
+    [bucket, written, read] = asked
+    assert callable(bucket)
+    assert [bucket(OLDER), bucket(ObjectName("other", "k")), written, read] == [True, False, {NAME}, (OLDER,)]
 
 
 @pytest.mark.parametrize("kind", ["write", "read"])

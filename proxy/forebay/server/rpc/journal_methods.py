@@ -19,6 +19,7 @@ class JournalMethods:
                 "pending": self._pending,
                 "settled": self._settled,
                 "unsettled": self._unsettled,
+                "stopped": self._stopped,
                 "write_proof": self._write_proof,
                 "completion": self._completion,
                 "upload_parts": self._upload_parts,
@@ -39,6 +40,9 @@ class JournalMethods:
 
     def _unsettled(self, request: Document, _: OpenWrites) -> None:
         self._write_back.exchange.receive_unsettled(request)
+
+    def _stopped(self, request: Document, _: OpenWrites) -> None:
+        self._write_back.exchange.receive_stopped(request)
 
     def _write_proof(self, request: Document, _: OpenWrites) -> None:
         self._write_back.proofs.receive(request)

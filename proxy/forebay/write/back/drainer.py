@@ -68,14 +68,16 @@ class Drainer:
         settled: Settled,
         tasks: TaskRegistry,
         pauses: RetryPauses,
-        stopped: Callable[[AcceptedWrite, PersistOutcome], None] = lambda _write, _outcome: None,
+        stopped: Callable[[RecordId, AcceptedWrite, PersistOutcome], None] = lambda _record, _write, _outcome: None,
+        resumed: Callable[[RecordId], None] = lambda _record: None,
     ) -> None:
-        """`stopped`: called for a write that is left to a person."""
+        """`stopped`: called for a write that is left to a person; `resumed`: for one that is tried again."""
         self._persister = persister
         self._settled = settled
         self._tasks = tasks
         self._pauses = pauses
         self._stopped = stopped
+        self._resumed = resumed
         self._order: DrainOrder[RecordId] = DrainOrder()
         self.entries: dict[RecordId, DrainEntry] = {}
         self._stopped_records: set[RecordId] = set()
@@ -108,6 +110,7 @@ class Drainer:
         if entry.is_stuck and not entry.is_kept:
             entry.is_stuck = False
             self._stopped_records.discard(record)
+            self._resumed(record)
             self._tasks.spawn(self._carry_out(record), f"persist {entry.write.name.path}")
 
     @property
@@ -145,7 +148,7 @@ class Drainer:
             if outcome.result == "stuck":
                 entry.is_stuck = True
                 self._stopped_records.add(record)
-                self._stopped(entry.write, outcome)
+                self._stopped(record, entry.write, outcome)
                 _log.error("a write of %s is stuck: %s", entry.write.name.path, outcome.reason)
                 return
             _log.info("a write of %s has to be tried again: %s", entry.write.name.path, outcome.reason)

@@ -117,6 +117,8 @@ class JournalWatch:
         with self._shown.remembering():
             scan = await self._journal.scan()
             _log.info("this worker carries out the journal's writes from now on")
+            for record in list(self._shown.stopped):  # each is tried again
+                self._exchange.tell_stopped(record, "")
             await self._duty.take_over(self._loader.load(scan, is_first=True), self._shown, self._pending)
         self._duty.keep(self._shown.kept.values())
         return self._duty.is_taken
@@ -135,6 +137,7 @@ class JournalWatch:
             known, scan = self._shown.known(), await self._journal.scan()
             if self._duty.is_taken:
                 await self._load(scan)
+                self._exchange.tell_again()
                 return
         pending = {each.id for each in scan.pending}
         self._exchange.forget_here([each for each in known - pending if each.log not in scan.damages])

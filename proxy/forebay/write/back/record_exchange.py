@@ -2,9 +2,11 @@
 
     accepted by a worker    ──"pending"──> all others, before it is acknowledged; with none, in the same step
     not to be settled now   ──"unsettled"──> all others: what has to come after it is refused there, too
+    left to a person        ──"stopped"──> all others: likewise, until it is tried again
     settled by the drainer  ──"settled"──> all others, before the next write of the object is sent
-    a worker begins         ──"journal_scanned"──> the drainer reads what its predecessor may have left, the others
-                                                   forget what that may have settled and not said
+    a worker begins         ──"journal_scanned"──> the drainer reads what its predecessor may have left, and tells
+                                                   "unsettled" and "stopped" once more; the others forget what it may
+                                                   have settled and not said
 
 A message that a worker misses would have it show what is gone, or not show what is there: each is repeated until it was
 acted upon, or the worker has ended. One that begins reads the journal, and keeps the records that it hears of
@@ -97,6 +99,18 @@ class RecordExchange:
         self._shown.note_unsettled(record, reason)
         self._peers.notify({"kind": "unsettled", "log": record.log, "number": record.number, "reason": reason})
 
+    def tell_stopped(self, record: RecordId, reason: str) -> None:
+        """Tells all workers why a write is left to a person; an empty reason: it is tried again."""
+        self._shown.note_stopped(record, reason)
+        self._peers.notify({"kind": "stopped", "log": record.log, "number": record.number, "reason": reason})
+
+    def tell_again(self) -> None:
+        """Tells all workers what waits would be in vain: one of them has just begun."""
+        for record, reason in list(self._shown.unsettled.items()):
+            self.tell_unsettled(record, reason)
+        for record, reason in list(self._shown.stopped.items()):
+            self.tell_stopped(record, reason)
+
     def tell_made(self, name: ObjectName, etag: str) -> None:
         """Tells the others that a write of the object went through here."""
         self._peers.notify({"kind": "written_through", "name": encode_name(name), "etag": etag})
@@ -118,10 +132,17 @@ class RecordExchange:
 
     def receive_unsettled(self, message: Document) -> None:
         """Notes what another worker can't settle. Raises PeerUnavailable for a malformed message."""
-        record, reason = decode(lambda: (RecordId(str(message["log"]), int(message["number"])), str(message["reason"])))
-        self._shown.note_unsettled(record, reason)
+        self._shown.note_unsettled(*_decode_reason(message))
+
+    def receive_stopped(self, message: Document) -> None:
+        """Notes what another worker has left to a person. Raises PeerUnavailable for a malformed message."""
+        self._shown.note_stopped(*_decode_reason(message))
 
     def receive_settled(self, message: Document) -> None:
         """Forgets records that another worker has settled. Raises PeerUnavailable for a malformed message."""
         records = decode(lambda: [RecordId(str(log), int(number)) for log, number in message["records"]])
         self.forget_here(records, is_persisted=message.get("persisted") is True)
+
+
+def _decode_reason(message: Document) -> tuple[RecordId, str]:
+    return decode(lambda: (RecordId(str(message["log"]), int(message["number"])), str(message["reason"])))

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.log_writer import RecordId
-from forebay.storage.journal.pending_objects import BodyPart, PendingObjects, PendingVersion
+from forebay.storage.journal.pending_objects import BodyPart, Objects, PendingObjects, PendingVersion
 from forebay.storage.tiers import Tiers
 from forebay.write.back.accepted_write import (
     AbortedUpload,
@@ -94,6 +94,8 @@ class ShownRecords:
         """Of both."""
         self.unsettled: dict[RecordId, str] = {}
         """Writes that the origin has and the journal can't note, and why: all that comes after them waits."""
+        self.stopped: dict[RecordId, str] = {}
+        """Writes that are left to a person, and why: all that comes after them waits for that person."""
         self._kept_uploads = PendingUploads()
         self._known: set[RecordId] = set()
         """All unsettled records."""
@@ -222,6 +224,29 @@ class ShownRecords:
         if record in self.writes:
             self.unsettled[record] = reason
 
+    def note_stopped(self, record: RecordId, reason: str) -> None:
+        """Notes why a write is left to a person; an empty reason: it is tried again. Nothing of one that is settled."""
+        if not reason:
+            self.stopped.pop(record, None)
+        elif record in self.writes:
+            self.stopped[record] = reason
+
+    def is_held_up(self, objects: Objects) -> bool:
+        """Returns whether one of these objects has a write that is left to a person, or that comes after such a one."""
+        stopped = [write for record in self.stopped if (write := self.writes.get(record)) is not None]
+        if callable(objects):  # a bucket, or a prefix of it: what comes after in it is not looked for
+            return any(objects(write.name) for write in stopped)
+        current = ((name, self._pending.current(name)) for name in objects) if stopped else ()
+        last = [(name, self.writes.get(version.record)) for name, version in current if version is not None]
+        return any(
+            name == write.name
+            or (
+                name.bucket == write.name.bucket and found is not None and found.interval.began > write.interval.written
+            )
+            for name, found in last
+            for write in stopped
+        )
+
     def oldest(self, now: float) -> float:
         """Returns when the oldest write was accepted, in seconds since the epoch; `now`: there is none. They are in the
         order in which they became known, which is that of their acceptance but for the way between two workers."""
@@ -256,6 +281,7 @@ class ShownRecords:
         if (kept := self.kept.pop(record, None)) is not None:
             self.sums.remove(kept.write)
         self.unsettled.pop(record, None)
+        self.stopped.pop(record, None)
         write = self.writes.pop(record, None)
         if write is not None:
             self.sums.remove(write)

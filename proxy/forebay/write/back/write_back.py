@@ -95,12 +95,15 @@ class WriteBack:
         self._waits_end = inf
         """When requests that still wait are refused, on the worker's monotonic clock."""
         tasks, peers = worker.tasks, worker.peers
-        self.barriers = WriteBarriers(
-            pending, self._obstacle, lambda name: name.key != "" and worker.rules().decide(name).write == "back"
-        )
         self.proofs = WriteProofs(limits.proof_lease, worker.monotonic, peers)
         self.room = JournalRoom(limits.size, journal.size, tasks, worker.monotonic)
         self.shown = ShownRecords(pending, uploads, cached.invalidator, cached.tiers)
+        self.barriers = WriteBarriers(
+            pending,
+            self._obstacle,
+            lambda name: name.key != "" and worker.rules().decide(name).write == "back",
+            self.shown.is_held_up,
+        )
         self.loader = JournalLoader(state.origins, self.shown, versions)
         self.exchange = RecordExchange(peers, self.shown, self.proofs)
         self.settlement = Settlement(
@@ -120,7 +123,14 @@ class WriteBack:
         pauses = RetryPauses(tasks, origin.origins.origin_of)
         for each in origin.origins:
             each.client.breaker.on_outage_ended = partial(pauses.end, each.client.name)
-        self.drainer = Drainer(persister, self.settlement.persisted, tasks, pauses, stopped=self._stopped)
+        self.drainer = Drainer(
+            persister,
+            self.settlement.persisted,
+            tasks,
+            pauses,
+            stopped=self._stopped,
+            resumed=lambda record: self.exchange.tell_stopped(record, ""),
+        )
         self.writer = writer = RecordWriter(
             journal,
             state.origins,
@@ -278,7 +288,8 @@ class WriteBack:
 
     # Of the records that are shown
 
-    def _stopped(self, write: AcceptedWrite, outcome: PersistOutcome) -> None:
+    def _stopped(self, record: RecordId, write: AcceptedWrite, outcome: PersistOutcome) -> None:
+        self.exchange.tell_stopped(record, outcome.reason)
         self._events.wrote("conflict" if outcome.is_conflict else "stuck", write.size)
         if outcome.is_conflict:
             return

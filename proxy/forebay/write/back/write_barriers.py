@@ -4,7 +4,8 @@
       ├──LOOK_SECONDS──> is there an obstacle? ──> 503: the wait would be in vain
       └──> it has waited for too long (patience): 503 SlowDown
 
-An obstacle may come up at any time, so those that wait already look for it as well.
+An obstacle may come up at any time, so those that wait already look for it as well: the journal can't be written, the
+process ends, or a write that has to come first waits for a person, as it is stuck or in conflict.
 """
 
 import asyncio
@@ -26,22 +27,35 @@ _SELECT: Final = "SelectObjectContent"
 """A POST that reads."""
 LOOK_SECONDS: Final = 0.5
 """Between two looks for an obstacle."""
+_HELD_UP: Final = (
+    "An acknowledged write that it has to come after is stuck, until an operator decides (forebay writes)."
+)
+"""Names no object: whoever reads it may not know of that one."""
 
 
 class WriteBarriers:
     """Waits for what is pending. `obstacle(bucket)`: a sentence that says why a wait would be in vain; empty: it would
-    not. `is_back(name)`: whether an object is under a `back` rule."""
+    not. `is_back(name)`: whether an object is under a `back` rule. `is_held_up(objects)`: whether it would be in vain
+    until a person acts."""
 
     def __init__(
         self,
         pending: PendingObjects,
         obstacle: Callable[[str], str] = lambda _bucket: "",
         is_back: Callable[[ObjectName], bool] = lambda _name: False,
+        is_held_up: Callable[[Objects], bool] = lambda _objects: False,
     ) -> None:
         self._pending = pending
         self._obstacle = obstacle
         self._is_back = is_back
+        self._is_held_up = is_held_up
         self.patience = Patience()
+
+    def is_back(self, context: WriteContext, affected: AffectedKeys) -> bool:
+        """Returns whether a write is under a `back` rule. A batch delete is where one of its keys is."""
+        if context.decision is not None:
+            return context.decision.write == "back"
+        return not isinstance(affected, WholeBucket) and any(map(self._is_back, affected))
 
     async def before_write(self, context: WriteContext, affected: AffectedKeys) -> bool:
         """Waits until a write that goes through may: until what is pending of its objects and of the source of a copy
@@ -50,17 +64,14 @@ class WriteBarriers:
         ConnectionError when the client has left."""
         if not len(self._pending):
             return False
-        bucket, decision = context.forward.target.bucket or "", context.decision
+        bucket = context.forward.target.bucket or ""
         request = context.forward.request
         is_seen = isinstance(affected, WholeBucket) or len(affected) > 0  # what is done to an upload is not
         copied = parse_copy_source(request.headers)
         source = copied.name if copied is not None else None
         if source is not None:
             await self._pending.check(source)
-        if decision is not None:
-            is_back = is_seen and decision.write == "back"
-        else:  # of a bucket, as a batch delete is: its keys have each a rule of their own
-            is_back = not isinstance(affected, WholeBucket) and any(map(self._is_back, affected))
+        is_back = is_seen and self.is_back(context, affected)
         if isinstance(affected, WholeBucket) or is_back:
             objects: Objects = lambda name: name.bucket == bucket or name == source  # noqa: E731 -- with its type
         else:
@@ -68,7 +79,7 @@ class WriteBarriers:
             objects = frozenset((*affected, *read, *([source] if source is not None else [])))
         if not self._pending.any(objects):
             return False
-        await self.wait(bucket, self._pending.wait_settled(objects), request, source)
+        await self.wait(bucket, self._pending.wait_settled(objects), request, source, objects)
         return True
 
     async def before_read(self, target: Target) -> None:
@@ -84,26 +95,34 @@ class WriteBarriers:
             await self._wait(bucket, lambda name: name.bucket == bucket and name.key.startswith(prefix))
 
     async def wait(
-        self, bucket: str, waiting: Awaitable[None], request: Request, source: ObjectName | None = None
+        self,
+        bucket: str,
+        waiting: Awaitable[None],
+        request: Request,
+        source: ObjectName | None = None,
+        objects: Objects = (),
     ) -> None:
-        """Waits for what a write has to come after. `source`: of a copy. Raises Throttled when that takes too long,
-        S3Error when it would be in vain, ConnectionError when the client has left."""
-        await self.patience.wait(self._wait_unless_obstructed(bucket, waiting, source), request)
+        """Waits for what a write has to come after: `objects`, as far as they are known. `source`: of a copy. Raises
+        Throttled when that takes too long, S3Error when it would be in vain, ConnectionError when the client has left.
+        """
+        await self.patience.wait(self._wait_unless_obstructed(bucket, waiting, objects, source), request)
 
     async def _wait(self, bucket: str, objects: Objects) -> None:
         if not self._pending.any(objects):
             return
         async with self._pending.bounded_read():
-            await self._wait_unless_obstructed(bucket, self._pending.wait_settled(objects))
+            await self._wait_unless_obstructed(bucket, self._pending.wait_settled(objects), objects)
 
-    def _refusal(self, bucket: str, source: ObjectName | None) -> S3Error | None:
+    def _refusal(self, bucket: str, objects: Objects, source: ObjectName | None) -> S3Error | None:
         if source is not None and (damage := self._pending.damage_of(source)) is not None:
             return source_damaged(damage)
         obstacle = self._obstacle(bucket)
+        if not obstacle and self._is_held_up(objects):
+            obstacle = _HELD_UP
         return S3Error("SlowDown", f"{obstacle} Please try again.") if obstacle else None
 
     async def _wait_unless_obstructed(
-        self, bucket: str, waiting: Awaitable[None], source: ObjectName | None = None
+        self, bucket: str, waiting: Awaitable[None], objects: Objects, source: ObjectName | None = None
     ) -> None:
         """Waits. Raises S3Error once that is in vain."""
         loop, refusal = asyncio.get_running_loop(), None
@@ -112,7 +131,7 @@ class WriteBarriers:
 
                 def look() -> None:
                     nonlocal refusal
-                    if (refusal := self._refusal(bucket, source)) is not None:
+                    if (refusal := self._refusal(bucket, objects, source)) is not None:
                         limit.reschedule(loop.time())
                     else:
                         timers.append(loop.call_later(LOOK_SECONDS, look))
