@@ -213,9 +213,10 @@ class ObjectWriter:
                 etag = result_etag(result) or answer.headers.get("ETag", "")
                 await self._write_back.learn(context, 500 if failed else status, answer.headers, etag or "")
             if status in {200, 204} and not failed:
-                is_back = context.decision is not None and context.decision.write == "back"
-                durable = (DURABLE_ORIGIN,) if self._write_back is not None and is_back and affected else ()
-                return (*await tracked.confirm(answer, result), *durable)
+                confirmed = await tracked.confirm(answer, result)
+                if affected and self._write_back is not None and self._write_back.barriers.is_back(context, affected):
+                    return (*confirmed, DURABLE_ORIGIN)
+                return confirmed
             if status < 500:
                 tracked.refuse()
             if status == 404:
