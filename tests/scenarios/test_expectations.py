@@ -14,6 +14,7 @@ from harness.fake.actions import HoldRequest, IgnoreBody, Respond
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
+from harness.oss_origin import OssOrigin
 from harness.raw_connection import RawAnswer, head_bytes
 from harness.rig import READER, TRAINER
 from harness.write_back_rig import WriteBackRig, at_origin
@@ -65,9 +66,12 @@ async def test_what_forebay_refuses_is_not_asked_for(tmp_path: Path, body: bytes
 
 
 @pytest.mark.parametrize("waits", [True, False], ids=["waits", "sends"])
-async def test_a_large_body_that_the_origin_refuses_is_not_asked_for(tmp_path: Path, *, waits: bool) -> None:
+@pytest.mark.parametrize(("origin_type", "dialect"), [(FakeOrigin, "swift"), (OssOrigin, "oss")], ids=["s3", "oss"])
+async def test_a_large_body_that_the_origin_refuses_is_not_asked_for(
+    tmp_path: Path, origin_type: type[FakeOrigin], dialect: str, *, waits: bool
+) -> None:
     """A client that has sent it all the same reads the answer, too."""
-    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+    async with origin_type() as origin, WriteBackRig(origin, tmp_path, dialect=dialect) as rig:
         await rig.prove()
         origin.store.create_bucket("bucket")
         refusal = origin.faults.add(*REFUSED, method="PUT")
@@ -77,7 +81,23 @@ async def test_a_large_body_that_the_origin_refuses_is_not_asked_for(tmp_path: P
         heard = await _put(rig.client(), path_of("bucket", "key"), LARGE, waits=waits)
         assert (heard.is_asked, heard.answer.status) == (True, 200)
         assert at_origin(origin, "key", "bucket") == LARGE
+        assert [each.headers.get("Expect") for each in origin.log.requests if each.key == "key"] == ["100-continue"] * 2
         assert rig.parts.storage.budget.in_use == 0
+
+
+async def test_an_unread_body_is_sent_to_the_region_of_its_bucket(tmp_path: Path) -> None:
+    """Which the refusal has told; a body that was read is gone, and its client has to send it again."""
+    async with FakeOrigin(verify=False) as origin, WriteBackRig(origin, tmp_path, dialect="aws") as rig:
+        origin.store.create_bucket("bucket")
+        region = (("x-amz-bucket-region", "eu-west-1"),)
+        redirect = Respond(301, "PermanentRedirect", "elsewhere", region)
+        origin.faults.add(
+            IgnoreBody(), redirect, where=lambda each: "/us-east-1/" in each.headers.get("Authorization", "")
+        )
+        heard = await _put(rig.client(), path_of("bucket", "key"), LARGE)
+        assert (heard.is_asked, heard.answer.status) == (True, 200)
+        assert at_origin(origin, "key", "bucket") == LARGE
+        assert origin.log.count("PUT", key="key") == 2
 
 
 async def test_a_small_body_is_read_before_the_origin_is_asked(tmp_path: Path) -> None:

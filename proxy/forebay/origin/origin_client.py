@@ -186,7 +186,7 @@ class OriginClient:
                 raise
             if is_elsewhere:
                 await response.__aexit__(None, None, None)
-                if body is not None and not isinstance(request.body, bytes):  # it was read once
+                if body is not None and body.is_begun and not isinstance(request.body, bytes):  # it is read once
                     raise S3Error("ServiceUnavailable", "The bucket's region was not known. Please try again.")
                 return await self._send(request, is_relocated=True)
         if response.status in SUSPECT_STATUSES:
