@@ -158,29 +158,3 @@ async def test_oss_clients_copy_members(tmp_path: Path) -> None:
         )
         assert (answer.status, texts(answer, "ETag") != []) == (200, True)
         assert stored(origin) == OBJECTS[KEY]
-
-
-async def test_what_members_have_not_is_said(tmp_path: Path) -> None:
-    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
-        pack(origin)
-        s3 = rig.boto3()
-
-        def dialogue() -> None:
-            named = {"Bucket": "bucket", "Key": KEY}
-            assert s3.get_object_tagging(**named)["TagSet"] == []
-            found = s3.get_object_attributes(**named, ObjectAttributes=["ETag", "ObjectSize", "Checksum"])
-            assert found["ObjectSize"] == len(OBJECTS[KEY])
-            assert f'"{found["ETag"]}"' == s3.head_object(**named)["ETag"]
-            for call in (s3.get_object_acl, s3.get_object_retention):
-                with pytest.raises(s3.exceptions.ClientError, match=r"MethodNotAllowed.*member of a pack"):
-                    call(**named)
-            with pytest.raises(s3.exceptions.ClientError, match="MethodNotAllowed"):
-                s3.put_object_tagging(**named, Tagging={"TagSet": [{"Key": "a", "Value": "b"}]})
-            with pytest.raises(s3.exceptions.ClientError, match=r"InvalidRequest.*no parts"):
-                s3.get_object(**named, PartNumber=1)
-            with pytest.raises(s3.exceptions.ClientError, match="NoSuchKey"):
-                s3.get_object_tagging(Bucket="bucket", Key="train/none")
-
-        await asyncio.to_thread(dialogue)
-        s3.close()
-        assert (await rig.client(READER).request("GET", f"{path_of('bucket', KEY)}?tagging")).status == 403

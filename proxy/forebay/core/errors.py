@@ -67,6 +67,7 @@ S3_CODES: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
         "InvalidChunkSizeError": (403, "Only the last chunk is allowed to have a size less than 8192 bytes"),
         "InvalidDigest": (400, "The Content-MD5 you specified was invalid."),
         "InvalidPart": (400, "A part is not the one that was uploaded last under its number."),
+        "InvalidPartNumber": (416, "The object has no part of this number."),
         "InvalidPartOrder": (400, "The parts of a completion are listed in ascending order of their numbers."),
         "InvalidPolicyDocument": (400, "The policy document of the form is not valid."),
         "InvalidRange": (416, "The requested range can't be satisfied."),

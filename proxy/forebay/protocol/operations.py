@@ -142,7 +142,7 @@ def _is_plain_read(query: tuple[tuple[str, str], ...], headers: Headers) -> bool
             return False
     if "," in headers.get("Range", ""):
         return False  # origins differ: S3 responds to several ranges with the whole object, Swift with all ranges
-    return _USUAL.issuperset(headers) or all(_is_harmless(name.lower()) for name in headers)
+    return _USUAL.issuperset(headers) or all(is_harmless(name.lower()) for name in headers)
 
 
 def _variant(target: Target, headers: Headers) -> ReadVariant | None:
@@ -150,7 +150,8 @@ def _variant(target: Target, headers: Headers) -> ReadVariant | None:
     return read_variant(target.query) if _is_plain_read(rest, headers) else None
 
 
-def _is_harmless(name: str) -> bool:
+def is_harmless(name: str) -> bool:
+    """Whether a header, its name in small letters, changes neither the bytes of a read nor its permission."""
     return not name.startswith(_SIGNIFICANT_PREFIXES) or name in _HARMLESS
 
 

@@ -95,6 +95,6 @@ def compose_requests(
         CorsFrontend(metadata.cors),
         resources,
         batches,
-        PackedSubresources(metadata.packed),
+        PackedSubresources(metadata.packed, reader),
     )
     return RequestParts(policy, gateway, reader, read_stream, resources, listing_permissions)
