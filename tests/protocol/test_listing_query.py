@@ -1,7 +1,7 @@
 """A client's listing as a query, and tokens."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Final, Literal
 
 import pytest
 from hypothesis import given
@@ -18,12 +18,13 @@ from forebay.protocol.listing_query import (
 )
 from forebay.protocol.target import Target
 
+_VERSIONED: Final[Mapping[int, tuple[tuple[str, str], ...]]] = {1: (), 2: (("list-type", "2"),)}
+
 
 def query_of(
     parameters: Mapping[str, str], version: Literal[1, 2] = 2, headers: Mapping[str, str] | None = None
 ) -> ListingQuery | None:
-    pairs = dict(parameters) | ({"list-type": "2"} if version == 2 else {})
-    target = Target("/bucket", "", "bucket", None, tuple(pairs.items()))
+    target = Target("/bucket", "", "bucket", None, (*parameters.items(), *_VERSIONED[version]))
     return parse_listing(target, CIMultiDictProxy(CIMultiDict(headers or {})), version)
 
 
@@ -59,9 +60,34 @@ def test_what_origins_read_differently_is_passed_on(parameters: dict[str, str], 
 
 
 def test_headers_that_change_a_listing_pass_it_on() -> None:
-    assert query_of({}, headers={"x-amz-optional-object-attributes": "RestoreStatus"}) is None
+    assert query_of({}, headers={"x-amz-optional-object-attributes": "RestoreStatus, Other"}) is None
     assert query_of({}, headers={"x-amz-expected-bucket-owner": "1"}) is None
     assert query_of({}, headers={"x-amz-date": "now", "x-amz-content-sha256": "e3"}) is not None
+
+
+def test_the_restore_status_is_noted() -> None:
+    query = query_of({}, headers={"X-Amz-Optional-Object-Attributes": "RestoreStatus"})
+    assert query is not None
+    assert query.has_restore_status
+
+
+@pytest.mark.parametrize(
+    ("parameters", "version", "start"),
+    [
+        ({"delimiter": ""}, 1, StartPoint()),
+        ({"delimiter": "/", "start-after": "a/b"}, 2, StartPoint("a/b")),
+        ({"delimiter": "/", "start-after": "a/"}, 2, StartPoint("a/", "prefix")),
+        ({"delimiter": "/", "marker": "a/b/"}, 1, StartPoint("a/b/")),
+        ({"delimiter": "/", "marker": "a/b"}, 1, StartPoint("a/b")),
+    ],
+)
+def test_what_origins_read_differently_has_s3s_meaning(
+    parameters: dict[str, str], version: Literal[1, 2], start: StartPoint
+) -> None:
+    target = Target("/bucket", "", "bucket", None, (*parameters.items(), *_VERSIONED[version]))
+    query = parse_listing(target, CIMultiDictProxy(CIMultiDict({"x-amz-any": "1"})), version, as_s3=True)
+    assert query is not None
+    assert (query.start, query.delimiter) == (start, parameters["delimiter"])
 
 
 def test_a_marker_that_is_a_common_prefix_goes_on_behind_it() -> None:

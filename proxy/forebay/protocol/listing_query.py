@@ -7,7 +7,13 @@ Answered are the forms whose meaning every origin agrees on. None means: the ori
 - values that origins read differently: a malformed or repeated number, an encoding but `url`, an empty delimiter in
   version 1 (Swift answers it with a NextMarker), a start inside a common prefix (Ceph skips that, Swift lists it);
 - continuation tokens of the origin: a listing that it began is finished by it;
-- request headers that change a listing (x-amz-optional-object-attributes), and clients that demand a revalidation.
+- request headers that change a listing (`hindrance`).
+
+Where there are members of packs, which the origin lacks, the first of these are read as S3 reads them (`parse_listing`
+with `as_s3`).
+
+s3torchconnector and Mountpoint send `x-amz-optional-object-attributes: RestoreStatus` with each listing: entries of
+objects that may be archived have an element more then, all others are as without.
 
 A token names the last name of the page and its kind, so it is good in every worker, after a restart, and for the next
 snapshot. It begins with a character that base64 lacks, and ends with a checksum: no origin has made it.
@@ -43,6 +49,8 @@ _NAMES: Final = frozenset(
 _HARMLESS: Final = frozenset(
     {"x-amz-content-sha256", "x-amz-date", "x-amz-security-token", "x-amz-user-agent", "x-amz-te"}
 )
+_ATTRIBUTES: Final = "x-amz-optional-object-attributes"
+_RESTORE_STATUS: Final = "RestoreStatus"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +86,33 @@ class ListingQuery:
     token: str | None = None
     start_after: str | None = None
     """The parameters as they came, which the response repeats."""
+    has_restore_status: bool = False
+    """Whether entries of objects that may be archived say whether they are restored."""
 
     def limit(self, most: int) -> int:
         """The names of the page, at most, where the origin lists `most` at once."""
         return min(self.max_keys if self.max_keys is not None else MAX_KEYS, most)
 
 
-def parse_listing(target: Target, headers: Headers, version: Literal[1, 2]) -> ListingQuery | None:
-    """The query of a ListObjects (version 1) or ListObjectsV2 request; None: the origin answers."""
+def hindrance(headers: Headers) -> str | None:
+    """The name of a header that only the origin can obey in a listing; None: there is none."""
+    for name, value in headers.items():
+        lower = name.lower()
+        is_known = lower in _HARMLESS or (lower == _ATTRIBUTES and value.strip() == _RESTORE_STATUS)
+        if lower.startswith("x-amz-") and not is_known:
+            return lower
+    return None
+
+
+def parse_listing(
+    target: Target, headers: Headers, version: Literal[1, 2], *, as_s3: bool = False
+) -> ListingQuery | None:
+    """The query of a ListObjects (version 1) or ListObjectsV2 request; None: the origin answers. `as_s3`: what origins
+    read differently means what it means to S3, and headers are not looked at."""
     query = dict(target.query)
     if target.bucket is None or len(query) != len(target.query) or not query.keys() <= _NAMES:
         return None
-    if any(name.lower().startswith("x-amz-") and name.lower() not in _HARMLESS for name in headers):
+    if not as_s3 and hindrance(headers) is not None:
         return None
     numbers = query.get("max-keys")
     if numbers is not None and not _NUMBER.fullmatch(numbers):
@@ -97,9 +120,16 @@ def parse_listing(target: Target, headers: Headers, version: Literal[1, 2]) -> L
     delimiter, encoding, owner = query.get("delimiter", ""), query.get("encoding-type"), query.get("fetch-owner")
     if encoding not in {None, "url"} or owner not in {None, "true", "false"}:
         return None
-    start = _start_v1(query) if version == 1 else _start_v2(query)
-    if start is None or not _is_usual_start(start, query, delimiter):
+    if version == 1 and "delimiter" in query and not delimiter and not as_s3:
         return None
+    start = _start_v1(query) if version == 1 else _start_v2(query)
+    if start is None:
+        return None
+    if not _is_usual_start(start, query, delimiter):
+        if not as_s3:
+            return None
+        rest = start.name[len(query.get("prefix", "")) :]
+        start = StartPoint(start.name, "prefix" if rest.find(delimiter) == len(rest) - len(delimiter) else "key")
     return ListingQuery(
         version,
         target.bucket,
@@ -112,6 +142,7 @@ def parse_listing(target: Target, headers: Headers, version: Literal[1, 2]) -> L
         marker=query.get("marker", ""),
         token=query.get("continuation-token"),
         start_after=query.get("start-after"),
+        has_restore_status=_ATTRIBUTES in headers,
     )
 
 
@@ -144,8 +175,6 @@ def parse_token(token: str) -> StartPoint | None:
 
 def _start_v1(query: dict[str, str]) -> StartPoint | None:
     if query.keys() & {"list-type", "continuation-token", "start-after", "fetch-owner"}:
-        return None
-    if query.get("delimiter") == "" and "delimiter" in query:
         return None
     marker, prefix, delimiter = query.get("marker", ""), query.get("prefix", ""), query.get("delimiter", "")
     if delimiter and marker.startswith(prefix) and marker.endswith(delimiter) and delimiter in marker[len(prefix) :]:

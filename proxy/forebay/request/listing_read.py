@@ -9,11 +9,16 @@
 The Admission has proven that the grants cover the prefix. A principal with its own origin credential is allowed a
 listing by the origin as well: one request of its own, with the parameters that a policy of the origin could depend on
 (prefix, delimiter, number of keys), at most `auth.authorization_ttl` ago. Its page is not read; only the status counts.
+
+The origin's page lacks members of packs. So what it would answer otherwise is answered here as S3 would where there are
+some, and refused where a header asks for what only the origin knows.
 """
 
+import re
 from collections.abc import Callable
 from typing import Final, Literal
 
+from forebay.core.errors import S3Error
 from forebay.core.fences import Fences
 from forebay.core.names import ObjectName
 from forebay.core.request_record import RequestRecord
@@ -27,12 +32,17 @@ from forebay.origin.origins import Origins
 from forebay.policy.freshness import requests_revalidation
 from forebay.protocol.exchange import Reply, Request
 from forebay.protocol.forwarded_headers import forwarded_query
-from forebay.protocol.listing_query import ListingQuery, parse_listing, without_own_token
+from forebay.protocol.listing_query import ListingQuery, hindrance, parse_listing, without_own_token
 from forebay.protocol.target import Target
 from forebay.request.admission import Admission
 
 _VERSIONS: Final[dict[str, Literal[1, 2]]] = {"ListObjects": 1, "ListObjectsV2": 2}
 _POSITIONS: Final = frozenset({"continuation-token", "marker", "start-after"})
+_PAYER: Final = "x-amz-request-payer"
+_MAY_BE_ARCHIVED: Final = re.compile(
+    rb"<StorageClass>(?:GLACIER|DEEP_ARCHIVE|INTELLIGENT_TIERING|[A-Za-z]*Archive)</StorageClass>"
+)
+"""In the document of a page: its keys hold no `<`."""
 
 
 class ListingReader:
@@ -62,7 +72,10 @@ class ListingReader:
         if version is None or request.method != "GET" or request.has_body:
             return False
         query = parse_listing(admission.target, admission.headers, version)
-        page = await self._page(query, admission) if query is not None else None
+        if query is not None:
+            page = await self._page(query, admission)
+        else:
+            page = await self._page_with_members(admission, version)
         if page is None:
             return False
         record.cache, record.step = page.source, "reply"
@@ -77,6 +90,16 @@ class ListingReader:
         record.count_sent("ssd", len(document))
         await reply.finish()
         return True
+
+    async def _page_with_members(self, admission: Admission, version: Literal[1, 2]) -> ListingAnswer | None:
+        """The page of a listing that the origin answers where there are no members."""
+        query, pages = parse_listing(admission.target, admission.headers, version, as_s3=True), self._pending_pages
+        if query is None or pages is None or not await pages.has_members(query):
+            return None
+        refused = hindrance(admission.headers)
+        if refused not in {None, _PAYER}:
+            raise S3Error("NotImplemented", f"A listing with members of packs can't be answered with {refused}.")
+        return await self._page(query, admission)
 
     async def _page(self, query: ListingQuery, admission: Admission) -> ListingAnswer | None:
         identity, page = admission.identity, None
@@ -93,6 +116,9 @@ class ListingReader:
             if identity is not None and await pages.has_members(query):
                 is_permitted = await self._is_permitted(identity, admission.target)
             page = await pages.answer(query) if is_permitted else None
+        if page is not None and query.has_restore_status and _MAY_BE_ARCHIVED.search(page.document):
+            has_members = pages is not None and await pages.has_members(query)
+            return page if has_members else None
         return page
 
     async def _is_permitted(self, identity: OriginIdentity, target: Target) -> bool:
