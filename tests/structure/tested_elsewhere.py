@@ -36,7 +36,6 @@ server/http/test_client_connection.py    server/http/request_connections
 scenarios/test_arriving_uploads.py       server/http/small_uploads
 server/shared_memory/test_read_channel.py        server/shared_memory/channel_reply
 server/shared_memory/test_read_channel.py        server/shared_memory/client_memory
-client/batch/test_local_batches.py               client/shared_memory/channel_batches
 request/batch/test_tar_output.py                 protocol/batch/batch_output
 server/shared_memory/test_read_channel.py        server/shared_memory/socket_connection
 client/test_filesystem.py                client/filesystem_errors client/filesystem_file client/filesystem_writes

@@ -86,9 +86,11 @@ class BatchReads:
         local = None
         if ways.local is not None and frames is not None:
             local = LocalBatches(ways.local, frames, bucket, self._stats)
-        following = next(groups, None)
-        sent = self._sent(ways, bucket, following.keys, local, ordered=ordered) if following is not None else None
+        sent: LocalBatch | _Sent | None = None
         try:
+            following = next(groups, None)
+            if following is not None:
+                sent = self._sent(ways, bucket, following.keys, local, ordered=ordered)
             while following is not None:
                 group, answer = following, sent
                 following, sent = next(groups, None), None

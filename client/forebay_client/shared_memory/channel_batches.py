@@ -46,13 +46,15 @@ class ChannelBatches:
     def _send(self, batch: _Batch) -> None:
         while True:
             channel = self._leased()
+            # Before it is sent: a signal's handler may raise anything, and the answer comes nevertheless.
+            self._unanswered.append(batch)
             try:
                 channel.send_batch(batch.head, batch.document)
             except ChannelBroken as error:
+                self._unanswered.pop()
                 if not self._may_repeat(channel, error) or self._unanswered:
                     raise self._failed(str(error)) from error
             else:
-                self._unanswered.append(batch)
                 return
 
     def frames(self, number: int) -> Iterator[BatchFrame]:

@@ -56,7 +56,7 @@ class ChannelPool:
         self._idle: deque[ClientChannel] = deque()
         self._all: WeakSet[ClientChannel] = WeakSet()
         self._lock = threading.Lock()
-        self._leased = 0
+        self._opening = 0
         self._pause = 0.0
         self._not_before = 0.0
         self._why = ""
@@ -91,9 +91,7 @@ class ChannelPool:
         if why == TIMED_OUT and self._clock() - self._answered_at >= channel.timeout:
             self._close_idle()
         with self._lock:
-            if channel in self._all:  # else it is of the process that this one was forked from
-                self._all.discard(channel)
-                self._leased -= 1
+            self._all.discard(channel)
 
     def close(self) -> None:
         """Closes the idle channels. A later read opens another."""
@@ -143,21 +141,25 @@ class ChannelPool:
         with self._lock:
             if self._clock() < self._not_before:
                 raise NoChannel(self._why)
-            if self._leased >= self._limit:
+            # One that an exception of a signal's handler kept from being released is gone when nobody refers to it.
+            if len(self._all) + self._opening >= self._limit:
                 raise NoChannel("busy")
-            self._leased += 1
+            self._opening += 1
         began = self._clock()
         try:
             channel = self._open_channel()
+            with self._lock:
+                self._all.add(channel)
         except ChannelBroken as error:
             with self._lock:
-                self._leased -= 1
                 self._pause = min(MAX_PAUSE, 2 * self._pause or FIRST_PAUSE)
                 now = self._clock()
                 self._not_before, self._why = now + max(self._pause, _SPARED * (now - began)), str(error)
             raise NoChannel(str(error)) from error
+        finally:
+            with self._lock:
+                self._opening -= 1
         self._pause = 0.0
-        self._all.add(channel)
         if self._tender is None or not self._tender.is_alive():
             self._closed = threading.Event()
             self._tender = threading.Thread(

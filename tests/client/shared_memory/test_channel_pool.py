@@ -62,6 +62,15 @@ def test_no_more_channels_than_the_limit() -> None:
     fixture.pool.close()
 
 
+def test_a_channel_that_nobody_released_is_not_counted_for_ever() -> None:
+    """An exception of a signal's handler came between the read and the release."""
+    fixture = Fixture(limit=1)
+    fixture.pool.lease()
+    fixture.opened.clear()
+    fixture.pool.lease()
+    fixture.pool.close()
+
+
 def test_after_a_failure_nothing_is_tried_for_a_while() -> None:
     fixture = Fixture()
     fixture.failure = "unreachable"
