@@ -79,7 +79,7 @@ async def test_a_marker_inside_a_common_prefix_does_not_skip_it(tmp_path: Path) 
         assert await names_of(rig.client(), target) == ["train/b/", "train/c", "train/d/", "train/e"]
 
 
-async def test_what_only_the_origin_can_obey_is_refused_where_there_are_members(tmp_path: Path) -> None:
+async def test_members_refuse_what_only_the_origin_can_obey(tmp_path: Path) -> None:
     owner = ("x-amz-expected-bucket-owner", "123456789012")
     async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
         pack(origin, OBJECTS)
