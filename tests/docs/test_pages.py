@@ -26,7 +26,8 @@ _CODE: Final = re.compile(r"`([^`\n]+)`")
 _SETTING: Final = re.compile(r"(server|origin|memory|ssd|auth|limits|rules\[\])\.([a-z_\[\].]+)")
 _FILES: Final = ("benchmarks/", "client/", "config/", "docs/", "proxy/", "tests/", ".ci/")
 _ROOMS: Final = (
-    r"(?:core|settings|protocol|policy|storage|origin|peers|fetch|metadata|write|request|jobs|server|workers)"
+    r"(?:core|settings|protocol|policy|storage|origin|peers|namespace|fetch|metadata|write|request|datasets|jobs|server"
+    r"|workers)"
 )
 
 

@@ -1,1 +1,2 @@
-"""Object metadata: the current version, permissions and checksums of objects, without their bytes."""
+"""Object metadata: what is known of objects besides their bytes (version, permissions, checksums), and the lookups that
+bring it."""

@@ -1,1 +1,1 @@
-"""Peers: the other workers of the node, the owners of objects among them, and the RPC client."""
+"""Peers: the other workers of the node, the owners of objects among them, and the calls to them by RPC."""

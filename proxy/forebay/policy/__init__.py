@@ -1,1 +1,2 @@
-"""Decisions as pure functions: rules, access, freshness, coalescing, windows. Time is an argument."""
+"""Decisions as pure functions: rules, access, freshness, pools and pins, what is fetched or written next. Time is an
+argument."""

@@ -1,1 +1,2 @@
-"""One worker: its composition root, the listener, the fast lane, the admin port, RPC, telemetry."""
+"""One worker: its composition root, event loop and sockets (HTTP, the Unix socket, admin port, RPC), the fast lane, and
+telemetry."""
