@@ -5,8 +5,8 @@ from typing import Any
 
 from forebay.core.errors import OriginBroken, PeerUnavailable
 from forebay.core.names import ObjectName
+from forebay.jobs.ahead_request import AheadOutcome, AheadRequest
 from forebay.jobs.node_prefetcher import NodePrefetcher, decode_ahead_request, finish_ahead
-from forebay.jobs.prefetcher import AheadOutcome, AheadRequest
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.policy.ownership import owner_of

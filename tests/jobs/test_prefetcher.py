@@ -11,7 +11,9 @@ import pytest
 from forebay.core.byte_ranges import Span
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
-from forebay.jobs.prefetcher import DROPPED, LINGER, PIECE, SWEEP_SECONDS, AheadRequest, Prefetcher
+from forebay.jobs.ahead_request import AheadRequest
+from forebay.jobs.ahead_tickets import DROPPED, LINGER, SWEEP_SECONDS
+from forebay.jobs.prefetcher import PIECE, Prefetcher
 from forebay.policy.rules import Rules
 from harness.fake import actions
 from harness.fake.gate import Gate

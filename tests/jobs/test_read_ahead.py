@@ -9,7 +9,7 @@ from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadBatch, ReadSubscriber
 from forebay.core.task_registry import TaskRegistry
-from forebay.jobs.prefetcher import AheadOutcome, AheadRequest
+from forebay.jobs.ahead_request import AheadOutcome, AheadRequest
 from forebay.jobs.read_ahead import IDLE, LIST_SECONDS, MAX_TASKS, ReadAhead
 from forebay.policy.access import Grant, Principal
 from forebay.policy.path_patterns import Pattern

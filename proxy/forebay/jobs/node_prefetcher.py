@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from forebay.core.errors import ForebayError, PeerUnavailable
-from forebay.jobs.prefetcher import AheadOutcome, AheadRequest, Prefetcher
+from forebay.jobs.ahead_request import AheadOutcome, AheadRequest
+from forebay.jobs.prefetcher import Prefetcher
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers

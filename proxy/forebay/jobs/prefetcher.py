@@ -2,8 +2,7 @@
 
     find_nowait                all of it is here                                            ──> ticket
     fetch ──> background turn ──> head ──> claim its blocks ──> fetch the missing ones ──> ticket
-    finish(ticket)     it was read: each block, once it was used, goes to the tiers as any block does
-    drop(ticket)       it won't be: the blocks go
+    finish(ticket), drop(ticket)      it was read, or won't be (jobs.ahead_tickets)
 
 It reads as a client does, under the same rules, with the same credential and through the same flights; but it does not
 read blocks that are here, and begins nothing that demand would have to wait for (origin.background_turns). What it
@@ -15,96 +14,32 @@ its turns as many small ones do. Nothing waits for room: the outcome is `full`, 
 given something back.
 """
 
-import asyncio
-import itertools
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, assert_never
+from typing import Final, assert_never
 
 from forebay.core.byte_ranges import Span, blocks_touching
 from forebay.core.errors import ForebayError, S3Error
 from forebay.core.events import BytesWarmed
-from forebay.core.names import BlockId, ObjectName
+from forebay.core.names import BlockId
 from forebay.core.timers import Timers
 from forebay.fetch.block_source import BlockSource
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import OrderedBody
+from forebay.jobs.ahead_request import AheadOutcome, AheadRequest, AheadStatus
+from forebay.jobs.ahead_tickets import AheadTickets
 from forebay.jobs.transient_failures import is_transient, is_transient_status
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolver import Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.origin.background_turns import BackgroundTurns
-from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.policy.rules import Decision, Rules
 from forebay.storage.memory.fetched_ahead import AHEAD_OVERHEAD
 
 PIECE: Final = 8 << 20
 """Bytes that one call fetches at most, but for the rest of a block."""
-LINGER: Final = 60.0
-"""Seconds that a block waits for its reader after it was reported as read: a response's bytes follow its head."""
-SWEEP_SECONDS: Final = 0.5
-DROPPED: Final = 4
-"""Blocks that are given up in one callback: to return the memory of one takes some 50 microseconds."""
-
-AheadStatus: TypeAlias = Literal["fetched", "full", "refused", "failed", "unavailable"]
-"""Refused: no rule accelerates the object, or the origin has answered with an error. Unavailable: it may be had later,
-as the origin is overloaded or away."""
-
-
-class AheadRequest(NamedTuple):
-    """Bytes of an object that are about to be read."""
-
-    name: ObjectName
-    start: int
-    stop: int | None
-    """None: to the end of the object."""
-    group: str
-    """The plan or job that it belongs to: groups share the background turns."""
-    identity: OriginIdentity | None = None
-    expected: int = 0
-    """Bytes that there must be room for before the object's size is known; 0: a block."""
-    checksums: bool = False
-    """Whether the reader of the whole object is known to want its checksums."""
-
-
-class AheadOutcome(NamedTuple):
-    """The outcome of an AheadRequest."""
-
-    status: AheadStatus
-    size: int = 0
-    """Bytes of the object."""
-    stop: int = 0
-    """The end of the bytes that are here now; no more than was requested."""
-    claimed: int = 0
-    """Bytes that wait for their reader."""
-    ticket: int = 0
-    """For `finish` or `drop`, once; 0: nothing is claimed."""
-    problem: str = ""
-
-
-class AheadFetcher(Protocol):
-    """Fetches ahead: the Prefetcher of a worker, or jobs.node_prefetcher for all of them."""
-
-    async def fetch(self, request: AheadRequest) -> AheadOutcome:
-        """Fetches a piece of an object."""
-        ...
-
-    def finish(self, tickets: Sequence[int], *, late: bool = False) -> None:
-        """The bytes of these tickets were read."""
-
-    def drop(self, tickets: Sequence[int]) -> None:
-        """The bytes of these tickets won't be read."""
-
-
-class AheadFinder(AheadFetcher, Protocol):
-    """Finds bytes that are here already, without a wait."""
-
-    def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
-        """What `fetch` returns, for bytes that are all here; None: only `fetch` can say."""
-        ...
 
 
 class Prefetcher:
@@ -127,19 +62,11 @@ class Prefetcher:
         self._ahead = source.tiers.memory.ahead
         self._turns_of = turns_of
         self._rules = rules
-        self._timers = timers
         self._on_bytes = on_bytes
-        self._numbers = itertools.count(1)
-        self._tickets: dict[int, list[BlockId]] = {}
-        self._lingering: deque[tuple[float, BlockId]] = deque()
-        """Blocks that were reported as read and not yet used, and until when they are kept."""
-        self._is_sweeping = False
-        self._dropped: deque[BlockId] = deque()
-        """Blocks of tickets that were dropped, whose claims are still to be given up."""
-        self._is_dropping = False
+        self._tickets = AheadTickets(source.tiers, timers, on_bytes)
 
     def __repr__(self) -> str:
-        return f"<Prefetcher {len(self._tickets)} tickets, {len(self._lingering)} lingering, {self._ahead!r}>"
+        return f"<Prefetcher {self._tickets!r}, {self._ahead!r}>"
 
     @property
     def tickets(self) -> int:
@@ -180,13 +107,13 @@ class Prefetcher:
             turns = self._turns_of(request.name.bucket)
         except S3Error as refused:
             return AheadOutcome("refused", problem=str(refused))
-        tickets = self._tickets
+        drops = self._tickets.drops
         async with turns.turn(request.group):
             try:
                 outcome = await self._fetch(request, decision)
             except ForebayError as failure:
                 return AheadOutcome("unavailable" if is_transient(failure) else "failed", problem=str(failure))
-        if tickets is self._tickets:
+        if drops == self._tickets.drops:
             return outcome
         self.drop([outcome.ticket])  # all was dropped meanwhile
         return AheadOutcome("unavailable", problem="whoever expected it has ended")
@@ -233,8 +160,7 @@ class Prefetcher:
         try:
             await self._fetch_blocks(body, decision.rule)
         except BaseException:
-            self._dropped += claimed
-            self.drop(())
+            self._tickets.give_up(claimed)
             raise
         finally:
             body.close()
@@ -244,11 +170,8 @@ class Prefetcher:
         return self._outcome(view, head.size, span.stop, claimed)
 
     def _outcome(self, view: ObjectView, size: int, stop: int, claimed: list[BlockId]) -> AheadOutcome:
-        ticket = next(self._numbers) if claimed else 0
-        if ticket:
-            self._tickets[ticket] = claimed
         waiting = sum(view.block_length(each.number) for each in claimed)
-        return AheadOutcome("fetched", size, stop, waiting, ticket)
+        return AheadOutcome("fetched", size, stop, waiting, self._tickets.issue(claimed))
 
     async def _fetch_blocks(self, body: OrderedBody, rule: str) -> None:
         async with aclosing(body.arrivals()) as arrivals:
@@ -276,75 +199,17 @@ class Prefetcher:
     # Afterwards
 
     def finish(self, tickets: Iterable[int], *, late: bool = False) -> None:
-        """The bytes of these tickets were read. A block that is not used yet is kept for a while; not if its reader
-        came too `late` for it, and has its bytes from the flight."""
-        until = self._timers.time() + LINGER
-        blocks = deque(block for ticket in tickets for block in self._tickets.pop(ticket, ()))
-        try:
-            while blocks:
-                block = blocks.popleft()
-                if late:
-                    self._ahead.mark_used(block)
-                if self._ahead.is_used(block):
-                    self._release(block)
-                else:
-                    self._lingering.append((until, block))
-        finally:
-            # One release that fails keeps no other block: the sweep gives them up.
-            self._lingering += ((until, block) for block in blocks)
-            self._schedule()
+        """See AheadTickets.finish."""
+        self._tickets.finish(tickets, late=late)
 
     def drop(self, tickets: Iterable[int]) -> None:
-        """The bytes of these tickets won't be read. All but the first blocks go in later turns of the loop."""
-        for ticket in tickets:
-            self._dropped += self._tickets.pop(ticket, ())
-        if not self._is_dropping:
-            self._release_dropped()
+        """See AheadTickets.drop."""
+        self._tickets.drop(tickets)
 
     def drop_all(self) -> None:
         """Drops all that was fetched ahead or is being fetched: its readers have ended."""
-        self._dropped += itertools.chain((block for _, block in self._lingering), *self._tickets.values())
-        self._tickets, self._lingering = {}, deque()
-        self.drop(())
+        self._tickets.drop_all()
 
     async def close(self) -> None:
         """Does the same, and returns when all is given up."""
-        self.drop_all()
-        while self._dropped:  # noqa: ASYNC110 # some more in each turn of the loop
-            await asyncio.sleep(0)
-
-    def _release_dropped(self) -> None:
-        try:
-            for _ in range(min(DROPPED, len(self._dropped))):
-                self._release(self._dropped.popleft())
-        finally:
-            self._is_dropping = bool(self._dropped)
-            if self._is_dropping:
-                asyncio.get_running_loop().call_soon(self._release_dropped)
-
-    def _schedule(self) -> None:
-        if self._lingering and not self._is_sweeping:
-            self._is_sweeping = True
-            self._timers.call_later(SWEEP_SECONDS, self._sweep)
-
-    def _sweep(self) -> None:
-        now, self._is_sweeping = self._timers.time(), False
-        for _ in range(len(self._lingering)):
-            until, block = self._lingering.popleft()
-            if until <= now or self._ahead.is_used(block):
-                self._dropped.append(block)
-            else:
-                self._lingering.append((until, block))
-        self.drop(())
-        self._schedule()
-
-    def _release(self, block: BlockId) -> None:
-        head = self._ahead.head(block.object)
-        buffer, useless = self._ahead.release(block)
-        if buffer is not None:
-            self._on_bytes("used", len(buffer))
-            self._tiers.admit(block, buffer)
-            if head is not None:  # which the tier had no room for: it has now, if it keeps the block
-                self._tiers.put_head_in_memory(block.object, head)
-        elif useless:
-            self._on_bytes("useless", useless)
+        await self._tickets.close()

@@ -24,7 +24,7 @@ from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
 from forebay.core.read_stream import ReadBatch
 from forebay.core.timers import Timers
-from forebay.jobs.prefetcher import AheadFetcher, AheadRequest
+from forebay.jobs.ahead_request import AheadFetcher, AheadRequest
 from forebay.peers.frames import Spawn
 from forebay.peers.node_reads import NodeReads
 from forebay.policy.access import Principal, may_read

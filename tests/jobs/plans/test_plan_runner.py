@@ -8,12 +8,12 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
+from forebay.jobs.ahead_request import AheadOutcome, AheadRequest
 from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_entries import PlanEntry
 from forebay.jobs.plans.plan_runner import PlanRunner
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import LOAD_SIZE, PlanStart
-from forebay.jobs.prefetcher import AheadOutcome, AheadRequest
 from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
 

@@ -4,12 +4,12 @@ import asyncio
 
 from forebay.core.events import ReaderKey
 from forebay.core.task_registry import TaskRegistry
+from forebay.jobs.ahead_request import AheadOutcome, AheadRequest
 from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_entries import OrderedEntries
 from forebay.jobs.plans.plan_runner import PlanRunner
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import PlanStart
-from forebay.jobs.prefetcher import AheadOutcome, AheadRequest
 from forebay.jobs.recordings.follower import MAX_FOLLOWED, Follower
 from forebay.jobs.recordings.recording import Recording
 from harness.loader_orders import sample_keys

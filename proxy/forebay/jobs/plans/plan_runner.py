@@ -20,6 +20,7 @@ from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
 from forebay.core.plan_progress import PlanState
 from forebay.core.timers import Timers
+from forebay.jobs.ahead_request import AheadFinder, AheadOutcome, AheadRequest
 from forebay.jobs.plans.entry_access import EntryAccess
 from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_entries import OrderedEntries
@@ -28,7 +29,7 @@ from forebay.jobs.plans.plan_retry import PlanRetry
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import SPREAD, PlanStart, PlanWindow, WindowEntry, tickets_of
 from forebay.jobs.plans.reader_search import ReaderSearch
-from forebay.jobs.prefetcher import PIECE, AheadFinder, AheadOutcome, AheadRequest
+from forebay.jobs.prefetcher import PIECE
 from forebay.origin.origin_identity import OriginIdentity
 
 TICK_SECONDS: Final = 0.5

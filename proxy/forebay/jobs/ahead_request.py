@@ -1,0 +1,64 @@
+"""Ahead requests: bytes that are about to be read, what became of fetching them, and who fetches them."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from forebay.core.names import ObjectName
+from forebay.origin.origin_identity import OriginIdentity
+
+AheadStatus: TypeAlias = Literal["fetched", "full", "refused", "failed", "unavailable"]
+"""Refused: no rule accelerates the object, or the origin has answered with an error. Unavailable: it may be had later,
+as the origin is overloaded or away."""
+
+
+class AheadRequest(NamedTuple):
+    """Bytes of an object that are about to be read."""
+
+    name: ObjectName
+    start: int
+    stop: int | None
+    """None: to the end of the object."""
+    group: str
+    """The plan or job that it belongs to: groups share the background turns."""
+    identity: OriginIdentity | None = None
+    expected: int = 0
+    """Bytes that there must be room for before the object's size is known; 0: a block."""
+    checksums: bool = False
+    """Whether the reader of the whole object is known to want its checksums."""
+
+
+class AheadOutcome(NamedTuple):
+    """The outcome of an AheadRequest."""
+
+    status: AheadStatus
+    size: int = 0
+    """Bytes of the object."""
+    stop: int = 0
+    """The end of the bytes that are here now; no more than was requested."""
+    claimed: int = 0
+    """Bytes that wait for their reader."""
+    ticket: int = 0
+    """For `finish` or `drop`, once; 0: nothing is claimed."""
+    problem: str = ""
+
+
+class AheadFetcher(Protocol):
+    """Fetches ahead: the Prefetcher of a worker, or jobs.node_prefetcher for all of them."""
+
+    async def fetch(self, request: AheadRequest) -> AheadOutcome:
+        """Fetches a piece of an object."""
+        ...
+
+    def finish(self, tickets: Sequence[int], *, late: bool = False) -> None:
+        """The bytes of these tickets were read."""
+
+    def drop(self, tickets: Sequence[int]) -> None:
+        """The bytes of these tickets won't be read."""
+
+
+class AheadFinder(AheadFetcher, Protocol):
+    """Finds bytes that are here already, without a wait."""
+
+    def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
+        """What `fetch` returns, for bytes that are all here; None: only `fetch` can say."""
+        ...
