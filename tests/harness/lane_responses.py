@@ -9,7 +9,9 @@ from typing import TypeAlias
 
 from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.request.admission import Admission
-from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLane, HitResponse, HitSources, HitTelemetry
+from forebay.server.fastpath.client_state import ClientState
+from forebay.server.fastpath.fast_lane import FastLane, HitSources, HitTelemetry
+from forebay.server.fastpath.lane_answer import AdmittedRead, HitResponse
 from harness.raw_connection import RawAnswer
 from harness.rig import Rig
 

@@ -12,7 +12,9 @@ from typing import Final
 
 import pytest
 
-from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLane
+from forebay.server.fastpath.client_state import ClientState
+from forebay.server.fastpath.fast_lane import FastLane
+from forebay.server.fastpath.lane_answer import AdmittedRead
 from harness.clients import RawRequest, path_of
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin

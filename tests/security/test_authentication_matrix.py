@@ -17,7 +17,8 @@ from forebay.protocol.body.chunk_signatures import ChunkedMode
 from forebay.protocol.body.payload import AwsChunkedPayload, HashedPayload, PayloadForm, UnsignedPayload
 from forebay.protocol.operation_table import OPERATIONS
 from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE
-from forebay.server.fastpath.fast_lane import ClientState, FastLane
+from forebay.server.fastpath.client_state import ClientState
+from forebay.server.fastpath.fast_lane import FastLane
 from harness.clients import RawRequest
 from harness.fake_origin import FakeOrigin
 from harness.lane_responses import has_template

@@ -17,7 +17,9 @@ from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.request.authentication import Keyring
-from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLane
+from forebay.server.fastpath.client_state import ClientState
+from forebay.server.fastpath.fast_lane import FastLane
+from forebay.server.fastpath.lane_answer import AdmittedRead
 from harness.clients import RawRequest
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin

@@ -16,7 +16,7 @@ from typing import Final
 
 import pytest
 
-from forebay.server.fastpath.fast_lane import ClientState
+from forebay.server.fastpath.client_state import ClientState
 from harness.clients import RawRequest
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin

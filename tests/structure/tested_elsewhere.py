@@ -33,7 +33,8 @@ client/cli/test_commands.py                  client/cli/plans_command
 
 client/shared_memory/test_socket_transport.py    client/shared_memory/channel_input
 server/http/test_client_connection.py    server/http/accepted_bytes server/http/connection_services
-server/http/test_client_connection.py    server/http/request_connections
+server/http/test_client_connection.py    server/http/request_connections server/http/sending_connection
+server/fastpath/test_fast_lane.py        server/fastpath/client_state server/fastpath/lane_answer
 scenarios/test_arriving_uploads.py       server/http/small_uploads
 server/shared_memory/test_read_channel.py        server/shared_memory/channel_reply
 server/shared_memory/test_read_channel.py        server/shared_memory/client_memory
@@ -129,7 +130,7 @@ server/admin/test_routes.py              server/admin/admin_errors server/admin/
 server/admin/test_routes.py              server/admin/control server/admin/request_reader settings/redaction
 server/admin/test_worker_recordings.py   server/admin/recording_schema
 server/http/test_listener.py             server/http/aiohttp_connection server/http/aiohttp_exchange
-server/http/test_listener.py             server/http/request_service
+server/http/test_listener.py             server/http/request_service server/http/refusals
 server/telemetry/test_log_file.py        server/telemetry/access_log
 server/test_worker.py                    server/composition server/config_source server/http/listening_sockets
 server/test_worker.py                    server/parts/worker_context server/parts/state_paths server/parts/storage_parts

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import create_autospec
 
-from forebay.server.fastpath.fast_lane import ClientState, HitResponse
+from forebay.server.fastpath.client_state import ClientState
+from forebay.server.fastpath.lane_answer import HitResponse
 from forebay.server.http.client_connection import ClientConnection
 from forebay.server.http.sendfile_writer import SendfileWriter
 from harness.clients import path_of

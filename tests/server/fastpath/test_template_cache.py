@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.server.fastpath.fast_lane import ClientState
+from forebay.server.fastpath.client_state import ClientState
 from forebay.server.fastpath.head_template import HeadTemplate
 from forebay.server.fastpath.template_cache import MAX_TEMPLATES, TemplateCache
 from harness.fake_origin import FakeOrigin

@@ -24,7 +24,7 @@ from forebay.metadata.direct_openings import DirectOpening, DirectOpenings
 from forebay.protocol.response_headers import requests_checksums, whole_headers
 from forebay.request.object_read import ObjectReader
 from forebay.server.fastpath.direct_reply import MAX_JOINED_SIZE, DirectReply, ReplyConnection, plain_head
-from forebay.server.fastpath.fast_lane import AdmittedRead
+from forebay.server.fastpath.lane_answer import AdmittedRead
 
 _SELECTING: Final = frozenset(
     {

@@ -20,7 +20,7 @@ prepared response exists, goes a shorter way to the same answer:
 import time
 from collections.abc import Callable, Sequence
 from email.utils import formatdate
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
@@ -28,10 +28,8 @@ from forebay.core.errors import S3Error
 from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.request_record import HOST_ID, CacheStatus, new_request_id
 from forebay.metadata.resolver import Resolver
-from forebay.policy.access import Principal
 from forebay.policy.freshness import requests_revalidation
 from forebay.protocol.conditions import NotModified, PreconditionFailed, evaluate_conditions
-from forebay.protocol.header_map import Headers
 from forebay.protocol.range_header import (
     WHOLE,
     RangeSpec,
@@ -43,12 +41,14 @@ from forebay.protocol.range_header import (
 )
 from forebay.protocol.response_headers import checksums_missing
 from forebay.protocol.target import parse_target
-from forebay.request.admission import Admission, GatewayPolicy, admit
+from forebay.request.admission import GatewayPolicy, admit
 from forebay.request.authentication import Proof
 from forebay.request.gateway import Gateway
+from forebay.server.fastpath.client_state import ClientState
 from forebay.server.fastpath.direct_reply import MAX_JOINED_SIZE
 from forebay.server.fastpath.head_template import HeadTemplate, TemplateMatch
 from forebay.server.fastpath.hit_body import MIN_SENDFILE_SIZE, HitBody
+from forebay.server.fastpath.lane_answer import AdmittedRead, HitResponse
 from forebay.server.fastpath.prepared_response import NO_ENDS, PreparedResponse
 from forebay.server.fastpath.request_head import parse_request_head
 from forebay.server.fastpath.template_cache import TemplateCache
@@ -62,26 +62,6 @@ from forebay.storage.tiers import Tiers
 MAX_BODY_SIZE: Final = 16 << 20
 """Bytes of a body up to which it is answered here. The full lane sends a larger one block by block at no greater
 cost."""
-
-HitResponse: TypeAlias = tuple[bytes, Sequence[Buffer], Sequence[FileExtent], int]
-"""What to write: the head; the body as buffers or as file extents; the size of the body. A small body is joined to its
-head: then there are neither, and the size is 0. A plain tuple, as an instance of a class takes ten times as long to
-make."""
-
-
-class AdmittedRead(NamedTuple):
-    """A plain read that was admitted and is no hit: its head as parsed, for the gateway."""
-
-    method: str
-    raw_target: str
-    headers: Headers
-    started: float
-    """Seconds on the monotonic clock."""
-    received_at: float
-    """Seconds since the epoch."""
-    admission: Admission
-    is_unknown: bool
-    """Whether no tier has a head of the object."""
 
 
 class HitSources(NamedTuple):
@@ -97,43 +77,6 @@ class HitTelemetry(NamedTuple):
 
     metrics: Metrics
     access_log: AccessLog | None
-
-
-class ExtentSender(Protocol):
-    """What sends file extents to a client."""
-
-    @property
-    def is_free(self) -> bool:
-        """Whether a body may be sent now."""
-        ...
-
-
-class ClientState:
-    """What the fast lane keeps for one connection."""
-
-    __slots__ = ("_make_sender", "_sender", "has_unsent", "peer", "reader", "template")
-
-    def __init__(self, peer: str, make_sender: Callable[[], ExtentSender] | None = None) -> None:
-        """`make_sender`: for bodies sent past the transport; None where the connection cannot."""
-        self.peer = peer
-        self._make_sender = make_sender
-        self._sender: ExtentSender | None = None
-        self.reader: Principal | None = None
-        """The principal of the last hit that is not joined to its head, if its grants alone say what it may read."""
-        self.template: HeadTemplate | None = None
-        """The template of the last request that matched one. It proves nothing about the client."""
-        self.has_unsent = False
-        """Whether responses were made that are not yet written: no body may overtake them."""
-
-    @property
-    def sender(self) -> ExtentSender | None:
-        """The writer of file extents, made on first use; None if it cannot send now."""
-        if self._sender is None and self._make_sender is not None:
-            try:
-                self._sender = self._make_sender()
-            except OSError:
-                self._make_sender = None  # out of descriptors: bodies go through the transport from now on
-        return self._sender if self._sender is not None and self._sender.is_free and not self.has_unsent else None
 
 
 class FastLane:

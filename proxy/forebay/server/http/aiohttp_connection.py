@@ -19,26 +19,22 @@ import asyncio
 from typing import Any, Final, cast
 
 from aiohttp import web
-from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooLong
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import HttpRequestParser
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
 from forebay.core.errors import S3Error
 from forebay.core.fair_semaphore import SemaphoreShare
-from forebay.core.request_record import HOST_ID
 from forebay.core.timers import Timer, Timers
-from forebay.protocol.xml.s3_documents import error_document
-from forebay.server.fastpath.prepared_response import REQUEST_ID
 from forebay.server.http.aiohttp_exchange import ExcessiveFraming
 from forebay.server.http.body_receiver import BUFFER, FAST, LEAST, BodyReceiver
 from forebay.server.http.connection_limits import ConnectionLimits
+from forebay.server.http.refusals import parse_error, refused_connection, refused_request
 from forebay.server.http.request_framing import RequestBoundary
 
 MAX_FRAMING: Final = 16 << 10
 """Bytes of chunk sizes, chunk extensions and trailers that a body may have beyond its allowance."""
-_TOO_MANY_HEADERS: Final = "Too many headers received"
-"""What aiohttp's error says, whose class says no more than that the request is bad."""
 _FRAMING_ALLOWANCE: Final = 32
 """Such bytes for each byte of content; one byte a chunk needs five."""
 
@@ -144,7 +140,7 @@ class AiohttpConnection(RequestHandler):
         self._watch_idle(self._limits.idle_timeout)
         if self.is_one_too_many:
             error = S3Error("SlowDown", "Too many connections.")
-            cast("asyncio.Transport", transport).write(_rejection(error, self.record_refusal(error)))
+            cast("asyncio.Transport", transport).write(refused_connection(error, self.record_refusal(error)))
             self.force_close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -300,43 +296,9 @@ class AiohttpConnection(RequestHandler):
             raise ConnectionError("broken off after the head had left")
         match exc:
             case HttpProcessingError():
-                error = _s3_error(exc, self.max_headers)
+                error = parse_error(exc, self.max_headers)
                 exc.__traceback__ = None  # a frame of aiohttp's in there refers to it, and to the connection
             case _:
                 error = S3Error("InternalError")
                 self.logger.error("unhandled", exc_info=exc)
-        return _error_response(error, self.record_refusal(error))
-
-
-def _s3_error(exc: HttpProcessingError, max_headers: int) -> S3Error:
-    """S3's error for bytes that aiohttp could not parse."""
-    match exc:
-        case LineTooLong():
-            return S3Error("RequestHeaderSectionTooLarge")
-        case HttpProcessingError() if exc.message == _TOO_MANY_HEADERS:
-            return S3Error("RequestHeaderSectionTooLarge", f"The request has more than {max_headers} headers.")
-        case BadHttpMethod() if "HTTPS" not in exc.message:  # a method that HTTP lacks, or in small letters
-            return S3Error("MethodNotAllowed")
-        case _:
-            return S3Error("BadRequest", "The request is not well-formed HTTP.")
-
-
-def _rejection(error: S3Error, request_id: str) -> bytes:
-    """The whole response to one connection too many."""
-    document = error_document(error, request_id=request_id, host_id=HOST_ID)
-    return (
-        b"HTTP/1.1 503 Slow Down\r\nConnection: close\r\nContent-Type: application/xml\r\n"
-        b"%b: %b\r\nContent-Length: %d\r\n\r\n%b" % (REQUEST_ID.encode(), request_id.encode(), len(document), document)
-    )
-
-
-def _error_response(error: S3Error, request_id: str) -> web.Response:
-    """The response in place of aiohttp's own page. The connection ends with it."""
-    response = web.Response(
-        status=error.status,
-        body=error_document(error, request_id=request_id, host_id=HOST_ID),
-        content_type="application/xml",
-        headers={REQUEST_ID: request_id},
-    )
-    response.force_close()
-    return response
+        return refused_request(error, self.record_refusal(error))

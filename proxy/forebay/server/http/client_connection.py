@@ -1,4 +1,4 @@
-"""One client connection: which lane each of its requests takes, and in which order responses leave.
+"""One client connection: which lane each of its requests takes.
 
     bytes ──> idle, at a clean boundary? ──yes──> fast lane ──> a hit: written, or sent from files
                       │ no                            ├──> an admitted read: the request service, in a task
@@ -9,27 +9,26 @@
 - While a read is being answered, or a body is being sent, further bytes wait (`_pending`), and the socket is not read.
 - Bytes behind a chunked body that has not been answered are dropped with the connection: parsers differ most on where
   such a body ends, and no S3 client sends a request before it has its answer.
-- The timers of idle connections and heads, and refusals, are in forebay.server.http.aiohttp_connection.
+- How responses leave is in forebay.server.http.sending_connection; the timers of idle connections and heads, and
+  refusals, are in forebay.server.http.aiohttp_connection.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Final, cast
+from collections.abc import Callable
+from typing import Final
 
 from aiohttp import web
 
-from forebay.core.buffers import Buffer
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
-from forebay.server.fastpath.direct_reply import MAX_JOINED_SIZE, DirectReply
-from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLane, HitResponse
-from forebay.server.http.accepted_bytes import unacknowledged, write_now
-from forebay.server.http.aiohttp_connection import AiohttpConnection
+from forebay.server.fastpath.client_state import ClientState
+from forebay.server.fastpath.direct_reply import DirectReply
+from forebay.server.fastpath.fast_lane import FastLane
+from forebay.server.fastpath.lane_answer import AdmittedRead
 from forebay.server.http.arriving_body import ArrivingBody
-from forebay.server.http.connection_limits import StallTimer, Timeout
 from forebay.server.http.connection_services import ConnectionServices
-from forebay.server.http.sendfile_writer import SendfileWriter
+from forebay.server.http.sending_connection import SendingConnection
 
 _END: Final = b"\r\n\r\n"
 _MAX_JOINED: Final = 16
@@ -37,37 +36,22 @@ _MAX_JOINED: Final = 16
 whether the client accepts them."""
 
 
-class ClientConnection(AiohttpConnection):
+class ClientConnection(SendingConnection):
     """See the module."""
 
     __slots__ = (
         "_arriving",
         "_awaits_request",
         "_client",
-        "_fd",
         "_is_closing",
         "_is_only_request",
         "_is_reading",
-        "_pauses_early",
         "_pending",
-        "_requests",
-        "_sendfile_writer",
-        "_services",
-        "_stall_timer",
-        "unsent",
     )
 
     def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop, services: ConnectionServices) -> None:
-        super().__init__(server, loop, services.limits, services.timers, services.receiving)
-        self._services = services
-        self.unsent = services.unsent
-        self._fd = -1
-        """The descriptor of the socket, while the transport is open."""
-        self._pauses_early = False
-        """Whether the transport's buffer is full with the first byte in it."""
-        self._requests = services.requests
+        super().__init__(server, loop, services)
         self._client = ClientState("")
-        self._sendfile_writer: SendfileWriter | None = None
         self._pending = b""
         """Bytes that wait until the current requests have been answered."""
         self._is_reading = False
@@ -81,28 +65,19 @@ class ClientConnection(AiohttpConnection):
         self._awaits_request = True
         """Whether aiohttp is about to wait for a request: it has none, or the response to the one it had is written.
         On a busy server the next request always arrives before aiohttp's task has had its turn."""
-        self._stall_timer = StallTimer(services.timers, services.limits.stall, self._send_progress, self._abort)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start serving the connection."""
         super().connection_made(transport)
         self._client = ClientState(self.peer, None if self.secure else self._make_sendfile_writer)
-        socket = transport.get_extra_info("socket")
-        self._fd = socket.fileno() if socket is not None else -1
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Let go of everything that refers to the connection."""
-        self._stall_timer.close()
         self._pending = b""
         if self._arriving is not None:
             self._arriving.break_off()
             self._arriving = None
-        if self._sendfile_writer is not None:
-            if self._sendfile_writer.is_blocked:
-                self._requests.count_in_flight(-1)
-            self._sendfile_writer.close()
-        # Both refer to this connection: a cycle would keep it until a collection, or for good (forebay.server.startup).
-        self._sendfile_writer, self._client = None, ClientState("")
+        self._client = ClientState("")  # the other refers to this connection: see SendingConnection
         super().connection_lost(exc)
 
     def begin_draining(self) -> None:
@@ -132,15 +107,9 @@ class ClientConnection(AiohttpConnection):
         """Whether a request is being answered, or a response is still being sent."""
         return self._is_reading or self._is_sending or self._paused or super().is_busy
 
-    @property
-    def _is_sending(self) -> bool:
-        return self._sendfile_writer is not None and self._sendfile_writer.is_busy
-
     def record_refusal(self, error: S3Error) -> str:
         """Record the refusal of what never became a request. Returns the request id for its response."""
         return self._requests.refuse(error, self.peer)
-
-    # Requests
 
     def data_received(self, data: bytes) -> None:
         """Have these bytes answered by the fast lane as far as it can, the rest by aiohttp."""
@@ -228,9 +197,9 @@ class ClientConnection(AiohttpConnection):
         if not keep_alive:
             self.force_close()
         else:
-            self._process_pending()
+            self.process_pending()
 
-    def _process_pending(self) -> None:
+    def process_pending(self) -> None:
         """Answer the bytes that have waited, or end the connection if it is closing."""
         if self._is_closing:
             self._is_closing = False
@@ -242,109 +211,9 @@ class ClientConnection(AiohttpConnection):
                 self.transport.resume_reading()
             self.data_received(pending)
 
-    # Responses
-
     def _write_small(self, responses: list[bytes]) -> None:
         """Write complete responses, in order, and empty the list."""
         self._client.has_unsent = False
         if responses:
             self._write_pieces(responses, 0)
             responses.clear()
-
-    def _write(self, response: HitResponse) -> None:
-        """Write one response whose body is not joined to its head."""
-        head, body, extents, size = response
-        if not extents:
-            self._write_pieces((head, *body), size)
-        elif self.transport is not None:
-            assert self._sendfile_writer is not None  # noqa: S101 # the lane returns extents only where there is one
-            self._idle_until = self._timers.time() + self._limits.idle_timeout
-            self._sendfile_writer.send(head, extents)
-
-    def _write_pieces(self, pieces: Sequence[Buffer | bytes], size: int) -> None:
-        """Write to the transport at once: uvloop has the kernel accept each write immediately. `size`: of the body; 0
-        where bodies are joined to their heads."""
-        transport = self.transport
-        if transport is None:
-            return
-        self._idle_until = self._timers.time() + self._limits.idle_timeout
-        if len(pieces) == 1:
-            transport.write(pieces[0])
-        else:
-            transport.writelines(pieces)
-        if self._paused:
-            self._stall_timer.start(size or sum(map(len, pieces)), self._services.unsent)
-
-    def write_response(self, head: bytes, body: Buffer) -> None:
-        """Write a complete response."""
-        self._write_pieces((head + body,) if len(body) <= MAX_JOINED_SIZE else (head, body), len(body))
-
-    def write_now(self, pieces: Sequence[Buffer | bytes]) -> int:
-        """Write what the client accepts at once, past the transport, and return how many bytes that was. From then on
-        the transport's buffer is full with the first byte in it. Not for TLS. Raises ConnectionError."""
-        transport = self.transport
-        if not self._pauses_early and transport is not None:
-            self._pauses_early = True
-            transport.set_write_buffer_limits(0)
-        return write_now(transport, self._fd, pieces)
-
-    async def drain(self) -> None:
-        """Wait until the client has accepted nearly all that was written. Raises ConnectionError if it does not."""
-        while True:
-            before = self._unacknowledged()
-            try:
-                async with Timeout(self._timers, self._limits.stall):
-                    await self._drain_helper()
-                return
-            except TimeoutError as error:
-                self._drain_waiter = None  # the timeout has cancelled it, and aiohttp would wait for it once more
-                if self._unacknowledged() == before:
-                    raise ConnectionAbortedError("the client takes no bytes") from error
-
-    def resume_writing(self) -> None:
-        """The client has accepted enough of what was written."""
-        super().resume_writing()
-        self._stall_timer.stop()
-        self._idle_until = self._timers.time() + self._limits.idle_timeout
-
-    def _make_sendfile_writer(self) -> SendfileWriter:
-        transport = cast("asyncio.Transport", self.transport)  # of which uvloop's is no subclass
-        self._sendfile_writer = SendfileWriter(
-            transport, self._services.send_queue, self._send_blocked, self._send_finished, self._send_failed
-        )
-        return self._sendfile_writer
-
-    def _send_blocked(self, size: int) -> None:
-        """A body waits for the client. Nothing is read until all of it has left, so nothing is answered meanwhile."""
-        self._requests.count_in_flight(1)
-        if self.transport is not None:
-            self.transport.pause_reading()
-        self._stall_timer.start(size, self._services.unsent)
-
-    def _send_finished(self, was_blocked: bool) -> None:
-        if was_blocked:
-            self._requests.count_in_flight(-1)
-            self._stall_timer.stop()
-            self._idle_until = self._timers.time() + self._limits.idle_timeout
-            if self.transport is not None:
-                self.transport.resume_reading()
-        if self.transport is not None:
-            self._process_pending()
-
-    def _send_failed(self, was_blocked: bool) -> None:
-        if was_blocked:
-            self._requests.count_in_flight(-1)
-        self._abort()
-
-    def _send_progress(self) -> int:
-        """A number that changes whenever the client accepts bytes."""
-        if self._sendfile_writer is not None and self._sendfile_writer.is_busy:
-            return self._sendfile_writer.sent - self._unacknowledged()
-        return self._unacknowledged()
-
-    def _unacknowledged(self) -> int:
-        return unacknowledged(self.transport, self._fd)
-
-    def _abort(self) -> None:
-        if self.transport is not None:
-            self.transport.abort()

@@ -31,7 +31,8 @@ from forebay.protocol.target import parse_target
 from forebay.request.admission import GatewayPolicy, KnownHead
 from forebay.request.gateway import Gateway
 from forebay.server.fastpath.direct_misses import DirectMisses, MissConnection
-from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane
+from forebay.server.fastpath.fast_lane import FastLane
+from forebay.server.fastpath.lane_answer import AdmittedRead
 from forebay.server.fastpath.request_head import parse_request_head
 from forebay.server.http.aiohttp_exchange import RequestBody, StreamedReply, has_left, send_continue
 from forebay.server.http.chunk_sender import ChunkSender

@@ -42,7 +42,8 @@ from forebay.protocol.channel_frames import (
     read_message,
     sole_head,
 )
-from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, HitResponse
+from forebay.server.fastpath.client_state import ClientState
+from forebay.server.fastpath.lane_answer import AdmittedRead, HitResponse
 from forebay.server.shared_memory.body_copy import BodyCopy, read_extent
 from forebay.server.shared_memory.channel_batch import BatchReply, ChannelBatch
 from forebay.server.shared_memory.channel_files import ChannelFiles
