@@ -151,6 +151,7 @@ settings/test_setting_table.py           settings/limit_table settings/origin_ta
 settings/test_setting_table.py           settings/server_table settings/storage_table
 
 storage/ssd/test_ssd_tier.py             storage/ssd/block_reads storage/ssd/record_reads storage/tier_contract
+storage/ssd/test_ssd_tier.py             storage/ssd/stored_objects
 storage/ssd/test_ssd_tier_model.py       storage/ssd/index_updates storage/ssd/reclaim storage/ssd/ssd_writer
 
 server/admin/test_worker_writes.py       core/pending_write write/back/node_backlog request/write_resource

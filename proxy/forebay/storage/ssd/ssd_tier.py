@@ -17,7 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Thread
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
@@ -30,10 +30,9 @@ from forebay.storage.cache_origin import CacheOrigins
 from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.addressing import GENERATION
 from forebay.storage.ssd.block_reads import BlockReader
-from forebay.storage.ssd.head_codec import NamedHead, decode_head
+from forebay.storage.ssd.head_codec import NamedHead
 from forebay.storage.ssd.head_reads import HeadReader
 from forebay.storage.ssd.index import INDEX_ERRORS
-from forebay.storage.ssd.listing_keys import listing_prefix
 from forebay.storage.ssd.record import MAX_LENGTH, record_size
 from forebay.storage.ssd.recovery import OpenDirectory, SsdOptions, close_directory, open_directory
 from forebay.storage.ssd.segment_label import PLAIN
@@ -42,6 +41,7 @@ from forebay.storage.ssd.space_accounting import BLOCK_SHARE, DiskSpace
 from forebay.storage.ssd.ssd_pins import SsdPins
 from forebay.storage.ssd.ssd_pools import PoolBytes, SsdPools
 from forebay.storage.ssd.ssd_writer import SsdWriter
+from forebay.storage.ssd.stored_objects import StoredObject, StoredObjects
 from forebay.storage.ssd.verified_extents import VerifiedExtent
 from forebay.storage.ssd.write_queue import (
     AdmitBlock,
@@ -57,17 +57,6 @@ from forebay.storage.tier_contract import MISS, Busy, Miss, Occupancy
 READING_THREADS: Final = 4
 SETTLE_ROUNDS: Final = 100
 _T = TypeVar("_T")
-
-
-class StoredObject(NamedTuple):
-    """An object in the tier, for listings."""
-
-    name: ObjectName
-    head: Head
-    cached: int
-    """Bytes of the head's generation."""
-    cursor: bytes
-    """Where a listing goes on after this object."""
 
 
 class SsdTier:
@@ -87,6 +76,7 @@ class SsdTier:
         self._space.segment_floor = options.segment_floor
         self._queue = WriteQueue(options.queue_bytes, options.batch_bytes)
         self._blocks = BlockReader(opened, self._queue, observe, clock)
+        self._stored = StoredObjects(opened.index, opened.addressing)
         self._heads = HeadReader(opened, self._queue, observe, self._blocks.report_failure)
         use = SegmentUse(opened.segments, opened.references)
         self._pins = SsdPins(opened.addressing, opened.space, pins)
@@ -276,22 +266,8 @@ class SsdTier:
     async def listing(self, bucket: str, prefix: str, after: bytes = b"", limit: int = 1000) -> list[StoredObject]:
         """Returns objects that have a head and whose keys start with `prefix`, in the byte order of their keys, beyond
         the cursor `after`. Looks at `limit` names at most at a time; the list is empty only at the end."""
-        return await self._in_thread(lambda: self._list(bucket, prefix, after, limit)) or []
-
-    def _list(self, bucket: str, prefix: str, after: bytes, limit: int) -> list[StoredObject]:
-        start = listing_prefix(bucket, prefix)
-        listed: list[StoredObject] = []
-        while not listed and (rows := self._index.list_names(start, after, limit)):
-            after = rows[-1][0]
-            for cursor, raw in rows:
-                named = decode_head(raw)
-                if named is not None and named.name.key.startswith(prefix):
-                    address = self._addressing.object_address(named.name)
-                    if self._index.head(address) != raw:
-                        continue  # of the origin that had the bucket before, or replaced meanwhile
-                    cached = self._index.generation_bytes(address + named.head.generation)
-                    listed.append(StoredObject(named.name, named.head, cached, cursor))
-        return listed
+        stored = self._stored
+        return await self._in_thread(lambda: stored.listing(bucket, prefix, after, limit)) or []
 
     async def close(self) -> None:
         """Writes the queue, and closes the directory. Nothing is found from now on."""
