@@ -16,6 +16,7 @@ from forebay.fetch.flight import Flight
 from forebay.fetch.run_reader import ChecksumMismatch, ThroughputFloor
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import BodySource, ObjectOpened, ReadBody
 from forebay.peers.owners import Peers
 from harness.fake import actions
@@ -111,7 +112,7 @@ async def test_a_part_that_came_with_its_head_is_completed() -> None:
     async with fetch_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, BLOCK - 5)
         head = await rig.head()
-        opened = await rig.reads.open_read(NAME, Span(0, 5))
+        opened = await rig.reads.open_read(NAME, OriginRead(span=Span(0, 5)))
         assert isinstance(opened, ObjectOpened)
         found = await landed(follow(rig.fetcher.adopt_first_blocks(ObjectView(NAME, head, "rule"), opened)))
         assert found == {0: content.expected(Span(0, BLOCK - 5))}
@@ -344,7 +345,7 @@ async def test_a_response_under_way_is_adopted() -> None:
     async with fetch_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
-        opened = await rig.reads.open_read(NAME, Span(0, 3 * BLOCK))
+        opened = await rig.reads.open_read(NAME, OriginRead(span=Span(0, 3 * BLOCK)))
         assert isinstance(opened, ObjectOpened)
         fetch = rig.fetch(head, 0, 1)
         rig.budget.release(fetch.buffer_bytes)  # adopt acquires it
@@ -359,12 +360,12 @@ async def test_a_response_is_closed_without_memory_or_missing_blocks() -> None:
         rig.origin.store.put_synthetic(*NAME, BLOCK)
         head = await rig.head()
         fetch = rig.fetch(head, 0)
-        opened = await rig.reads.open_read(NAME, Span(0, BLOCK))
+        opened = await rig.reads.open_read(NAME, OriginRead(span=Span(0, BLOCK)))
         assert isinstance(opened, ObjectOpened)
         assert rig.fetcher.adopt(fetch, opened) == {}
         rig.budget.release(fetch.buffer_bytes)
         rig.tiers.admit(rig.block(head, 0), memoryview(bytes(BLOCK)))
-        opened = await rig.reads.open_read(NAME, Span(0, BLOCK))
+        opened = await rig.reads.open_read(NAME, OriginRead(span=Span(0, BLOCK)))
         assert isinstance(opened, ObjectOpened)
         assert rig.fetcher.adopt(fetch, opened) == {}
         assert len(rig.tasks) == 0

@@ -21,6 +21,7 @@ from forebay.fetch.followed_flights import FollowedFlights
 from forebay.fetch.run_reader import ThroughputFloor
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import BodySource, ObjectOpened, ReadBody
 from forebay.peers.owners import Peers
 from harness.fake import actions
@@ -441,7 +442,8 @@ class LinkReads(OriginReads):
         self._link = link
         self._facts = facts
 
-    async def open_read(self, name: Any, span: Span | None, **_more: Any) -> Any:
+    async def open_read(self, name: Any, read: OriginRead, **_more: Any) -> Any:
+        span = read.span
         assert span is not None
         self._link.requests += 1
         await self._link.sleep_until(self._link.timers.time() + self._link.latency)

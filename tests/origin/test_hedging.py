@@ -20,6 +20,7 @@ from forebay.origin.hedging import HEDGES, Hedging
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import ObjectOpened, ReadOutcome, Revalidated
 from harness.certificates import TestAuthority
 from harness.manual_timers import ManualTimers
@@ -60,7 +61,7 @@ class HedgedClient:
         return [event.result for event in self.heard.of(HedgeEnded)]
 
     async def open(self) -> ReadOutcome:
-        return await self.reads.open_read(NAME, Span(0, 4))
+        return await self.reads.open_read(NAME, OriginRead(span=Span(0, 4)))
 
     async def late(self, reading: Awaitable[ReadOutcome], origin: ScriptedOrigin) -> ReadOutcome:
         """Moves the clock once the request has arrived, so that it is hedged; returns its outcome."""
@@ -404,6 +405,6 @@ async def test_a_failed_read_fails_with_its_own_reason() -> None:
 async def test_a_conditional_request_that_hangs_is_hedged() -> None:
     not_modified = respond_always(304, ETAG)
     async with scripted_origin(never_respond, not_modified) as origin, hedged_client(origin.url) as hedged:
-        reading = hedged.reads.open_read(NAME, Span(0, 4), if_none_match=Version('"v1"'))
+        reading = hedged.reads.open_read(NAME, OriginRead(span=Span(0, 4), if_none_match=Version('"v1"')))
         assert isinstance(await hedged.late(reading, origin), Revalidated)
         assert [request.header("If-None-Match") for request in origin.requests] == ['"v1"', '"v1"']

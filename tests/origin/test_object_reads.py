@@ -14,6 +14,7 @@ from forebay.origin.dialects import DIALECTS
 from forebay.origin.object_reads import REFUSAL_LIMIT, OriginReads
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from harness.origin_client import some_of
 from harness.scripted_origin import Script, ScriptedConnection, respond_always, scripted_origin
@@ -74,7 +75,7 @@ def answers(*responses: tuple[int, str, bytes]) -> Script:
 async def test_a_pinned_range_is_opened() -> None:
     script = answers((206, f"{ETAG}Content-Range: bytes 10-19/15000\nLast-Modified: then\n", b"0123456789"))
     async with scripted_origin(script) as origin, reading(origin.url) as reads:
-        outcome = await reads.open_read(NAME, Span(10, 20), pin=V1)
+        outcome = await reads.open_read(NAME, OriginRead(span=Span(10, 20), pin=V1))
         assert isinstance(outcome, ObjectOpened)
         assert (outcome.facts.size, outcome.facts.version.etag, outcome.span) == (15000, '"v1"', Span(10, 20))
         assert await whole(outcome) == b"0123456789"
@@ -85,7 +86,7 @@ async def test_a_pinned_range_is_opened() -> None:
 
 async def test_a_head_opens_without_bytes() -> None:
     async with scripted_origin(respond_always(200, ETAG, b"x" * 9)) as origin, reading(origin.url) as reads:
-        outcome = await reads.open_read(NAME, None, method="HEAD")
+        outcome = await reads.open_read(NAME, OriginRead("HEAD"))
         assert isinstance(outcome, ObjectOpened)
         assert (outcome.facts.size, outcome.span) == (9, Span(0, 0))
         assert await whole(outcome) == b""
@@ -94,7 +95,7 @@ async def test_a_head_opens_without_bytes() -> None:
 async def test_a_known_version_is_revalidated() -> None:
     script = answers((304, f"{ETAG}Last-Modified: then\n", b""))
     async with scripted_origin(script) as origin, reading(origin.url) as reads:
-        assert await reads.open_read(NAME, None, method="HEAD", if_none_match=V1) == Revalidated('"v1"', "then")
+        assert await reads.open_read(NAME, OriginRead("HEAD", if_none_match=V1)) == Revalidated('"v1"', "then")
     assert origin.requests[0].header("if-none-match") == '"v1"'
 
 
@@ -111,7 +112,7 @@ async def test_another_version_raises_and_its_body_is_dropped() -> None:
     async with scripted_origin(script, other) as origin, reading(origin.url) as reads:
         for _ in range(2):
             with pytest.raises(VersionChanged):
-                await reads.open_read(NAME, Span(0, 2), pin=V1)
+                await reads.open_read(NAME, OriginRead(span=Span(0, 2), pin=V1))
         await origin.all_ended(2)
 
 
@@ -122,14 +123,14 @@ async def test_an_uncacheable_response_leaves_nothing_open() -> None:
         await line.wait_closed()
 
     async with scripted_origin(script) as origin, reading(origin.url) as reads:
-        assert await reads.open_read(NAME, Span(10, 20)) == Uncacheable("200 to a range")
+        assert await reads.open_read(NAME, OriginRead(span=Span(10, 20))) == Uncacheable("200 to a range")
         await origin.all_ended(1)
 
 
 async def test_a_refusal_is_returned_unchanged() -> None:
     script = answers((404, "x-amz-request-id: 7\n", b"<Error><Code>NoSuchKey</Code></Error>"))
     async with scripted_origin(script) as origin, reading(origin.url) as reads:
-        outcome = await reads.open_read(NAME, None)
+        outcome = await reads.open_read(NAME, OriginRead())
         assert isinstance(outcome, ErrorResponse)
         assert (outcome.status, outcome.body) == (404, b"<Error><Code>NoSuchKey</Code></Error>")
         assert ("x-amz-request-id", "7") in outcome.headers
@@ -139,7 +140,7 @@ async def test_a_refusal_is_returned_unchanged() -> None:
 async def test_a_refusals_body_is_bounded() -> None:
     script = answers((403, "", b"x" * (REFUSAL_LIMIT + 1)))
     async with scripted_origin(script) as origin, reading(origin.url) as reads:
-        outcome = await reads.open_read(NAME, None)
+        outcome = await reads.open_read(NAME, OriginRead())
         assert isinstance(outcome, ErrorResponse)
         assert (outcome.status, outcome.body) == (403, b"")
 
@@ -147,7 +148,7 @@ async def test_a_refusals_body_is_bounded() -> None:
 async def test_a_range_of_an_empty_object_has_facts() -> None:
     script = answers((416, "Content-Range: bytes */0\n", b"<Error/>"), (200, ETAG, b""), (200, ETAG, b""))
     async with scripted_origin(script) as origin, reading(origin.url) as reads:
-        outcome = await reads.open_read(NAME, Span(0, 100), pin=V1)
+        outcome = await reads.open_read(NAME, OriginRead(span=Span(0, 100), pin=V1))
         assert isinstance(outcome, ObjectOpened)
         assert (outcome.facts.size, outcome.span) == (0, Span(0, 0))
         assert await whole(outcome) == b""
@@ -161,7 +162,7 @@ async def test_a_range_of_an_empty_object_has_facts() -> None:
 @pytest.mark.parametrize("etag", ['"d41d8cd98f00b204e9800998ecf8427e"', '"D41D8CD98F00B204E9800998ECF8427E"'])
 async def test_the_md5_of_nothing_proves_an_empty_object(etag: str) -> None:
     async with scripted_origin(answers((200, f"ETag: {etag}\n", b""))) as origin, reading(origin.url) as reads:
-        outcome = await reads.open_read(NAME, None, method="HEAD")
+        outcome = await reads.open_read(NAME, OriginRead("HEAD"))
         assert isinstance(outcome, ObjectOpened)
         assert outcome.facts.size == 0
     assert [heard.method for heard in origin.requests] == ["HEAD"]
@@ -170,7 +171,7 @@ async def test_the_md5_of_nothing_proves_an_empty_object(etag: str) -> None:
 async def test_a_get_contradicts_a_head_without_a_length() -> None:
     script = answers((200, ETAG, b""), (200, ETAG, b"content"))
     async with scripted_origin(script) as origin, reading(origin.url) as reads:
-        outcome = await reads.open_read(NAME, None, method="HEAD")
+        outcome = await reads.open_read(NAME, OriginRead("HEAD"))
         assert isinstance(outcome, ObjectOpened)
         assert (outcome.facts.size, outcome.span) == (7, Span(0, 0))
     assert [heard.method for heard in origin.requests] == ["HEAD", "GET"]
@@ -179,7 +180,7 @@ async def test_a_get_contradicts_a_head_without_a_length() -> None:
 async def test_an_impossible_response_is_tried_again() -> None:
     script = answers((304, "", b""), (206, f"{ETAG}Content-Range: bytes 0-9/10\n", b"0123456789"))
     async with scripted_origin(script) as origin, reading(origin.url) as reads:
-        outcome = await reads.open_read(NAME, Span(0, 100))
+        outcome = await reads.open_read(NAME, OriginRead(span=Span(0, 100)))
         assert isinstance(outcome, ObjectOpened)
         assert await whole(outcome) == b"0123456789"
     assert len(origin.requests) == 2
@@ -188,7 +189,7 @@ async def test_an_impossible_response_is_tried_again() -> None:
 async def test_416_to_a_valid_range_is_uncacheable() -> None:
     refusals = (416, "Content-Range: bytes */0\n", b""), (200, ETAG, b"x")
     async with scripted_origin(answers(*refusals, *refusals)) as origin, reading(origin.url) as reads:
-        assert isinstance(await reads.open_read(NAME, Span(0, 100)), Uncacheable)
+        assert isinstance(await reads.open_read(NAME, OriginRead(span=Span(0, 100))), Uncacheable)
     # Asked again within what a HEAD says there is, it says once more that there is nothing.
     assert [(heard.method, heard.header("Range")) for heard in origin.requests] == [
         ("GET", "bytes=0-99"), ("HEAD", None), ("GET", "bytes=0-0"), ("HEAD", None),
@@ -200,7 +201,7 @@ async def test_a_busy_origin_is_tried_again(status: int) -> None:
     times, observed = Times(), list[Event]()
     script = answers((status, "", b"busy"), (status, "", b"busy"), (200, ETAG, b"ab"))
     async with scripted_origin(script) as origin, reading(origin.url, times=times, observed=observed) as reads:
-        assert await whole(await reads.open_read(NAME, None)) == b"ab"
+        assert await whole(await reads.open_read(NAME, OriginRead())) == b"ab"
     assert times.pauses == [0.5, 1.0]
     assert sum(isinstance(event, OriginRetried) for event in observed) == 2
     assert origin.connections == 1
@@ -210,7 +211,7 @@ async def test_the_last_refusal_is_the_origins_own() -> None:
     times = Times()
     script = answers((503, "", b"1"), (500, "", b"2"), (503, "", b"three"))
     async with scripted_origin(script) as origin, reading(origin.url, times=times) as reads:
-        outcome = await reads.open_read(NAME, None)
+        outcome = await reads.open_read(NAME, OriginRead())
         assert isinstance(outcome, ErrorResponse)
         assert (outcome.status, outcome.body) == (503, b"three")
     assert len(times.pauses) == 2
@@ -219,7 +220,7 @@ async def test_the_last_refusal_is_the_origins_own() -> None:
 async def test_other_refusals_are_not_repeated() -> None:
     for status in (400, 403, 404, 405, 501):
         async with scripted_origin(respond_always(status)) as origin, reading(origin.url) as reads:
-            assert isinstance(await reads.open_read(NAME, None), ErrorResponse)
+            assert isinstance(await reads.open_read(NAME, OriginRead()), ErrorResponse)
         assert len(origin.requests) == 1
 
 
@@ -227,7 +228,7 @@ async def test_no_attempt_after_the_deadline() -> None:
     times = Times()
     limits = OriginLimits(attempts=9, backoff_base=1.0, backoff_cap=100.0, retry_deadline=2.0)
     async with scripted_origin(respond_always(503)) as origin, reading(origin.url, limits, times) as reads:
-        assert isinstance(await reads.open_read(NAME, None), ErrorResponse)
+        assert isinstance(await reads.open_read(NAME, OriginRead()), ErrorResponse)
     assert times.pauses == [0.5, 1.0]
 
 
@@ -240,7 +241,7 @@ async def test_an_unreachable_origin_is_tried_until_the_breaker_opens() -> None:
         async with reading(url, limits, times) as reads:
             assert not await reads.client.probe()
             with pytest.raises(OriginUnreachable):
-                await reads.open_read(NAME, None)
+                await reads.open_read(NAME, OriginRead())
         assert len(times.pauses) == pauses
 
 
@@ -261,7 +262,7 @@ async def test_a_body_broken_before_its_first_byte_is_reopened() -> None:
         scripted_origin(broken_off(RANGE, b"", 4), answers((206, RANGE, b"abcd"))) as origin,
         reading(origin.url, times=times) as reads,
     ):
-        assert await whole(await reads.open_read(NAME, Span(0, 4))) == b"abcd"
+        assert await whole(await reads.open_read(NAME, OriginRead(span=Span(0, 4)))) == b"abcd"
     assert [heard.header("if-match") for heard in origin.requests] == [None, '"v1"']
     assert times.pauses == [0.5]
 
@@ -273,7 +274,7 @@ async def test_a_reopened_body_is_of_the_same_version() -> None:
             scripted_origin(broken_off(RANGE, b"", 4), answers(again)) as origin,
             reading(origin.url) as reads,
         ):
-            outcome = await reads.open_read(NAME, Span(0, 4))
+            outcome = await reads.open_read(NAME, OriginRead(span=Span(0, 4)))
             with pytest.raises(VersionChanged):
                 await whole(outcome)
 
@@ -284,7 +285,7 @@ async def test_a_reopened_body_has_the_same_bytes() -> None:
         scripted_origin(broken_off(RANGE, b"", 4), answers((206, shorter, b"abc"))) as origin,
         reading(origin.url) as reads,
     ):
-        outcome = await reads.open_read(NAME, Span(0, 4))
+        outcome = await reads.open_read(NAME, OriginRead(span=Span(0, 4)))
         with pytest.raises(OriginBroken, match="ended early"):
             await whole(outcome)
 
@@ -296,7 +297,7 @@ async def test_attempts_are_counted_over_heads_and_bodies() -> None:
         scripted_origin(answers((503, "Connection: close\n", b"")), script) as origin,
         reading(origin.url, times=times) as reads,
     ):
-        outcome = await reads.open_read(NAME, Span(0, 4))
+        outcome = await reads.open_read(NAME, OriginRead(span=Span(0, 4)))
         with pytest.raises(OriginBroken):
             await whole(outcome)
     assert len(times.pauses) == 2
@@ -305,7 +306,7 @@ async def test_attempts_are_counted_over_heads_and_bodies() -> None:
 async def test_a_body_broken_later_is_not_reopened() -> None:
     times = Times()
     async with scripted_origin(broken_off(RANGE, b"ab", 4)) as origin, reading(origin.url, times=times) as reads:
-        outcome = await reads.open_read(NAME, Span(0, 4))
+        outcome = await reads.open_read(NAME, OriginRead(span=Span(0, 4)))
         with pytest.raises(OriginBroken):
             await whole(outcome)
     assert (len(origin.requests), times.pauses) == (1, [])
@@ -318,7 +319,7 @@ async def test_an_abandoned_body_drops_its_connection() -> None:
         await line.wait_closed()
 
     async with scripted_origin(script) as origin, reading(origin.url) as reads:
-        outcome = await reads.open_read(NAME, Span(0, 4))
+        outcome = await reads.open_read(NAME, OriginRead(span=Span(0, 4)))
         assert isinstance(outcome, ObjectOpened)
         assert await some_of(outcome.body) == b"ab"
         outcome.body.close()
@@ -334,5 +335,5 @@ async def test_contradictory_reads_are_not_sent() -> None:
             (Span(1, 1), "GET", None, None),
         ):
             with pytest.raises(ValueError):
-                await reads.open_read(NAME, span, method=method, pin=pin, if_none_match=unless)  # type: ignore[arg-type]  # a str, from the table
+                await reads.open_read(NAME, OriginRead(method, span, pin=pin, if_none_match=unless))  # type: ignore[arg-type]  # a str, from the table
     assert origin.requests == []

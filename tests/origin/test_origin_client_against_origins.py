@@ -14,6 +14,7 @@ from forebay.origin.credentials import StaticCredentials
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated
 from forebay.protocol.signatures.signing_key import SecretKey
@@ -66,7 +67,7 @@ async def test_every_name_is_written_read_and_listed(subject: Subject) -> None:
     versions = {key: await subject.put(key, key.encode()) for key in KEYS}
     for key, version in versions.items():
         name = ObjectName(subject.bucket, key)
-        assert await body_of(await reads.open_read(name, None, pin=version)) == key.encode()
+        assert await body_of(await reads.open_read(name, OriginRead(pin=version))) == key.encode()
     listed = [(each.key, each.size, each.etag) async for each in listing.list_objects(subject.bucket, "")]
     await listing.close()
     assert sorted(listed) == sorted((key, len(key.encode()), version.etag) for key, version in versions.items())
@@ -75,24 +76,24 @@ async def test_every_name_is_written_read_and_listed(subject: Subject) -> None:
 async def test_ranges_versions_and_refusals(subject: Subject) -> None:
     reads, name = OriginReads(subject.client), ObjectName(subject.bucket, "k")
     old = await subject.put("k", BYTES)
-    outcome = await reads.open_read(name, Span(1000, 2000), pin=old)
+    outcome = await reads.open_read(name, OriginRead(span=Span(1000, 2000), pin=old))
     assert await body_of(outcome) == BYTES[1000:2000]
-    outcome = await reads.open_read(name, Span(10_000, 99_999), pin=old)
+    outcome = await reads.open_read(name, OriginRead(span=Span(10_000, 99_999), pin=old))
     assert isinstance(outcome, ObjectOpened)
     assert (outcome.span, outcome.facts.size) == (Span(10_000, 10_240), 10_240)
     assert await body_of(outcome) == BYTES[10_000:]
-    past = await reads.open_read(name, Span(10_240, 10_241))
+    past = await reads.open_read(name, OriginRead(span=Span(10_240, 10_241)))
     assert isinstance(past, ErrorResponse)
     assert past.status == 416
-    unchanged = await reads.open_read(name, None, method="HEAD", if_none_match=old)
+    unchanged = await reads.open_read(name, OriginRead("HEAD", if_none_match=old))
     assert isinstance(unchanged, Revalidated)
     assert unchanged.etag == old.etag
     new = await subject.put("k", b"new")
     with pytest.raises(VersionChanged):
-        await reads.open_read(name, Span(0, 3), pin=old)
-    assert await body_of(await reads.open_read(name, None, if_none_match=old)) == b"new"
-    assert await body_of(await reads.open_read(name, Span(0, 3), pin=new)) == b"new"
-    missing = await reads.open_read(ObjectName(subject.bucket, "nothing"), None)
+        await reads.open_read(name, OriginRead(span=Span(0, 3), pin=old))
+    assert await body_of(await reads.open_read(name, OriginRead(if_none_match=old))) == b"new"
+    assert await body_of(await reads.open_read(name, OriginRead(span=Span(0, 3), pin=new))) == b"new"
+    missing = await reads.open_read(ObjectName(subject.bucket, "nothing"), OriginRead())
     assert isinstance(missing, ErrorResponse)
     assert missing.status == 404
     assert b"NoSuchKey" in missing.body
@@ -102,7 +103,7 @@ async def test_an_empty_object(subject: Subject) -> None:
     reads, name = OriginReads(subject.client), ObjectName(subject.bucket, "empty")
     version = await subject.put("empty", b"")
     for span in (None, Span(0, 1 << 20)):
-        outcome = await reads.open_read(name, span, pin=version)
+        outcome = await reads.open_read(name, OriginRead(span=span, pin=version))
         assert isinstance(outcome, ObjectOpened)
         assert (outcome.facts.size, outcome.span, await body_of(outcome)) == (0, Span(0, 0), b"")
 
@@ -112,7 +113,7 @@ async def test_a_wrong_secret_is_refused(subject: Subject) -> None:
     key = await subject.client.credentials.current()
     assert key is not None
     with pytest.raises(OriginCredentialFault, match="SignatureDoesNotMatch"):
-        await reads.open_read(name, None, credential=SecretKey(key.access_key, "wrong"))
+        await reads.open_read(name, OriginRead(), credential=SecretKey(key.access_key, "wrong"))
 
 
 async def test_the_own_credential_is_checked(subject: Subject) -> None:
@@ -126,6 +127,6 @@ async def test_the_own_credential_is_checked(subject: Subject) -> None:
     methods: tuple[Literal["GET", "HEAD"], ...] = ("GET", "HEAD")
     for method in methods:  # a HEAD doesn't say why it is refused: the check does
         with pytest.raises(OriginCredentialFault, match=r"the origin refuses Forebay's key .*: SignatureDoesNotMatch"):
-            await reads.open_read(name, None, method=method)
+            await reads.open_read(name, OriginRead(method))
     subject.client.use_credentials(StaticCredentials(key))
     assert await check.check_if_due() == "accepted"

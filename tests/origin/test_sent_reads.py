@@ -13,6 +13,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.origin.hedging import Hedging
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.origin.sent_reads import MakeRoom, SentRead, SentReads
 from harness.manual_timers import ManualTimers
@@ -56,7 +57,7 @@ class Sender:
 async def sender(*scripts: Script) -> AsyncIterator[Sender]:
     async with scripted_origin(*scripts) as origin, client_of(origin.url) as client:
         made = Sender(client, origin)
-        opened = await made.reads.open_read(NAME, SPAN)
+        opened = await made.reads.open_read(NAME, OriginRead(span=SPAN))
         assert isinstance(opened, ObjectOpened)
         assert await some_of(opened.body) == b"body"
         yield made
@@ -176,7 +177,7 @@ async def test_a_task_goes_on_in_the_middle_of_a_body(size: int, learnt: bool) -
             await asyncio.sleep(0)
         for _ in range(5):
             await turns()
-        opened = await on.reads.open_read(NAME, Span(0, 1 << 20), sent=sent)
+        opened = await on.reads.open_read(NAME, OriginRead(span=Span(0, 1 << 20)), sent=sent)
         assert isinstance(opened, ObjectOpened)
         assert (opened.facts.last_modified, opened.facts.size) == ("then", size)
         gate.set()
@@ -195,7 +196,7 @@ async def test_more_than_was_asked_for_is_not_whole() -> None:
         on.ready.clear()
         sent = await on.answered()
         assert sent.whole() is None
-        opened = await on.reads.open_read(NAME, SPAN, sent=sent)
+        opened = await on.reads.open_read(NAME, OriginRead(span=SPAN), sent=sent)
         assert isinstance(opened, ObjectOpened)
         assert await some_of(opened.body) == b"body"
         assert on.origin.connections == 2, "it was asked for anew"
@@ -203,14 +204,14 @@ async def test_more_than_was_asked_for_is_not_whole() -> None:
 
 async def test_a_task_gets_the_response_that_has_come() -> None:
     async with sender(then((404, "", b"<Error/>"))) as on:
-        refused = await on.reads.open_read(NAME, SPAN, sent=await on.answered())
+        refused = await on.reads.open_read(NAME, OriginRead(span=SPAN), sent=await on.answered())
         assert isinstance(refused, ErrorResponse)
         assert (refused.status, refused.body, len(on.origin.requests)) == (404, b"<Error/>", 2)
 
 
 async def test_a_task_waits_for_the_response_to_come() -> None:
     async with sender(then((206, WHOLE, b"next"))) as on:
-        opened = await on.reads.open_read(NAME, SPAN, sent=on.send())
+        opened = await on.reads.open_read(NAME, OriginRead(span=SPAN), sent=on.send())
         assert isinstance(opened, ObjectOpened)
         assert await some_of(opened.body) == b"next"
         assert (on.calls, len(on.origin.requests)) == (0, 2)
@@ -218,7 +219,7 @@ async def test_a_task_waits_for_the_response_to_come() -> None:
 
 async def test_a_task_sends_anew_what_was_lost() -> None:
     async with sender(then(), then()) as on:
-        opened = await on.reads.open_read(NAME, SPAN, sent=await on.answered())
+        opened = await on.reads.open_read(NAME, OriginRead(span=SPAN), sent=await on.answered())
         assert isinstance(opened, ObjectOpened)
         assert await some_of(opened.body) == b"body"
         assert (on.origin.connections, len(on.origin.requests)) == (2, 3)

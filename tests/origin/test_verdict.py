@@ -9,12 +9,12 @@ from multidict import CIMultiDict
 
 from forebay.core.byte_ranges import Span
 from forebay.core.names import Version
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import Revalidated, Uncacheable
 from forebay.origin.verdict import (
     EmptyObject,
     ErrorStatus,
     InvalidResponse,
-    OriginRead,
     ValidResponse,
     VersionMismatch,
     judge,

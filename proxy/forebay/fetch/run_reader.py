@@ -47,6 +47,7 @@ from forebay.fetch.flight import Flight
 from forebay.fetch.object_crc import ObjectCrc
 from forebay.origin.object_reads import ObjectReads
 from forebay.origin.origin_identity import request_credential
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from forebay.peers.owners import Peers
 from forebay.policy.throughput_window import PATIENCE, ThroughputWindow
@@ -292,9 +293,7 @@ class RunReader:
         version = view.head.version
         answer = await self._source.reads.open_read(
             view.name,
-            span,
-            pin=version,
-            version_id=version.version_id if view.head.by_id else None,
+            OriginRead(span=span, pin=version, version_id=version.version_id if view.head.by_id else None),
             credential=await request_credential(view.identity),
             is_hedge=is_hedge,
         )

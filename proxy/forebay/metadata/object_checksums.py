@@ -21,6 +21,7 @@ from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion, SharedLookups
 from forebay.origin.object_reads import ObjectReads
 from forebay.origin.origin_identity import OriginIdentity, request_credential
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import ObjectOpened, Uncacheable
 from forebay.protocol.response_headers import checksums_missing
 
@@ -112,7 +113,7 @@ class ObjectChecksums:
         return self._store(name, head, answer, since)
 
     async def _send_head(self, name: ObjectName, identity: OriginIdentity | None) -> ObjectOpened | None:
-        answer = await self._reads.open_read(name, None, method="HEAD", credential=await request_credential(identity))
+        answer = await self._reads.open_read(name, OriginRead("HEAD"), credential=await request_credential(identity))
         if not isinstance(answer, ObjectOpened):
             return None
         answer.body.close()

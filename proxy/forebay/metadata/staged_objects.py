@@ -19,6 +19,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.object_heads import ObjectHeads
 from forebay.origin.object_reads import ObjectReads
 from forebay.origin.origin_identity import OriginIdentity, request_credential
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import ObjectOpened
 from forebay.peers.frames import Document
 from forebay.peers.owners import Owner, Peers
@@ -100,7 +101,7 @@ class StagedObjects:
         self._heads.requests.enter(name)
         try:
             answer = await self._reads.open_read(
-                name, None, method="HEAD", credential=await request_credential(identity)
+                name, OriginRead("HEAD"), credential=await request_credential(identity)
             )
         except ForebayError as error:
             _log.info("%s was written, but is not installed: %s", name.path, error)

@@ -30,6 +30,7 @@ from forebay.metadata.permissions import Permissions
 from forebay.metadata.shared_lookup import BegunRead, Resolution, ResolvedVersion
 from forebay.origin.object_reads import ObjectReads
 from forebay.origin.origin_identity import request_credential
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from forebay.origin.sent_reads import SentRead
 from forebay.peers.owners import LookupStatus, Owner, OwnerResponse, Peers
@@ -110,10 +111,9 @@ class VersionFetch:
             asyncio.get_running_loop().call_soon(preallocate_buffer, first)
         answer = await self._reads.open_read(
             name,
-            span,
-            method=request.method,
-            version_id=version_id,
-            if_none_match=known.version if known is not None else None,
+            OriginRead(
+                request.method, span, if_none_match=known.version if known is not None else None, version_id=version_id
+            ),
             credential=None if identity is None else await request_credential(identity),
             sent=sent,
         )

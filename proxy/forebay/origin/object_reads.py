@@ -10,16 +10,17 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Final, Literal, NamedTuple, Protocol, assert_never
+from typing import Any, Final, NamedTuple, Protocol, assert_never
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, OriginError, VersionChanged
 from forebay.core.events import OriginFailed
 from forebay.core.fences import Tick
-from forebay.core.names import ObjectName, Version
+from forebay.core.names import ObjectName
 from forebay.origin.hedging import Hedging
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import RETRIED_STATUSES
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.origin_request import OriginRequest, RequestCredential
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.read_attempts import ReadAttempts
@@ -29,7 +30,6 @@ from forebay.origin.verdict import (
     EmptyObject,
     ErrorStatus,
     InvalidResponse,
-    OriginRead,
     ValidResponse,
     Verdict,
     VersionMismatch,
@@ -46,12 +46,8 @@ class ObjectReads(Protocol):
     def open_read(
         self,
         name: ObjectName,
-        span: Span | None,
+        read: OriginRead,
         *,
-        method: Literal["GET", "HEAD"] = "GET",
-        pin: Version | None = None,
-        if_none_match: Version | None = None,
-        version_id: str | None = None,
         credential: RequestCredential | None = None,
         is_hedge: bool = False,
         sent: SentRead | None = None,
@@ -101,32 +97,25 @@ class OriginReads:
     def open_read(
         self,
         name: ObjectName,
-        span: Span | None,
+        read: OriginRead,
         *,
-        method: Literal["GET", "HEAD"] = "GET",
-        pin: Version | None = None,
-        if_none_match: Version | None = None,
-        version_id: str | None = None,
         credential: RequestCredential | None = None,
         is_hedge: bool = False,
         sent: SentRead | None = None,
     ) -> Coroutine[Any, Any, ReadOutcome]:
-        """Open `span` of the object, or all of it.
+        """Open a read of the object.
 
-        `pin`: only if this is the current version, else VersionChanged; its ETag is compared byte for byte, and names
-        the bytes by itself, so that its version id is ignored. `if_none_match`: only if this is not the current
-        version, else Revalidated. `version_id`: the version to read, None for the current one; the facts tell whether
-        the origin obeyed. A HEAD takes no span; what it opens has no bytes. `is_hedge`: beside a read under way, in one
-        attempt, and only if it need not wait for a turn. `sent`: this read, under way; it is taken over.
+        `is_hedge`: beside a read under way, in one attempt, and only if it need not wait for a turn. `sent`: this read,
+        under way; it is taken over.
 
         A span that reaches past the end of the object is clipped: see `ObjectOpened.span`. A range of an empty object
-        opens with an empty span. OriginUnreachable, OriginBroken, VersionChanged, Throttled.
+        opens with an empty span. OriginUnreachable, OriginBroken, VersionChanged (another version than the pinned one
+        is current), Throttled.
         """
-        if pin is not None and if_none_match is not None:
+        if read.pin is not None and read.if_none_match is not None:
             raise ValueError("a read is pinned to a version, or excludes one")
-        if span is not None and (method == "HEAD" or span.length <= 0):
+        if read.span is not None and (read.method == "HEAD" or read.span.length <= 0):
             raise ValueError("a span has bytes, and a HEAD takes none")
-        read = OriginRead(method, span, pin, if_none_match, version_id)
         return _Read(self, name, read, credential, sent, is_hedge=is_hedge).open()
 
     def send_read(

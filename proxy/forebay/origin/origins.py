@@ -12,19 +12,20 @@ their operation here, below everything that sends:
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from multidict import CIMultiDict
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, S3Error
 from forebay.core.fences import Tick
-from forebay.core.names import ObjectName, Version
+from forebay.core.names import ObjectName
 from forebay.origin.background_turns import BackgroundTurns
 from forebay.origin.bucket_listing import BucketListing, ListedObject
 from forebay.origin.bucket_union import BucketUnion
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.origin_request import OriginRequest, RequestCredential
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.read_outcomes import ReadOutcome
@@ -85,29 +86,16 @@ class Origins:
     def open_read(
         self,
         name: ObjectName,
-        span: Span | None,
+        read: OriginRead,
         *,
-        method: Literal["GET", "HEAD"] = "GET",
-        pin: Version | None = None,
-        if_none_match: Version | None = None,
-        version_id: str | None = None,
         credential: RequestCredential | None = None,
         is_hedge: bool = False,
         sent: SentRead | None = None,
     ) -> Coroutine[Any, Any, ReadOutcome]:
         """Open a read at the origin that has the bucket; the contract is OriginReads.open_read's. Raises S3Error
         NoSuchBucket, at once."""
-        return self._of(name.bucket).reads.open_read(
-            name,
-            span,
-            method=method,
-            pin=pin,
-            if_none_match=if_none_match,
-            version_id=version_id,
-            credential=credential,
-            is_hedge=is_hedge,
-            sent=sent,
-        )
+        reads = self._of(name.bucket).reads
+        return reads.open_read(name, read, credential=credential, is_hedge=is_hedge, sent=sent)
 
     def send_read(
         self,

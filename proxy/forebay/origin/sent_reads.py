@@ -28,9 +28,10 @@ from forebay.origin.http.large_body import LargeBody
 from forebay.origin.http.response_head import ResponseHead
 from forebay.origin.http.transport_errors import ConnectionFault
 from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.request_turns import Turn
-from forebay.origin.verdict import OriginRead, ValidResponse, judge
+from forebay.origin.verdict import ValidResponse, judge
 from forebay.protocol.response_templates import ResponseTemplates
 
 MakeRoom: TypeAlias = Callable[[int, bool], memoryview | None]
@@ -96,7 +97,7 @@ class SentReads:
 
     def _request(self, span: Span) -> tuple[OriginRead, OriginRequest]:
         """The read of a span, and what of its request is the same for all objects."""
-        read = OriginRead("GET", span, None, None)
+        read = OriginRead("GET", span)
         request = OriginRequest("GET", headers=(*read.headers(), CHECKSUM_MODE), operation="GetObject")
         if len(self._requests) < _MAX_SPANS:
             self._requests[span] = read, request

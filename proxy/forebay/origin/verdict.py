@@ -14,40 +14,16 @@ Only what is positively the requested bytes, of one named version of known size,
 
 import re
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from forebay.core.byte_ranges import Span
-from forebay.core.heads import HeaderPairs, ObjectFacts
-from forebay.core.names import Version
+from forebay.core.heads import ObjectFacts
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import Revalidated, Uncacheable
 from forebay.protocol.header_map import Headers
 from forebay.protocol.response_headers import facts_from, parse_content_range, repeated_facts
 
 _EMPTY: Final = re.compile(r"bytes[ \t]+\*/0", re.IGNORECASE)
-
-
-class OriginRead(NamedTuple):
-    """One read of an object. A HEAD has no span; `pin` and `if_none_match` exclude each other."""
-
-    method: Literal["GET", "HEAD"]
-    span: Span | None
-    pin: Version | None
-    """The version whose bytes are wanted: `If-Match`."""
-    if_none_match: Version | None
-    """The version that the caller has already."""
-    version_id: str | None = None
-    """None: the current version."""
-
-    def headers(self) -> HeaderPairs:
-        """The range and the condition as headers."""
-        pairs: list[tuple[str, str]] = []
-        if self.span is not None:
-            pairs.append(("Range", f"bytes={self.span.start}-{self.span.stop - 1}"))
-        if self.pin is not None:
-            pairs.append(("If-Match", self.pin.etag))
-        if self.if_none_match is not None:
-            pairs.append(("If-None-Match", self.if_none_match.etag))
-        return tuple(pairs)
 
 
 class ValidResponse(NamedTuple):

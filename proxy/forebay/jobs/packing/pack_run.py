@@ -41,6 +41,7 @@ from forebay.jobs.warm_up_fetch import OUTAGE_PATIENCE
 from forebay.jobs.warm_up_job import WarmUpJob
 from forebay.jobs.warm_up_run import WarmUpRun, WarmUpServices
 from forebay.namespace.packs.index_file import IndexFile, fetch_index
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.origin.small_objects import delete_object, put_object
 from forebay.protocol.packs.pack_index import IndexWriter
@@ -215,7 +216,7 @@ class PackRun(WarmUpRun):
         if each.found is not None:
             await writer.add(each.found)
         elif not problem:
-            answer = await self._packing.origins.open_read(entry.name, None, method="HEAD")
+            answer = await self._packing.origins.open_read(entry.name, OriginRead("HEAD"))
             if isinstance(answer, ObjectOpened):
                 answer.body.close()
                 await writer.add_large(entry.name, answer.facts)
@@ -259,7 +260,7 @@ class PackRun(WarmUpRun):
     async def _present_index(self) -> IndexFile | None:
         """The index of the pack as it is; None: there is none. Raises MalformedPack, OriginError."""
         name = ObjectName(self._order.bucket, self._order.index_key)
-        answer = await self._packing.origins.open_read(name, None, method="HEAD")
+        answer = await self._packing.origins.open_read(name, OriginRead("HEAD"))
         if isinstance(answer, ErrorResponse) and answer.status == 404:
             return None
         if isinstance(answer, ObjectOpened):

@@ -17,6 +17,7 @@ from forebay.core.heads import ObjectFacts
 from forebay.core.names import ObjectName
 from forebay.jobs.packing.multipart_writer import MultipartWriter
 from forebay.origin.object_reads import ObjectReads
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.protocol.dates import parse_http_date
 from forebay.protocol.packs.packed_member import DIGEST_BYTES, PackedMember, PackShard, member_of
@@ -39,7 +40,7 @@ class WholeObject:
 
 async def read_object(origins: ObjectReads, name: ObjectName, most: int) -> WholeObject:
     """Reads an object of at most `most` bytes. Raises OriginError, Throttled."""
-    answer = await origins.open_read(name, None)
+    answer = await origins.open_read(name, OriginRead())
     if isinstance(answer, ErrorResponse):
         raise OriginBroken(f"the origin answered {embedded_error(answer.body) or answer.status}")
     if not isinstance(answer, ObjectOpened):
@@ -63,7 +64,7 @@ async def read_pieces(origins: ObjectReads, name: ObjectName, size: int, etag: s
     """The bytes of one version, piece by piece. Raises OriginError, Throttled."""
     for start in range(0, size, PIECE):
         span = Span(start, min(start + PIECE, size))
-        answer = await origins.open_read(name, span)
+        answer = await origins.open_read(name, OriginRead(span=span))
         if not isinstance(answer, ObjectOpened) or answer.facts.version.etag != etag:
             raise OriginBroken("it was replaced while it was read")
         content = bytearray(span.length)
@@ -120,7 +121,7 @@ class ShardWriter:
         await self._writer.write(END_OF_TAR)
         await self._writer.finish()
         name, size = self._writer.name, self._writer.size
-        answer = await self._origins.open_read(name, None, method="HEAD")
+        answer = await self._origins.open_read(name, OriginRead("HEAD"))
         if not isinstance(answer, ObjectOpened) or answer.facts.size != size:
             raise OriginBroken(f"{name.path} is not as it was written")
         answer.body.close()

@@ -13,6 +13,7 @@ from forebay.jobs.packing.pack_services import PackServices
 from forebay.jobs.packing.shard_writer import PIECE, differing_members
 from forebay.namespace.packs.index_file import IndexFile
 from forebay.origin.object_reads import ObjectReads
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.origin.small_objects import put_object
 from forebay.protocol.packs.packed_member import DIGEST_BYTES, PackedMember, PackShard
@@ -71,7 +72,7 @@ async def write_objects(packing: PackServices, index: IndexFile, only: str) -> A
 
 
 async def _write_object(packing: PackServices, name: ObjectName, member: PackedMember, shard: PackShard) -> None:
-    present = await packing.origins.open_read(name, None, method="HEAD")
+    present = await packing.origins.open_read(name, OriginRead("HEAD"))
     if isinstance(present, ObjectOpened):
         present.body.close()
         return
@@ -128,7 +129,7 @@ async def _read(reads: ObjectReads, bucket: str, member: PackedMember, shard: Pa
 
 
 async def _read_span(reads: ObjectReads, bucket: str, shard: PackShard, span: Span) -> bytes:
-    answer = await reads.open_read(ObjectName(bucket, shard.key), span)
+    answer = await reads.open_read(ObjectName(bucket, shard.key), OriginRead(span=span))
     if not isinstance(answer, ObjectOpened):
         raise OriginBroken(f"the shard {shard.key} can't be read")
     try:

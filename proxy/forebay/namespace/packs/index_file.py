@@ -20,6 +20,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import MalformedPack, OriginBroken, StorageError
 from forebay.core.names import ObjectName
 from forebay.origin.object_reads import ObjectReads
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, ReadBody
 from forebay.protocol.packs.index_block import MemberBlock
 from forebay.protocol.packs.pack_index import PackIndex, footer_span, tables_span
@@ -134,7 +135,7 @@ class IndexFile:
 async def fetch_index(reads: ObjectReads, name: ObjectName, directory: Path) -> IndexFile:
     """Copies an index from the origin and opens it. Raises MalformedPack, which says what is wrong with it, and
     OriginError, Throttled, S3Error, StorageError."""
-    answer = await reads.open_read(name, None)
+    answer = await reads.open_read(name, OriginRead())
     if isinstance(answer, ErrorResponse):
         raise OriginBroken(f"the index {name.path} is not to be had: {answer.status}")
     if not isinstance(answer, ObjectOpened):

@@ -13,6 +13,7 @@ from typing import Final
 from forebay.core.errors import MalformedPack, OriginBroken, PackUnavailable
 from forebay.core.names import ObjectName
 from forebay.origin.origin_identity import OriginIdentity
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.origins import Origins
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.origin.small_objects import delete_object, put_object
@@ -77,7 +78,7 @@ class TombstoneStore:
             await delete_object(self._origins, ObjectName(bucket, key))
 
     async def _read(self, name: ObjectName) -> list[Tombstone]:
-        answer = await self._origins.open_read(name, None)
+        answer = await self._origins.open_read(name, OriginRead())
         if isinstance(answer, ErrorResponse) and answer.status == 404:
             raise TombstonesReplaced(f"{name.path} was deleted")
         if not isinstance(answer, ObjectOpened):

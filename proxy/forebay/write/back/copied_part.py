@@ -22,6 +22,7 @@ from forebay.core.errors import S3Error, VersionChanged
 from forebay.core.heads import Head, ObjectFacts
 from forebay.core.names import ObjectName
 from forebay.origin.origin_identity import request_credential
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.origin_request import RequestCredential
 from forebay.origin.origins import Origins
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, ReadOutcome
@@ -73,7 +74,7 @@ class CopySources:
 
     async def _facts_of(self, source: CopySource, credential: RequestCredential | None) -> ObjectFacts:
         outcome = await self._origins.open_read(
-            source.name, None, method="HEAD", version_id=source.version_id, credential=credential
+            source.name, OriginRead("HEAD", version_id=source.version_id), credential=credential
         )
         opened = _opened(outcome)
         opened.body.close()
@@ -88,7 +89,7 @@ class CopySources:
         try:
             opened = _opened(
                 await self._origins.open_read(
-                    source.name, span, pin=pin, version_id=source.version_id, credential=credential
+                    source.name, OriginRead(span=span, pin=pin, version_id=source.version_id), credential=credential
                 )
             )
             try:

@@ -21,6 +21,7 @@ from typing import Final
 
 from forebay.core.errors import ForebayError, S3Error
 from forebay.core.heads import HeaderPairs
+from forebay.origin.origin_read import OriginRead
 from forebay.origin.origin_request import EMPTY_SHA256, UNSIGNED_PAYLOAD, OriginRequest
 from forebay.origin.origins import Origins
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
@@ -155,7 +156,7 @@ class Persister:
         is_guarded = write.replaces is not None and not self._versions.overwrites(write.name)
         if not (may_be_done or is_guarded):
             return ()
-        answer = await self._origins.open_read(write.name, None, method="HEAD")
+        answer = await self._origins.open_read(write.name, OriginRead("HEAD"))
         if isinstance(answer, ObjectOpened):
             answer.body.close()
             etag, size, headers = answer.facts.version.etag, answer.facts.size, answer.facts.headers

@@ -1,0 +1,33 @@
+"""Origin reads: what a GET or HEAD of an object asks the origin for."""
+
+from typing import Literal, NamedTuple
+
+from forebay.core.byte_ranges import Span
+from forebay.core.heads import HeaderPairs
+from forebay.core.names import Version
+
+
+class OriginRead(NamedTuple):
+    """One read of an object. `pin` and `if_none_match` exclude each other."""
+
+    method: Literal["GET", "HEAD"] = "GET"
+    span: Span | None = None
+    """None: all of it. A HEAD has none, and what it opens has no bytes."""
+    pin: Version | None = None
+    """Only if this is the current version (`If-Match`). Its ETag names the bytes by itself; its version id is
+    ignored."""
+    if_none_match: Version | None = None
+    """Only if this is not the current version, which the caller has already."""
+    version_id: str | None = None
+    """None: the current version. The facts tell whether the origin obeyed."""
+
+    def headers(self) -> HeaderPairs:
+        """The range and the condition as headers."""
+        pairs: list[tuple[str, str]] = []
+        if self.span is not None:
+            pairs.append(("Range", f"bytes={self.span.start}-{self.span.stop - 1}"))
+        if self.pin is not None:
+            pairs.append(("If-Match", self.pin.etag))
+        if self.if_none_match is not None:
+            pairs.append(("If-None-Match", self.if_none_match.etag))
+        return tuple(pairs)
