@@ -95,3 +95,12 @@ async def test_a_body_that_is_waited_for_while_it_is_reopened() -> None:
     body = ReadBody(FakeBodySource(), 4, again)
     assert await some_of(body) == b"abcd"
     assert second.skips_turns
+
+
+async def test_all_of_a_body_is_read_and_the_body_closed() -> None:
+    whole, broken = FakeBodySource(b"ab", b"cd"), FakeBodySource(b"ab")
+    assert await ReadBody(whole, 4, never).read_all() == b"abcd"
+    with pytest.raises(OriginBroken, match="shorter"):
+        await ReadBody(broken, 4, never).read_all()
+    assert whole.closed
+    assert broken.closed

@@ -69,6 +69,16 @@ class ReadBody:
             else:
                 return received
 
+    async def read_all(self) -> bytes:
+        """Read the whole body, of which nothing was read before, and close it. Raises what `read_into` does."""
+        content, position = bytearray(self._length), 0
+        try:
+            while position < len(content):
+                position += await self.read_into(memoryview(content)[position:])
+        finally:
+            self.close()
+        return bytes(content)
+
     def take_whole(self) -> memoryview | None:
         """Take the whole body, if it is here already: the buffer is the caller's from then on, and has ended."""
         whole = self._source.take_whole(self._length) if not self._received else None

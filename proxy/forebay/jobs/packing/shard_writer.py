@@ -48,16 +48,7 @@ async def read_object(origins: ObjectReads, name: ObjectName, most: int) -> Whol
     if answer.facts.size > most:
         answer.body.close()
         raise OriginBroken("it has grown since it was listed")
-    content = bytearray(answer.facts.size)
-    view, position = memoryview(content), 0
-    try:
-        while position < len(content) and (count := await answer.body.read_into(view[position:])):
-            position += count
-    finally:
-        answer.body.close()
-    if position != answer.facts.size:
-        raise OriginBroken("the body is shorter than announced")
-    return WholeObject(name.key, answer.facts, bytes(content))
+    return WholeObject(name.key, answer.facts, await answer.body.read_all())
 
 
 async def read_pieces(origins: ObjectReads, name: ObjectName, size: int, etag: str) -> AsyncIterator[bytes]:
@@ -67,16 +58,10 @@ async def read_pieces(origins: ObjectReads, name: ObjectName, size: int, etag: s
         answer = await origins.open_read(name, OriginRead(span=span))
         if not isinstance(answer, ObjectOpened) or answer.facts.version.etag != etag:
             raise OriginBroken("it was replaced while it was read")
-        content = bytearray(span.length)
-        view, position = memoryview(content), 0
-        try:
-            while position < len(content) and (count := await answer.body.read_into(view[position:])):
-                position += count
-        finally:
+        if answer.span != span:
             answer.body.close()
-        if position != span.length:
-            raise OriginBroken("the body is shorter than announced")
-        yield bytes(content)
+            raise OriginBroken("it is shorter than it was")
+        yield await answer.body.read_all()
 
 
 class ShardWriter:

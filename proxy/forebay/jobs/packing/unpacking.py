@@ -132,13 +132,7 @@ async def _read_span(reads: ObjectReads, bucket: str, shard: PackShard, span: Sp
     answer = await reads.open_read(ObjectName(bucket, shard.key), OriginRead(span=span))
     if not isinstance(answer, ObjectOpened):
         raise OriginBroken(f"the shard {shard.key} can't be read")
-    try:
-        if answer.facts.version.etag != shard.etag:
-            raise OriginBroken(f"the shard {shard.key} is not the one that the index names")
-        content = bytearray(span.length)
-        view, position = memoryview(content), 0
-        while position < len(content) and (count := await answer.body.read_into(view[position:])):
-            position += count
-    finally:
+    if answer.facts.version.etag != shard.etag:
         answer.body.close()
-    return bytes(content)
+        raise OriginBroken(f"the shard {shard.key} is not the one that the index names")
+    return await answer.body.read_all()

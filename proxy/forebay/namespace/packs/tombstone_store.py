@@ -83,17 +83,11 @@ class TombstoneStore:
             raise TombstonesReplaced(f"{name.path} was deleted")
         if not isinstance(answer, ObjectOpened):
             raise OriginBroken(f"the tombstones {name.path} are not to be had")
-        try:
-            size = answer.facts.size
-            if size > MAX_TOMBSTONES_BYTES:
-                raise PackUnavailable(f"the tombstones {name.path} have {size} bytes")
-            content = bytearray(size)
-            view, position = memoryview(content), 0
-            while position < size and (count := await answer.body.read_into(view[position:])):
-                position += count
-        finally:
+        if (size := answer.facts.size) > MAX_TOMBSTONES_BYTES:
             answer.body.close()
+            raise PackUnavailable(f"the tombstones {name.path} have {size} bytes")
+        content = await answer.body.read_all()
         try:
-            return await asyncio.to_thread(parse_tombstones, bytes(content))
+            return await asyncio.to_thread(parse_tombstones, content)
         except MalformedPack as damage:
             raise PackUnavailable(f"{name.path}: {damage}") from None
