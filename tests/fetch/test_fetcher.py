@@ -13,9 +13,10 @@ from forebay.core.events import FlightStarted, OriginBytesRead
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import Flight
-from forebay.fetch.run_reader import ChecksumMismatch, ThroughputFloor
+from forebay.fetch.run_reader import ChecksumMismatch
+from forebay.fetch.run_source import ThroughputFloor
 from forebay.metadata.lookup_request import LookupRequest
-from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.metadata.resolution import ResolvedVersion
 from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import BodySource, ObjectOpened, ReadBody
 from forebay.peers.owners import Peers

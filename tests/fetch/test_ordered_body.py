@@ -15,9 +15,9 @@ from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.ordered_body import OrderedBody
 from forebay.fetch.paused_readers import PATIENCE
-from forebay.fetch.run_reader import ThroughputFloor
+from forebay.fetch.run_source import ThroughputFloor
 from forebay.metadata.lookup_request import LookupRequest
-from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.metadata.resolution import ResolvedVersion
 from forebay.peers.owners import Peers
 from forebay.policy.coalescing import BlockState
 from forebay.storage.tiers import Tiers

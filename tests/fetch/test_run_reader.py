@@ -18,7 +18,7 @@ from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import Flight
 from forebay.fetch.followed_flights import FollowedFlights
-from forebay.fetch.run_reader import ThroughputFloor
+from forebay.fetch.run_source import ThroughputFloor
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_read import OriginRead

@@ -20,7 +20,7 @@ from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import FlightRegistry
 from forebay.fetch.ordered_body import OrderedBody
 from forebay.fetch.paused_readers import PausedReaders
-from forebay.fetch.run_reader import ThroughputFloor
+from forebay.fetch.run_source import ThroughputFloor
 from forebay.metadata.direct_openings import DirectOpenings
 from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.lookup_request import LookupRequest
@@ -28,8 +28,9 @@ from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.permissions import Permissions
+from forebay.metadata.resolution import ResolvedVersion
 from forebay.metadata.resolver import Resolver
-from forebay.metadata.shared_lookup import ResolvedVersion, SharedLookups
+from forebay.metadata.shared_lookup import SharedLookups
 from forebay.metadata.staged_objects import StagedObjects
 from forebay.metadata.version_fetch import VersionFetch
 from forebay.origin.hedging import Hedging

@@ -12,7 +12,7 @@ from forebay.core.events import BytesWarmed
 from forebay.core.names import ObjectName
 from forebay.jobs.direct_warm_up import SMALL_FLUSH_BYTES, DirectRun, DirectWarmer
 from forebay.metadata.lookup_request import LookupRequest
-from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.metadata.resolution import ResolvedVersion
 from forebay.origin.background_turns import BackgroundTurns
 from forebay.origin.request_turns import RequestTurns
 from forebay.policy.rules import Rules

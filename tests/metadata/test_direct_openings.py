@@ -16,7 +16,8 @@ from forebay.core.requester import BACKGROUND, requester
 from forebay.metadata.direct_openings import DirectOpening
 from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.lookup_request import LookupRequest
-from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion
+from forebay.metadata.resolution import Resolution, ResolvedVersion
+from forebay.metadata.shared_lookup import LookupKey
 from forebay.metadata.staged_objects import StagedBody
 from forebay.origin.read_outcomes import ErrorResponse
 from harness.fake import actions

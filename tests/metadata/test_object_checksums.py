@@ -5,7 +5,7 @@ import asyncio
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import Head
 from forebay.metadata.lookup_request import LookupRequest
-from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.metadata.resolution import ResolvedVersion
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig

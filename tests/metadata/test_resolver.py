@@ -12,8 +12,8 @@ from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName, Version
 from forebay.metadata.listed_heads import ListedHeads
 from forebay.metadata.lookup_request import LookupRequest
+from forebay.metadata.resolution import ResolvedVersion
 from forebay.metadata.resolver import Resolver
-from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.metadata.staged_objects import StagedBody
 from forebay.namespace.listings import ListedEntry
 from forebay.origin.credentials import ANONYMOUS

@@ -10,14 +10,8 @@ from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import BlockId, ObjectName, Version
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.flight import Flight
-from forebay.metadata.shared_lookup import (
-    BegunRead,
-    LookupKey,
-    Resolution,
-    ResolvedVersion,
-    SharedLookup,
-    SharedLookups,
-)
+from forebay.metadata.resolution import Resolution, ResolvedVersion
+from forebay.metadata.shared_lookup import BegunRead, LookupKey, SharedLookup, SharedLookups
 from forebay.origin.credentials import ANONYMOUS
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import Uncacheable

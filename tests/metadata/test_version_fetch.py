@@ -10,7 +10,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, ObjectName
 from forebay.metadata.lookup_request import LookupRequest
-from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.metadata.resolution import ResolvedVersion
 from forebay.origin.credentials import ANONYMOUS
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable

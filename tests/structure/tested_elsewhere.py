@@ -72,6 +72,8 @@ fetch/test_ordered_body.py               core/buffers core/byte_ranges fetch/fet
 metadata/test_object_heads.py            core/heads
 metadata/test_permissions.py             origin/origin_identity
 metadata/test_version_fetch.py           metadata/lookup_request
+metadata/test_shared_lookup.py           metadata/resolution
+fetch/test_run_reader.py                 fetch/run_source
 origin/test_verdict.py                   origin/origin_read
 scenarios/test_advice.py                 server/admin/advice_rows
 scenarios/test_data_sets.py              server/admin/data_set_rows server/admin/data_set_schema

@@ -28,7 +28,8 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.fetch_request import FetchRequest, ObjectView
 from forebay.fetch.flight import Flight, FlightRegistry, in_slot
 from forebay.fetch.object_crc import ObjectCrc
-from forebay.fetch.run_reader import BlockStore, ChecksumMismatch, RunReader, RunSource, ThroughputFloor
+from forebay.fetch.run_reader import ChecksumMismatch, RunReader
+from forebay.fetch.run_source import BlockStore, RunSource, ThroughputFloor
 from forebay.origin.object_reads import ObjectReads
 from forebay.origin.read_outcomes import ObjectOpened
 from forebay.peers.owners import Peers

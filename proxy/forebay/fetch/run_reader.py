@@ -20,36 +20,23 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, assert_never
+from typing import Final, Literal
 
-from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import (
     ForebayError,
     OriginBroken,
-    OriginRefused,
-    OriginUnfit,
     OriginUnreachable,
-    PeerUnavailable,
     VersionChanged,
 )
-from forebay.core.events import HeadContradicted, Observe, OriginBytesRead, SlowResponse
+from forebay.core.events import OriginBytesRead, SlowResponse
 from forebay.core.interruption import Interruption
-from forebay.core.names import BlockId, ObjectName
 from forebay.core.requester import BACKGROUND, requester
-from forebay.core.sweep import Sweep
-from forebay.core.task_registry import TaskRegistry
-from forebay.core.timers import Timers
 from forebay.fetch.fetch_request import FetchRequest
 from forebay.fetch.flight import Flight
-from forebay.fetch.object_crc import ObjectCrc
-from forebay.origin.object_reads import ObjectReads
-from forebay.origin.origin_identity import request_credential
-from forebay.origin.origin_read import OriginRead
-from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
-from forebay.peers.owners import Peers
+from forebay.fetch.run_source import RunSource
+from forebay.origin.read_outcomes import ObjectOpened
 from forebay.policy.throughput_window import PATIENCE, ThroughputWindow
 
 _log = logging.getLogger(__name__)
@@ -58,47 +45,6 @@ _RESUMPTIONS: Final = 2
 """How often one fetch is resumed."""
 READ_THROUGH: Final = 64 * 1024
 """Bytes at a time that are received and dropped; a response that delivers more while it is being replaced is kept."""
-
-
-class BlockStore(Protocol):
-    """What the fetcher needs of the tiers."""
-
-    def admit(self, block: BlockId, buffer: Buffer) -> None:
-        """Stores a block."""
-
-    def has(self, block: BlockId) -> bool:
-        """Whether a block is stored."""
-        ...
-
-    def has_in_memory(self, block: BlockId) -> bool:
-        """Whether a block is in memory."""
-        ...
-
-    async def forget(self, name: ObjectName) -> None:
-        """Forgets the head and the blocks of an object."""
-
-
-class ThroughputFloor:
-    """The bytes a second below which a response of the origin is slow, and the sweep that examines all fetches."""
-
-    def __init__(self, rate: float, timers: Timers) -> None:
-        """`rate`: 0 for none."""
-        self.rate = rate
-        self.timers = timers
-        self.sweep = Sweep(PATIENCE / 5, timers)
-
-
-@dataclass(frozen=True, slots=True)
-class RunSource:
-    """What run readers read from, and report to."""
-
-    reads: ObjectReads
-    tiers: BlockStore
-    peers: Peers
-    tasks: TaskRegistry
-    observe: Observe
-    floor: ThroughputFloor
-    object_crc: ObjectCrc
 
 
 class ChecksumMismatch(VersionChanged):
@@ -164,7 +110,7 @@ class RunReader:
                 opened, self._replacement = self._replacement, None
             try:
                 if opened is None:
-                    opened = await self._open(self._position)
+                    opened = await self._source.open(self._fetch.view, self._rest_from(self._position))
                 if await self._receive(opened):
                     return
             except (OriginBroken, OriginUnreachable) as error:
@@ -257,7 +203,7 @@ class RunReader:
     async def _replace(self, position: int) -> None:
         """Opens another response from `position` on, and interrupts the slow one if it is still slow."""
         try:
-            opened = await self._open_at_origin(position, is_hedge=True)
+            opened = await self._source.open_at_origin(self._fetch.view, self._rest_from(position), is_hedge=True)
         except ForebayError as failure:
             _log.info("the slow response to %r is kept: %s", self, failure)
             self._source.observe(SlowResponse("kept"))
@@ -278,41 +224,8 @@ class RunReader:
             self._replacement.body.close()
             self._replacement = None
 
-    # Opening
-
-    async def _open(self, position: int) -> ObjectOpened:
-        view = self._fetch.view
-        owner = self._source.peers.owner(view.name)
-        if owner is not None:
-            with suppress(PeerUnavailable):
-                return await owner.read(view.name, view.head, Span(position, self._fetch.run.span.stop), view.identity)
-        return await self._open_at_origin(position)
-
-    async def _open_at_origin(self, position: int, *, is_hedge: bool = False) -> ObjectOpened:
-        view, span = self._fetch.view, Span(position, self._fetch.run.span.stop)
-        version = view.head.version
-        answer = await self._source.reads.open_read(
-            view.name,
-            OriginRead(span=span, pin=version, version_id=version.version_id if view.head.by_id else None),
-            credential=await request_credential(view.identity),
-            is_hedge=is_hedge,
-        )
-        match answer:
-            case ObjectOpened() if answer.facts.size == view.head.size:
-                return answer  # of `span`: judged by forebay.origin.verdict, for an object of this size
-            case ObjectOpened():
-                answer.body.close()
-                self._source.observe(HeadContradicted())
-                raise VersionChanged("another size under the same ETag")
-            case ErrorResponse(status=404):
-                raise VersionChanged("the object is gone")
-            case ErrorResponse():
-                raise OriginRefused(answer.status, answer.headers, answer.body)
-            case Uncacheable():
-                raise OriginUnfit(answer.reason)
-            case Revalidated():
-                raise OriginBroken("304 to a request without If-None-Match")
-        assert_never(answer)
+    def _rest_from(self, position: int) -> Span:
+        return Span(position, self._fetch.run.span.stop)
 
     def _advance(self, count: int) -> None:
         """Accounts for `count` bytes received into the first block's target. Raises ChecksumMismatch, before a reader

@@ -27,8 +27,8 @@ from forebay.jobs.owner_warm_up import Report, WarmUpPiece, WarmUpProgress, warm
 from forebay.metadata.direct_openings import DirectOpenings
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
+from forebay.metadata.resolution import ResolvedVersion
 from forebay.metadata.resolver import Resolver
-from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.origin.background_turns import BackgroundTurns
 from forebay.origin.http.large_body import WHOLE_LIMIT
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable

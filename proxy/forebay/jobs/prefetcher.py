@@ -31,8 +31,8 @@ from forebay.jobs.ahead_tickets import AheadTickets
 from forebay.jobs.transient_failures import is_transient, is_transient_status
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
+from forebay.metadata.resolution import ResolvedVersion
 from forebay.metadata.resolver import Resolver
-from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.origin.background_turns import BackgroundTurns
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.policy.rules import Decision, Rules

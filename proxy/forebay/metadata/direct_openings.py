@@ -27,14 +27,8 @@ from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
-from forebay.metadata.shared_lookup import (
-    BegunRead,
-    LookupKey,
-    Resolution,
-    ResolvedVersion,
-    SharedLookup,
-    SharedLookups,
-)
+from forebay.metadata.resolution import Resolution, ResolvedVersion
+from forebay.metadata.shared_lookup import BegunRead, LookupKey, SharedLookup, SharedLookups
 from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.object_reads import ObjectReads
 from forebay.origin.sent_reads import SentRead

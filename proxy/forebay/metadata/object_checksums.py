@@ -18,7 +18,8 @@ from forebay.core.heads import Head
 from forebay.core.names import ObjectName
 from forebay.metadata.negative_cache import NegativeCache
 from forebay.metadata.object_heads import ObjectHeads
-from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion, SharedLookups
+from forebay.metadata.resolution import Resolution, ResolvedVersion
+from forebay.metadata.shared_lookup import LookupKey, SharedLookups
 from forebay.origin.object_reads import ObjectReads
 from forebay.origin.origin_identity import OriginIdentity, request_credential
 from forebay.origin.origin_read import OriginRead

@@ -25,8 +25,8 @@ from forebay.core.heads import Head, head_of
 from forebay.core.names import ObjectName
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.object_checksums import ObjectChecksums
+from forebay.metadata.resolution import Resolution, ResolvedVersion, StoredIn
 from forebay.metadata.resolver import Resolver
-from forebay.metadata.shared_lookup import Resolution, ResolvedVersion, StoredIn
 from forebay.namespace.packs.pack_catalogue import PackCatalogue
 from forebay.namespace.packs.pack_view import FoundMember
 from forebay.origin.read_outcomes import ErrorResponse

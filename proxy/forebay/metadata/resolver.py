@@ -38,14 +38,8 @@ from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.permissions import Permissions
-from forebay.metadata.shared_lookup import (
-    BegunRead,
-    LookupKey,
-    Resolution,
-    ResolvedVersion,
-    SharedLookup,
-    SharedLookups,
-)
+from forebay.metadata.resolution import Resolution, ResolvedVersion
+from forebay.metadata.shared_lookup import BegunRead, LookupKey, SharedLookup, SharedLookups
 from forebay.metadata.staged_objects import StagedObjects
 from forebay.metadata.version_fetch import VersionFetch
 from forebay.origin.origin_identity import OriginIdentity

@@ -27,7 +27,8 @@ from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.permissions import Permissions
-from forebay.metadata.shared_lookup import BegunRead, Resolution, ResolvedVersion
+from forebay.metadata.resolution import Resolution, ResolvedVersion
+from forebay.metadata.shared_lookup import BegunRead
 from forebay.origin.object_reads import ObjectReads
 from forebay.origin.origin_identity import request_credential
 from forebay.origin.origin_read import OriginRead

@@ -18,7 +18,7 @@ from forebay.core.request_record import CacheStatus
 from forebay.fetch.block_source import BlockSource
 from forebay.fetch.flight import Flight
 from forebay.fetch.ordered_body import ByteSource, OrderedBody
-from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.metadata.resolution import ResolvedVersion
 from forebay.policy.coalescing import BlockState
 from forebay.protocol.exchange import ObjectReply
 from forebay.request.read_context import ReadContext, Selection

@@ -29,8 +29,8 @@ from forebay.core.request_record import CacheStatus, RequestRecord
 from forebay.fetch.block_source import BlockSource
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
+from forebay.metadata.resolution import Resolution, ResolvedVersion
 from forebay.metadata.resolver import Resolver
-from forebay.metadata.shared_lookup import Resolution, ResolvedVersion
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.policy.freshness import requests_revalidation
 from forebay.policy.rules import Decision

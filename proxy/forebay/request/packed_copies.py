@@ -26,7 +26,7 @@ from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import OrderedBody
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
-from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.metadata.resolution import ResolvedVersion
 from forebay.policy.rules import Rules
 from forebay.protocol.conditions import Proceed, evaluate_conditions
 from forebay.protocol.copy_source import COPY_SOURCE, parse_copy_source

@@ -27,7 +27,7 @@ from forebay.core.heads import Head
 from forebay.core.request_record import RequestRecord
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
-from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.metadata.resolution import ResolvedVersion
 from forebay.policy.freshness import requests_revalidation
 from forebay.protocol.exchange import ObjectReply, Request
 from forebay.protocol.header_map import Headers

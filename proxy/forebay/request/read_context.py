@@ -6,7 +6,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.request_record import CacheStatus, RequestRecord
-from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.metadata.resolution import ResolvedVersion
 from forebay.policy.rules import Decision
 from forebay.protocol.exchange import ObjectReply, Request
 from forebay.protocol.range_header import RangeSpec

@@ -24,8 +24,8 @@ from typing import Final, NamedTuple
 
 from forebay.core.names import ObjectName
 from forebay.metadata.lookup_request import LookupRequest
+from forebay.metadata.resolution import ResolvedVersion
 from forebay.metadata.resolver import Resolver
-from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.namespace.packs.pack_catalogue import PackCatalogue
 from forebay.namespace.packs.pack_view import PackView
 from forebay.namespace.packs.tombstone_store import TombstoneStore

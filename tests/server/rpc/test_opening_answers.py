@@ -15,7 +15,7 @@ from forebay.core.names import BlockId, ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.direct_openings import DirectOpening
 from forebay.metadata.lookup_request import LookupRequest
-from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.metadata.resolution import ResolvedVersion
 from forebay.peers.owners import Peers
 from forebay.peers.peer_client import Peer
 from forebay.policy.freshness import AlwaysRevalidate

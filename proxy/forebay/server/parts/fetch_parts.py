@@ -6,7 +6,7 @@ from forebay.fetch.block_source import BlockSource
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import FlightRegistry
 from forebay.fetch.paused_readers import PausedReaders
-from forebay.fetch.run_reader import ThroughputFloor
+from forebay.fetch.run_source import ThroughputFloor
 from forebay.origin.origins import Origins
 from forebay.policy.coalescing import FetchBounds
 from forebay.server.parts.storage_parts import StorageParts

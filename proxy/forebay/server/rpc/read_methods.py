@@ -15,8 +15,8 @@ from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import OrderedBody
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.peer_hints import PeerHints
+from forebay.metadata.resolution import Resolution, ResolvedVersion
 from forebay.metadata.resolver import Resolver
-from forebay.metadata.shared_lookup import Resolution, ResolvedVersion
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.peers.frames import SEND_PAYLOAD, Document
 from forebay.peers.peer_codec import (
