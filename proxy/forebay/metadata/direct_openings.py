@@ -97,7 +97,7 @@ class DirectOpenings:
             lookup.end()
             return None
         opening.sent = sent
-        opening.enter()
+        self.heads.requests.enter(name)
         return opening
 
     def is_plain(self, name: ObjectName, decision: Decision) -> bool:
@@ -141,7 +141,6 @@ class DirectOpening:
     __slots__ = (
         "_charged",
         "_flight",
-        "_is_under_way",
         "_lookup",
         "_needs_flight",
         "_on_end",
@@ -167,7 +166,9 @@ class DirectOpening:
         needs_flight: bool,
     ) -> None:
         self._openings, self.name, self.decision, self._lookup = openings, name, decision, lookup
-        self._on_end, self.checksums, self._needs_flight = on_end, checksums, needs_flight
+        self._on_end: Callable[[DirectOpening], None] | None = on_end
+        """Called when its request has ended; None from then on."""
+        self.checksums, self._needs_flight = checksums, needs_flight
         self.sent: BegunRead
         self.head: Head | None = None
         """Of the version that was opened. None: the reader's task resolves the version, and takes the lookup over."""
@@ -180,17 +181,13 @@ class DirectOpening:
         """Of these bytes, where others share them."""
         self._charged = 0
         """Bytes of the budget of buffers for a large body on its way."""
-        self._is_under_way = False
 
-    def enter(self) -> None:
-        """Its request is under way, until `answered` or `close`."""
-        self._is_under_way = True
-        self._openings.heads.requests.enter(self.name)
-
-    def _leave(self) -> None:
-        if self._is_under_way:
-            self._is_under_way = False
+    def _end_request(self) -> "Callable[[DirectOpening], None] | None":
+        """Its request is no longer under way. Returns what is called then, once."""
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
             self._openings.heads.requests.leave(self.name)
+        return on_end
 
     def make_room(self, size: int, is_beside_demand: bool) -> memoryview | None:
         """See MakeRoom: for an object that is one block, while nobody waits for its first bytes."""
@@ -215,9 +212,10 @@ class DirectOpening:
             if not self._lookup.is_done:  # a task does it in full
                 self.finish()
                 self._flight = self.head = self.body = None
-        self._leave()
+        on_end = self._end_request()
         self._release_room()  # unless a flight has it
-        self._on_end(self)
+        if on_end is not None:
+            on_end(self)
 
     @property
     def resolved(self) -> ResolvedVersion | None:
@@ -245,7 +243,7 @@ class DirectOpening:
 
     def close(self) -> None:
         """Ends an opening whose reader is no longer there to go on with it."""
-        self._leave()
+        self._end_request()
         self._release_room()
         if self.head is None:
             self.give_up()
