@@ -15,7 +15,7 @@ from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.resolution import ResolvedVersion
 from forebay.metadata.resolver import Resolver
 from forebay.metadata.staged_objects import StagedBody
-from forebay.namespace.listings import ListedEntry
+from forebay.namespace.snapshots import ListedEntry
 from forebay.origin.credentials import ANONYMOUS
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse

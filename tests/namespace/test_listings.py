@@ -8,8 +8,10 @@ from forebay.core.events import Event, ListingAnswered, SnapshotEnded
 from forebay.core.fences import Fences, InDoubtWrites
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
+from forebay.namespace.entry_lookup import EntryLookup
 from forebay.namespace.listings import Listings
-from forebay.namespace.namespaces import MAX_NAMESPACES
+from forebay.namespace.namespaces import MAX_NAMESPACES, Namespaces
+from forebay.namespace.snapshots import Snapshots
 from forebay.policy.listing_scopes import ListingScopes
 from forebay.protocol.listing_query import ListingQuery, StartPoint
 from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
@@ -33,18 +35,23 @@ class Subject:
         self.fences, self.in_doubt_writes = Fences(), InDoubtWrites()
         listing = options.get("listing", MaxAge(600))
         source: Any = origin
-        self.listings = Listings(
+        written = self.fences, self.in_doubt_writes
+        self.snapshots = Snapshots(
             source,
-            self.fences,
-            self.in_doubt_writes,
+            Namespaces(directory, options.get("capacity", 1 << 30)),
+            *written,
             self.tasks,
             self.events.append,
             lambda: self.now,
+            release_memory=lambda: self.released.append(self.snapshots.states()),
+        )
+        self.listings = Listings(
+            source,
+            self.snapshots,
+            EntryLookup(source, *written, lambda: self.now),
             lambda: ListingScopes([Rule(options.get("path", "**"), listing=listing)]),
-            directory,
-            options.get("capacity", 1 << 30),
+            self.events.append,
             wait,
-            release_memory=lambda: self.released.append(self.listings.states()),
         )
         self.released: list[object] = []
 
@@ -127,8 +134,8 @@ async def test_the_number_of_namespaces_is_bounded(tmp_path: Path) -> None:
     for number in range(MAX_NAMESPACES + 5):
         await subject.source(ListingQuery(2, f"bucket-{number}", "", "", StartPoint(), None))
         await subject.tasks.wait_idle()
-    assert len(subject.listings.states()) <= MAX_NAMESPACES + 1
-    assert subject.listings.states()[-1].bucket == f"bucket-{MAX_NAMESPACES + 4}"
+    assert len(subject.snapshots.states()) <= MAX_NAMESPACES + 1
+    assert subject.snapshots.states()[-1].bucket == f"bucket-{MAX_NAMESPACES + 4}"
 
 
 async def test_snapshots_give_way_to_newer_ones(tmp_path: Path) -> None:
@@ -137,8 +144,8 @@ async def test_snapshots_give_way_to_newer_ones(tmp_path: Path) -> None:
     for number in range(6):
         await subject.source(ListingQuery(2, f"bucket-{number}", "", "", StartPoint(), None))
         await subject.tasks.wait_idle()
-    assert 1 <= len(subject.listings.states()) < 6
-    assert subject.listings.size <= 60_000
+    assert 1 <= len(subject.snapshots.states()) < 6
+    assert subject.snapshots.size <= 60_000
 
 
 async def test_the_state_of_a_namespace(tmp_path: Path) -> None:
@@ -146,12 +153,12 @@ async def test_the_state_of_a_namespace(tmp_path: Path) -> None:
     await subject.source()
     await subject.tasks.wait_idle()
     subject.now += 7
-    subject.listings.fence(ObjectName("bucket", "a"))
-    subject.listings.fence(ObjectName("other", "a"))
-    (state,) = subject.listings.states()
+    subject.snapshots.fence(ObjectName("bucket", "a"))
+    subject.snapshots.fence(ObjectName("other", "a"))
+    (state,) = subject.snapshots.states()
     assert (state.bucket, state.prefix, state.keys, state.age, state.written) == ("bucket", "", 2, 7.0, 1)
     assert not state.is_walking
-    assert state.size == subject.listings.size > 0
+    assert state.size == subject.snapshots.size > 0
 
 
 async def test_an_entry_proves_nothing_of_a_written_key(tmp_path: Path) -> None:
@@ -161,7 +168,7 @@ async def test_an_entry_proves_nothing_of_a_written_key(tmp_path: Path) -> None:
     assert entry is not None
     assert (entry.facts.etag, entry.listed_at) == ('"a"', 1000.0)
     assert await subject.listings.entry(ObjectName("bucket", "aa")) is None
-    subject.listings.fence(ObjectName("bucket", "a"))
+    subject.snapshots.fence(ObjectName("bucket", "a"))
     assert await subject.listings.entry(ObjectName("bucket", "a")) is None
     subject.in_doubt_writes.mark_object(ObjectName("bucket", "b"), subject.now + 1)
     assert await subject.listings.entry(ObjectName("bucket", "b")) is None

@@ -7,19 +7,19 @@ from forebay.namespace.namespaces import MAX_NAMESPACES, Namespaces
 from namespace.test_snapshot_walk import snapshot_in
 
 
-def test_the_least_recently_used_give_way() -> None:
-    table = Namespaces(1 << 20)
+def test_the_least_recently_used_give_way_to_a_new_file(tmp_path: Path) -> None:
+    table = Namespaces(tmp_path, 1 << 20)
     for number in range(MAX_NAMESPACES + 1):
         table.use(f"bucket-{number}", "")
     table.use("bucket-0", "")
-    table.make_room()
+    table.new_file()
     assert len(table) == MAX_NAMESPACES
     assert table.find("bucket-0", "") is not None
     assert table.find("bucket-1", "") is None
 
 
 def test_a_purge_drops_what_overlaps() -> None:
-    table = Namespaces(1 << 20)
+    table = Namespaces(None, 1 << 20)
     for prefix in ("", "a/", "a/b/", "c/"):
         table.use("bucket", prefix)
     table.use("other", "a/")
@@ -28,7 +28,7 @@ def test_a_purge_drops_what_overlaps() -> None:
 
 
 def test_a_write_marks_the_snapshots_that_may_show_it(tmp_path: Path) -> None:
-    table = Namespaces(1 << 20)
+    table = Namespaces(None, 1 << 20)
     overlays = {}
     for bucket, prefix in (("bucket", ""), ("bucket", "a/"), ("bucket", "b/"), ("other", "")):
         snapshot = table.use(bucket, prefix).snapshot = snapshot_in(tmp_path, prefix)

@@ -24,8 +24,8 @@ from forebay.core.heads import Head
 from forebay.core.names import ObjectName
 from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.object_heads import ObjectHeads
-from forebay.namespace.listings import ListedEntry
 from forebay.namespace.snapshot import Snapshot, Unlisted
+from forebay.namespace.snapshots import ListedEntry
 from forebay.policy.rules import Decision
 from forebay.protocol.dates import parse_http_date
 from forebay.protocol.xml.listed_page import EntryFacts, entry_facts

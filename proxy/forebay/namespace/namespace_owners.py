@@ -15,7 +15,8 @@ from forebay.core.errors import ForebayError, OriginError, PeerUnavailable
 from forebay.core.names import ObjectName
 from forebay.core.request_record import CacheStatus
 from forebay.namespace.listing_answer import ListingAnswer
-from forebay.namespace.listings import ListedEntry, Listings
+from forebay.namespace.listings import Listings
+from forebay.namespace.snapshots import ListedEntry
 from forebay.peers.frames import Document
 from forebay.peers.owners import Owner, Peers
 from forebay.peers.peer_codec import decode, encode_name

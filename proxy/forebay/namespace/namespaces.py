@@ -6,12 +6,15 @@ being taken), those that were listed longest ago are dropped.
 A write through Forebay marks its key in every snapshot of its namespace, and in those of the walks (`fence`).
 """
 
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from forebay.core.names import ObjectName
 from forebay.namespace.snapshot import Snapshot
+from forebay.namespace.snapshot_file import SnapshotFile
 from forebay.namespace.snapshot_walk import SnapshotWalk
 from forebay.protocol.xml.listed_page import ListingForm
 
@@ -77,9 +80,11 @@ class Namespace:
 class Namespaces:
     """The table, the least recently used first."""
 
-    def __init__(self, capacity: int) -> None:
-        """`capacity`: bytes of all snapshots."""
-        self.capacity = capacity
+    def __init__(self, directory: Path | None, capacity: int) -> None:
+        """`directory`: of the snapshots' files, None for the system's temporary one. `capacity`: bytes of all of
+        them."""
+        self._directory = Path(tempfile.gettempdir()) if directory is None else directory
+        self._capacity = capacity
         self._table: dict[tuple[str, str], Namespace] = {}
 
     def __len__(self) -> int:
@@ -115,10 +120,12 @@ class Namespaces:
             if namespace.bucket == bucket and overlaps:
                 self.drop(namespace)
 
-    def make_room(self) -> None:
-        """Drops what has to give way to the snapshot of the most recently used namespace."""
-        while len(self) > 1 and (len(self) > MAX_NAMESPACES or self.size > self.capacity // 2):
+    def new_file(self) -> SnapshotFile:
+        """The file of a new snapshot of the most recently used namespace, for which others are dropped. Raises
+        StorageError."""
+        while len(self) > 1 and (len(self) > MAX_NAMESPACES or self.size > self._capacity // 2):
             self.drop(next(iter(self)))
+        return SnapshotFile(self._directory, self._capacity // 2)
 
     def fence(self, name: ObjectName) -> None:
         """Marks a key as written in every snapshot that may show it."""

@@ -65,7 +65,7 @@ class WorkerGauges:
         views = [*self._parts.namespaces.catalogue.views()]
         yield "forebay_pack_members", (), sum(view.members for view in views)
         yield "forebay_pack_index_bytes", (), sum(view.resident_bytes for view in views)
-        namespaces = self._parts.namespaces.listings.states()
+        namespaces = self._parts.namespaces.listings.snapshots.states()
         yield "forebay_listing_namespaces", (), len(namespaces)
         yield "forebay_listing_keys", (), sum(each.keys for each in namespaces)
         yield "forebay_listing_bytes", (), sum(each.size for each in namespaces)

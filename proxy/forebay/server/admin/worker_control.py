@@ -152,7 +152,7 @@ class WorkerControl(SharedControl):
         return self._parts.metadata.resolver.heads.clock()
 
     async def _drop_listings(self, bucket: str, prefix: str) -> None:
-        self._parts.namespaces.listings.drop(bucket, prefix)
+        self._parts.namespaces.listings.snapshots.drop(bucket, prefix)
         self._parts.namespaces.catalogue.drop(bucket)
 
     async def _invalidate(self, names: Sequence[ObjectName]) -> None:

@@ -57,7 +57,7 @@ class WorkerStats:
             budget=BudgetStats(budget.capacity, budget.in_use, metrics.total("forebay_errors_total", "SlowDown")),
             origin=self._origin(settings),
             origins=self.each_origin(settings) if len(self._parts.origins) > 1 else (),
-            listings=tuple(ListingStats(*state) for state in parts.namespaces.listings.states()),
+            listings=tuple(ListingStats(*state) for state in parts.namespaces.listings.snapshots.states()),
             journal=self.journal(),
         )
 

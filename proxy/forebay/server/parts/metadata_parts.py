@@ -45,7 +45,7 @@ def compose_metadata(
 ) -> MetadataParts:
     """Make the parts, and compare each new snapshot of a namespace with the heads."""
     fences, in_doubt_writes, peers, tasks = context.fences, context.in_doubt_writes, context.peers, context.tasks
-    tiers, listings, catalogue = storage.tiers, namespaces.listings, namespaces.catalogue
+    tiers, snapshots, catalogue = storage.tiers, namespaces.listings.snapshots, namespaces.catalogue
     digests, hints = WrittenDigests(peers), PeerHints(tiers)
     heads = ObjectHeads(tiers, fences, in_doubt_writes, context.clock, digests.add_crc)
     lookups = SharedLookups(tasks)
@@ -56,7 +56,7 @@ def compose_metadata(
     invalidator = Invalidator(
         fences,
         in_doubt_writes,
-        (lookups, staged, cors, listings, catalogue),
+        (lookups, staged, cors, snapshots, catalogue),
         tiers,
         context.clock,
         peers,
@@ -64,7 +64,7 @@ def compose_metadata(
     )
     replacement = HeadReplacement(heads, lookups, invalidator.forget_replaced, tasks, context.observe)
     listed_heads = ListedHeads(namespaces.node_listings, heads, replacement, context.observe)
-    listings.on_snapshot = lambda old, new: tasks.spawn(listed_heads.compare(old, new), f"compare {new.bucket}")
+    snapshots.on_snapshot = lambda old, new: tasks.spawn(listed_heads.compare(old, new), f"compare {new.bucket}")
     versions = VersionFetch(origins, fetch.fetcher, heads, permissions, replacement, peers)
     openings = DirectOpenings(
         origins, fetch.fetcher, heads, lookups, replacement, checksums, staged, peers, storage.pending

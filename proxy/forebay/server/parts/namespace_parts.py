@@ -3,14 +3,17 @@ them, and the snapshots that are kept of them."""
 
 from dataclasses import dataclass
 
+from forebay.namespace.entry_lookup import EntryLookup
 from forebay.namespace.listings import Listings
 from forebay.namespace.namespace_owners import NodeListings
+from forebay.namespace.namespaces import Namespaces
 from forebay.namespace.origin_pages import OriginPages
 from forebay.namespace.packs.pack_catalogue import PackCatalogue
 from forebay.namespace.packs.packed_pages import PackedPages
 from forebay.namespace.packs.tombstone_store import TombstoneStore
 from forebay.namespace.pending_entries import PendingEntries
 from forebay.namespace.pending_pages import PendingPages
+from forebay.namespace.snapshots import Snapshots
 from forebay.origin.origins import Origins
 from forebay.server.allocator import release_freed_memory
 from forebay.server.parts.state_paths import snapshot_directory
@@ -40,18 +43,19 @@ def compose_namespaces(context: WorkerContext, origins: Origins, pending: Pendin
     catalogue = PackCatalogue(of_origins, origins, context.fences, tasks, observe, clock, directory, tombstones)
     pages = PackedPages(of_origins, catalogue, rules)
     pending_entries = PendingEntries(pending)
-    listings = Listings(
+    fences, in_doubt_writes = context.fences, context.in_doubt_writes
+    snapshots = Snapshots(
         pages,
-        context.fences,
-        context.in_doubt_writes,
+        Namespaces(directory, context.settings.limits.listings),
+        fences,
+        in_doubt_writes,
         tasks,
         observe,
         clock,
-        lambda: rules().listings,
-        directory,
-        context.settings.limits.listings,
-        pending=pending_entries,
-        release_memory=release_freed_memory,
+        pending_entries,
+        release_freed_memory,
     )
+    lookup = EntryLookup(pages, fences, in_doubt_writes, clock, pending_entries)
+    listings = Listings(pages, snapshots, lookup, lambda: rules().listings, observe)
     node_listings, pending_pages = NodeListings(listings, context.peers), PendingPages(pages, pending_entries)
     return NamespaceParts(tombstones, catalogue, listings, node_listings, pending_pages)

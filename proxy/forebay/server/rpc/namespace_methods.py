@@ -50,7 +50,7 @@ class NamespaceMethods:
 
     async def _drop_listings(self, request: Document) -> Document:
         bucket, prefix = decode(lambda: (str(request["bucket"]), str(request["prefix"])))
-        self._listings.drop(bucket, prefix)
+        self._listings.snapshots.drop(bucket, prefix)
         self._catalogue.drop(bucket)
         return {}
 
