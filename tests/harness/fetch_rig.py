@@ -26,6 +26,7 @@ from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
+from forebay.metadata.own_writes import OwnWrites
 from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.permissions import Permissions
 from forebay.metadata.resolution import ResolvedVersion
@@ -98,9 +99,8 @@ class FetchRig:
             self.lookups,
             self.replacement,
             self.checksums,
-            self.staged,
+            OwnWrites(self.staged, pending),
             peers,
-            pending,
         )
         self.resolver = Resolver(
             self.versions,
@@ -108,9 +108,8 @@ class FetchRig:
             self.lookups,
             permissions,
             self.checksums,
-            self.staged,
+            OwnWrites(self.staged),
             self.replacement,
-            peers,
             self.openings,
         )
 

@@ -12,6 +12,7 @@ from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName, Version
 from forebay.metadata.listed_heads import ListedHeads
 from forebay.metadata.lookup_request import LookupRequest
+from forebay.metadata.own_writes import OwnWrites
 from forebay.metadata.resolution import ResolvedVersion
 from forebay.metadata.resolver import Resolver
 from forebay.metadata.staged_objects import StagedBody
@@ -359,9 +360,8 @@ async def test_a_listing_renews_no_head_for_a_credential_or_no_cache() -> None:
             rig.lookups,
             rig.resolver.permissions,
             rig.checksums,
-            rig.staged,
+            OwnWrites(rig.staged),
             rig.replacement,
-            rig.peers,
             rig.openings,
             listed,
         )

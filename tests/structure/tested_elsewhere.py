@@ -73,6 +73,7 @@ metadata/test_object_heads.py            core/heads
 metadata/test_permissions.py             origin/origin_identity
 metadata/test_version_fetch.py           metadata/lookup_request
 metadata/test_shared_lookup.py           metadata/resolution
+metadata/test_resolver.py                metadata/own_writes
 namespace/test_listings.py               namespace/snapshots
 fetch/test_run_reader.py                 fetch/run_source
 origin/test_verdict.py                   origin/origin_read

@@ -27,16 +27,15 @@ from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
+from forebay.metadata.own_writes import OwnWrites
 from forebay.metadata.resolution import Resolution, ResolvedVersion
 from forebay.metadata.shared_lookup import BegunRead, LookupKey, SharedLookup, SharedLookups
-from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.object_reads import ObjectReads
 from forebay.origin.sent_reads import SentRead
 from forebay.peers.owners import Peers
 from forebay.peers.relayed_openings import RelayedRead
 from forebay.policy.rules import Decision
 from forebay.protocol.response_headers import checksums_missing
-from forebay.storage.journal.pending_objects import PendingObjects
 from forebay.storage.slab_allocator import POPULATED_AT_REST, POPULATED_BRIEFLY, allocate_buffer
 
 _OPENING: Final = LookupKey("GET", None)
@@ -55,13 +54,12 @@ class DirectOpenings:
         lookups: SharedLookups,
         replacement: HeadReplacement,
         checksums: ObjectChecksums,
-        staged: StagedObjects,
+        own_writes: OwnWrites,
         peers: Peers,
-        pending: PendingObjects | None,
     ) -> None:
         self.fetcher, self.heads, self.replacement = fetcher, heads, replacement
         self._reads, self._lookups, self._checksums = reads, lookups, checksums
-        self._staged, self._peers, self._pending = staged, peers, pending
+        self._own_writes, self._peers = own_writes, peers
 
     def begin(
         self,
@@ -102,11 +100,7 @@ class DirectOpenings:
 
     def is_plain(self, name: ObjectName, decision: Decision) -> bool:
         """Whether no write of an object is pending, in doubt or being installed, and not each read asks the origin."""
-        return not (
-            (self._pending is not None and name in self._pending)
-            or self._staged.is_installing(name)
-            or self.heads.is_always_checked(name, decision)
-        )
+        return self._own_writes.are_settled(name) and not self.heads.is_always_checked(name, decision)
 
     async def open(
         self, request: LookupRequest, go_on: Callable[[BegunRead], Coroutine[Any, Any, Resolution]]

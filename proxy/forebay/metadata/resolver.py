@@ -28,7 +28,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from forebay.core.errors import ForebayError, S3Error
+from forebay.core.errors import ForebayError
 from forebay.core.heads import Head
 from forebay.core.names import ObjectName
 from forebay.metadata.direct_openings import DirectOpenings
@@ -37,15 +37,13 @@ from forebay.metadata.listed_heads import ListedHeads
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
+from forebay.metadata.own_writes import OwnWrites
 from forebay.metadata.permissions import Permissions
 from forebay.metadata.resolution import Resolution, ResolvedVersion
 from forebay.metadata.shared_lookup import BegunRead, LookupKey, SharedLookup, SharedLookups
-from forebay.metadata.staged_objects import StagedObjects
 from forebay.metadata.version_fetch import VersionFetch
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.peers.owners import Peers
 from forebay.policy.rules import Decision
-from forebay.storage.journal.pending_objects import Deleted, PendingObjects
 
 OPENING_TIMEOUT: Final = 1.0
 """Seconds that a reader with a head of its own waits for another identity's opening, which brings the blocks."""
@@ -61,12 +59,10 @@ class Resolver:
         lookups: SharedLookups,
         permissions: Permissions,
         checksums: ObjectChecksums,
-        staged: StagedObjects,
+        own_writes: OwnWrites,
         replacement: HeadReplacement,
-        peers: Peers,
         openings: DirectOpenings,
         listed: ListedHeads | None = None,
-        pending: PendingObjects | None = None,
     ) -> None:
         """`listed` None: no listing renews a head."""
         self._versions = versions
@@ -74,12 +70,10 @@ class Resolver:
         self._lookups = lookups
         self.permissions = permissions
         self.checksums = checksums
-        self._staged = staged
+        self._own_writes = own_writes
         self._replacement = replacement
-        self._peers = peers
         self._openings = openings
         self._listed = listed
-        self._pending = pending
 
     async def invalidate(self, name: ObjectName, head: Head) -> None:
         """Forgets `head`, which was found outdated, unless it has been replaced already."""
@@ -108,13 +102,12 @@ class Resolver:
 
     def may_be_written(self, name: ObjectName) -> bool:
         """Whether a write of an object is pending or in doubt, so that what the origin lists says nothing of it."""
-        is_pending = self._pending is not None and name in self._pending
-        return is_pending or self.heads.in_doubt_writes.covers(name, self.heads.clock())
+        return self._own_writes.are_pending(name) or self.heads.in_doubt_writes.covers(name, self.heads.clock())
 
     def resolve_nowait(self, request: LookupRequest) -> ResolvedVersion | None:
         """Returns the version, if it is known without a request and without waiting."""
         name = request.name
-        if request.version_id is not None or self.may_be_written(name) or self._staged.is_installing(name):
+        if request.version_id is not None or self.may_be_written(name) or not self._own_writes.are_settled(name):
             return None
         head = self.fresh_head(name, request.decision, no_cache=request.no_cache, identity=request.identity)
         return ResolvedVersion(head, "fresh") if head is not None else None
@@ -126,12 +119,8 @@ class Resolver:
         if request.version_id is not None:
             return await self._resolve_by_id(request, request.version_id)
         name, decision, identity = request.name, request.decision, request.identity
-        if self._pending is not None and (pending := self._pending.head(name)) is not None:
-            if identity is None:
-                return _resolved_pending(name, pending)
-            await self._pending.wait_for_read(name)  # only the origin can say what its own credential may read
-        if self._staged.is_installing(name):
-            await self._staged.wait_installed(name)
+        if not self._own_writes.are_settled(name) and (written := await self._own_writes.settle(name, identity)):
+            return written
         head = self.heads.current(name)
         if (
             head is not None
@@ -182,7 +171,7 @@ class Resolver:
         if method == "GET":
             if request.checksums:
                 self.checksums.prefetch(name, identity)
-            if self._peers.owns(name):  # looked up now: of two that begin at once, the second waits for the first
+            if self._versions.owns(name):  # looked up now: of two that begin at once, the second waits for the first
                 other = self._lookups.find_opening(name, other_than=identity)
         if other is None:
             work = partial(self._versions.open, request, strict=strict)
@@ -208,10 +197,3 @@ class Resolver:
     async def _fetch_unshared(self, request: LookupRequest, known: Head | None) -> Resolution:
         work = self._versions.fetch(request, known, strict=True)
         return await self._lookups.start_unshared(work, f"strict {request.name.path}").wait()
-
-
-def _resolved_pending(name: ObjectName, pending: Head | Deleted) -> ResolvedVersion:
-    """The version that a pending write makes. Raises S3Error NoSuchKey for an object that it deletes."""
-    if isinstance(pending, Deleted):
-        raise S3Error("NoSuchKey", Key=name.key)
-    return ResolvedVersion(pending, "fresh")

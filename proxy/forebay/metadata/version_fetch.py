@@ -61,6 +61,10 @@ class VersionFetch:
         self._replacement = replacement
         self._peers = peers
 
+    def owns(self, name: ObjectName) -> bool:
+        """Whether this worker fetches the object, and no other."""
+        return self._peers.owns(name)
+
     def open(
         self, request: LookupRequest, sent: BegunRead | None = None, *, strict: bool
     ) -> Coroutine[Any, Any, Resolution]:

@@ -8,6 +8,7 @@ from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.listed_heads import ListedHeads
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
+from forebay.metadata.own_writes import OwnWrites
 from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.permissions import Permissions
@@ -66,21 +67,10 @@ def compose_metadata(
     listed_heads = ListedHeads(namespaces.node_listings, heads, replacement, context.observe)
     snapshots.on_snapshot = lambda old, new: tasks.spawn(listed_heads.compare(old, new), f"compare {new.bucket}")
     versions = VersionFetch(origins, fetch.fetcher, heads, permissions, replacement, peers)
-    openings = DirectOpenings(
-        origins, fetch.fetcher, heads, lookups, replacement, checksums, staged, peers, storage.pending
-    )
+    own_writes = OwnWrites(staged, storage.pending)
+    openings = DirectOpenings(origins, fetch.fetcher, heads, lookups, replacement, checksums, own_writes, peers)
     resolver = Resolver(
-        versions,
-        heads,
-        lookups,
-        permissions,
-        checksums,
-        staged,
-        replacement,
-        peers,
-        openings,
-        listed_heads,
-        storage.pending,
+        versions, heads, lookups, permissions, checksums, own_writes, replacement, openings, listed_heads
     )
     packed = PackedObjects(resolver, catalogue, context.rules)
     return MetadataParts(heads, digests, hints, staged, cors, resolver, openings, packed, invalidator)
