@@ -11,6 +11,7 @@ from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
+from forebay.origin.origin_server import OriginServer
 from forebay.origin.read_outcomes import BodySource, ReadBody
 from forebay.protocol.signatures.signing_key import SecretKey
 
@@ -33,9 +34,7 @@ async def client_of(
     """A client whose turns must be back, and whose connections gone or idle, when the test is over."""
     credentials = ANONYMOUS if anonymous else StaticCredentials(KEY)
     async with OriginClient(
-        url,
-        "eu-west-1",
-        DIALECTS["minio"],
+        OriginServer(url, "eu-west-1", DIALECTS["minio"]),
         credentials,
         limits=limits,
         observe=observe,

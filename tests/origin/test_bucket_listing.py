@@ -13,6 +13,7 @@ from forebay.origin.credentials import ANONYMOUS, Credentials, StaticCredentials
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.origin_server import OriginServer
 from forebay.protocol.signatures.signing_key import SecretKey
 from harness.scripted_origin import Script, ScriptedConnection, scripted_origin
 from harness.ssd_rig import RecordedEvents
@@ -25,7 +26,9 @@ async def listing_of(
     url: str, credentials: Credentials = KEYS, observe: Observe = unobserved
 ) -> AsyncIterator[BucketListing]:
     limits = OriginLimits(attempts=1, connect_timeout=30, answer_timeout=30)
-    async with OriginClient(url, "eu-west-1", DIALECTS["minio"], credentials, limits=limits, observe=observe) as client:
+    async with OriginClient(
+        OriginServer(url, "eu-west-1", DIALECTS["minio"]), credentials, limits=limits, observe=observe
+    ) as client:
         listing = BucketListing(client)
         try:
             yield listing

@@ -21,6 +21,7 @@ from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_read import OriginRead
+from forebay.origin.origin_server import OriginServer
 from forebay.origin.read_outcomes import ObjectOpened, ReadOutcome, Revalidated
 from harness.certificates import TestAuthority
 from harness.manual_timers import ManualTimers
@@ -90,13 +91,10 @@ async def hedged_client(
 ) -> AsyncIterator[HedgedClient]:
     heard = RecordedEvents()
     async with OriginClient(
-        url,
-        "r",
-        DIALECTS["minio"],
+        OriginServer(url, "r", DIALECTS["minio"], ca_file=None if ca_file is None else str(ca_file)),
         ANONYMOUS,
         limits=limits,
         observe=heard,
-        ca_file=None if ca_file is None else str(ca_file),
     ) as client:
         hedged = HedgedClient(client, heard)
         yield hedged

@@ -15,6 +15,7 @@ from forebay.origin.object_reads import REFUSAL_LIMIT, OriginReads
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_read import OriginRead
+from forebay.origin.origin_server import OriginServer
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from harness.origin_client import some_of
 from harness.scripted_origin import Script, ScriptedConnection, respond_always, scripted_origin
@@ -44,7 +45,11 @@ async def reading(
     times = times if times is not None else Times()
     observe = (lambda _event: None) if observed is None else observed.append
     async with OriginClient(
-        url, "r", DIALECTS["minio"], ANONYMOUS, limits=limits, observe=observe, monotonic=lambda: times.now
+        OriginServer(url, "r", DIALECTS["minio"]),
+        ANONYMOUS,
+        limits=limits,
+        observe=observe,
+        monotonic=lambda: times.now,
     ) as client:
         yield OriginReads(client, sleep=times.sleep, jitter=lambda: 0.5)
         assert (client.reads.in_use, client.writes.in_use) == (0, 0)

@@ -16,6 +16,7 @@ from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_read import OriginRead
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
+from forebay.origin.origin_server import OriginServer
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated
 from forebay.protocol.signatures.signing_key import SecretKey
 from harness.fake_origin import FakeOrigin
@@ -44,13 +45,17 @@ async def subject(request: pytest.FixtureRequest) -> AsyncIterator[Subject]:
         swift: SwiftOrigin = request.getfixturevalue("swift")
         key = SecretKey(swift.secret.access, swift.secret.secret)
         credentials = StaticCredentials(key)
-        async with OriginClient(swift.endpoint, swift.secret.region, DIALECTS["swift"], credentials) as client:
+        async with OriginClient(
+            OriginServer(swift.endpoint, swift.secret.region, DIALECTS["swift"]), credentials
+        ) as client:
             yield Subject(client, swift.fresh_bucket())
         return
     async with FakeOrigin() as fake:
         fake.store.create_bucket("bucket")
         credentials = StaticCredentials(SecretKey(fake.secret.access, fake.secret.secret))
-        async with OriginClient(fake.endpoint, fake.secret.region, DIALECTS["minio"], credentials) as client:
+        async with OriginClient(
+            OriginServer(fake.endpoint, fake.secret.region, DIALECTS["minio"]), credentials
+        ) as client:
             yield Subject(client, "bucket")
 
 

@@ -16,6 +16,7 @@ from forebay.origin.credentials import ANONYMOUS
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_request import OriginRequest
+from forebay.origin.origin_server import OriginServer
 from harness.origin_client import get
 from harness.scripted_origin import ScriptedConnection, respond_always, scripted_origin
 
@@ -50,7 +51,9 @@ def server_side(certificate: Path) -> ssl.SSLContext:
 
 
 def client_of(url: str, ca_file: Path | None) -> OriginClient:
-    return OriginClient(url, "r", DIALECTS["minio"], ANONYMOUS, ca_file=None if ca_file is None else str(ca_file))
+    return OriginClient(
+        OriginServer(url, "r", DIALECTS["minio"], ca_file=None if ca_file is None else str(ca_file)), ANONYMOUS
+    )
 
 
 async def test_a_named_authority_is_trusted(server_side: ssl.SSLContext, certificate: Path) -> None:

@@ -12,6 +12,7 @@ from forebay.origin.credentials import ANONYMOUS
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.origin_server import OriginServer
 from forebay.origin.origins import Origins
 from forebay.request.forwarded_reads import ForwardedReads
 from forebay.request.oss_frontend import OssFrontend
@@ -49,7 +50,7 @@ class Relayed:
 
 @asynccontextmanager
 async def client_of(url: str, limits: OriginLimits = LIMITS) -> AsyncIterator[OriginClient]:
-    async with OriginClient(url, "r", DIALECTS["minio"], ANONYMOUS, limits=limits) as client:
+    async with OriginClient(OriginServer(url, "r", DIALECTS["minio"]), ANONYMOUS, limits=limits) as client:
         yield client
 
 

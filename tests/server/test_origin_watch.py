@@ -9,6 +9,7 @@ import pytest
 from forebay.origin.credentials import StaticCredentials
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_server import OriginServer
 from forebay.origin.origins import Origins
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.server.origin_watch import OriginWatch
@@ -31,7 +32,9 @@ grants = []
 @asynccontextmanager
 async def client_of(origin: FakeOrigin) -> AsyncIterator[OriginClient]:
     key = SecretKey(origin.secret.access, origin.secret.secret)
-    client = OriginClient(origin.endpoint, origin.secret.region, DIALECTS["minio"], StaticCredentials(key))
+    client = OriginClient(
+        OriginServer(origin.endpoint, origin.secret.region, DIALECTS["minio"]), StaticCredentials(key)
+    )
     async with client:
         yield client
 

@@ -77,6 +77,7 @@ metadata/test_resolver.py                metadata/own_writes
 namespace/test_listings.py               namespace/snapshots
 fetch/test_run_reader.py                 fetch/run_source
 origin/test_verdict.py                   origin/origin_read
+origin/test_origin_client_tls.py         origin/origin_server
 scenarios/test_advice.py                 server/admin/advice_rows
 scenarios/test_data_sets.py              server/admin/data_set_rows server/admin/data_set_schema
 scenarios/test_pins.py                   server/admin/pin_schema server/admin/worker_pins server/admin/pin_changes

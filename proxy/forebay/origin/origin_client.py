@@ -22,11 +22,8 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from yarl import URL
-
 from forebay.core.errors import OriginBroken, OriginUnreachable, S3Error
 from forebay.core.events import (
-    DEFAULT_ORIGIN,
     Observe,
     OriginAnswered,
     OriginFailed,
@@ -43,7 +40,6 @@ from forebay.origin.bucket_regions import REGION_STATUSES, BucketRegions
 from forebay.origin.credential_check import CredentialCheck
 from forebay.origin.credential_refusal import REGION_REFUSAL, SUSPECT_STATUSES, CredentialRefusal, date_of, refusal_in
 from forebay.origin.credentials import Credentials
-from forebay.origin.dialects import Dialect
 from forebay.origin.endpoint import parse_endpoint
 from forebay.origin.http.connection_pool import ConnectionPool
 from forebay.origin.http.outgoing_body import OutgoingBody, outgoing_body
@@ -53,6 +49,7 @@ from forebay.origin.http.transport_response import TransportResponse
 from forebay.origin.origin_limits import RETRIED_STATUSES, OriginLimits
 from forebay.origin.origin_request import OriginRequest, Unsigned
 from forebay.origin.origin_response import OriginResponse
+from forebay.origin.origin_server import OriginServer
 from forebay.origin.oss_origin import OssAdapter
 from forebay.origin.reachability import ReachabilityProbe
 from forebay.origin.request_signer import RequestSigner
@@ -75,9 +72,7 @@ class OriginClient:
 
     def __init__(
         self,
-        endpoint: URL | str,
-        region: str,
-        dialect: Dialect,
+        server: OriginServer,
         credentials: Credentials,
         *,
         limits: OriginLimits | None = None,
@@ -86,16 +81,12 @@ class OriginClient:
         monotonic: Callable[[], float] = time.monotonic,
         timers: Timers | None = None,
         body_turns: BodyTurns | None = None,
-        ca_file: str | None = None,
-        name: str = DEFAULT_ORIGIN,
     ) -> None:
-        """`timers`: of the pace of clients, None for the running loop. `name`: in the log, stats and metrics."""
-        self.name = name
-        self.endpoint = parse_endpoint(endpoint, dialect)
-        self.region = region
-        self.dialect = dialect
+        """`timers`: of the pace of clients, None for the running loop."""
+        self.name, self.region, self.dialect = name, region, dialect = server.name, server.region, server.dialect
+        self.endpoint = parse_endpoint(server.endpoint, dialect)
+        self.ca_file = server.ca_file
         self.limits = limits = limits if limits is not None else OriginLimits()
-        self.ca_file = ca_file
         self.observe = observe
         self.monotonic = monotonic
         self.breaker = Breaker(limits.breaker_failures)
@@ -109,7 +100,7 @@ class OriginClient:
         self.signer = RequestSigner(credentials, region, clock, _USER_AGENT, speaks_oss=dialect.speaks_oss)
         self._probe_signer = RequestSigner(credentials, region, clock, _PROBE_AGENT, speaks_oss=dialect.speaks_oss)
         self._body_turns = body_turns or BodyTurns(timers)
-        self.pool = ConnectionPool(limits, ca_file, self._body_turns)
+        self.pool = ConnectionPool(limits, server.ca_file, self._body_turns)
         self._session = SessionTransport(limits, self.pool, secure=self.endpoint.scheme == "https")
         self._reachability = ReachabilityProbe(
             self.breaker,

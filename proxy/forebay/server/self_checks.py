@@ -33,6 +33,7 @@ from forebay.origin.http.loopback_resolver import system_name
 from forebay.origin.http.transport_errors import ConnectionFault
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.origin_server import OriginServer
 from forebay.server.gateway_policy import credentials_of
 from forebay.server.http.listening_sockets import bind
 from forebay.server.resource_limits import capacity_warnings, raise_file_limit
@@ -73,12 +74,9 @@ async def check_origins_of(settings: Settings) -> AsyncIterator[SelfCheck]:
 
 async def _check_origin(settings: Settings, origin: OriginSettings) -> AsyncIterator[SelfCheck]:
     client = OriginClient(
-        origin.endpoint,
-        origin.region,
-        DIALECTS[origin.dialect],
+        OriginServer(origin.endpoint, origin.region, DIALECTS[origin.dialect], ca_file=origin.ca_file),
         credentials_of(origin.credentials),
         limits=OriginLimits(connect_timeout=origin.connect_timeout, answer_timeout=origin.answer_timeout),
-        ca_file=origin.ca_file,
     )
     async with client:
         server = client.endpoint.url_of(None, None, ()).server

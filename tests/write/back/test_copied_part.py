@@ -14,6 +14,7 @@ from forebay.core.names import ObjectName, Version
 from forebay.origin.credentials import StaticCredentials
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_server import OriginServer
 from forebay.origin.origins import Origins
 from forebay.protocol.exchange import BytesBody, Request
 from forebay.protocol.operations import classify
@@ -51,7 +52,7 @@ async def _sources(pending: PendingObjects | None = None) -> AsyncIterator[tuple
         origin.store.put("bucket", "stored", CONTENT)
         origin.store.put("bucket", "empty", b"")
         key = StaticCredentials(SecretKey(origin.secret.access, origin.secret.secret))
-        async with OriginClient(origin.endpoint, origin.secret.region, DIALECTS["minio"], key) as client:
+        async with OriginClient(OriginServer(origin.endpoint, origin.secret.region, DIALECTS["minio"]), key) as client:
             yield origin, CopySources(Origins.single(client), pending or _pending())
 
 

@@ -10,6 +10,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.origin.credentials import StaticCredentials
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_server import OriginServer
 from forebay.origin.origins import Origins
 from forebay.policy.drain_order import WriteInterval
 from forebay.protocol.signatures.signing_key import SecretKey
@@ -99,7 +100,7 @@ async def test_an_hour_of_503_loses_and_reorders_nothing() -> None:
         store = origin.store = RecordingStore()
         store.create_bucket("b")
         key = StaticCredentials(SecretKey(origin.secret.access, origin.secret.secret))
-        async with OriginClient(origin.endpoint, origin.secret.region, DIALECTS["minio"], key) as client:
+        async with OriginClient(OriginServer(origin.endpoint, origin.secret.region, DIALECTS["minio"]), key) as client:
             rig = _HourlyRig(client)
             origin.faults.add(Respond(503, "SlowDown"), where=lambda _: rig.now < HOUR)
             rig.add(["shard-1", "shard-2", "shard-3"], 0)

@@ -12,6 +12,7 @@ from forebay.core.names import ObjectName
 from forebay.origin.credentials import StaticCredentials
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_server import OriginServer
 from forebay.origin.origins import Origins
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.target import Target
@@ -29,7 +30,7 @@ from harness.fake_origin import FakeOrigin
 async def _listings(origin: FakeOrigin, uploads: PendingUploads) -> AsyncIterator[UploadListings]:
     secret = origin.secret
     key = StaticCredentials(SecretKey(secret.access, secret.secret))
-    async with OriginClient(origin.endpoint, secret.region, DIALECTS["minio"], key) as client:
+    async with OriginClient(OriginServer(origin.endpoint, secret.region, DIALECTS["minio"]), key) as client:
         yield UploadListings(uploads, Origins.single(client))
 
 

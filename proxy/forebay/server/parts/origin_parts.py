@@ -6,6 +6,7 @@ from forebay.origin.hedging import Hedging
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.origin_server import OriginServer
 from forebay.origin.origins import Origin, Origins
 from forebay.policy.origin_routes import OriginRoutes
 from forebay.server.gateway_policy import credentials_of
@@ -37,16 +38,14 @@ def _origin(context: WorkerContext, settings: OriginSettings, concurrency: int) 
         min_client_rate=context.settings.limits.min_client_rate,
     )
     client = OriginClient(
-        settings.endpoint,
-        settings.region,
-        DIALECTS[settings.dialect],
+        OriginServer(
+            settings.endpoint, settings.region, DIALECTS[settings.dialect], ca_file=settings.ca_file, name=settings.name
+        ),
         credentials_of(settings.credentials),
         limits=limits,
         observe=context.observe,
-        ca_file=settings.ca_file,
         timers=context.timers,
         body_turns=context.body_turns,
-        name=settings.name,
     )
     after = settings.hedge_after
     reads = OriginReads(client, Hedging(client, context.tasks, after, context.timers) if after else None)
