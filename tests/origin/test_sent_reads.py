@@ -9,13 +9,14 @@ import pytest
 from forebay.core.byte_ranges import Span
 from forebay.core.fences import Tick
 from forebay.core.names import ObjectName
+from forebay.core.requester import BACKGROUND
 from forebay.core.task_registry import TaskRegistry
 from forebay.origin.hedging import Hedging
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
-from forebay.origin.sent_reads import MakeRoom, SentRead, SentReads
+from forebay.origin.sent_reads import SentRead, SentReads
 from harness.manual_timers import ManualTimers
 from harness.origin_client import client_of, some_of
 from harness.scripted_origin import Script, ScriptedConnection, ScriptedOrigin, scripted_origin
@@ -36,21 +37,26 @@ class Sender:
         self._plain, self._hedged = SentReads(client), SentReads(client, self.hedging)
         self.ready = asyncio.Event()
         self.calls = 0
+        self.rooms: list[int] = []
 
-    def send(self, span: Span = SPAN, *, hedged: bool = False, make_room: MakeRoom | None = None) -> SentRead | None:
+    def send(self, span: Span = SPAN, *, hedged: bool = False, principal: str = "reader") -> SentRead | None:
         reads = self._hedged if hedged else self._plain
-        return reads.send(NAME, span, "reader", (Tick(1), 2.0), self.called, make_room)
+        return reads.send(NAME, span, principal, (Tick(1), 2.0), self)
 
-    async def answered(self) -> SentRead:
+    async def sent(self) -> SentRead:
         """A read that has its response, or failed."""
         sent = self.send()
         assert sent is not None
         await self.ready.wait()
         return sent
 
-    def called(self) -> None:
+    def answered(self) -> None:
         self.calls += 1
         self.ready.set()
+
+    def make_room(self, size: int, _is_beside_demand: bool) -> memoryview:
+        self.rooms.append(size)
+        return memoryview(bytearray(size))
 
 
 @asynccontextmanager
@@ -78,7 +84,7 @@ def then(*rest: tuple[int, str, bytes]) -> Script:
 async def test_a_whole_object_is_taken_and_its_connection_is_idle_again() -> None:
     async with sender(then((206, WHOLE, b"next"), (206, WHOLE, b"last"))) as on:
         for expected in (b"next", b"last"):
-            sent = await on.answered()
+            sent = await on.sent()
             facts = sent.whole()
             assert facts is not None
             assert (facts.size, facts.version.etag) == (4, '"v1"')
@@ -106,7 +112,7 @@ async def test_a_whole_object_is_taken_and_its_connection_is_idle_again() -> Non
 )
 async def test_anything_else_is_not_whole(status: int, headers: str, body: bytes) -> None:
     async with sender(then((status, headers, body))) as on:
-        sent = await on.answered()
+        sent = await on.sent()
         assert sent.whole() is None
         sent.close()
         assert on.client.reads.in_use == 0
@@ -137,7 +143,7 @@ async def turns() -> None:
 async def test_a_body_is_waited_for_to_its_end() -> None:
     async with sender(in_pieces) as on:
         for _ in range(2):
-            sent = await on.answered()
+            sent = await on.sent()
             assert sent.whole() is not None
             body = sent.take_whole()
             assert body is not None
@@ -167,7 +173,7 @@ async def test_a_task_goes_on_in_the_middle_of_a_body(size: int, learnt: bool) -
 
     async with sender(halved) as on:
         if learnt:
-            whole = await on.answered()
+            whole = await on.sent()
             assert whole.whole() is not None
             whole.take_whole()
         requests = len(on.origin.requests) + 1
@@ -190,11 +196,11 @@ async def test_a_task_goes_on_in_the_middle_of_a_body(size: int, learnt: bool) -
 async def test_more_than_was_asked_for_is_not_whole() -> None:
     longer = 'ETag: "v2"\nLast-Modified: later\nContent-Range: bytes 0-64/65\n'  # matches the template of the first
     async with sender(then((206, WHOLE, b"next"), (206, longer, bytes(65))), then()) as on:
-        learnt = await on.answered()
+        learnt = await on.sent()
         assert learnt.whole() is not None
         learnt.take_whole()
         on.ready.clear()
-        sent = await on.answered()
+        sent = await on.sent()
         assert sent.whole() is None
         opened = await on.reads.open_read(NAME, OriginRead(span=SPAN), sent=sent)
         assert isinstance(opened, ObjectOpened)
@@ -204,7 +210,7 @@ async def test_more_than_was_asked_for_is_not_whole() -> None:
 
 async def test_a_task_gets_the_response_that_has_come() -> None:
     async with sender(then((404, "", b"<Error/>"))) as on:
-        refused = await on.reads.open_read(NAME, OriginRead(span=SPAN), sent=await on.answered())
+        refused = await on.reads.open_read(NAME, OriginRead(span=SPAN), sent=await on.sent())
         assert isinstance(refused, ErrorResponse)
         assert (refused.status, refused.body, len(on.origin.requests)) == (404, b"<Error/>", 2)
 
@@ -219,7 +225,7 @@ async def test_a_task_waits_for_the_response_to_come() -> None:
 
 async def test_a_task_sends_anew_what_was_lost() -> None:
     async with sender(then(), then()) as on:
-        opened = await on.reads.open_read(NAME, OriginRead(span=SPAN), sent=await on.answered())
+        opened = await on.reads.open_read(NAME, OriginRead(span=SPAN), sent=await on.sent())
         assert isinstance(opened, ObjectOpened)
         assert await some_of(opened.body) == b"body"
         assert (on.origin.connections, len(on.origin.requests)) == (2, 3)
@@ -258,16 +264,10 @@ async def test_no_large_body_is_waited_for_that_is_never_late() -> None:
     """It might come a byte at a time; a task drops a response that is too slow."""
     size = 200_000
     large = f"{FACTS}Content-Range: bytes 0-{size - 1}/{size}\n"
-    made: list[int] = []
-
-    def make_room(size: int, _: bool) -> memoryview:
-        made.append(size)
-        return memoryview(bytearray(size))
-
-    for hedged, rooms in ((False, []), (True, [size])):
+    for hedged, principal, rooms in ((False, BACKGROUND, []), (True, BACKGROUND, [size]), (True, "reader", [])):
         async with sender(then((206, large, bytes(size)))) as on:
-            sent = on.send(Span(0, 1 << 20), hedged=hedged, make_room=make_room)
+            sent = on.send(Span(0, 1 << 20), hedged=hedged, principal=principal)
             assert sent is not None
             await on.ready.wait()
-            assert made == rooms
+            assert on.rooms == rooms
             sent.close()

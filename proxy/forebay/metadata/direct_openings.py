@@ -19,7 +19,7 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import Head, head_of
 from forebay.core.names import ObjectName
-from forebay.core.requester import BACKGROUND, requester
+from forebay.core.requester import requester
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import Flight
@@ -87,8 +87,7 @@ class DirectOpenings:
         owner, noted = self._peers.claim(name), self.heads.now()
         sent: BegunRead | None
         if owner is None:
-            make_room = opening.make_room if principal == BACKGROUND else None
-            sent = self._reads.send_read(name, span, principal, noted, opening.answered, make_room)
+            sent = self._reads.send_read(name, span, principal, noted, opening)
         else:
             sent = owner.peer.openings.send(name, span, noted, opening.answered)
         if sent is None:
@@ -130,7 +129,7 @@ class DirectOpenings:
 
 
 class DirectOpening:
-    """One opening."""
+    """One opening. Implements origin.sent_reads.ReadReceiver."""
 
     __slots__ = (
         "_charged",
@@ -184,7 +183,7 @@ class DirectOpening:
         return on_end
 
     def make_room(self, size: int, is_beside_demand: bool) -> memoryview | None:
-        """See MakeRoom: for an object that is one block, while nobody waits for its first bytes."""
+        """For an object that is one block, while nobody waits for its first bytes."""
         if size > self.decision.block or self._lookup.is_awaited or not self._openings.fetcher.budget.try_reclaim(size):
             return None
         self._charged = size

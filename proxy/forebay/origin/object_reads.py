@@ -25,7 +25,7 @@ from forebay.origin.origin_request import OriginRequest, RequestCredential
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.read_attempts import ReadAttempts
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, ReadBody, ReadOutcome, Revalidated, Uncacheable
-from forebay.origin.sent_reads import CHECKSUM_MODE, MakeRoom, SentRead, SentReads
+from forebay.origin.sent_reads import CHECKSUM_MODE, ReadReceiver, SentRead, SentReads
 from forebay.origin.verdict import (
     EmptyObject,
     ErrorStatus,
@@ -61,8 +61,7 @@ class ObjectReads(Protocol):
         span: Span,
         principal: str,
         noted: tuple[Tick, float],
-        on_ready: Callable[[], None],
-        make_room: MakeRoom | None = None,
+        receiver: ReadReceiver,
     ) -> SentRead | None:
         """See OriginReads."""
         ...
@@ -124,11 +123,10 @@ class OriginReads:
         span: Span,
         principal: str,
         noted: tuple[Tick, float],
-        on_ready: Callable[[], None],
-        make_room: MakeRoom | None = None,
+        receiver: ReadReceiver,
     ) -> SentRead | None:
         """Send a read without a task: see SentReads.send."""
-        return self._sent_reads.send(name, span, principal, noted, on_ready, make_room)
+        return self._sent_reads.send(name, span, principal, noted, receiver)
 
     def admits_hedge(self, _bucket: str) -> bool:
         """Whether a hedge would be sent now."""

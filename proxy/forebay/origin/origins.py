@@ -29,7 +29,7 @@ from forebay.origin.origin_read import OriginRead
 from forebay.origin.origin_request import OriginRequest, RequestCredential
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.read_outcomes import ReadOutcome
-from forebay.origin.sent_reads import MakeRoom, SentRead
+from forebay.origin.sent_reads import ReadReceiver, SentRead
 from forebay.origin.upload_turns import UploadTurns
 from forebay.protocol.copy_source import COPY_SOURCE, parse_copy_source
 
@@ -103,14 +103,13 @@ class Origins:
         span: Span,
         principal: str,
         noted: tuple[Tick, float],
-        on_ready: Callable[[], None],
-        make_room: MakeRoom | None = None,
+        receiver: ReadReceiver,
     ) -> SentRead | None:
         """Send a read at the origin that has the bucket; the contract is OriginReads.send_read's."""
         position = self._position_of(name.bucket)
         if position is None:
             return None
-        return self._origins[position].reads.send_read(name, span, principal, noted, on_ready, make_room)
+        return self._origins[position].reads.send_read(name, span, principal, noted, receiver)
 
     def admits_hedge(self, bucket: str) -> bool:
         """Whether a hedge would be sent now to the origin that has `bucket`."""

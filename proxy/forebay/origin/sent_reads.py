@@ -11,15 +11,14 @@ Sent are only requests for which nothing has to be waited for: an idle connectio
 breaker, an origin that speaks S3, in its own region.
 """
 
-from collections.abc import Callable
-from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, Protocol
 
 from forebay.core.byte_ranges import Span
 from forebay.core.events import OriginAnswered
 from forebay.core.fences import Tick
 from forebay.core.heads import ObjectFacts
 from forebay.core.names import ObjectName
+from forebay.core.requester import BACKGROUND
 from forebay.origin.adopted_read import AdoptedRead
 from forebay.origin.breaker import BreakerState
 from forebay.origin.hedging import Hedging
@@ -34,14 +33,22 @@ from forebay.origin.request_turns import Turn
 from forebay.origin.verdict import ValidResponse, judge
 from forebay.protocol.response_templates import ResponseTemplates
 
-MakeRoom: TypeAlias = Callable[[int, bool], memoryview | None]
-"""Memory for all bytes of a large object, if all of it is to be waited for. True: it is made beside demand."""
-
 CHECKSUM_MODE: Final = ("x-amz-checksum-mode", "ENABLED")
 LATE_SHARE: Final = 0.5
 """Of the time after which a read is hedged: a read that has waited so long is taken over by a task."""
 _MAX_SPANS: Final = 64
 """First spans that are remembered: one for each size of blocks, mostly."""
+
+
+class ReadReceiver(Protocol):
+    """Whom a sent read is for."""
+
+    def answered(self) -> None:
+        """The response has come, or its failure, or it is late. Called once, unless the read is closed before."""
+
+    def make_room(self, size: int, is_beside_demand: bool) -> memoryview | None:
+        """Memory for all bytes of a large object, if all of it is to be waited for. Called for background reads."""
+        ...
 
 
 class SentReads:
@@ -60,13 +67,11 @@ class SentReads:
         span: Span,
         principal: str,
         noted: tuple[Tick, float],
-        on_ready: Callable[[], None],
-        make_room: MakeRoom | None = None,
+        receiver: ReadReceiver,
     ) -> "SentRead | None":
         """Sends the GET of the first `span` of an object; None where something would have to be waited for.
 
-        `noted`: the fence tick and the time, before this. `on_ready`: called once, with the response, its failure, or
-        when it is late. `make_room`: None where no large body is waited for; nor is one where nothing is ever late.
+        `noted`: the fence tick and the time, before this.
         """
         client, (bucket, key) = self._client, name
         dialect = client.dialect
@@ -86,13 +91,13 @@ class SentReads:
         if connection is None:
             turn.release()
             return None
-        sent = SentRead(client, connection, turn, read, span, noted, on_ready, self._templates)
+        sent = SentRead(client, connection, turn, read, span, noted, receiver, self._templates)
         try:
             connection.write_request(self._signer.signed_head(request, url, secret), "GET")
         except (ConnectionFault, ValueError):  # the full way says what is wrong
             sent.close()
             return None
-        sent.wait(self._hedging, make_room if self._hedging is not None else None)  # else it could come for ever
+        sent.wait(self._hedging, waits_for_all=principal == BACKGROUND)
         return sent
 
     def _request(self, span: Span) -> tuple[OriginRead, OriginRequest]:
@@ -112,8 +117,8 @@ class SentRead:
         "_connection",
         "_hedging",
         "_is_open",
-        "_on_ready",
         "_read",
+        "_receiver",
         "_started",
         "_templates",
         "_turn",
@@ -130,44 +135,45 @@ class SentRead:
         read: OriginRead,
         span: Span,
         noted: tuple[Tick, float],
-        on_ready: Callable[[], None],
+        receiver: ReadReceiver,
         templates: ResponseTemplates,
     ) -> None:
         self._client, self._connection, self._turn, self._read = client, connection, turn, read
         self.span, self.noted, self._templates = span, noted, templates
-        self._on_ready: Callable[[], None] | None = on_ready
+        self._receiver: ReadReceiver | None = receiver
         self._started = client.monotonic()
         self._hedging: Hedging | None = None
         self._waits_since = 0.0
         """When it was sent, by the clock of the sweep; moved on by time in which the loop did not run."""
         self._is_open = True
 
-    def wait(self, hedging: Hedging | None, make_room: MakeRoom | None) -> None:
-        """Waits for the response."""
+    def wait(self, hedging: Hedging | None, *, waits_for_all: bool) -> None:
+        """Waits for the response. `waits_for_all`: also for a large body, where it is noticed that it is late: else it
+        could come for ever."""
         large = None
-        if make_room is not None:
-            large = LargeBody(partial(self._room_for, make_room), self._client.pool.body_turns)
         if hedging is not None:
+            if waits_for_all:
+                large = LargeBody(self._make_room, self._client.pool.body_turns)
             self._hedging, self._waits_since = hedging, hedging.timers.time()
             hedging.sweep.add(self)
         self._connection.call_when_ready(self._end_wait, self._client.limits.answer_timeout, self._templates, large)
 
-    def _room_for(self, make_room: MakeRoom, head: ResponseHead) -> memoryview | None:
+    def _make_room(self, head: ResponseHead) -> memoryview | None:
         facts = self._facts(head)
-        if facts is None or facts.size != head.body_length:
+        if self._receiver is None or facts is None or facts.size != head.body_length:
             return None
-        return make_room(facts.size, self._client.pool.body_turns.is_beside_demand)
+        return self._receiver.make_room(facts.size, self._client.pool.body_turns.is_beside_demand)
 
     def hurry(self) -> None:
         """Waits no longer: somebody wants the first bytes as they come."""
         self._end_wait()
 
     def _end_wait(self) -> None:
-        on_ready, self._on_ready = self._on_ready, None
-        if on_ready is not None:
+        receiver, self._receiver = self._receiver, None
+        if receiver is not None:
             if self._hedging is not None:
                 self._hedging.sweep.remove(self)
-            on_ready()
+            receiver.answered()
 
     # The sweep's side
 
@@ -230,6 +236,6 @@ class SentRead:
             self._turn.release()
 
     def _leave(self) -> None:
-        self._is_open, self._on_ready = False, None
+        self._is_open, self._receiver = False, None
         if self._hedging is not None:
             self._hedging.sweep.remove(self)
