@@ -40,7 +40,7 @@ class Node:
 
     def __init__(self) -> None:
         self.pending = PendingObjects(_read_body)  # type: ignore[arg-type] # nothing is read
-        self.shown: Any = SimpleNamespace(writes={}, kept={}, remembering=nullcontext)
+        self.shown: Any = SimpleNamespace(writes={}, kept={}, stopped={}, remembering=nullcontext)
         self.added, self.moved = Added(), list[int]()
         moves: Any = SimpleNamespace(carry_all=lambda: self.moved.append(len(self.added)))
         drainer: Any = self.added

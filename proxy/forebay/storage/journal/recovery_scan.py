@@ -59,8 +59,7 @@ def scan_journal(files: JournalFiles, layout: JournalLayout) -> JournalScan:
             if isinstance(item, LogDamage):
                 scan.damages.setdefault(log, []).append(item)
             elif "void" in item.document:
-                first = int(item.document["from"])
-                voids[item.document["void"]] = min(first, voids.get(item.document["void"], first))
+                voids[item.document["void"]] = int(item.document["from"])  # a log ends with its first batch that failed
                 voiding[log] = item.document["void"]
             elif item.number not in settled:
                 found[log].append(PendingRecord(RecordId(log, item.number), item.document, item.payload))
