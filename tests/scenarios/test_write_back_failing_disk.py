@@ -234,6 +234,30 @@ async def test_nobody_waits_for_what_a_read_only_disk_cannot_settle(tmp_path: Pa
             assert re.findall(b"<Key>(.*?)</Key>", listed.body) == [b"a/first", b"a/proof"]
 
 
+async def test_a_start_that_cannot_reclaim_carries_out_what_is_pending(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        rig = Rig(origin.endpoint, origin.secret, tmp_path / "rig", rest=RULES.format(path=tmp_path / "journal"))
+        rig.journal_files = files = ReadOnlyDisk()
+        async with rig:
+            origin.store.create_bucket("ckpt")
+            gate = Gate()
+            for key in ("a/proof", "a/settled", "a/pending"):
+                if key == "a/pending":
+                    origin.faults.add(HoldRequest(gate), method="PUT", key=key, times=1)
+                assert (await rig.client().request("PUT", path_of("ckpt", key), (), bytes(LARGE))).status == 200
+            await gate.reached()
+            files.is_read_only = True
+            await rig.restart()
+            write_back = rig.parts.writes.write_back
+            assert write_back is not None
+            await run_loop_until(lambda: bool(write_back.shown.unsettled))
+            assert origin.store.get("ckpt", "a/pending").content.size == LARGE
+            assert (await rig.client().request("GET", path_of("ckpt", "a/pending"))).body == bytes(LARGE)
+            files.is_read_only = False
+            gate.open()
+            await run_loop_until(lambda: not write_back.drainer.entries)
+
+
 class UnlistedDisk(JournalFiles):
     """Directories that may not be listed."""
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from forebay.core.task_registry import TaskRegistry
 from forebay.storage.journal.group_settlement import GroupSettlement
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import JournalLayout, new_id
@@ -104,4 +105,19 @@ async def test_settling_goes_on_without_the_task_that_asked(tmp_path: Path) -> N
         cancelled.cancel()
         files.release()
         await waiting
+        assert read_settled(files, layout, log) == {0, 1}
+
+
+async def test_the_end_waits_for_what_is_being_settled(tmp_path: Path) -> None:
+    """The files' threads end after it."""
+    log = new_id()
+    async with _settling(tmp_path) as (files, layout, settlement):
+        files.hold()
+        settled = [settlement.submit([RecordId(log, nth)]) for nth in range(2)]
+        ending = TaskRegistry().spawn(settlement.close(), "close")
+        await run_loop_until(lambda: files.held == 1)
+        assert not ending.done()
+        files.release()
+        await ending
+        assert all(each.done() for each in settled)
         assert read_settled(files, layout, log) == {0, 1}

@@ -161,6 +161,44 @@ async def test_a_damaged_lock_does_not_have_the_clock_go_back(tmp_path: Path, da
     await beside.close()
 
 
+class ReadOnlyFiles(JournalFiles):
+    """A file system that the kernel has made read-only."""
+
+    def open_lock(self, path: str) -> int:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+async def test_a_worker_joins_a_run_on_a_read_only_disk(tmp_path: Path) -> None:
+    """Its readers see what is pending, and what is pending can be carried out; a run can't begin there."""
+    first = Journal.open(tmp_path / "j", "one")
+    assert first.try_become_drainer()
+    record = await first.append({"write": "put"}, b"pending")
+    beside = Journal.open(tmp_path / "j", "one", ReadOnlyFiles())
+    assert [each.id for each in (await beside.scan()).pending] == [record]
+    assert not beside.try_become_drainer()
+    await first.close()
+    assert beside.try_become_drainer()
+    await beside.close()
+    for family in ("one", "two"):
+        with pytest.raises(JournalUnusable, match=r"can't be used \(Read-only file system\)"):
+            Journal.open(tmp_path / "j", family, ReadOnlyFiles())
+
+
+class ReclaimedMeanwhile(JournalFiles):
+    """Lists a log that is removed before it is opened."""
+
+    def names(self, path: str) -> list[str]:
+        return [f"{'0' * 32}.log", *super().names(path)]
+
+
+async def test_a_log_that_is_reclaimed_meanwhile_had_nothing_pending(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "j", "one", ReclaimedMeanwhile())
+    record = await journal.append({"write": "put"}, b"pending")
+    scan = await journal.scan()
+    assert ([each.id for each in scan.pending], scan.damages) == ([record], {})
+    await journal.close()
+
+
 async def test_workers_begin_a_directory_at_once(tmp_path: Path) -> None:
     for attempt in range(10):
         path = tmp_path / str(attempt) / "j"

@@ -1,6 +1,9 @@
 """The drain duty is taken over in steps, and nothing that comes meanwhile overtakes what is known."""
 
 import asyncio
+import errno
+import os
+from collections.abc import Sequence
 from contextlib import nullcontext
 from itertools import pairwise
 from types import SimpleNamespace
@@ -44,9 +47,18 @@ class Node:
         self.added, self.moved = Added(), list[int]()
         moves: Any = SimpleNamespace(carry_all=lambda: self.moved.append(len(self.added)))
         drainer: Any = self.added
+        settlement: Any = self
         nothing: Any = None
         self.tasks = TaskRegistry()
-        self.duty = DrainDuty(drainer, nothing, moves, nothing, self.tasks)
+        self.duty = DrainDuty(drainer, settlement, moves, nothing, self.tasks)
+        self.settled = list[RecordId]()
+        self.is_full = False
+
+    async def settle(self, records: Sequence[RecordId]) -> None:
+        """As Settlement does."""
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.settled += records
 
     def show(self, key: str, written: int, *, is_recovered: bool = False) -> RecordId:
         """As ShownRecords does."""
@@ -62,7 +74,7 @@ class Node:
         """Returns whether this worker has the duty."""
         return self.duty.is_taken
 
-    def settle(self, key: str, record: RecordId) -> None:
+    def drop(self, key: str, record: RecordId) -> None:
         del self.shown.writes[record]
         self.pending.remove(ObjectName("b", key), record)
 
@@ -95,8 +107,8 @@ async def test_a_write_that_comes_meanwhile_is_added_behind_what_is_known() -> N
         next(work)
     node.show("k", count + 2)
     gone = node.show("k", count + 3)
-    node.settle("k", gone)
-    node.settle("k", RecordId("log", count - 1))
+    node.drop("k", gone)
+    node.drop("k", RecordId("log", count - 1))
     await asyncio.sleep(0)
     assert len(node.added) < count
     run_to_completion(work)
@@ -196,6 +208,22 @@ def test_a_takeover_that_fails_is_tried_again_with_growing_pauses() -> None:
     assert [round(pause) for pause in pauses[:5]] == [2, 4, 8, 16, 32]
     assert all(59 < pause < 63 for pause in pauses[5:])
     assert len(pauses) == 8
+
+
+async def test_what_a_full_disk_left_is_settled_later() -> None:
+    """The next start would show it again: an older write, or the parts of an upload that was aborted."""
+    node, records = Node(), [RecordId("log", 1), RecordId("log", 2)]
+    assert not node.duty.settle_soon(records), "another worker has the duty"
+    run_to_completion(node.duty.assume(node.shown, node.pending))
+    node.duty.is_taken = node.is_full = True
+    assert node.duty.settle_soon(records)
+    await node.tasks.wait_idle()
+    await node.duty.settle_left()
+    assert node.settled == []
+    node.is_full = False
+    for _ in range(2):
+        await node.duty.settle_left()
+        assert node.settled == records
 
 
 async def test_the_end_of_the_worker_ends_a_takeover() -> None:

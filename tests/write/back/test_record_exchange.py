@@ -14,6 +14,7 @@ from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_client import Peer
 from forebay.policy.drain_order import WriteInterval
+from forebay.server.rpc.rpc_methods import OpenWrites
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart
 from forebay.storage.journal.recovery_scan import JournalScan, PendingRecord
@@ -172,6 +173,16 @@ async def test_all_workers_hear_of_what_cannot_be_settled(tmp_path: Path) -> Non
         exchange = RecordExchange(Peers({1: cast("Peer", _Peer())}), shown, proofs)
         exchange.tell_unsettled(RecordId("a" * 32, 7), "EROFS")
     assert told == [{"kind": "unsettled", "log": "a" * 32, "number": 7, "reason": "EROFS"}]
+
+
+async def test_a_journal_that_another_worker_has_written_has_not_failed(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        rig.write_back.writer.failure = "the disk was full"
+        record, entry, _ = _entries(rig.write_back.journal.stamp())[0]
+        message = {"log": record.log, "number": record.number, "document": dict(entry.document()), "payload": ""}
+        rig.parts.peer_service.ordered["pending"](message, OpenWrites())
+        assert rig.write_back.failure == ""
 
 
 async def test_a_worker_that_begins_hears_what_waits_would_be_in_vain(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ class JournalMethods:
 
     def _pending(self, request: Document, _: OpenWrites) -> None:
         self._write_back.exchange.receive_pending(request)
+        self._write_back.writer.note_written()
 
     def _settled(self, request: Document, _: OpenWrites) -> None:
         self._write_back.exchange.receive_settled(request)

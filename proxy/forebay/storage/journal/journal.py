@@ -8,6 +8,7 @@ settles and reclaims. A directory belongs to one Forebay: its workers hold `lock
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -110,7 +111,7 @@ class Journal:
     def try_become_drainer(self) -> bool:
         """Returns whether this worker is the one that settles. Once it is, it remains so."""
         if self._drain_lock is None:
-            lock = os.open(self._layout.drain_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = self._files.open_lock(self._layout.drain_lock)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -216,7 +217,7 @@ def _claim(path: Path, family: str, files: JournalFiles, layout: JournalLayout) 
     created = [each for each in (path, *path.parents) if not each.exists()]
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     holds_journal(layout)  # refuses other content before anything is written
-    lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = files.open_lock(str(path / "lock"))
     try:
         for _ in range(JOIN_ATTEMPTS):
             with contextlib.suppress(BlockingIOError):
@@ -228,6 +229,8 @@ def _claim(path: Path, family: str, files: JournalFiles, layout: JournalLayout) 
                 with contextlib.suppress(OSError):  # nothing depends on it
                     Path(layout.readme).write_text(README)
                 run = 1 + (last.run if last is not None else _last_run(files, layout))
+                if fcntl.fcntl(lock, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:  # to join a run, that is enough
+                    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
                 os.pwrite(lock, _lock_line(family, run).ljust(_LOCK_SIZE).encode(), 0)
                 files.sync(lock)  # or a power cut has the next run begin with this number, too
                 # Not in one step: another worker may begin a run in between, which is then the run of both.

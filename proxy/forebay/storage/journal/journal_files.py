@@ -36,6 +36,16 @@ class JournalFiles:
         """Returns a descriptor of a new file. Its name is durable after `sync_directory`, not before."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
+    def open_lock(self, path: str) -> int:
+        """Returns a descriptor of a file that is locked, which is created if need be; on a read-only file system, one
+        for reading."""
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno != errno.EROFS:
+                raise
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
     def open(self, path: str, *, writable: bool = False) -> int:
         """Returns a descriptor of a file that exists."""
         return os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -9,6 +9,7 @@ The others know what is pending, and leave it alone.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
@@ -32,6 +33,9 @@ LOOKED_AT: Final = 1000
 """Shown writes that one step lists. All are listed and sorted before the first one is added."""
 
 
+_log = logging.getLogger(__name__)
+
+
 class _Arrived(NamedTuple):
     """A write that came while the duty was taken over."""
 
@@ -48,6 +52,8 @@ class DrainDuty:
         self.is_taken = False
         self._arrived: dict[RecordId, _Arrived] | None = None
         """What came since `begin_assuming`, while it is under way."""
+        self._left: list[Sequence[RecordId]] = []
+        """Records that could not be settled, as the disk was full: the next start would show them again."""
         self._drainer = drainer
         self._settlement = settlement
         self._moves = moves
@@ -117,8 +123,21 @@ class DrainDuty:
     def settle_soon(self, records: Sequence[RecordId]) -> bool:
         """Has records settled. Returns whether this worker does it."""
         if self.is_taken:
-            self._tasks.spawn(self._settlement.settle(records), "settle records")
+            self._tasks.spawn(self._settle(records), "settle records")
         return self.is_taken
+
+    async def _settle(self, records: Sequence[RecordId]) -> None:
+        try:
+            await self._settlement.settle(records)
+        except OSError as error:
+            _log.error("records that nothing needs can't be settled now: %s", error.strerror)
+            self._left.append(records)
+
+    async def settle_left(self) -> None:
+        """Has settled what could not be before. Never raises."""
+        left, self._left = self._left, []
+        for records in left:
+            await self._settle(records)
 
     def keep(self, writes: Iterable[KeptWrite]) -> None:
         """Keeps writes of other origins until a person decides."""

@@ -65,7 +65,7 @@ class JournalWatch:
         is_drainer = self._journal.try_become_drainer()
         await self._room.measure()
         with self._shown.remembering():
-            scan = await (self._journal.reclaim() if is_drainer else self._journal.scan())
+            scan = await self._begin_scan(is_drainer=is_drainer)
             if is_drainer:
                 self._duty.begin_assuming()
             # In steps, as the take-over: other workers wait for this one to note what they acknowledge.
@@ -83,6 +83,16 @@ class JournalWatch:
             with suppress(OSError):  # it is looked for each minute as well
                 await self.receive_scan()
 
+    async def _begin_scan(self, *, is_drainer: bool) -> JournalScan:
+        if is_drainer:
+            try:
+                return await self._journal.reclaim()
+            except (
+                OSError
+            ) as error:  # its file system may be read-only: what is pending can be carried out all the same
+                _log.error("the journal can't be reclaimed: %s", error.strerror)
+        return await self._journal.scan()
+
     async def run(self) -> None:
         """Takes over from a drainer that has ended, and looks at the directory each minute. For ever."""
         checks, pause = 0, 1
@@ -96,6 +106,7 @@ class JournalWatch:
                     is_taken = await _attempt(self.take_over(), "the journal can't be read")
                     checks, pause = 0, 1 if is_taken else min(2 * pause, _MOST_CHECKS)
             await _attempt(self._duty.expire_uploads(), "unfinished uploads can't be looked at")
+            await _attempt(self._duty.settle_left(), "records can't be settled")
             await _attempt(self._look(), "the journal can't be reclaimed")
 
     async def _note_full(self) -> None:

@@ -142,8 +142,12 @@ class RecordWriter:
     async def append(self, entry: JournalEntry, payload: bytes = b"") -> RecordId:
         """Appends a record; durable when it returns. Raises JournalFailed."""
         record = await self.submit(entry, payload)
-        self.failure = ""
+        self.note_written()
         return record
+
+    def note_written(self) -> None:
+        """The journal could be written, by this worker or another one."""
+        self.failure = ""
 
     async def publish(self, entry: JournalEntry, record: RecordId, payload: bytes = b"") -> None:
         """Shows a record to every worker."""
