@@ -116,46 +116,50 @@ class ForebayResources:
     def plan(
         self, bucket: str, name: str, keys: Iterable[str | BatchKey], order: Iterable[int] | None = None
     ) -> PlanHandle:
-        """Sends a plan: `keys` in their order, or the keys with the numbers of `order`."""
+        """Sends a plan: `keys` in their order, or the keys with the numbers of `order`. What no plan can be is refused
+        whatever the server is."""
         if not name:
             raise InvalidRequest("a plan has a name", bucket=bucket)
+        named: Sequence[str] = ()
+        digest = b""
+        if order is not None:
+            named = _named_keys(bucket, keys)
+            digest = self._digest_of(named)
+            content = compact_plan(digest, order, len(named))
+        else:
+            content = "".join([f"{_plan_line(bucket, as_batch_key(key))}\n" for key in keys]).encode()
         if "plans" not in self.kinds(bucket):
             self._count_ignored("plan")
             return PlanHandle(bucket, name, is_accepted=False)
-        if order is not None:
-            response = self._send_compact(bucket, name, _named_keys(keys), order)
-        else:
-            content = "".join([f"{_plan_line(as_batch_key(key))}\n" for key in keys]).encode()
+        try:
+            response = self._put(bucket, f"plans/{name}", content)
+        except InvalidRequest:
+            if order is None:
+                raise
+            # The list is not known there, or no longer: it keeps the latest. If it is anything else, it is so again.
+            self._put(bucket, f"plans/keys/{digest.hex()}", key_list(named).content)
             response = self._put(bucket, f"plans/{name}", content)
         entries, dropped = (_number(response, f"x-forebay-plan-{each}") for each in ("entries", "dropped"))
         return PlanHandle(bucket, name, True, entries, dropped, self._client)  # positional, as the fields
 
-    def _send_compact(self, bucket: str, name: str, keys: Sequence[str], order: Iterable[int]) -> ObjectResponse:
-        """Sends numbers of keys; and the keys before them, where the server does not have them."""
+    def _digest_of(self, keys: Sequence[str]) -> bytes:
         known = self._key_list
         if known is None or known[0] is not keys:
             self._key_list = known = (keys, key_list(keys).digest)
-        digest = known[1]
-        content = compact_plan(digest, order)
-        try:
-            return self._put(bucket, f"plans/{name}", content)
-        except InvalidRequest:
-            # The list is not known there, or no longer: it keeps the latest. If it is anything else, it is so again.
-            self._put(bucket, f"plans/keys/{digest.hex()}", key_list(keys).content)
-            return self._put(bucket, f"plans/{name}", content)
+        return known[1]
 
     def _put(self, bucket: str, name: str, content: bytes) -> ObjectResponse:
         return self._client.send_request(ObjectRequest("PUT", bucket, f"{PREFIX}{name}", content=memoryview(content)))
 
     def warm(self, bucket: str, objects: str | Sequence[str]) -> WarmHandle:
         """Requests a warm-up of a prefix, or of keys."""
-        if "warm" not in self.kinds(bucket):
-            self._count_ignored("warm")
-            return WarmHandle(bucket, is_accepted=False)
         if isinstance(objects, str):
             name, content = "prefix", objects.encode()
         else:
-            name, content = "keys", "".join([f"{_line(key)}\n" for key in objects]).encode()
+            name, content = "keys", "".join([f"{_line(bucket, key)}\n" for key in objects]).encode()
+        if "warm" not in self.kinds(bucket):
+            self._count_ignored("warm")
+            return WarmHandle(bucket, is_accepted=False)
         response = self._put(bucket, f"warm/{name}", content)
         return WarmHandle(
             bucket, True, response.headers.get("x-forebay-warm-job", ""), _number(response, "x-forebay-warm-dropped")
@@ -197,26 +201,26 @@ class ForebayResources:
         return rows
 
 
-def _named_keys(keys: Iterable[str | BatchKey]) -> Sequence[str]:
+def _named_keys(bucket: str, keys: Iterable[str | BatchKey]) -> Sequence[str]:
     """`keys` itself where it is a sequence of names: it is compared with the one before."""
     named = keys if isinstance(keys, Sequence) else list(keys)
     if any(not isinstance(key, str) for key in named):
-        raise InvalidRequest("an order is of whole objects: its keys are names")
+        raise InvalidRequest("an order is of whole objects: its keys are names", bucket=bucket)
     return named  # type: ignore[return-value] # as was seen
 
 
-def _plan_line(entry: BatchKey) -> str:
+def _plan_line(bucket: str, entry: BatchKey) -> str:
     if entry.member is not None:
-        raise InvalidRequest("a plan names objects and ranges, no members of archives", key=entry.key)
-    key = _line(entry.key)
+        raise InvalidRequest("a plan names objects and ranges, no members of archives", bucket=bucket, key=entry.key)
+    key = _line(bucket, entry.key)
     if entry.start == 0 and entry.end is None:
         return key
     return f"{key}\t{entry.start}-{'' if entry.end is None else entry.end - 1}"
 
 
-def _line(key: str) -> str:
+def _line(bucket: str, key: str) -> str:
     if any(mark in checked_key(key) for mark in "\n\r\t"):
-        raise InvalidRequest("a key with a line end or a tab can't be in a list of keys", key=key)
+        raise InvalidRequest("a key with a line end or a tab can't be in a list of keys", bucket=bucket, key=key)
     return key
 
 

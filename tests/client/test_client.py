@@ -127,6 +127,18 @@ async def test_many_objects_come_in_order_or_as_they_come(client: Client) -> Non
     await run(dialogue)
 
 
+async def test_errors_of_many_objects_name_what_an_error_of_one_does(client: Client) -> None:
+    def dialogue() -> None:
+        items = list(client.get_many("data", ["none", BatchKey("seed", 5), "seed"]))
+        for item, status in zip(items[:2], (404, 416), strict=True):
+            assert item.error is not None
+            assert (item.error.bucket, item.error.key, item.error.status) == ("data", item.key, status)
+            assert item.error.request_id
+            assert item.error.request_id in str(item.error)
+
+    await run(dialogue)
+
+
 async def test_files_travel_in_parts(client: Client, tmp_path: Path) -> None:
     def dialogue() -> None:
         path = tmp_path / "large"
@@ -292,3 +304,16 @@ async def test_metadata_without_the_name_of_a_header_is_refused_everywhere(clien
 async def test_a_plan_without_a_name_is_refused_everywhere(client: Client) -> None:
     with pytest.raises(InvalidRequest, match="name"):
         await run(client.plan, "data", "", ["a"])
+
+
+@pytest.mark.parametrize("order", [None, [0]])
+async def test_a_plan_of_what_is_no_list_is_refused_everywhere(client: Client, order: list[int] | None) -> None:
+    """What passes beside another server must not fail beside a Forebay."""
+    for keys in (["a\nb"], [BatchKey("a.tar", member="m")]):
+        with pytest.raises(InvalidRequest) as refused:
+            await run(client.plan, "data", "epoch-0", keys, order=order)
+        assert refused.value.bucket == "data" or order
+    with pytest.raises(InvalidRequest, match="no key 1"):
+        await run(client.plan, "data", "epoch-0", ["a"], order=[0, 1])
+    with pytest.raises(InvalidRequest, match="list of keys"):
+        await run(client.warm, "data", ["a", "b\tc"])

@@ -12,7 +12,7 @@ from forebay_client.compact_plan import compact_plan, key_list
 
 @pytest.mark.parametrize("order", [[3, 0, 3], range(4), array("I", [1]), []])
 def test_the_proxy_reads_what_was_written(order: list[int]) -> None:
-    body = compact_plan(sha256(b"keys").digest(), order)
+    body = compact_plan(sha256(b"keys").digest(), order, 4)
     digest, count = read_header(body[:HEADER_SIZE])
     assert digest == sha256(b"keys").hexdigest()
     files: dict[str, bytes] = {}
@@ -41,4 +41,9 @@ def test_a_key_that_no_line_can_hold_is_refused(key: str) -> None:
 @pytest.mark.parametrize("order", [[-1], [1 << 32], ["a"]])
 def test_what_is_no_number_is_refused(order: list[int]) -> None:
     with pytest.raises(InvalidRequest, match="an order is numbers"):
-        compact_plan(bytes(32), order)
+        compact_plan(bytes(32), order, 1 << 40)
+
+
+def test_a_number_behind_the_last_key_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="no key 4"):
+        compact_plan(bytes(32), [0, 4, 3], 4)
