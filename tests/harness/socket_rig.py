@@ -203,7 +203,7 @@ def tar_of(document: bytes, entries: list[ChannelEntry]) -> bytes:
         if entry.status == 200:
             pieces += [entry_header(name, len(entry.body), 0, index), entry.body, padding(len(entry.body))]
         else:
-            code, _, message = entry.text.decode().partition("\n")
+            code, _, message = entry.text.decode().split("\n", 2)
             pieces.append(mark_header(name, EntryMark(entry.status, code, message), index))
     return b"".join((*pieces, END_OF_TAR))
 

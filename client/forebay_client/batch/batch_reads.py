@@ -29,6 +29,7 @@ from forebay_client.batch.tar_stream import TarBroken, TarEntry, TarStream
 from forebay_client.client_errors import ClientError, InvalidRequest, ServiceUnavailable, error_of_response
 from forebay_client.client_stats import ClientStats
 from forebay_client.objects import BatchItem, BatchKey
+from forebay_client.transport.error_document import request_id_of
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse, SendRequest
 from forebay_client.transport.retry_policy import is_worth_retrying
 
@@ -150,7 +151,7 @@ class BatchReads:
             left = dict(enumerate(rest))
         answer = sent.result() if isinstance(sent, _Sent) else None
         if isinstance(answer, ObjectResponse) and answer.stream is not None:
-            items = self._items_in(ways, bucket, left, TarStream(answer.stream), ordered=ordered)
+            items = self._items_in(ways, bucket, left, TarStream(answer.stream), request_id_of(answer), ordered=ordered)
             yield from items if not apart else _with_apart(ways.read, items, apart)
         if left:  # the batch was not to be had, or broke off
             numbers, keys = zip(*left.values(), strict=True)
@@ -162,7 +163,14 @@ class BatchReads:
             yield _item_apart(ways.read, index, key)
 
     def _items_in(
-        self, ways: BatchWays, bucket: str, left: dict[int, NumberedKey], tar: TarStream, *, ordered: bool
+        self,
+        ways: BatchWays,
+        bucket: str,
+        left: dict[int, NumberedKey],
+        tar: TarStream,
+        request_id: str | None,
+        *,
+        ordered: bool,
     ) -> Iterator[BatchItem]:
         """The items of a TAR. Takes each out of `left`, by its position in the request."""
         position = 0
@@ -171,7 +179,7 @@ class BatchReads:
                 if not ordered:
                     position = int(entry.records.get(INDEX, "-1"))
                 index, key = left[position]
-                item = _item(bucket, index, key, entry)
+                item = _item(bucket, index, key, entry, request_id)
                 if item is None:
                     raise TarBroken("another entry than was asked for")
                 if item.error is not None and _may_be_had(item.error):
@@ -199,7 +207,7 @@ def _with_apart(read: ReadKey, items: Iterator[BatchItem], apart: dict[int, Batc
         yield item
 
 
-def _item(bucket: str, index: int, key: BatchKey, entry: TarEntry) -> BatchItem | None:
+def _item(bucket: str, index: int, key: BatchKey, entry: TarEntry, request_id: str | None) -> BatchItem | None:
     """The item that an entry stands for; None: it is that of another key."""
     records = entry.records
     name = key.key if key.member is None else f"{key.key}/{key.member}"
@@ -207,7 +215,8 @@ def _item(bucket: str, index: int, key: BatchKey, entry: TarEntry) -> BatchItem 
         return None
     if STATUS in records:
         status, code, message = int(records[STATUS]), records.get(CODE, ""), records.get(MESSAGE, "")
-        return BatchItem(index, key.key, error=error_of_response(status, code, message, bucket, key.key, None))
+        error = error_of_response(status, code, message, bucket, key.key, request_id)
+        return BatchItem(index, key.key, error=error)
     if key.end is not None and len(entry.data) > key.end - key.start:
         return None
     return BatchItem(index, key.key, entry.data)

@@ -108,5 +108,5 @@ class LocalBatch:
             self._stats.count_request(self._way)
 
     def _error(self, status: int, text: bytes, key: str) -> Any:
-        code, _, message = text.decode("utf-8", "replace").partition("\n")
-        return error_of_response(status, code, message, self._bucket, key, None)
+        code, request_id, message = (*text.decode("utf-8", "replace").split("\n", 2), "", "")[:3]
+        return error_of_response(status, code, message, self._bucket, key, request_id or None)

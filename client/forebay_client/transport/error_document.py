@@ -39,10 +39,15 @@ def error_code(response: ObjectResponse) -> tuple[str, str]:
     return tree.text_at("Code").strip(), tree.text_at("Message").strip()
 
 
+def request_id_of(response: ObjectResponse) -> str | None:
+    """The id under which the server knows the request; None: it names none."""
+    return next((response.headers[name] for name in _REQUEST_IDS if name in response.headers), None)
+
+
 def error_of(request: ObjectRequest, response: ObjectResponse, now: float | None = None) -> ClientError:
     """The error that a response means which is no success. `now`: seconds since the epoch; None: the time."""
     code, message = error_code(response)
-    request_id = next((response.headers[name] for name in _REQUEST_IDS if name in response.headers), None)
+    request_id = request_id_of(response)
     reason = message or _REASONS.get(response.status) or "the server failed"
     if response.status == 403:
         reason += _skew(response, time.time() if now is None else now)

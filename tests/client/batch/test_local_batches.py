@@ -77,6 +77,8 @@ async def test_ranges_empty_ranges_and_errors_keep_their_order(stage: Stage) -> 
         error = items[2].error
         assert isinstance(error, ObjectNotFound)
         assert (error.bucket, error.key, error.code, error.status) == ("data", "open/gone", "NoSuchKey", 404)
+        assert error.request_id
+        assert error.reason
     assert stage.client.stats.requests == {"socket": 2}
 
 

@@ -106,7 +106,7 @@ class ChannelBatch(FileOutput):
     def mark(self, index: int, _entry: BatchEntry, mark: EntryMark) -> None:
         """Appends what stands for an entry that can't be read."""
         self._write_frames()
-        text = f"{mark.code}\n{mark.message}".encode()[:MAX_TEXT]
+        text = f"{mark.code}\n{self._record.request_id}\n{mark.message}".encode()[:MAX_TEXT]
         self._entries.append(ENTRY.pack(index, mark.status, len(text), 0, 0))
         self._texts.append(text)
 
