@@ -10,5 +10,5 @@ from forebay.server.rpc.write_methods import WriteMethods
 def streaming_service(**streaming: Streaming) -> PeerService:
     """Answers these kinds of calls, and ends with links on which nothing was written."""
     nothing: Any = None
-    writes = WriteMethods(nothing, nothing, nothing, nothing, nothing, nothing, nothing)
+    writes = WriteMethods(nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing)
     return PeerService(writes, RpcMethods(streaming=streaming))

@@ -6,6 +6,9 @@
                                                                           bytes from its shard
     in no pack       ──> the object
 
+A write of the key that is in doubt may be a deletion, whose tombstone nobody here knows: then it is looked for, by each
+read.
+
 A member's bytes are read as a span of its shard, which is an object like any other: its blocks are fetched, shared and
 kept by the rules of the shard's own name. It never changes, so it is never revalidated; another version than the one
 that the index names is refused.
@@ -71,7 +74,12 @@ class PackedObjects:
             if not (is_strict or view.may_be_object(request.name.key) or self._resolver.may_be_written(request.name)):
                 return await self._member(request, found)
             resolution = await self._resolver.resolve(request, leads=leads)
-            return await self._member(request, found) if _is_missing(resolution) else resolution
+            if not _is_missing(resolution):
+                return resolution
+            if self._resolver.is_in_doubt(request.name):
+                await self._catalogue.look_for_tombstones(request.name.bucket, [request.name.key])
+                found = await view.find(request.name.key)
+            return await self._member(request, found) if found is not None else resolution
         resolution = await self._resolver.resolve(request, leads=leads)
         if _is_missing(resolution):
             raise PackUnavailable(reason)

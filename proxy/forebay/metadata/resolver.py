@@ -102,7 +102,11 @@ class Resolver:
 
     def may_be_written(self, name: ObjectName) -> bool:
         """Whether a write of an object is pending or in doubt, so that what the origin lists says nothing of it."""
-        return self._own_writes.are_pending(name) or self.heads.in_doubt_writes.covers(name, self.heads.clock())
+        return self._own_writes.are_pending(name) or self.is_in_doubt(name)
+
+    def is_in_doubt(self, name: ObjectName) -> bool:
+        """Whether the origin may have carried out a write of an object whose answer was lost."""
+        return self.heads.in_doubt_writes.covers(name, self.heads.clock())
 
     def resolve_nowait(self, request: LookupRequest) -> ResolvedVersion | None:
         """Returns the version, if it is known without a request and without waiting."""

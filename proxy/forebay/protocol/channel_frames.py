@@ -32,8 +32,8 @@ request is being answered. One with a body is a batch of reads: the head of its 
 
 A batch is answered by ENTRIES, of which the last one has the flag LAST. An entry says where the bytes of the key number
 `index` are: `length` bytes at `position` of the frame's. One that can't be read has the status that a GET would have,
-and a text: S3's error code, the request's id, and what it says, line feeds between. An answer that ends without LAST was
-broken off.
+and a text: S3's error code, the request's id, and what it says, line feeds between. An answer that ends without LAST
+was broken off.
 
 A slot's number is its position in pages (SLOT_UNIT). The flag WITH_DESCRIPTOR of a frame says that descriptors come
 with its first byte (SCM_RIGHTS, unix(7)): the ring's, before its first slot; a memory file's, the first time that it

@@ -25,10 +25,12 @@ successor (metadata.head_replacement).
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
+from forebay.core.errors import OriginError
 from forebay.core.fences import Fences, InDoubtWrites, Tick
 from forebay.core.names import Generation, ObjectName
 from forebay.peers.frames import Document
@@ -196,6 +198,22 @@ class Invalidator:
     def end_write(self, write: int) -> None:
         """Notifies the other workers that the write with this number is settled."""
         self._peers.notify({"kind": "write_ended", "write": write})
+
+    @asynccontextmanager
+    async def announced(self, affected: AffectedKeys) -> AsyncGenerator[None]:
+        """What is done meanwhile is in doubt in the other workers if this one dies, and in all of them if the origin
+        fails."""
+        write = self.begin_write()
+        message = encode_affected(affected) | {"keep": None, "write": write}
+        await self._fence_others(affected, message)
+        try:
+            yield
+        except OriginError:
+            self.mark_in_doubt(affected)
+            await self._fence_others(affected, message)
+            raise
+        finally:
+            self.end_write(write)
 
     def _in_doubt_until(self, affected: AffectedKeys) -> float | None:
         """Returns until when any affected key is in doubt; None if none is."""

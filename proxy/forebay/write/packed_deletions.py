@@ -13,6 +13,9 @@ The DELETE is acknowledged when the origin has the tombstone and all workers kno
 without a tombstone, unless an object that hides the member may come to its end so: members have no versions, and
 the versions of the objects that were packed are somebody's to clear.
 
+If this worker dies before all others know of a tombstone, or the origin does not say that it has it, the keys are in
+doubt in the others, and each read of them looks for one (metadata.packed_objects).
+
 Tombstones are written with Forebay's credential; by a principal with a credential of its own, with that one.
 """
 
@@ -37,6 +40,7 @@ from forebay.policy.packed_scopes import pack_freshness
 from forebay.policy.rules import Decision, Rules
 from forebay.protocol.packs.tombstones import Tombstone
 from forebay.protocol.xml.s3_documents import ListedKey
+from forebay.write.invalidation import Invalidator
 
 _AT_ONCE: Final = 16
 """Keys of a batch delete that are looked up at once."""
@@ -74,12 +78,14 @@ class PackedDeletions:
         catalogue: PackCatalogue,
         tombstones: TombstoneStore,
         resolver: Resolver,
+        invalidator: Invalidator,
         peers: Peers,
         rules: Callable[[], Rules],
     ) -> None:
         self._catalogue = catalogue
         self._tombstones = tombstones
         self._resolver = resolver
+        self._invalidator = invalidator
         self._peers = peers
         self._rules = rules
 
@@ -99,7 +105,9 @@ class PackedDeletions:
                     applied.extend(look.applied)
                     if look.view is not None and not look.hidden:
                         absent.append((each, look.view))
-        await self.hide(bucket, before, identity)
+        if before:
+            async with self._invalidator.announced([ObjectName(bucket, tombstone.key) for _, tombstone in before]):
+                await self.hide(bucket, before, identity)
         if applied:
             await self._tell_others(bucket, applied)
         return PackedDeletion(bucket, identity, after, absent)

@@ -102,7 +102,7 @@ async def relay(directory: Path) -> AsyncIterator[Relay]:
             node.answers.append(OpeningAnswers(owning.openings, owning.tiers.memory, lambda: policy))
             return node.answers[-1]
 
-        writes = WriteMethods(nothing, nothing, nothing, nothing, nothing, nothing, nothing)
+        writes = WriteMethods(nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing)
         reads = ReadMethods(owning.resolver, owning.block_source(), owning.hints, lambda: policy)
         node.server.service = PeerService(writes, reads.methods, answer_openings=answer)
         await node.server.start()

@@ -45,6 +45,9 @@ class Recorder:
     async def forget(self, affected: object, keep: object = None) -> None:
         self.calls.append(("forget", affected))
 
+    async def look_for_tombstones(self, bucket: str, keys: list[str]) -> None:
+        self.calls.append(("look_for_tombstones", bucket, keys))
+
     def install(self, name: ObjectName, staged: object, identity: object) -> None:
         raise AssertionError("installed")
 
@@ -63,7 +66,7 @@ def peer_service() -> tuple[PeerService, Recorder, InDoubtWrites]:
     nothing: Any = None
     policy: Any = Policy()
     service = PeerService(
-        WriteMethods(double, in_doubt_writes, double, nothing, nothing, lambda: policy, lambda: 1000.0),
+        WriteMethods(double, in_doubt_writes, double, nothing, nothing, double, lambda: policy, lambda: 1000.0),
         ReadMethods(nothing, nothing, nothing, nothing).methods,
         NamespaceMethods(nothing, nothing).methods,
         JobMethods(nothing, nothing, nothing).methods,
@@ -108,7 +111,12 @@ async def test_the_open_writes_of_a_dead_caller_are_in_doubt() -> None:
     await service.call("write_ended", {"write": 1}, writes)
     recorder.calls.clear()
     await service.writes.caller_died(writes)
-    assert recorder.calls == [("mark_in_doubt", [NAME], None), ("fence", [NAME]), ("forget", [NAME])]
+    assert recorder.calls == [
+        ("mark_in_doubt", [NAME], None),
+        ("fence", [NAME]),
+        ("forget", [NAME]),
+        ("look_for_tombstones", NAME.bucket, [NAME.key]),
+    ]
 
 
 async def test_in_doubt_writes_are_taken_over_at_start() -> None:

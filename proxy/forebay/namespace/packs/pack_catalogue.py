@@ -14,7 +14,8 @@ An index that is damaged, or can't be had, fails the refresh: what would be miss
 exist (core.errors.PackUnavailable). Each worker has views of its own.
 
 A tombstone that this node writes is told to all workers (`hide`), for the views that there are and for the refresh that
-is under way. Other nodes find it with their next refresh.
+is under way. Where its writer has died before, or did not learn whether it is at the origin, it is looked for there
+(`look_for_tombstones`). Other nodes find it with their next refresh.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ from forebay.origin.object_reads import ObjectReads
 from forebay.policy.path_patterns import Pattern, literal_prefix
 from forebay.protocol.listing_query import MAX_KEYS
 from forebay.protocol.packs.pack_index import INDEX_SUFFIX
-from forebay.protocol.packs.tombstones import Tombstone, index_key_of
+from forebay.protocol.packs.tombstones import Tombstone, index_key_of, tombstones_prefix
 from forebay.protocol.xml.listed_page import ListingForm, entry_facts
 from forebay.settings.freshness_values import Immutable, MaxAge
 
@@ -132,6 +133,16 @@ class PackCatalogue:
             for file in known.view.indexes if known.view is not None else ():
                 await file.hide(sorted(tombstone for index_key, tombstone in hidden if index_key == file.name.key))
 
+    async def look_for_tombstones(self, bucket: str, keys: Iterable[str]) -> None:
+        """Hides members with tombstones at the origin that nobody has told of, in the indexes that may have one of
+        these keys: for each a listing. Raises OriginError, S3Error, Throttled, StorageError."""
+        named = list(keys)
+        for view in [known.view for key, known in self._known.items() if key[0] == bucket and known.view is not None]:
+            for file in view.indexes:
+                if any(file.covers(key) for key in named):
+                    prefix = tombstones_prefix(file.name.key)
+                    await self._apply(bucket, file, [key async for key, _, _, _ in self._listed(bucket, prefix)])
+
     def views(self) -> Iterable[PackView]:
         """The views that there are."""
         return [known.view for known in self._known.values() if known.view is not None]
@@ -214,12 +225,15 @@ class PackCatalogue:
                 files.append(file if file is not None and file.etag == etag else await self._fetched(bucket, key))
         for file in files:
             keys = tombstones[file.name.key]
-            new = [key for key in keys if key not in file.applied]
-            await file.hide(await self._tombstones.read(bucket, new))
-            file.applied = set(keys)
+            await self._apply(bucket, file, keys)
             if len(keys) > MERGED_FROM:
                 self._merge_soon(bucket, file.name.key, keys)
         return files
+
+    async def _apply(self, bucket: str, file: IndexFile, keys: Sequence[str]) -> None:
+        """Hides the members that the tombstones of an index name: those in objects under `keys`."""
+        await file.hide(await self._tombstones.read(bucket, [key for key in keys if key not in file.applied]))
+        file.applied = set(keys)
 
     def _merge_soon(self, bucket: str, index_key: str, keys: Sequence[str]) -> None:
         async def merge() -> None:

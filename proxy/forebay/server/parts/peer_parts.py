@@ -49,6 +49,7 @@ def compose_peer_service(
         metadata.staged,
         writes.tracker,
         storage.tiers,
+        namespaces.catalogue,
         context.policy,
         context.clock,
     )

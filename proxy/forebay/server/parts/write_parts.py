@@ -61,7 +61,12 @@ def compose_writes(
 
         write_back, backlog = compose_write_back(context, routes, origins, forwarder, storage, metadata)
     deletions = PackedDeletions(
-        namespaces.catalogue, namespaces.tombstones, metadata.resolver, context.peers, context.rules
+        namespaces.catalogue,
+        namespaces.tombstones,
+        metadata.resolver,
+        metadata.invalidator,
+        context.peers,
+        context.rules,
     )
     writer = ObjectWriter(forwarder, metadata.invalidator, tracker, tasks, write_back, deletions)
     length_spooler = LengthSpooler(storage.spool, limits.request_body, DOCUMENT_LIMIT)

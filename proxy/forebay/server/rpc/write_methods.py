@@ -2,18 +2,23 @@
 ended. The server side of write.invalidation.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 
+from forebay.core.errors import ForebayError
 from forebay.core.fences import InDoubtWrites
 from forebay.core.names import Generation, ObjectName
 from forebay.metadata.staged_objects import StagedObjects, decode_staged
+from forebay.namespace.packs.pack_catalogue import PackCatalogue
 from forebay.peers.frames import Document
 from forebay.peers.peer_codec import decode, decode_name, encode_name
 from forebay.request.admission import GatewayPolicy
 from forebay.server.rpc.rpc_methods import OpenWrites, RpcMethods, origin_identity
 from forebay.storage.tiers import Tiers
-from forebay.write.invalidation import AffectedKeys, Invalidator, decode_affected
+from forebay.write.invalidation import AffectedKeys, Invalidator, WholeBucket, decode_affected
 from forebay.write.tracked_write import WriteTracker
+
+_log = logging.getLogger(__name__)
 
 
 class WriteMethods:
@@ -26,6 +31,7 @@ class WriteMethods:
         staged: StagedObjects,
         tracker: WriteTracker,
         tiers: Tiers,
+        catalogue: PackCatalogue,
         policy: Callable[[], GatewayPolicy],
         clock: Callable[[], float],
     ) -> None:
@@ -34,6 +40,7 @@ class WriteMethods:
         self._staged_objects = staged
         self._tracker = tracker
         self._tiers = tiers
+        self._catalogue = catalogue
         self._policy = policy
         self._clock = clock
         self.methods = RpcMethods(
@@ -55,6 +62,16 @@ class WriteMethods:
             self._invalidator.mark_in_doubt(affected)
             self._invalidator.fence(affected)
             await self._invalidator.forget(affected)
+            if not isinstance(affected, WholeBucket):
+                await self._look_for_tombstones(affected)
+
+    async def _look_for_tombstones(self, affected: Sequence[ObjectName]) -> None:
+        """Of members that the writes may have deleted. Reads look for them as well, listings do not."""
+        for bucket in {name.bucket for name in affected}:
+            try:
+                await self._catalogue.look_for_tombstones(bucket, [name.key for name in affected])
+            except ForebayError as failure:
+                _log.info("%s: tombstones of a worker that has ended can't be looked for: %s", bucket, failure)
 
     def load_in_doubt_writes(self, response: Document) -> None:
         """Takes over another worker's in-doubt writes, from its response to `in_doubt_writes`. Done once, at start."""
