@@ -14,6 +14,7 @@ import torch.utils.data
 
 from forebay_client.torch.dataset_client import default_client
 from forebay_client.torch.epoch_plans import EpochPlans
+from forebay_client.torch.packed_samples import PackedSamples
 from forebay_client.torch.sample_file import SampleFile, identity
 from forebay_client.torch.sample_list import (
     ManifestParser,
@@ -50,6 +51,8 @@ class ForebayIterableDataset(torch.utils.data.IterableDataset):
         plan: bool = False,
     ) -> None:
         self._samples, self._transform, self._client = samples, transform, client
+        self._pack: PackedSamples | None = None
+        """What the samples are read with, if not with the client."""
         self._batch, self._sharding, self._shuffle, self._seed = batch, sharding, shuffle, seed
         self._rank, self._ranks = world()
         self._plan = plan
@@ -89,6 +92,14 @@ class ForebayIterableDataset(torch.utils.data.IterableDataset):
         found = client if client is not None else default_client()
         return cls(manifest_samples(lambda: found, location, parser, base_uri), client=found, **options)
 
+    @classmethod
+    def from_pack(cls, uri: str, *, prefix: str = "", client: "Client | None" = None, **options: Any) -> Self:
+        """The members of the pack with the index `uri` whose keys begin with `prefix`, read from its shards."""
+        pack = PackedSamples(uri, client)
+        made = cls(pack.samples(prefix), client=pack.client, **options)
+        made._pack = pack
+        return made
+
     @property
     def client(self) -> "Client":
         """What the objects are read with."""
@@ -97,9 +108,9 @@ class ForebayIterableDataset(torch.utils.data.IterableDataset):
         return self._client
 
     @property
-    def keys(self) -> Sequence[str]:
-        """Of all objects, not of this rank's alone."""
-        return self._samples.keys
+    def keys(self) -> Sequence[str] | None:
+        """Of all objects, not of this rank's alone. None: they are no objects."""
+        return self._samples.keys if self._pack is None else None
 
     @property
     def buckets(self) -> Sequence[str]:
@@ -124,7 +135,7 @@ class ForebayIterableDataset(torch.utils.data.IterableDataset):
     def _rest(self, order: Sequence[int]) -> Iterator[Any]:
         """The samples of `order` behind those that were yielded before."""
         for start in range(self._yielded, len(order), self._batch):
-            for sample in read_samples(self.client, self._samples, order[start : start + self._batch]):
+            for sample in read_samples(self._pack or self.client, self._samples, order[start : start + self._batch]):
                 self._yielded += 1
                 yield self._transform(sample)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch.utils.data
 
 from forebay_client.torch.dataset_client import default_client
+from forebay_client.torch.packed_samples import PackedSamples
 from forebay_client.torch.sample_file import SampleFile, identity
 from forebay_client.torch.sample_list import (
     ManifestParser,
@@ -47,6 +48,8 @@ class ForebayMapDataset(torch.utils.data.Dataset):
         self._samples = samples
         self._transform = transform
         self._client = client
+        self._pack: PackedSamples | None = None
+        """What the samples are read with, if not with the client."""
 
     @classmethod
     def from_prefix(cls, uri: str, *, client: "Client | None" = None, transform: Transform = identity) -> Self:
@@ -84,6 +87,16 @@ class ForebayMapDataset(torch.utils.data.Dataset):
             transform=transform,
         )
 
+    @classmethod
+    def from_pack(
+        cls, uri: str, *, prefix: str = "", client: "Client | None" = None, transform: Transform = identity
+    ) -> Self:
+        """The members of the pack with the index `uri` whose keys begin with `prefix`, read from its shards."""
+        pack = PackedSamples(uri, client)
+        made = cls(pack.samples(prefix), client=pack.client, transform=transform)
+        made._pack = pack
+        return made
+
     @property
     def client(self) -> "Client":
         """What the objects are read with."""
@@ -99,9 +112,9 @@ class ForebayMapDataset(torch.utils.data.Dataset):
         return self._samples
 
     @property
-    def keys(self) -> Sequence[str]:
-        """Of each sample, by index; with `buckets`, what plans are made of."""
-        return self.samples_read.keys
+    def keys(self) -> Sequence[str] | None:
+        """Of each sample, by index; with `buckets`, what plans are made of. None: they are no objects."""
+        return self.samples_read.keys if self._pack is None else None
 
     @property
     def buckets(self) -> Sequence[str]:
@@ -116,7 +129,8 @@ class ForebayMapDataset(torch.utils.data.Dataset):
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         # What a loader's worker calls with a batch. Raises the ClientError of the first sample that can't be read.
-        return [self._transform(sample) for sample in read_samples(self.client, self.samples_read, indices)]
+        reader = self._pack or self.client
+        return [self._transform(sample) for sample in read_samples(reader, self.samples_read, indices)]
 
     def __getstate__(self) -> dict[str, Any]:
         # For spawned workers: what lists may be a function that can't be pickled.

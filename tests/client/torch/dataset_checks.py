@@ -4,8 +4,10 @@ import inspect
 import io
 import json
 import os
+import pickle
 import re
 import tarfile
+from hashlib import blake2b
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +18,10 @@ from torch.utils.data import DataLoader
 import forebay_client.torch as ours
 from client.torch.contents import CONTENTS, COUNT, PREFIX, URIS
 from client.torch.torch_checks import Checks, raised
+from forebay.protocol.packs.pack_index import IndexWriter
+from forebay.protocol.packs.packed_member import DIGEST_BYTES, PackedMember, PackShard
 from forebay_client import AccessDenied, Client, ObjectNotFound
+from forebay_client.torch.dataset_keys import dataset_keys
 
 
 def check_an_object_that_is_gone_is_named(checks: Checks) -> None:
@@ -125,6 +130,42 @@ def check_shards_are_read_as_webdataset_has_them(checks: Checks) -> None:
     resumed.load_state_dict(shuffled.state_dict())
     assert sorted(begun + list(resumed)) == list(range(40))
     assert begun != list(range(13))
+
+
+def put_pack(client: Client, objects: dict[str, bytes]) -> str:
+    """Puts a pack of these objects, and no object of their keys. The URI of its index."""
+    buffer, writer, pieces = io.BytesIO(), IndexWriter(), []
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for key, content in sorted(objects.items()):
+            member = tarfile.TarInfo(key)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+            offset, digest = buffer.tell() - -(-len(content) // 512) * 512, blake2b(content, digest_size=DIGEST_BYTES)
+            pieces.append(writer.add(PackedMember(key, 0, offset, len(content), '"e"', 0, (), digest.digest())))
+    shard = client.put("bucket", "packs/0.tar", buffer.getvalue())
+    described = [PackShard("packs/0.tar", shard.size, shard.etag)]
+    client.put("bucket", "packs/index.fbpack", b"".join((*pieces, writer.finish([""], described, 1.0))))
+    return "s3://bucket/packs/index.fbpack"
+
+
+def check_members_of_a_pack_are_samples_without_a_rule(checks: Checks) -> None:
+    client = Client(checks.endpoint)
+    packed = {f"only-packed/{number:02}": bytes([number]) * (number * 90) for number in range(30)}
+    uri = put_pack(client, {**packed, "other/1": b"1"})
+    for kind in (ours.ForebayMapDataset, ours.ForebayIterableDataset):
+        dataset = kind.from_pack(uri, prefix="only-packed/", client=client)
+        for read in (dataset, pickle.loads(pickle.dumps(dataset))):  # noqa: S301 # our own
+            assert {sample.key: bytes(sample.view) for sample in read} == packed
+            assert dataset_keys(read) is None, "no plan looks for objects that there are not"
+    batches = DataLoader(
+        ours.ForebayMapDataset.from_pack(
+            uri, prefix="only-packed/", client=client, transform=lambda sample: sample.size
+        ),
+        batch_size=8,
+    )
+    assert [size for batch in batches for size in batch.tolist()] == [len(content) for content in packed.values()]
+    with raised(ObjectNotFound, "none.fbpack"):
+        ours.ForebayMapDataset.from_pack("s3://bucket/none.fbpack", client=client)
 
 
 def check_the_oss_pair_reads_as_the_connector_is_told(checks: Checks) -> None:
