@@ -4,7 +4,8 @@
     dataset = S3MapDataset.from_prefix("s3://datasets/train/", region="us-east-1", endpoint=..., transform=decode)
 
 What differs: a batch is one round trip; an iterable data set lists when it is made, once for all workers; the bytes of
-a sample are there when its transform is called, so that `reader_constructor`, a way to fetch them, is ignored.
+a sample are there when its transform is called, so that `reader_constructor`, a way to fetch them, is ignored. An
+object that is not there is an ObjectNotFound; osstorchconnector calls the transform with None.
 Of `s3client_config` the profile, `unsigned` and `max_attempts` are obeyed; buckets are addressed by path.
 """
 
@@ -29,7 +30,19 @@ if TYPE_CHECKING:
 Transform = Callable[[SampleFile], Any]
 
 
-class S3MapDataset(ForebayMapDataset):
+class _S3Dataset:
+    """What both of s3torchconnector's data sets are asked for."""
+
+    region: str | None = None
+    """As it was given."""
+    endpoint: str | None = None
+
+    def _at(self, region: str | None, endpoint: str | None) -> Self:
+        self.region, self.endpoint = region, endpoint
+        return self
+
+
+class S3MapDataset(_S3Dataset, ForebayMapDataset):
     """As s3torchconnector.S3MapDataset."""
 
     @classmethod
@@ -45,7 +58,8 @@ class S3MapDataset(ForebayMapDataset):
     ) -> Self:
         """The objects under a prefix."""
         client = s3_client(region, endpoint, s3client_config)
-        return cls(lambda found: listed_samples(found, s3_uri), client=client, transform=transform)
+        made = cls(lambda found: listed_samples(found, s3_uri), client=client, transform=transform)
+        return made._at(region, endpoint)
 
     @classmethod
     def from_objects(  # type: ignore[override] # as above
@@ -60,10 +74,11 @@ class S3MapDataset(ForebayMapDataset):
     ) -> Self:
         """The objects of these URIs."""
         client = s3_client(region, endpoint, s3client_config)
-        return cls(named_samples(object_uris), client=client, transform=transform)
+        made = cls(named_samples(object_uris), client=client, transform=transform)
+        return made._at(region, endpoint)
 
 
-class S3IterableDataset(ForebayIterableDataset):
+class S3IterableDataset(_S3Dataset, ForebayIterableDataset):
     """As s3torchconnector.S3IterableDataset."""
 
     @classmethod
@@ -80,7 +95,8 @@ class S3IterableDataset(ForebayIterableDataset):
     ) -> Self:
         """The objects under a prefix."""
         client = s3_client(region, endpoint, s3client_config)
-        return cls(listed_samples(client, s3_uri), client=client, transform=transform, sharding=enable_sharding)
+        made = cls(listed_samples(client, s3_uri), client=client, transform=transform, sharding=enable_sharding)
+        return made._at(region, endpoint)
 
     @classmethod
     def from_objects(  # type: ignore[override] # as above
@@ -96,7 +112,8 @@ class S3IterableDataset(ForebayIterableDataset):
     ) -> Self:
         """The objects of these URIs."""
         client = s3_client(region, endpoint, s3client_config)
-        return cls(named_samples(object_uris), client=client, transform=transform, sharding=enable_sharding)
+        made = cls(named_samples(object_uris), client=client, transform=transform, sharding=enable_sharding)
+        return made._at(region, endpoint)
 
 
 class _OssDataset:
@@ -105,14 +122,15 @@ class _OssDataset:
     @classmethod
     def from_prefix(cls, oss_uri: str, endpoint: str, *, transform: Transform = identity, **options: Any) -> Any:
         """The objects under a prefix."""
-        return cls._of(lambda client: listed_samples(client, oss_uri), endpoint, transform, **options)
+        return cls._of(lambda client: listed_samples(client, _oss_uri(oss_uri)), endpoint, transform, **options)
 
     @classmethod
     def from_objects(
         cls, object_uris: str | Iterable[str], endpoint: str, *, transform: Transform = identity, **options: Any
     ) -> Any:
         """The objects of these URIs."""
-        return cls._of(lambda _: named_samples(object_uris), endpoint, transform, **options)
+        uris = [object_uris] if isinstance(object_uris, str) else object_uris
+        return cls._of(lambda _: named_samples(map(_oss_uri, uris)), endpoint, transform, **options)
 
     @classmethod
     def from_manifest_file(
@@ -127,8 +145,11 @@ class _OssDataset:
     ) -> Any:
         """The objects that a manifest lists, with their labels."""
 
+        def parse(file: Any) -> Iterable[tuple[str, Any]]:
+            return [(_oss_uri(oss_base_uri + key), label) for key, label in manifest_parser(file)]
+
         def read(client: "Client") -> SampleList:
-            return manifest_samples(lambda: client, manifest_file_path, manifest_parser, oss_base_uri)
+            return manifest_samples(lambda: client, manifest_file_path, parse)
 
         return cls._of(read, endpoint, transform, **options)
 
@@ -159,6 +180,11 @@ class OssIterableDataset(_OssDataset, ForebayIterableDataset):  # type: ignore[m
     def __init__(self, samples: SampleList, **options: Any) -> None:
         super().__init__(samples, **options)
         self._rank, self._ranks = 0, 1  # the workers of a loader share the objects, ranks do not
+
+
+def _oss_uri(uri: str) -> str:
+    """`oss://bucket/key` also of `/bucket/key`, as the connector's objects call themselves."""
+    return f"oss:/{uri}" if uri.startswith("/") else uri
 
 
 class _OssTransform:

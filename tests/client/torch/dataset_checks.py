@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import osstorchconnector
+import s3torchconnector
 from torch.utils.data import DataLoader
 
 import forebay_client.torch as ours
@@ -185,24 +186,46 @@ def check_the_oss_pair_reads_as_the_connector_is_told(checks: Checks) -> None:
         assert [each[:2] for each in listed] == [(f"/bucket/{key}", content) for key, content in CONTENTS.items()]
         named = kind.from_objects(uris, endpoint=checks.endpoint, transform=shown, cred_provider=provider)
         assert [key for key, _, _ in named] == [f"/bucket/{key}" for key in list(CONTENTS)[:5]]
-        labelled = kind.from_manifest_file(
-            "oss://bucket/manifest.oss",
-            lambda file: [tuple(line.decode().rstrip().split("\t")) for line in file],
-            prefix,
-            checks.endpoint,
-            transform=shown,
-            cred_provider=provider,
+        again = kind.from_objects(
+            [key for key, _, _ in named], checks.endpoint, transform=shown, cred_provider=provider
         )
-        assert [(key, label) for key, _, label in labelled] == [
-            ("/bucket/train/00.bin", "cat"),
-            ("/bucket/train/05.bin", "dog"),
-        ]
+        assert list(again) == list(named), "the names that its objects have are names of objects"
+        assert len(list(kind.from_prefix("/bucket/train/", checks.endpoint, cred_provider=provider))) == len(CONTENTS)
+        for base in (prefix, "/bucket/train/"):
+            labelled = kind.from_manifest_file(
+                "oss://bucket/manifest.oss",
+                lambda file: [tuple(line.decode().rstrip().split("\t")) for line in file],
+                base,
+                checks.endpoint,
+                transform=shown,
+                cred_provider=provider,
+            )
+            assert [(key, label) for key, _, label in labelled] == [
+                ("/bucket/train/00.bin", "cat"),
+                ("/bucket/train/05.bin", "dog"),
+            ]
     wrong = SimpleNamespace(
         get_credentials=lambda: SimpleNamespace(access_key_id=secret["AccessKeyId"], access_key_secret="wrong")
     )
     refused = ours.OssMapDataset.from_objects(uris, checks.endpoint, cred_provider=wrong)
     with raised(AccessDenied, "SignatureDoesNotMatch"):
         refused[0].read()
+
+
+def check_the_s3_pair_takes_the_connectors_arguments(checks: Checks) -> None:
+    for mine, theirs in (
+        (ours.S3MapDataset, s3torchconnector.S3MapDataset),
+        (ours.S3IterableDataset, s3torchconnector.S3IterableDataset),
+    ):
+        for name in ("from_prefix", "from_objects"):
+            wanted, taken = (inspect.signature(getattr(each, name)).parameters for each in (theirs, mine))
+            assert [(each.name, each.kind) for each in wanted.values()] == [
+                (each.name, each.kind) for each in taken.values()
+            ], (mine, name)
+        made = mine.from_prefix(PREFIX, region="eu-north-1", endpoint=checks.endpoint)
+        public = {each for each in dir(theirs) if not each.startswith("_")}
+        assert public - set(dir(made)) == set(), mine
+        assert (made.region, made.endpoint) == ("eu-north-1", checks.endpoint)
 
 
 def check_the_oss_pair_takes_the_connectors_arguments() -> None:
