@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from forebay.core.byte_ranges import Span
 from forebay.core.read_log import read_hash
 from forebay.jobs.plans.plan_entries import PlanEntry
-from forebay.jobs.plans.plan_window import NEAR, SPREAD, PlanStart, PlanWindow, tickets_of
+from forebay.jobs.plans.plan_window import MOST_AHEAD, NEAR, SPREAD, PlanStart, PlanWindow, tickets_of
 
 WHOLE = Span(0, 100)
 
@@ -64,6 +64,17 @@ def test_what_is_loaded_reaches_beyond_reader_and_fetcher() -> None:
     window.match(str(SPREAD - 1), WHOLE)
     assert window.missing().start == SPREAD
     assert PlanWindow(10, PlanStart(10)).is_read
+
+
+def test_so_many_entries_are_ahead_however_small() -> None:
+    window = PlanWindow(MOST_AHEAD + 2 * SPREAD)
+    fetched = 0
+    while missing := window.missing():
+        window.load([PlanEntry(str(number)) for number in missing])
+        fetched += fetch_all(window, 0)
+    assert (fetched, window.loaded) == (MOST_AHEAD, MOST_AHEAD + SPREAD)
+    window.match("99", WHOLE)
+    assert fetch_all(window, 0) == 100
 
 
 def test_what_was_read_before_is_no_entry() -> None:

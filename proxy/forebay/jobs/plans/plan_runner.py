@@ -102,7 +102,7 @@ class PlanRunner:
     @property
     def has_fetched_all(self) -> bool:
         """Whether nothing is left to be fetched: the next plan of the series may begin."""
-        return self.window.next >= self.window.count or self.ended_at is not None
+        return self.window.next >= self.window.count or self._retry.is_futile or self.ended_at is not None
 
     # The reader
 
@@ -134,7 +134,7 @@ class PlanRunner:
                 self._ahead.finish(tickets_of(arrived), late=entries is late)
             if self.state == "idle":
                 self.state = "running"
-            self._full_until = 0.0
+            self._full_until, self._retry.left_out = 0.0, 0
         self._wake.set()
         return strays
 
@@ -243,7 +243,7 @@ class PlanRunner:
         expected = self.pace.expected_size(horizon)
         most = self.pace.most_in_flight(window.lead, window.next - window.base)
         while self._in_flight < most and (window.lead + expected <= horizon or (horizon and not window.lead)):
-            if (entry := window.next_pending()) is None:
+            if self._retry.is_futile or (entry := window.next_pending()) is None:
                 return False
             if found == MAX_FOUND:
                 return True
@@ -263,7 +263,7 @@ class PlanRunner:
 
     def _note_found(self, entry: WindowEntry, here: AheadOutcome) -> None:
         entry.tickets += (here.ticket,) if here.ticket else ()
-        self._unneeded = 0 if here.ticket else self._unneeded + 1
+        self._unneeded, self._retry.left_out = (0 if here.ticket else self._unneeded + 1), 0
         self.window.arrive(entry, here.stop - entry.start)
         self.window.settle(entry)
         self.pace.entry_found(entry.size)
@@ -276,6 +276,7 @@ class PlanRunner:
 
     def _fail(self, entry: WindowEntry) -> None:
         self.window.settle(entry)
+        self._retry.left_out += 1
         self.failed += 1
         self._count("failed", 1)
 

@@ -24,6 +24,8 @@ SPREAD: Final = 8192
 """Entries by which arrivals may differ from the plan: 16 workers with two batches of 256 each."""
 NEAR: Final = 512
 """The same for what is most of the lead, until the reader is seen to read from further behind: 16 workers with 32."""
+MOST_AHEAD: Final = 2 * SPREAD
+"""Entries that are fetched ahead of the front, however small: each takes half a KiB here."""
 LOAD_SIZE: Final = 256
 """Entries that are loaded at once."""
 
@@ -204,8 +206,8 @@ class PlanWindow:
     # Fetching
 
     def next_pending(self) -> WindowEntry | None:
-        """The next entry to be fetched, or None: there is none, or it is not loaded yet."""
-        while self.next < self.loaded:
+        """The next entry to be fetched, or None: there is none, it is not loaded yet, or MOST_AHEAD are ahead."""
+        while self.next < min(self.loaded, self.front + MOST_AHEAD):
             entry = self._entries.get(self.next)
             if entry is not None and entry.state == "pending":
                 return entry
