@@ -35,6 +35,20 @@ async def test_what_was_not_fetched_is_given_back() -> None:
     assert timers.pending == 0
 
 
+async def test_a_waiter_goes_on_with_what_is_given_back() -> None:
+    timers, done = ManualTimers(), list[int]()
+    rate = ByteRate(100, timers)
+    await rate.acquire(5000)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(drawn(rate, [10], done))
+        await timers.armed(within=50.0)
+        rate.refund(1000)
+        await timers.armed(within=40.0)
+        assert not done
+        rate.refund(4000)
+    assert (done, timers.pending) == ([10], 0)
+
+
 async def test_a_cancelled_wait_draws_nothing() -> None:
     timers = ManualTimers()
     rate = ByteRate(100, timers)

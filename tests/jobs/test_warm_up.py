@@ -311,6 +311,16 @@ async def test_a_rate_bounds_the_bytes_from_the_origin() -> None:
         assert (again.state, again.bytes_done, again.bytes_fetched) == ("done", 4 << 20, 0)
 
 
+async def test_a_rate_delays_no_small_object_that_is_cached() -> None:
+    async with fetch_rig() as rig:
+        put_many(rig)
+        jobs = warm_ups(rig)
+        for rate in (None, 1):  # no clock moves
+            job = await jobs.start(WarmUpOrder(rate=rate), keys_of(NAME.bucket, *MANY))
+            await jobs.wait(job.id)
+            assert (job.state, job.done, job.bytes_fetched > 0) == ("done", len(MANY), rate is None)
+
+
 async def test_a_range_of_a_list_is_all_that_is_fetched() -> None:
     async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 100 * BLOCK)

@@ -1,7 +1,7 @@
 """A bound on bytes a second, for what need not be fast: a token bucket.
 
     acquire(size) ──> waits until the bucket is not in debt, then `size` is drawn from it
-    refund(size)  ──> bytes that were not fetched after all
+    refund(size)  ──> bytes that were not fetched after all: whoever waits may go on at once
 
 The bucket holds what one second brings, so at most `rate * seconds + rate` bytes, and one piece, come in any time.
 """
@@ -20,17 +20,25 @@ class ByteRate:
         self._tokens = float(rate)
         self._filled_at = timers.time()
         self._line = asyncio.Lock()
+        self._wake = asyncio.Event()
+        """Set when the first in the line is to look at the tokens again."""
 
     async def acquire(self, size: int) -> None:
         """Draws `size` bytes, after earlier callers, once there are tokens."""
         async with self._line:
             while (missing := self._missing()) > 0:
-                await pause(self._timers, missing / self.rate)
+                self._wake.clear()
+                timer = self._timers.call_later(missing / self.rate, self._wake.set)
+                try:
+                    await self._wake.wait()
+                finally:
+                    timer.cancel()
             self._tokens -= size
 
     def refund(self, size: int) -> None:
         """Gives back bytes that were drawn and not fetched."""
         self._tokens += size
+        self._wake.set()
 
     def _missing(self) -> float:
         now = self._timers.time()
