@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from forebay.core.errors import OriginUnreachable, PinRefused
+from forebay.core.errors import BucketMissing, OriginUnreachable, PinRefused
 from forebay.core.names import ObjectName
 from forebay.jobs.pin_registry import PinRegistry
 from forebay.policy.pins import MAX_PINS, Pin, PinSet
@@ -41,7 +41,8 @@ class RegistryRig:
         return PinRegistry(self.file, self.tiers, self._list, lambda: self.rules, lambda: NOW, QUOTA)
 
     async def _list(self, bucket: str, prefix: str) -> AsyncGenerator[Listed]:
-        assert bucket == "bucket"
+        if bucket != "bucket":
+            raise BucketMissing("there is no such bucket")
         for entry in self.listing:
             if self.is_away:
                 raise OriginUnreachable("it is away")
@@ -111,6 +112,12 @@ async def test_what_can_not_be_listed_is_counted_as_it_comes(rig: RegistryRig) -
     rig.is_away = False
     pin = await rig.registry.pin("bucket", "b/")
     assert (pin.objects, pin.size) == (6, 6 * MIB)
+
+
+async def test_a_bucket_that_does_not_exist_is_not_pinned(rig: RegistryRig) -> None:
+    with pytest.raises(PinRefused, match="There is no bucket bukcet"):
+        await rig.registry.pin("bukcet", "a/")
+    assert rig.prefixes() == []
 
 
 async def test_another_worker_loads_the_file(rig: RegistryRig, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from forebay.core.errors import OriginBroken, OriginUnreachable
+from forebay.core.errors import BucketMissing, OriginBroken, OriginUnreachable
 from forebay.core.events import Observe, OriginFailed, unobserved
 from forebay.origin.bucket_listing import BucketListing, ListedObject
 from forebay.origin.credentials import ANONYMOUS, Credentials, StaticCredentials
@@ -105,8 +105,9 @@ async def test_a_missing_bucket_is_named_and_no_failure(status: int, code: str, 
         scripted_origin(answers((status, error))) as origin,
         listing_of(origin.url, observe=observed) as listing,
     ):
-        with pytest.raises(OriginBroken, match=f"the origin answered {code}"):
+        with pytest.raises(OriginBroken, match=f"the origin answered {code}") as refused:
             [each async for each in listing.list_objects("bucket", "")]
+    assert isinstance(refused.value, BucketMissing) == (code == "NoSuchBucket")
     assert len(observed.of(OriginFailed)) == failures
 
 

@@ -15,6 +15,7 @@
     ├── OriginError               the origin could not be read
     │   ├── OriginUnreachable         no connection, no response in time, or the breaker is open
     │   ├── OriginBroken              a response to another request, malformed, or cut short
+    │   │   ├── BucketMissing             there is no such bucket
     │   │   └── SizeContradicted          a version with another size than it had before
     │   ├── OriginCredentialFault     the origin refuses the credential that signed, or there is none
     │   ├── OriginUnfit               a success that can't be cached; the request is forwarded
@@ -247,6 +248,10 @@ class OriginCredentialFault(OriginError):
 
 class OriginBroken(OriginError):
     """A response that does not fit the request: short, long, of another range, not HTTP."""
+
+
+class BucketMissing(OriginBroken):
+    """The origin has no such bucket, says its answer to a listing."""
 
 
 class SizeContradicted(OriginBroken):

@@ -14,7 +14,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from forebay.core.errors import OriginError, PinRefused
+from forebay.core.errors import BucketMissing, OriginError, PinRefused
 from forebay.core.names import ObjectName
 from forebay.jobs.warm_up_run import ListingEntry
 from forebay.policy.pins import MAX_PINS, Pin, PinSet
@@ -138,7 +138,7 @@ class PinRegistry:
         self._tiers.use_pins(pins)
 
     async def _measure(self, pin: Pin) -> "_Listed":
-        """Lists what a pin has, until it is too much for the quota, or long."""
+        """Lists what a pin has, until it is too much for the quota, or long. Raises PinRefused without a bucket."""
         found, rules, quota = _Listed(), self._rules(), self.quota
         listing = self._list_objects(pin.bucket, pin.prefix)
         try:
@@ -147,6 +147,8 @@ class PinRegistry:
                     found.add(entry.size, rules.decide(ObjectName(pin.bucket, entry.key)).pool)
                     if found.size > quota or found.objects >= MAX_LISTED:
                         return found
+        except BucketMissing:
+            raise PinRefused(f"There is no bucket {pin.bucket}: nothing is pinned.") from None
         except (OriginError, TimeoutError):
             return found
         found.is_complete = True

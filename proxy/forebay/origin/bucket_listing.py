@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
-from forebay.core.errors import MalformedXml, OriginBroken, OriginUnreachable
+from forebay.core.errors import BucketMissing, MalformedXml, OriginBroken, OriginUnreachable
 from forebay.core.events import OriginFailed
 from forebay.origin.credential_refusal import REFUSALS, CredentialRefusal
 from forebay.origin.endpoint import QueryPairs
@@ -122,8 +122,9 @@ class BucketListing:
     def _refused(self, status: int, code: str) -> OriginBroken:
         if status >= 500:  # below that the origin has answered, and the fault is not its own
             self._failed("refused")
-        explained = f"{code}, there is no such bucket" if code == "NoSuchBucket" else code
-        return OriginBroken(f"the origin answered {explained}")
+        if code == "NoSuchBucket":
+            return BucketMissing("the origin answered NoSuchBucket, there is no such bucket")
+        return OriginBroken(f"the origin answered {code}")
 
     def _failed(self, reason: str) -> None:
         self._origin.observe(OriginFailed(_OPERATION, reason, self._origin.name))

@@ -17,7 +17,7 @@ from typing import Any, Final
 from multidict import CIMultiDict
 
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import OriginBroken, S3Error
+from forebay.core.errors import BucketMissing, S3Error
 from forebay.core.fences import Tick
 from forebay.core.names import ObjectName
 from forebay.origin.background_turns import BackgroundTurns
@@ -136,7 +136,7 @@ class Origins:
         """The objects of a bucket under a prefix, behind a key; the contract is BucketListing.list_objects's."""
         position = self._position_of(bucket)
         if position is None:
-            raise OriginBroken("no origin is configured for this bucket")
+            raise BucketMissing("no origin is configured for this bucket")
         return self._origins[position].listing.list_objects(bucket, prefix, after)
 
     async def close(self) -> None:
