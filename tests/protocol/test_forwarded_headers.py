@@ -121,6 +121,7 @@ def test_responses_lose_only_hop_by_hop_and_host_headers() -> None:
         ("x-amz-checksum-crc32", "AAAAAA=="),
         ("Anything-New", "1"),
         ("anything-new", "2"),
+        ("x-forebay-durable", "local"),
     )
     dropped = (
         ("Connection", "close"),
@@ -132,6 +133,8 @@ def test_responses_lose_only_hop_by_hop_and_host_headers() -> None:
         ("Set-Cookie", "a=b"),
         ("Alt-Svc", 'h3=":443"'),
         ("Strict-Transport-Security", "max-age=1"),
+        ("X-Forebay-Cache", "hit-ssd"),
+        ("x-forebay-resources", "plans"),
     )
     assert relayed_headers(CIMultiDict((*kept, *dropped))) == kept
 

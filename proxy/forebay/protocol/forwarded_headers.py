@@ -1,7 +1,7 @@
 """Header and query filters for forwarding: requests to the origin, and the origin's responses to clients.
 
 Responses lose the headers of one connection (RFC 9110 section 7.6.1), and those that a client would attribute to our
-host although they come from the origin.
+host although they come from the origin: it may be a Forebay as well, whose cache is not ours.
 
 Requests are filtered by an allow-list, because they leave with our signature: a header that some origin obeys and
 Forebay does not know (Swift's X-Copy-From, a method override) must not reach it. The origin client writes the
@@ -17,7 +17,7 @@ such requests, too; clients of OSS have none of them.
 from collections.abc import Iterator
 from typing import Final
 
-from forebay.core.heads import HeaderPairs
+from forebay.core.heads import DURABLE, HeaderPairs
 from forebay.protocol.copy_source import COPY_SOURCE, encode_copy_source, parse_copy_source
 from forebay.protocol.header_map import Headers
 from forebay.protocol.signatures.sigv4 import unsigned_header_error
@@ -38,6 +38,7 @@ HOP_BY_HOP: Final = frozenset(
 )
 # These concern the origin's host, not ours.
 _ORIGIN_HOST: Final = frozenset({"alt-svc", "set-cookie", "strict-transport-security"})
+_OWN: Final = "x-forebay-"
 
 _FORWARDED: Final = frozenset(
     {
@@ -95,7 +96,9 @@ def relayed_headers(headers: Headers, *, oss: bool = False) -> HeaderPairs:
     return tuple(
         (name, value)
         for name, value in headers.items()
-        if (lower := name.lower()) not in dropped and (oss or not lower.startswith("x-oss-"))
+        if (lower := name.lower()) not in dropped
+        and (oss or not lower.startswith("x-oss-"))
+        and (not lower.startswith(_OWN) or lower == DURABLE)
     )
 
 
