@@ -463,7 +463,18 @@ def test_where_the_access_log_goes(where: str) -> None:
         (
             GRANT
             + '[[rules]]\npath = "b/*"\nfreshness = "1s"\n[[rules]]\npath = "**"\nfreshness = "60s"\n'
-            + '[[rules]]\npath = "c/**"\nfreshness = "1h"\naccelerate = false\n',
+            + '[[rules]]\npath = "c/**"\nfreshness = "1h"\nblock = "2MiB"\n',
+            [],
+        ),
+        (
+            GRANT + '[[rules]]\npath = "b/**"\naccelerate = false\nfreshness = "1h"\nquota = "2GiB"\n'
+            '[[rules]]\npath = "c/**"\naccelerate = false\nlisting = "10m"\nfollow = false\nread_ahead = "0B"\n'
+            '[ssd]\npath = "/ssd"\nsize = "3GiB"\n',
+            ["rules[0] (b/**) has accelerate = false: nothing of it is cached, and its freshness, quota have no"],
+        ),
+        (
+            GRANT + '[[rules]]\npath = "b/a/**"\naccelerate = true\n'
+            '[[rules]]\npath = "b/**"\naccelerate = false\nfreshness = "1h"\n',
             [],
         ),
         (

@@ -16,6 +16,20 @@ _BLOCKS_OF_SSD: Final = 5  # forebay.storage.ssd.space_accounting admits a quart
 
 _DECIDED: Final = tuple(field.name for field in fields(Rule) if field.name != "path")
 
+_OF_CACHED: Final = (
+    "freshness",
+    "block",
+    "warm_on_write",
+    "warm_on_head",
+    "read_ahead",
+    "plan_horizon",
+    "record",
+    "follow",
+    "eviction",
+    "quota",
+)
+"""Fields of a rule that mean nothing for objects that are not cached."""
+
 
 def settings_warnings(settings: Settings) -> Iterator[str]:
     """Each likely mistake in these settings, as a sentence that names the setting."""
@@ -94,8 +108,22 @@ def _covers(path: str, other: str) -> bool:
     return path == other or (stem != path and not set(stem) & set("*?") and other.startswith(stem))
 
 
+def _uncached(rules: tuple[Rule, ...]) -> Iterator[str]:
+    """Rules that say how objects are cached, and that they are not."""
+    is_accelerated = False
+    for position, rule in enumerate(rules):
+        is_accelerated |= rule.accelerate is True  # for some of its objects a later rule's settings may count
+        unused = [name for name in _OF_CACHED if getattr(rule, name) not in {None, False}]
+        if rule.accelerate is False and unused and not is_accelerated:
+            yield (
+                f"rules[{position}] ({rule.path}) has accelerate = false: nothing of it is cached, and its "
+                f"{', '.join(unused)} {'has' if len(unused) == 1 else 'have'} no effect"
+            )
+
+
 def _without_effect(settings: Settings) -> Iterator[str]:
     """Settings whose meaning depends on others, which say otherwise."""
+    yield from _uncached(settings.rules)
     is_back = any(rule.write == "back" for rule in settings.rules)
     for position, rule in enumerate(settings.rules):
         where = f"rules[{position}] ({rule.path})"
