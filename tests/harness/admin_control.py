@@ -517,7 +517,8 @@ class FakeControl:
         if tier not in self.tiers:
             return None
         before, self.tiers[tier] = self.tiers[tier], int(size.removesuffix("GiB")) * GIB
-        return Resized(tier, before, self.tiers[tier])
+        after = self.tiers[tier]
+        return Resized(tier, before, after, "there is no such memory" if after > 1000 * GIB else None)
 
     def _step(self, job: Job) -> Job:
         if self.steps == 0:

@@ -56,6 +56,18 @@ async def test_a_size_that_a_configuration_could_not_have_is_refused(tmp_path: P
         assert rig.parts.storage.tiers.ssd.occupancy().capacity == 64 * MIB
 
 
+async def test_more_than_there_is_takes_effect_with_a_warning(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, ssd="64MiB") as rig:
+        for tier, size, told in (
+            ("memory", "1024TiB", "it may be killed"),
+            ("ssd", "1024TiB", "the file system of ssd.path has"),
+        ):
+            _, answer = await resize(rig, tier, size)
+            assert (answer["after"], told in answer["warning"]) == (1 << 50, True)
+        for tier in ("memory", "ssd"):
+            assert (await resize(rig, tier, "64MiB"))[1]["warning"] is None
+
+
 async def _sizes(rig: Rig) -> list[tuple[int, int]]:
     """Of memory and SSD: what the configuration tells, and what the tier has."""
     config: Any = await rig.worker.control.config()

@@ -11,6 +11,7 @@ from forebay.server.resource_limits import (
     SOCKET_SHARE,
     capacity_warnings,
     raise_file_limit,
+    tier_warning,
     usable_connections,
     usable_cores,
     usable_origin_requests,
@@ -73,6 +74,13 @@ def test_an_ssd_tier_above_its_file_system_is_warned_of(settings: Settings, tmp_
     assert list(capacity_warnings(replace(settings, ssd=SsdSettings(path, 1 << 20)), tmp_path)) == []
     [warning] = capacity_warnings(replace(settings, ssd=SsdSettings(path, 1 << 60)), tmp_path)
     assert warning.startswith("ssd.size is 1.0 EiB, the file system of ssd.path has ")
+
+
+def test_one_tier_is_warned_of(settings: Settings, tmp_path: Path) -> None:
+    large = replace(settings, ssd=SsdSettings(str(tmp_path), 1 << 60))
+    assert (tier_warning("memory", large, machine(tmp_path, 4)), tier_warning("ssd", settings)) == (None, None)
+    assert "make 4.0 GiB" in (tier_warning("memory", large, machine(tmp_path, 3)) or "")
+    assert "ssd.size is 1.0 EiB" in (tier_warning("ssd", large) or "")
 
 
 def test_a_journal_above_its_file_system_is_warned_of(settings: Settings, tmp_path: Path) -> None:

@@ -127,6 +127,8 @@ def resize(admin: AdminClient, context: CommandContext, args: argparse.Namespace
             context.screen.write_line(
                 f"The {tier} tier has {format_size(resized['after'])}, had {format_size(resized['before'])}."
             )
+        if resized["warning"] is not None:
+            context.screen.write_error(f"Warning: {resized['warning']}.")
     return 0
 
 

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from forebay.core.events import TierName
 from forebay.settings.model import Settings
 from forebay_client.cli.human_format import format_size
 
@@ -56,21 +57,30 @@ def usable_cores(allowed: int | None = None, mount: Path = CGROUP_MOUNT, members
 
 
 def capacity_warnings(settings: Settings, root: Path = _ROOT) -> Iterator[str]:
-    """Warnings of tiers that are larger than the memory or the file system they are in. `root`: of /proc and /sys."""
+    """Warnings of tiers and a journal that are larger than the memory or the file system they are in. `root`: of /proc
+    and /sys."""
+    yield from filter(None, (tier_warning("memory", settings, root), tier_warning("ssd", settings)))
+    journal = settings.journal
+    if journal is not None and (excess := _above_file_system("journal", journal.path, journal.size)):
+        yield f"{excess}: set it lower, or writes get 503 SlowDown when that is full, in place of going through"
+
+
+def tier_warning(tier: TierName, settings: Settings, root: Path = _ROOT) -> str | None:
+    """A warning if there is not as much memory, or disk, as a tier may take; None if there is, or that is unknown."""
+    if tier == "ssd":
+        ssd = settings.ssd
+        excess = _above_file_system("ssd", ssd.path, ssd.size) if ssd is not None else None
+        return excess and f"{excess}: the tier uses no more than that"
     memory = settings.memory.size + settings.memory.buffers + settings.memory.ahead
     if settings.server.socket is not None:
         memory += settings.memory.rings
     limit = min(_memory_limits(root), default=None)
-    if limit is not None and memory > limit:
-        yield (
-            f"memory.size, buffers, ahead and rings make {format_size(memory)}, and there is {format_size(limit)} "
-            "for this process: it may be killed when the tier fills"
-        )
-    if settings.ssd is not None and (excess := _above_file_system("ssd", settings.ssd.path, settings.ssd.size)):
-        yield f"{excess}: the tier uses no more than that"
-    journal = settings.journal
-    if journal is not None and (excess := _above_file_system("journal", journal.path, journal.size)):
-        yield f"{excess}: set it lower, or writes get 503 SlowDown when that is full, in place of going through"
+    if limit is None or memory <= limit:
+        return None
+    return (
+        f"memory.size, buffers, ahead and rings make {format_size(memory)}, and there is {format_size(limit)} "
+        "for this process: it may be killed when the tier fills"
+    )
 
 
 def raise_file_limit(settings: Settings) -> str | None:

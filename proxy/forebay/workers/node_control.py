@@ -196,7 +196,7 @@ class NodeControl(SharedControl):
             self.size_overrides.set(tier, capacity)
             share = self._worker_share(tier, capacity)
             await self._every_worker.resize_tier(tier, share)
-            return Resized(tier, before, capacity)
+            return await self._resized(tier, before, capacity)
 
     def worker_sizes(self) -> dict[TierName, int]:
         """The capacities set over the configured ones, one worker's share."""

@@ -518,8 +518,10 @@ def test_resize(forebay: Typist, control: FakeControl) -> None:
     typed = forebay.type("resize", "--memory", "8GiB", "--ssd", "20GiB")
     assert typed.out == ("The memory tier has 8.0 GiB, had 4.0 GiB.\nThe ssd tier has 20 GiB, had 10 GiB.\n")
     assert rows(forebay.type("resize", "--memory", "2GiB", "--json")) == [
-        {"tier": "memory", "before": 8 * GIB, "after": 2 * GIB}
+        {"tier": "memory", "before": 8 * GIB, "after": 2 * GIB, "warning": None}
     ]
+    typed = forebay.type("resize", "--memory", "2000GiB")
+    assert (typed.code, typed.err) == (0, "Warning: there is no such memory.\n")
 
 
 def test_refused_resize_fails(forebay: Typist) -> None:

@@ -23,6 +23,7 @@ PIN = PinView("b", "train/", 0.0, None, None, 0, False)
         (Purged(1, 4096), "1 object was purged from the cache, 4KiB"),
         (Purged(0, 0), "0 objects were purged from the cache, 0B"),
         (Resized("memory", 4 * GIB, 8 * GIB), "the memory tier was resized from 4GiB to 8GiB"),
+        (Resized("ssd", 4 * GIB, 8 * GIB, "too much"), "the ssd tier was resized from 4GiB to 8GiB; too much"),
         (PendingRetried(sample_write()), "the write 5d1c2f90aa31-17 of ckpts/run-7/step-17.pt is tried again"),
         (
             PendingDiscarded(sample_write(reason="the origin answered 403")),

@@ -348,7 +348,7 @@ async def test_unexpected_bodies_are_refused(client: Client, control: FakeContro
 
 async def test_a_tier_is_resized(client: Client, control: FakeControl) -> None:
     answer = await ask(client, "PUT", "/v1/tiers/memory", {"size": "8GiB"})
-    assert answer == (200, {"tier": "memory", "before": 4 * GIB, "after": 8 * GIB})
+    assert answer == (200, {"tier": "memory", "before": 4 * GIB, "after": 8 * GIB, "warning": None})
     assert control.tiers == {"memory": 8 * GIB}
 
 

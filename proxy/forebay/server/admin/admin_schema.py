@@ -276,6 +276,8 @@ class Resized:
     tier: TierName
     before: int
     after: int
+    warning: str | None = None
+    """Why the tier can't have that much, or should not."""
 
 
 @dataclass(frozen=True, slots=True)

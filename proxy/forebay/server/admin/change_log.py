@@ -17,8 +17,9 @@ def change_sentence(answer: object) -> str | None:
             return f"the configuration was read again; {'; '.join(parts)}"
         case Purged(objects, size):
             return f"{_counted(objects)} purged from the cache, {format_size(size)}"
-        case Resized(tier, before, after):
-            return f"the {tier} tier was resized from {format_size(before)} to {format_size(after)}"
+        case Resized(tier, before, after, warning):
+            resized = f"the {tier} tier was resized from {format_size(before)} to {format_size(after)}"
+            return f"{resized}; {warning}" if warning is not None else resized
         case RecordingStored(RecordingInfo(bucket=bucket, name=name)):
             return f"the recording {name} of {bucket} was saved"
         case RecordingRemoved(RecordingInfo(bucket=bucket, name=name)):

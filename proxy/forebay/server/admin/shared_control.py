@@ -12,10 +12,11 @@ from typing import Final
 from forebay.core.errors import SettingsError
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
-from forebay.server.admin.admin_schema import ConfigChanged, Document, Explanation, Purged
+from forebay.server.admin.admin_schema import ConfigChanged, Document, Explanation, Purged, Resized
 from forebay.server.admin.change_log import change_sentence
 from forebay.server.admin.control import CacheVerbs, ConfigVerbs, DataSetVerbs, StateVerbs
 from forebay.server.config_source import SENT_NAME, ConfigSource, SizeOverrides, set_log_level
+from forebay.server.resource_limits import tier_warning
 from forebay.settings.effective_config import changed_paths, effective_config
 from forebay.settings.live_changes import applied_settings, restart_needed
 from forebay.settings.loader import Loaded
@@ -56,6 +57,11 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
             self._config_refused()
             raise
         return await self._apply_text(text, mode)
+
+    async def _resized(self, tier: TierName, before: int, after: int) -> Resized:
+        """What became of a tier whose size was overridden."""
+        settings = self.size_overrides.apply(self.settings)
+        return Resized(tier, before, after, await asyncio.to_thread(tier_warning, tier, settings))
 
     async def reload_and_log(self) -> None:
         """`reload_config` for SIGHUP: the log has the outcome. A refused configuration changes nothing."""

@@ -160,7 +160,8 @@ class WorkerControl(SharedControl):
 
     async def resize(self, tier: TierName, size: str) -> Resized | None:
         """Resize a tier of this worker."""
-        return await self.resize_to(tier, parse_capacity(tier, size))
+        resized = await self.resize_to(tier, parse_capacity(tier, size))
+        return resized and await self._resized(tier, resized.before, resized.after)
 
     async def resize_to(self, tier: TierName, capacity: int) -> Resized | None:
         """`resize`, to a capacity in bytes."""
