@@ -5,26 +5,39 @@
         with loop.jumping():                   # from here on, when no socket has anything: to the next timer at once
             ...
 
-While a thread of an executor works for the loop (a name is resolved, a file read), the clock is real, and while
-`is_busy()`, given to `jumping`, says so. Other threads are not seen, nor are other processes: time passes them by.
-Outside of `jumping` the clock is real, but for the jumps made.
+While a thread of an executor works for the loop (a name is resolved, a file read), the clock is real, and while any
+other thread runs, waits for a core or for the disk (the SSD tier's writer, the journal's commits). A thread that
+sleeps is not seen, nor are other processes: time passes them by. Outside of `jumping` the clock is real, but for the
+jumps made.
 """
 
 import asyncio
 import selectors
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final, TypeVar, TypeVarTuple, Unpack
 
 QUIET: Final = 0.002
 """Seconds without an event after which the clock jumps: longer than the loopback takes."""
+_AT_WORK: Final = frozenset({"R", "D"})
+"""States of a thread: proc_pid_stat(5)."""
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-def _never() -> bool:
+def _others_are_at_work() -> bool:
+    """Whether another thread of this process runs, waits for a core, or for the disk."""
+    own = threading.get_native_id()
+    for thread in Path("/proc/self/task").iterdir():
+        if int(thread.name) == own:
+            continue
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            if (thread / "stat").read_text().rpartition(")")[2].split()[0] in _AT_WORK:
+                return True
     return False
 
 
@@ -37,13 +50,12 @@ class _Selector(selectors.DefaultSelector):
         self.skipped = 0.0
         self.threads = 0
         """At work for the loop."""
-        self.is_busy = _never
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if not self.jumps or self.threads or self.is_busy() or timeout is None or timeout <= QUIET:
+        if not self.jumps or self.threads or timeout is None or timeout <= QUIET:
             return super().select(timeout)
         found = super().select(QUIET)
-        if not found:
+        if not found and not _others_are_at_work():
             self.skipped += timeout - QUIET
         return found
 
@@ -76,9 +88,9 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         self._clock.skipped += seconds
 
     @contextmanager
-    def jumping(self, is_busy: Callable[[], bool] = _never) -> Iterator[None]:
-        """Within its block the clock jumps, but while `is_busy`: a thread of somebody else's works for the loop."""
-        self._clock.jumps, self._clock.is_busy = True, is_busy
+    def jumping(self) -> Iterator[None]:
+        """Within its block the clock jumps."""
+        self._clock.jumps = True
         try:
             yield
         finally:

@@ -299,7 +299,7 @@ async def _seconds_of_watching(rig: WriteBackRig, until: Awaitable[None]) -> flo
     loop = asyncio.get_running_loop()
     assert isinstance(loop, JumpingLoop)
     began, watching = loop.time(), TaskRegistry().spawn(rig.write_back.watch.run(), "watch")
-    with loop.jumping(lambda: rig.write_back.journal.is_committing):
+    with loop.jumping():
         await until
     ended = loop.time()
     watching.cancel()

@@ -40,11 +40,6 @@ class GroupCommit:
         """Records that wait for the batch under way."""
         return len(self._waiting)
 
-    @property
-    def is_committing(self) -> bool:
-        """Whether a batch is under way on the thread."""
-        return self._committing is not None
-
     def submit(self, record: NewRecord) -> asyncio.Future[RecordId]:
         """Hands a record over, which is written whoever waits for it. The result comes once it is durable, or
         JournalFailed."""

@@ -79,11 +79,6 @@ class Journal:
         """Records that wait for the batch under way."""
         return self._commits.waiting
 
-    @property
-    def is_committing(self) -> bool:
-        """Whether records are being written and synced."""
-        return self._commits.is_committing
-
     async def append(self, document: Document, payload: Buffer | bytes = b"") -> RecordId:
         """Appends a record; durable when it returns. Raises JournalFailed."""
         return await self.submit(document, payload)
