@@ -22,7 +22,7 @@ from forebay.server.rpc.rpc_methods import OpenWrites
 from forebay.server.rpc.write_methods import WriteMethods
 from forebay.workers.worker_rpc import WorkerOrders, WorkerRpc, rpc_handlers
 
-NAME = ObjectName("bucket", "key")
+NAME, OTHER = ObjectName("bucket", "key"), ObjectName("other", "b")
 METHODS = 38
 """Of all tables together: two with the same kind would be one."""
 
@@ -106,16 +106,17 @@ async def test_a_fence_drops_what_it_affects_and_marks_it_in_doubt() -> None:
 async def test_the_open_writes_of_a_dead_caller_are_in_doubt() -> None:
     service, recorder, _ = peer_service()
     writes = OpenWrites()
-    for write in (1, 2):
-        await service.call("fence", fence(write), writes)
+    for write, name in ((1, NAME), (2, NAME), (3, OTHER)):
+        await service.call("fence", {"names": [encode_name(name)], "write": write}, writes)
     await service.call("write_ended", {"write": 1}, writes)
     recorder.calls.clear()
     await service.writes.caller_died(writes)
-    assert recorder.calls == [
-        ("mark_in_doubt", [NAME], None),
-        ("fence", [NAME]),
-        ("forget", [NAME]),
+    in_one_step = [("mark_in_doubt", [NAME], None), ("fence", [NAME]), ("mark_in_doubt", [OTHER], None)]
+    assert recorder.calls[:4] == [*in_one_step, ("fence", [OTHER])]
+    assert recorder.calls[4:6] == [("forget", [NAME]), ("forget", [OTHER])]
+    assert sorted(recorder.calls[6:], key=str) == [
         ("look_for_tombstones", NAME.bucket, [NAME.key]),
+        ("look_for_tombstones", OTHER.bucket, [OTHER.key]),
     ]
 
 

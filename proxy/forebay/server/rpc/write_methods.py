@@ -58,18 +58,22 @@ class WriteMethods:
     async def caller_died(self, writes: OpenWrites) -> None:
         """Invalidates the writes under way in a worker that has ended, and marks them in doubt: whether they reached
         the origin is not known."""
-        for affected in writes.remaining():
+        remaining = writes.remaining()
+        for affected in remaining:
             self._invalidator.mark_in_doubt(affected)
             self._invalidator.fence(affected)
+        for affected in remaining:
             await self._invalidator.forget(affected)
-            if not isinstance(affected, WholeBucket):
-                await self._look_for_tombstones(affected)
+        names = [name for each in remaining if not isinstance(each, WholeBucket) for name in each]
+        await self._look_for_tombstones(names)  # last, as the origin may be slow
 
     async def _look_for_tombstones(self, affected: Sequence[ObjectName]) -> None:
         """Of members that the writes may have deleted. Reads look for them as well, listings do not."""
         for bucket in {name.bucket for name in affected}:
             try:
-                await self._catalogue.look_for_tombstones(bucket, [name.key for name in affected])
+                await self._catalogue.look_for_tombstones(
+                    bucket, [each.key for each in affected if each.bucket == bucket]
+                )
             except ForebayError as failure:
                 _log.info("%s: tombstones of a worker that has ended can't be looked for: %s", bucket, failure)
 

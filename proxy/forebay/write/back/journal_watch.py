@@ -87,9 +87,8 @@ class JournalWatch:
         if is_drainer:
             try:
                 return await self._journal.reclaim()
-            except (
-                OSError
-            ) as error:  # its file system may be read-only: what is pending can be carried out all the same
+            except OSError as error:
+                # Its file system may be read-only: what is pending can be carried out all the same.
                 _log.error("the journal can't be reclaimed: %s", error.strerror)
         return await self._journal.scan()
 
