@@ -20,7 +20,7 @@ class ReadingResult(NamedTuple):
     """Keys whose bytes were not what was written."""
 
 
-def s3_client(endpoint: str, access_key: str, secret_key: str, region: str, connections: int = READERS) -> Any:
+def s3_client(endpoint: str, access_key: str, secret_key: str, region: str) -> Any:
     """boto3 as it comes, but for the endpoint and a pool that fits the threads."""
     import boto3  # noqa: PLC0415 - from the demo extra: its absence is told by EmbeddedSwift, not by an ImportError
     from botocore.config import Config  # noqa: PLC0415 - likewise
@@ -32,7 +32,7 @@ def s3_client(endpoint: str, access_key: str, secret_key: str, region: str, conn
         aws_secret_access_key=secret_key,
         region_name=region,
         # No proxies: all of this is on loopback, whatever HTTP_PROXY says.
-        config=Config(s3={"addressing_style": "path"}, max_pool_connections=connections, proxies={}),
+        config=Config(s3={"addressing_style": "path"}, max_pool_connections=READERS, proxies={}),
     )
 
 

@@ -13,7 +13,6 @@ it has the turns that demand leaves.
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Final, Protocol
 
 from forebay.core.errors import ForebayError, OriginBroken
@@ -42,19 +41,17 @@ class PageSource(Protocol):
 
 
 class SnapshotWalk:
-    """One walk. `parallel`: walkers at once. `on_page` is called for each page."""
+    """One walk. `parallel`: walkers at once."""
 
     def __init__(
         self,
         snapshot: Snapshot,
         pages: PageSource,
         parallel: int = PARALLEL,
-        on_page: Callable[[], None] = lambda: None,
     ) -> None:
         self.snapshot = snapshot
         self._pages = pages
         self._parallel = parallel
-        self._on_page = on_page
         self._waiting: list[KeyRange] = []
         """Ranges that no walker lists; the last is listed next."""
         self._urgent: list[KeyRange] = []
@@ -159,7 +156,6 @@ class SnapshotWalk:
         adding = self.snapshot.add(listed, page)
         del page
         await adding
-        self._on_page()
         self._notify()
 
     def _next_range(self) -> KeyRange | None:

@@ -16,7 +16,7 @@ read in this pass; when REPEATED of them had, a new pass has begun, at the first
 - *Several data sets under one rule*: small ones repeat while a large one is read; the pass is that of the large one.
 - *A set that is read by chance* (with replacement): a pass is what it takes to see nine tenths of it.
 
-The units are a sample of at most `max_units`, by a threshold on their hash (forebay.policy.reuse_distance). A read of a
+The units are a sample of at most MAX_UNITS, by a threshold on their hash (forebay.policy.reuse_distance). A read of a
 unit that is not in it costs one comparison, others less than 1 µs. Decision 0041.
 """
 
@@ -66,8 +66,7 @@ class _Noted(NamedTuple, Generic[Mark]):
 class EpochDetector(Generic[Mark]):
     """Finds the passes in one stream of reads. A mark is the caller's: where in its own counts a read was."""
 
-    def __init__(self, max_units: int = MAX_UNITS) -> None:
-        self._max_units = max_units
+    def __init__(self) -> None:
         self._threshold = 1 << HASH_BITS
         self._units: dict[int, _Unit] = {}
         self._window: deque[_Noted[Mark]] = deque()
@@ -126,7 +125,7 @@ class EpochDetector(Generic[Mark]):
         limit = min(WINDOW, max(MIN_WINDOW, len(self._units) // 8))
         while len(self._window) > limit:
             self._repetitions -= self._window.popleft().is_repetition
-        if len(self._units) > self._max_units:
+        if len(self._units) > MAX_UNITS:
             self._shrink()
         if len(self._window) >= limit and self._repetitions >= REPEATED * limit:
             return self._begin_epoch()
@@ -154,7 +153,7 @@ class EpochDetector(Generic[Mark]):
         """Drops units that were read neither in this pass nor in the one before, as they may be gone from the set.
         Halves the threshold if these are few."""
         recent = self.epoch - 1
-        if sum(known.read_in >= recent for known in self._units.values()) > self._max_units // 2:
+        if sum(known.read_in >= recent for known in self._units.values()) > MAX_UNITS // 2:
             self._threshold //= 2
         self._units = {
             unit: known for unit, known in self._units.items() if unit < self._threshold and known.read_in >= recent
