@@ -78,6 +78,7 @@ metadata/test_resolver.py                metadata/own_writes
 namespace/test_listings.py               namespace/snapshots
 fetch/test_run_reader.py                 fetch/run_source
 origin/test_verdict.py                   origin/origin_read
+origin/http/test_http_connection.py      origin/http/response_receiver
 origin/test_origin_client_tls.py         origin/origin_server
 scenarios/test_advice.py                 server/admin/advice_rows
 scenarios/test_data_sets.py              server/admin/data_set_rows server/admin/data_set_schema

@@ -3,20 +3,7 @@
     idle ──send_request──> requested ──head──> responding ──last byte──> idle      (persistent: it may carry another)
                               └───────────────────┴── close, failure, not persistent ──> closed
 
-Its purpose: the kernel receives the bytes of a counted body straight into the reader's own buffer (`read_into`);
-nothing of them is held here, but for what arrived along with the head. Other bodies (refusals in the chunked coding,
-responses that end with the connection) go through that buffer too.
-
-The head, and what arrives along with it, is received into a buffer that all connections of the loop share
-(`ReceiveBuffer`): the bytes are taken out of it before anything else runs. A small object mostly arrives whole with its
-head, and is copied out once into the buffer that it is kept in (`buffered_body`).
-
-A large body that background work waits for is received into memory that is made when its head has come, and nobody
-wakes before its end (`forebay.origin.http.large_body`).
-
-Back-pressure: while nobody reads, what fits beside the head is received; then reading from the socket pauses. It also
-pauses behind AT_ONCE bytes of a body, until the reader asks for more. The loop calls the transport's side of all
-connections before anything else runs, hits included. So little is done there but to take the bytes out.
+What arrives is received by forebay.origin.http.response_receiver; here is what the user of a connection calls.
 
 Rules: the user of a connection owns it until it is idle or closed, and it becomes idle only in the owner's own turn of
 the loop, so that nobody else has it before the owner knows; at most one `read_into` at a time; bytes that arrive while
@@ -24,22 +11,16 @@ it is idle belong to no response, and close it. Failures are raised as Connectio
 """
 
 from collections.abc import Callable
-from typing import Final, cast
 
 from forebay.core.errors import MalformedHttp
-from forebay.origin.http.chunked_decoder import ChunkedDecoder
-from forebay.origin.http.large_body import AT_ONCE, WHOLE_LIMIT
+from forebay.origin.http.large_body import AT_ONCE
 from forebay.origin.http.receive_buffer import ReceiveBuffer
-from forebay.origin.http.receive_wait import ReceiveWait
-from forebay.origin.http.response_head import MAX_HEAD, ResponseHead, first_head, head_size, matched_head, parse_head
+from forebay.origin.http.response_head import ResponseHead, parse_head
+from forebay.origin.http.response_receiver import EMPTY, ResponseReceiver
 from forebay.origin.http.transport_errors import body_stalled, connection_lost, malformed_response, response_timed_out
 
-_BUFFER_SIZE: Final = 16 * 1024
-"""Bytes for a head that does not arrive at once, and for bodies that are not simply counted."""
-_EMPTY: Final = bytearray()
 
-
-class HttpConnection(ReceiveWait):
+class HttpConnection(ResponseReceiver):
     """See the module. Connected by forebay.origin.http.connection_pool."""
 
     def __init__(
@@ -49,22 +30,9 @@ class HttpConnection(ReceiveWait):
         shared: ReceiveBuffer,
     ) -> None:
         """`on_idle(self)`: a response has ended, and another request may follow. `on_closed(self)`: none may.
-        `shared`: of the loop; another one may be put in its place before a request."""
-        super().__init__()
-        self._on_idle, self._on_closed, self.shared = on_idle, on_closed, shared
-        self._buffer: bytearray | memoryview = _EMPTY
-        """What was received and is not read yet, from `_start` to `_stop`."""
-        self._start = self._stop = 0
-        self._method = ""
-        self._head: ResponseHead | None = None
-        self._has_raw_head = False
-        """Whether the buffer begins with a whole head that was not parsed yet."""
-        self._left = 0
-        self._chunked: ChunkedDecoder | None = None
-        self._target: memoryview | None = None
-        self._pauses = False
-        self.ended = True
-        """Whether the response was received to its last byte, or there is none."""
+        `shared`: see ResponseReceiver."""
+        super().__init__(shared)
+        self._on_idle, self._on_closed = on_idle, on_closed
         self.idle_since = 0.0
 
     def __repr__(self) -> str:
@@ -72,8 +40,6 @@ class HttpConnection(ReceiveWait):
         if self._transport is not None:
             state = "idle" if self.ended else "responding" if self._head else "requested"
         return f"<HttpConnection {state}, {self._left} bytes to come>"
-
-    # The reader's side
 
     async def send_request(self, request: bytes, method: str, response_timeout: float) -> ResponseHead:
         """Send a request and return the head of its response, whatever its status. See `response_head`."""
@@ -148,7 +114,7 @@ class HttpConnection(ReceiveWait):
         """Abort the connection. May be called at any time, and again."""
         transport, self._transport = self._transport, None
         if transport is not None:
-            self._buffer, self._start, self._stop = _EMPTY, 0, 0
+            self._buffer, self._start, self._stop = EMPTY, 0, 0
             self._deadline.end()
             transport.abort()
             self._on_closed(self)
@@ -176,7 +142,7 @@ class HttpConnection(ReceiveWait):
         if self._start == self._stop:
             self._start = self._stop = 0
             if isinstance(self._buffer, memoryview):
-                self._buffer = _EMPTY  # it was of a large body
+                self._buffer = EMPTY  # it was of a large body
         self._finish_if_complete()
         return copied
 
@@ -190,145 +156,10 @@ class HttpConnection(ReceiveWait):
         if not head.is_persistent or self._stop > self._start or self._transport is None:
             self.close()  # what follows a response belongs to none
             return
-        self._buffer, self._chunked = _EMPTY, None
+        self._buffer, self._chunked = EMPTY, None
         self._start = self._stop = 0
         self._resume()  # so that the end of the connection is seen
         self._on_idle(self)
-
-    # The transport's side
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        """The reader's buffer if it waits for counted bytes; else the connection's own, or the shared one if that is
-        empty."""
-        if self._target is not None:
-            return self._target
-        stop = self._stop
-        return memoryview(self._buffer)[stop : stop + self._at_once] if stop < len(self._buffer) else self.shared.view
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """`nbytes` were received into the buffer."""
-        if self._target is not None:
-            # The reader is awake from now on, and passes another target when it wants more.
-            is_full, self._target = nbytes == len(self._target), None
-            self._left -= nbytes
-            self._wake(nbytes)
-            if (is_full or self._pauses) and self._left:
-                self._pause()  # else the transport goes on reading at once
-            return
-        if self.ended:
-            self.close()  # bytes that belong to no response
-            return
-        if self._head is None:
-            self._receive_head(nbytes)
-            return
-        if not self._append(nbytes):
-            self._keep(self.shared.received, 0, nbytes)
-        if not self._wake_reader():
-            self._end_part(nbytes)
-        if self._buffer and self._stop == len(self._buffer) and not self._is_here:
-            self._pause()
-
-    def _append(self, nbytes: int) -> bool:
-        """Keeps `nbytes` behind what is kept. False: nothing is, and they are in the shared buffer."""
-        if not self._buffer:
-            return False
-        if self._stop == len(self._buffer):  # behind a whole head, or all of a body
-            self._buffer = _EMPTY.join((self._buffer, self.shared.view[:nbytes]))
-        self._stop += nbytes
-        return True
-
-    def _wake_reader(self) -> bool:
-        """Wakes the reader, unless it waits for the rest of a small body, or one with room. Returns whether it did."""
-        waits = self._on_ready is not None and self._stop < self._left
-        if waits and (self._left <= WHOLE_LIMIT or isinstance(self._buffer, memoryview)):
-            return False
-        self._wake(0)
-        return True
-
-    @property
-    def _is_here(self) -> bool:
-        """Whether all of a counted body was received, and nothing behind it."""
-        return self._head is not None and 0 < self._left == self._stop
-
-    def _receive_head(self, nbytes: int) -> None:
-        """Keeps `nbytes` of a head and what follows it, and wakes the reader once the head is whole."""
-        head, received = None, self.shared.received
-        if self._on_ready is not None and self._templates is not None and not self._buffer:
-            head = matched_head(received, nbytes, self._templates)
-        if head is not None:
-            self._begin_body(head, received, len(head.text), nbytes)
-        elif not self._keep_head(nbytes):
-            return
-        if not self._wake_reader():
-            self._end_part(nbytes)
-        elif self._stop >= len(received):
-            self._pause()
-
-    def _keep_head(self, nbytes: int) -> bool:
-        """Keeps `nbytes` of a head and what follows it. Returns whether the reader has something to do."""
-        if not self._append(nbytes):
-            self._buffer, self._stop = self.shared.received[:nbytes], nbytes
-        try:
-            self._has_raw_head = self._has_raw_head or head_size(cast("bytearray", self._buffer), 0, self._stop) > 0
-        except MalformedHttp:
-            self._fail(malformed_response)
-            self.close()
-            return False
-        if not self._has_raw_head:
-            if self._stop == len(self._buffer):
-                self._keep(cast("bytearray", self._buffer), 0, self._stop)  # with room for the rest
-            return False
-        if self._on_ready is not None:
-            self._parse_head()
-            return self._head is not None  # else that was informational, or malformed
-        return True
-
-    def _parse_head(self) -> None:
-        """Parses the head at the front of the buffer, and keeps what follows it."""
-        self._has_raw_head = False
-        received, stop = cast("bytearray", self._buffer), self._stop
-        try:
-            head, start = first_head(received, 0, stop, self._method)
-        except MalformedHttp:
-            self._fail(malformed_response)
-            self.close()
-            return
-        if head is not None:
-            self._begin_body(head, received, start, stop)
-            return
-        self._buffer, self._stop = _EMPTY, 0
-        if stop > start:
-            self._keep(received, start, stop)
-
-    def _begin_body(self, head: ResponseHead, received: bytearray, start: int, stop: int) -> None:
-        """The head has come, and keeps what has come behind it."""
-        self._head = head
-        self._left = head.body_length if isinstance(head.body_length, int) else 0
-        self._chunked = ChunkedDecoder() if head.body_length == "chunked" else None
-        large, count = self._large, stop - start
-        room = large.make_room(head) if large is not None and count < self._left > WHOLE_LIMIT else None
-        if room is not None:
-            room[:count] = received[start:stop]
-            self._buffer, self._stop = room, count
-        elif count:
-            self._keep(received, start, stop)
-        else:
-            self._buffer, self._stop = _EMPTY, 0
-
-    def _keep(self, received: bytearray, start: int, stop: int) -> None:
-        """Keeps these bytes in a buffer of the connection's own, with room for more. A new one: the transport still
-        holds the last one. All of a body has no room behind it: whoever takes it keeps it as it is."""
-        self._stop = stop - start
-        if self._head is not None and self._left == self._stop:
-            self._buffer = received[start:stop]
-            return
-        if self._on_ready is not None and self._stop < self._left <= WHOLE_LIMIT:
-            room = self._left - self._stop
-        elif self._head is None and self._stop >= _BUFFER_SIZE // 2:
-            room = MAX_HEAD - self._stop  # a long head; head_size says when it is too long
-        else:
-            room = max(1, _BUFFER_SIZE - self._stop)
-        self._buffer = received[start:stop] + bytes(room)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection has ended; `exc` None: in good order."""
