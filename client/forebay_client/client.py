@@ -9,7 +9,6 @@ the asyncio twin (forebay_client.async_client) are these. What only Forebay has:
 """
 
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from forebay_client.batch.batch_reads import BatchReads, BatchWays
 from forebay_client.client_settings import ClientSettings, resolve_settings
 from forebay_client.client_stats import ClientCounts, ClientStats
+from forebay_client.client_transports import client_transports
 from forebay_client.forebay_resources import ForebayResources
 from forebay_client.listing_reader import list_object_pages
 from forebay_client.object_downloads import read_entry, read_head, read_into, read_object, read_range
@@ -37,15 +37,12 @@ from forebay_client.objects import (
 from forebay_client.resource_calls import ResourceCalls
 from forebay_client.transport.client_threads import ClientThreads
 from forebay_client.transport.fork_safety import renew_after_fork
-from forebay_client.transport.http_transport import HttpTransport
-from forebay_client.transport.object_request import FilePart, ObjectRequest, ObjectResponse, Transport
+from forebay_client.transport.object_request import FilePart, ObjectRequest, ObjectResponse
 from forebay_client.transport.request_sender import RequestSender
 from forebay_client.transport.signed_request import ObjectRequestSigner
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
-
-    from forebay_client.shared_memory.socket_transport import SocketTransport
 
 DEFAULT_PART_SIZE: Final = 64 << 20
 DEFAULT_READ_AHEAD: Final = 8 << 20
@@ -112,8 +109,8 @@ class Client(ResourceCalls):
         }
         self._settings: ClientSettings = resolve_settings(**self._arguments, environ=os.environ)
         self._signer = ObjectRequestSigner(self._settings)
-        self._local: SocketTransport | None = None
-        self._transports = self._make_transports()
+        self._local, http = client_transports(self._settings, self._signer)
+        self._transports = (http,) if self._local is None else (self._local, http)
         self._pool: ClientThreads | None = None
         self._renew()
         renew_after_fork(self._renew)
@@ -314,18 +311,6 @@ class Client(ResourceCalls):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuilt, (type(self), self._arguments)
-
-    def _make_transports(self) -> tuple[Transport, ...]:
-        http = HttpTransport(self._settings, self._signer)
-        if self._settings.socket == "" or sys.platform != "linux":
-            return (http,)
-        try:
-            from forebay_client.shared_memory.socket_hint import SocketHint  # noqa: PLC0415 # Linux only
-            from forebay_client.shared_memory.socket_transport import SocketTransport  # noqa: PLC0415 # likewise
-        except ImportError:  # a Python without ctypes or mmap
-            return (http,)
-        self._local = SocketTransport(self._settings, self._signer, SocketHint(self._settings))
-        return self._local, http
 
     def _renew(self) -> None:
         """Makes what threads share: at first, and in the child after a fork."""

@@ -11,6 +11,7 @@ client/batch/test_batch_reads.py         client/batch/key_groups
 jobs/test_prefetcher.py                  jobs/ahead_request jobs/ahead_tickets
 client/test_client.py                    client/batch/parallel_gets client/client_errors client/listing_reader
 client/test_client.py                    client/object_downloads client/object_uploads client/objects
+client/test_client.py                    client/client_transports
 client/test_client_credentials.py        client/shared_profile
 client/transport/test_http_transport.py  client/transport/connection_shelf
 client/transport/test_request_sender.py  client/client_stats client/transport/body_checks

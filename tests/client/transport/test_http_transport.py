@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from forebay_client import Client, ClientConfigurationError, ServiceUnavailable
+from forebay_client.client_transports import client_transports
 from forebay_client.transport.object_request import BodyInterrupted, ObjectRequest
 from harness.certificates import TestAuthority
 from harness.fake import actions
@@ -210,7 +211,7 @@ async def test_tls_is_verified_with_the_bundle_of_the_environment(origin: FakeOr
             await asyncio.to_thread(stranger.get, "b", "k")
         with Client(endpoint, **keys, retries=0) as trusting:
             trusting._settings = replace(trusting._settings, ca_bundle=str(authority.file))  # noqa: SLF001 # as AWS_CA_BUNDLE would
-            trusting._transports = trusting._make_transports()  # noqa: SLF001 # likewise
+            trusting._transports = client_transports(trusting._settings, trusting._signer)[1:]  # noqa: SLF001 # likewise
             trusting._renew()  # noqa: SLF001 # likewise
             assert bytes(await asyncio.to_thread(trusting.get, "b", "k")) == CONTENT
             assert (await asyncio.to_thread(trusting.put, "b", "over-tls", b"content")).size == 7

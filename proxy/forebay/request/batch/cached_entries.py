@@ -140,7 +140,7 @@ class BatchLookup:
                 extents.append((shared, shared.offset + start, shared.offset + stop, None))
         if len(extents) == len(blocks):
             return EntryInFiles(prepared, span, extents)
-        self._memory.record_large_hit(name, lambda: blocks)
+        self._memory.promotion.record_hit(name, lambda: blocks)
         return None
 
     def _find_unprepared(self, entry: BatchEntry) -> CachedEntry | EntryInFiles | AdmittedEntry | None:

@@ -6,7 +6,7 @@
                                                 (forebay.server.http.sendfile_writer)
 
 Memory blocks of repeated large hits are moved into shared memory, from where they can be sent as extents
-(`MemoryTier.record_large_hit`). An SSD block that is read whole is admitted to memory when that pays off
+(`Promotion.record_hit`). An SSD block that is read whole is admitted to memory when that pays off
 (`MemoryTier.is_admissible`), which takes a buffer. A block that can be sent from the SSD is admitted only into free
 memory: sending it costs no more, and admitting it would evict blocks that do cost more.
 """
@@ -101,7 +101,7 @@ class HitBody:
         return (), extents, cache
 
     def _record_large_hit(self, prepared: PreparedResponse, span: Span) -> None:
-        self._memory.record_large_hit(prepared.name, lambda: [block for block, _, _ in _blocks(prepared, span)])
+        self._memory.promotion.record_hit(prepared.name, lambda: [block for block, _, _ in _blocks(prepared, span)])
 
 
 def _blocks(prepared: PreparedResponse, span: Span) -> Sequence[tuple[BlockId, int, Span]]:

@@ -25,7 +25,7 @@ Invariants:
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 from forebay.core.buffers import Buffer, unpinned
@@ -81,8 +81,9 @@ class MemoryTier:
         """The tables of what readers attach to heads. A table adds itself."""
         self.arenas = Arenas(capacity)
         """The files of promoted blocks."""
-        self._promotion = Promotion(self)
-        self.demote: Callable[[KeptBlocks], None] | None = self._promotion.demote
+        self.promotion = Promotion(self)
+        """What large hits are reported to."""
+        self.demote: Callable[[KeptBlocks], None] | None = self.promotion.demote
         """Copies blocks out of an arena that is given up, off the loop. Without it they are evicted."""
 
     def __repr__(self) -> str:
@@ -188,10 +189,6 @@ class MemoryTier:
         self._evict_excess()
 
     # Promotion
-
-    def record_large_hit(self, name: ObjectName, blocks: Callable[[], Iterable[BlockId]]) -> None:
-        """Counts a large hit that read `blocks` from plain buffers. Repeated ones promote them: see `promotion`."""
-        self._promotion.record_hit(name, blocks)
 
     def allocate(self, length: int, group: str = "") -> ArenaExtent | None:
         """Returns an extent that the kernel can send a block from, to be written off the loop and passed to `replace`.
