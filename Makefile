@@ -55,9 +55,7 @@ bench-checkpoints: $(VENV)/.dev clients-torch  ## checkpoints under write = "bac
 	$(BIN)/python -m benchmarks checkpoints $(PARTS)
 	$(BIN)/python -m benchmarks.readme
 
-.PHONY: bench-mount bench-mounts
-bench-mount: bench-mounts
-
+.PHONY: bench-mounts
 bench-mounts: $(VENV)/.dev clients-torch  ## epochs over rclone mount and s3fs-fuse, beside boto3 and forebay_client through Forebay and local files; checkpoint loads; PARTS="small" for some: some minutes
 	@test -e /dev/fuse || echo "no mount is measured: there is no /dev/fuse"
 	$(BIN)/python -m benchmarks mounts $(PARTS)
