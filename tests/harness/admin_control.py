@@ -194,7 +194,7 @@ def sample_advice() -> tuple[DataSetAdvice, ...]:
                 "Tiers 2 times as large hit 100 %.",
             ),
         ),
-        DataSetAdvice("ckpts/**", 3 * GIB, "lru", (), None, None, None, ("Nothing can be said yet.",)),
+        DataSetAdvice("ckpts/**", 3 * GIB, "lru", (), None, None, None, ("No advice yet.",)),
     )
 
 

@@ -68,7 +68,7 @@ def test_nothing_is_said_before_the_second_epoch() -> None:
     for reads in ([], range(1000), [*range(1000), *range(500)]):
         advice = advise(curve_of(reads), of(500), "lru")
         assert (advice.outlooks, advice.eviction) == ((), None)
-        assert advice.reasons[0].startswith("Nothing can be said before the second epoch")
+        assert advice.reasons[0].startswith("No advice before the second epoch")
 
 
 def test_memory_that_the_ssd_has_too_counts_once_under_lru() -> None:

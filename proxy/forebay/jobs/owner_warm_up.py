@@ -17,7 +17,7 @@ from forebay.peers.owners import Owner
 from forebay.peers.peer_codec import decode, decode_name
 
 REPORTED_BYTES: Final = 1 << 20
-"""Bytes that have arrived after which the job is told."""
+"""Bytes that have arrived after which progress is reported to the job."""
 
 ProgressKind: TypeAlias = Literal["size", "arrived", "whole", "problem"]
 _KINDS: Final = frozenset(get_args(ProgressKind))

@@ -15,7 +15,7 @@ on). Any other request ends as fast as the origin lets it. Invariants:
 - a free turn goes to the waiting principal with the fewest turns out (max-min fairness), among equals to the one that
   waits longest; within a principal the order is that of arrival. Nobody waits while a turn is free that it may have;
 - a wait that is cancelled or times out leaves nothing behind;
-- a paced turn is ended only if its client is slower than `min_rate` and somebody waits whom that helps.
+- a paced turn is ended only if its client is slower than `min_rate` and a waiting request could have its turn.
 
 What nobody waits for yet asks forebay.origin.background_turns first, which lets it begin only beside demand.
 
@@ -234,7 +234,7 @@ class RequestTurns:
     # Slow clients
 
     def _end_slow_clients(self) -> None:
-        """Ends as many slow paced requests as there are waiters whom that helps. Looks again while anybody waits."""
+        """Ends as many slow paced requests as there are waiters that could have their turns. Again, while any waits."""
         self._is_checking = bool(self._queues)
         if not self._is_checking:
             return

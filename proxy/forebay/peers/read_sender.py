@@ -30,7 +30,7 @@ being restarted."""
 COLLECTED: Final[Document] = {"collected": True}
 """The answer to a batch that was delivered. One to which somebody has yet to subscribe is answered otherwise."""
 UNKNOWN: Final[Document] = {"unknown": True}
-"""The answer to a batch that names objects by numbers which this collector was not told."""
+"""The answer to a batch that names objects by numbers that this collector does not know."""
 
 
 class ReadSender:
@@ -107,7 +107,7 @@ class ReadSender:
                 is_there = await self._deliver(ReadBatch(groups, self._worker, dropped))
                 lost, self._under_way = self._under_way, 0
                 if not is_there and wanted == self._wanted:
-                    self._dropped += dropped  # no batch has told of them
+                    self._dropped += dropped  # no batch has reported them
                     self._count(lost)
         finally:
             self._is_sending = False

@@ -1,6 +1,6 @@
 """Epochs: where a pass over a data set ends and the next one begins, found by repetition.
 
-A job reads each unit (a block) once an epoch, in an order that nobody said. So within a pass units are new, and when
+A job reads each unit (a block) once an epoch, in an order that is not known. So within a pass units are new, and when
 the next pass begins they repeat, one after the other. Of the latest WINDOW reads it is noted whether the unit had been
 read in this pass; when REPEATED of them had, a new pass has begun, at the first repetition in the window:
 

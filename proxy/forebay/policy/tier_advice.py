@@ -66,7 +66,7 @@ class TierAdvice:
     outlooks: tuple[TierOutlook, ...]
     """By size. Empty: too little was read again to say anything."""
     eviction: Eviction | None
-    """What to set; None: nothing can be said."""
+    """What to set; None: no advice."""
     quota: int | None
     """Bytes that hold the whole set, if the tiers have them; None: all of the tiers is needed."""
     factor: float | None
@@ -88,7 +88,7 @@ def advise(curve: ReuseCurve, space_at: Callable[[float], TierSpace], current: E
     """Returns what to set for a data set with this curve where `current` is set now. `space_at`: see `outlooks`."""
     if not curve.set_size or curve.read_again < MIN_EPOCHS * curve.set_size * 0.9:
         known = f"{_text(round(curve.read_again))} of {_text(curve.set_size)} were read a second time so far"
-        return TierAdvice((), None, None, None, (f"Nothing can be said before the second epoch: {known}.",))
+        return TierAdvice((), None, None, None, (f"No advice before the second epoch: {known}.",))
     rows = outlooks(curve, space_at)
     present = next(row for row in rows if row.factor == 1.0)
     eviction = _eviction(present, current)

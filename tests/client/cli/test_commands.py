@@ -316,7 +316,7 @@ def test_advise(forebay: Typist) -> None:
         'Set eviction = "epoch": it hits 50 % of what is read again, 36 % more than lru.',
         "Tiers 2 times as large hit 100 %.",
     ]
-    assert forebay.type("advise").out.splitlines() == [*imagenet, "ckpts/**", "Nothing can be said yet."]
+    assert forebay.type("advise").out.splitlines() == [*imagenet, "ckpts/**", "No advice yet."]
     assert forebay.type("advise", "imagenet").out.splitlines() == imagenet
     assert [row["eviction"] for row in rows(forebay.type("advise", "--json"))] == ["epoch", None]
     typed = forebay.type("advise", "none")

@@ -1,6 +1,6 @@
 """The plan's retry: how long it fetches nothing after a fetch that may succeed later, and when an entry is left out.
 
-    fetch ──not to be had now──> entry put back ──pause──> fetched again, in its order
+    fetch ──unavailable now────> entry put back ──pause──> fetched again, in its order
                                                               └── ATTEMPTS, while others come ──> left out
 
 While the origin answers 503, or not at all, a plan would otherwise run through all of its entries and leave them out;

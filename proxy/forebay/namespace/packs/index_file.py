@@ -137,9 +137,9 @@ async def fetch_index(reads: ObjectReads, name: ObjectName, directory: Path) -> 
     OriginError, Throttled, S3Error, StorageError."""
     answer = await reads.open_read(name, OriginRead())
     if isinstance(answer, ErrorResponse):
-        raise OriginBroken(f"the index {name.path} is not to be had: {answer.status}")
+        raise OriginBroken(f"the index {name.path} can't be read: status {answer.status}")
     if not isinstance(answer, ObjectOpened):
-        raise OriginBroken(f"the index {name.path} is not to be had")
+        raise OriginBroken(f"the index {name.path} can't be read")
     try:
         size, etag = answer.facts.size, answer.facts.version.etag
         fd = await asyncio.to_thread(_open_file, directory)

@@ -46,7 +46,7 @@ from forebay.protocol.xml.listed_page import ListingForm, entry_facts
 from forebay.settings.freshness_values import Immutable, MaxAge
 
 RETRY_PAUSE: Final = 5.0
-"""Seconds after a failed refresh in which readers are told the same."""
+"""Seconds after a failed refresh in which readers get the same error."""
 MERGED_FROM: Final = 64
 """An index with more objects of tombstones gets one in their place."""
 LISTED_AGAIN: Final = 3

@@ -82,7 +82,7 @@ class TombstoneStore:
         if isinstance(answer, ErrorResponse) and answer.status == 404:
             raise TombstonesReplaced(f"{name.path} was deleted")
         if not isinstance(answer, ObjectOpened):
-            raise OriginBroken(f"the tombstones {name.path} are not to be had")
+            raise OriginBroken(f"the tombstones {name.path} can't be read")
         if (size := answer.facts.size) > MAX_TOMBSTONES_BYTES:
             answer.body.close()
             raise PackUnavailable(f"the tombstones {name.path} have {size} bytes")

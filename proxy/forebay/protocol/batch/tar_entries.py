@@ -40,8 +40,8 @@ class EntryMark(NamedTuple):
 
 
 def entry_header(name: str, size: int, modified_at: int, index: int | None = None) -> bytes:
-    """All that precedes the bytes of an entry. `modified_at`: seconds since the epoch; `index`: where the reader must
-    be told it."""
+    """All that precedes the bytes of an entry. `modified_at`: seconds since the epoch; `index`: where it stands in
+    the header, for readers that need it."""
     is_plain = len(name) <= NAME_SIZE and name.isascii() and name.isprintable() and name[-1] != "/"
     if is_plain and index is None and size <= MAX_SIZE:
         return tar_header(name.encode(), size, modified_at)

@@ -118,7 +118,7 @@ class DataSetAdvice:
     """Bytes of its blocks that were read lately, estimated."""
     current: EvictionName
     outlooks: tuple[HitOutlook, ...]
-    """Empty: nothing can be said yet."""
+    """Empty: no advice yet."""
     eviction: EvictionName | None
     quota: int | None
     """Bytes that hold all of it, where the tiers have more."""

@@ -45,7 +45,7 @@ class AcceptedWrite:
     accepted_at: float = 0.0
     """Seconds since the epoch."""
     sha256: str | None = None
-    """Of the body, in hex, where the client said it."""
+    """Of the body, in hex, where the client sent it."""
     bodies: tuple[BodyRef, ...] = ()
     """The file of the body; none: it is the record's payload."""
     upload_id: str = ""

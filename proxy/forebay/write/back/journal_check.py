@@ -64,7 +64,7 @@ class JournalReport:
     unfinished_parts: int = 0
     """Parts of uploads that were not completed."""
     log_damages: list[tuple[str, LogDamage]] = field(default_factory=list)
-    """By the id of the log: bytes that were durable once and hold no record. What they said is not known."""
+    """By the id of the log: bytes that were durable once and hold no record. What was in them is not known."""
     unreadable: list[RecordId] = field(default_factory=list)
     """Records that no Forebay of this version wrote."""
     orphans: int = 0

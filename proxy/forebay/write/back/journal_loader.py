@@ -1,5 +1,5 @@
-"""The journal loader: the records that a scan has found are shown to readers, in the order in which they depend on each
-other, and what is damaged, or of another origin, is said.
+"""The journal loader: shows the records that a scan has found to readers, in the order in which they depend on each
+other, and logs which are damaged, or of another origin.
 
     scan ──those that are not known, RECORDS a step──> decoded ──sorted──> shown, RECORDS a step
 

@@ -1,8 +1,8 @@
 """The journal watch: what one worker does about the journal's directory, from its start to its end.
 
-start        what earlier runs left pending is seen by readers again, and carried out
-run          takes over from a drainer that has ended; reclaims, or looks what was settled unheard
-stop         pending writes have some time; what is left stays in the journal, and is said
+start        what earlier runs left pending is shown to readers again, and carried out
+run          takes over from a drainer that has ended; reclaims, or looks for records settled without a message
+stop         waits for pending writes, for a bounded time; logs how many are left in the journal
 """
 
 import asyncio

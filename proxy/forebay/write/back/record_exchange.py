@@ -6,7 +6,7 @@
     settled by the drainer  ──"settled"──> all others, before the next write of the object is sent
     a worker begins         ──"journal_scanned"──> the drainer reads what its predecessor may have left, and tells
                                                    "unsettled" and "stopped" once more; the others forget what it may
-                                                   have settled and not said
+                                                   have settled without a message
 
 A message that a worker misses would have it show what is gone, or not show what is there: each is repeated until it was
 acted upon, or the worker has ended. One that begins reads the journal, and keeps the records that it hears of

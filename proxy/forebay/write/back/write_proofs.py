@@ -63,7 +63,7 @@ class WriteProofs:
         self._change(proof, is_proven=True)
 
     def renew(self, proof: WriteProof) -> None:
-        """The origin has accepted such a write, and every worker has learnt of it: nobody is told."""
+        """The origin has accepted such a write, and every worker has learnt of it: no message is sent."""
         self._set(proof, is_proven=True)
 
     def revoke(self, proof: WriteProof) -> None:
