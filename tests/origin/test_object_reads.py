@@ -94,6 +94,7 @@ async def test_a_head_opens_without_bytes() -> None:
         outcome = await reads.open_read(NAME, OriginRead("HEAD"))
         assert isinstance(outcome, ObjectOpened)
         assert (outcome.facts.size, outcome.span) == (9, Span(0, 0))
+        assert reads.client.reads.in_use == 0  # it has ended, so nobody has to close it
         assert await whole(outcome) == b""
 
 

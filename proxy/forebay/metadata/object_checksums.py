@@ -115,10 +115,7 @@ class ObjectChecksums:
 
     async def _send_head(self, name: ObjectName, identity: OriginIdentity | None) -> ObjectOpened | None:
         answer = await self._reads.open_read(name, OriginRead("HEAD"), credential=await request_credential(identity))
-        if not isinstance(answer, ObjectOpened):
-            return None
-        answer.body.close()
-        return answer
+        return answer if isinstance(answer, ObjectOpened) else None
 
     def _store(self, name: ObjectName, head: Head, answer: ObjectOpened, since: Tick) -> Resolution:
         """Stores and returns `head` with the facts of a HEAD that was sent at `since`."""

@@ -110,7 +110,6 @@ class StagedObjects:
             self._heads.requests.leave(name)
         if not isinstance(answer, ObjectOpened):
             return
-        answer.body.close()
         facts = self._heads.with_known_facts(name, answer.facts)
         if facts.version.etag == staged.etag and facts.size == staged.size:
             self._heads.store(name, Head(facts, staged.block_size, staged.generation, requested_at), since)

@@ -107,9 +107,9 @@ class OriginReads:
         `is_hedge`: beside a read under way, in one attempt, and only if it need not wait for a turn. `sent`: this read,
         under way; it is taken over.
 
-        A span that reaches past the end of the object is clipped: see `ObjectOpened.span`. A range of an empty object
-        opens with an empty span. OriginUnreachable, OriginBroken, VersionChanged (another version than the pinned one
-        is current), Throttled.
+        What a HEAD opens has ended. A span that reaches past the end of the object is clipped: see `ObjectOpened.span`.
+        A range of an empty object opens with an empty span. OriginUnreachable, OriginBroken, VersionChanged (another
+        version than the pinned one is current), Throttled.
         """
         if read.pin is not None and read.if_none_match is not None:
             raise ValueError("a read is pinned to a version, or excludes one")

@@ -12,7 +12,7 @@ class OriginRead(NamedTuple):
 
     method: Literal["GET", "HEAD"] = "GET"
     span: Span | None = None
-    """None: all of it. A HEAD has none, and what it opens has no bytes."""
+    """None: all of it. A HEAD has none."""
     pin: Version | None = None
     """Only if this is the current version (`If-Match`). Its ETag names the bytes by itself; its version id is
     ignored."""

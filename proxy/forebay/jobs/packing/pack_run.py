@@ -218,7 +218,6 @@ class PackRun(WarmUpRun):
         elif not problem:
             answer = await self._packing.origins.open_read(entry.name, OriginRead("HEAD"))
             if isinstance(answer, ObjectOpened):
-                answer.body.close()
                 await writer.add_large(entry.name, answer.facts)
             else:
                 problem = "the origin does not show it"
@@ -263,8 +262,6 @@ class PackRun(WarmUpRun):
         answer = await self._packing.origins.open_read(name, OriginRead("HEAD"))
         if isinstance(answer, ErrorResponse) and answer.status == 404:
             return None
-        if isinstance(answer, ObjectOpened):
-            answer.body.close()
         file, keys = await fetch_index(self._packing.origins, name, self._packing.directory), list[str]()
         async for entry in self._packing.origins.list_objects(name.bucket, tombstones_prefix(name.key)):
             if index_key_of(entry.key) == name.key:

@@ -109,7 +109,6 @@ class ShardWriter:
         answer = await self._origins.open_read(name, OriginRead("HEAD"))
         if not isinstance(answer, ObjectOpened) or answer.facts.size != size:
             raise OriginBroken(f"{name.path} is not as it was written")
-        answer.body.close()
         shard = PackShard(name.key, size, answer.facts.version.etag)
         async for member in differing_members(self._origins, name, shard, self.members):
             raise OriginBroken(f"{name.path}: the bytes of {member.key} are not those that were read")

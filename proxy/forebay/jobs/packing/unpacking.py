@@ -74,7 +74,6 @@ async def write_objects(packing: PackServices, index: IndexFile, only: str) -> A
 async def _write_object(packing: PackServices, name: ObjectName, member: PackedMember, shard: PackShard) -> None:
     present = await packing.origins.open_read(name, OriginRead("HEAD"))
     if isinstance(present, ObjectOpened):
-        present.body.close()
         return
     if not isinstance(present, ErrorResponse) or present.status != 404:
         raise OriginBroken("it is not known whether there is an object")

@@ -76,9 +76,7 @@ class CopySources:
         outcome = await self._origins.open_read(
             source.name, OriginRead("HEAD", version_id=source.version_id), credential=credential
         )
-        opened = _opened(outcome)
-        opened.body.close()
-        return opened.facts
+        return _opened(outcome).facts
 
     async def _origin_pieces(
         self, source: CopySource, facts: ObjectFacts, span: Span, credential: RequestCredential | None

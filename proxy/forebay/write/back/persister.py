@@ -158,7 +158,6 @@ class Persister:
             return ()
         answer = await self._origins.open_read(write.name, OriginRead("HEAD"))
         if isinstance(answer, ObjectOpened):
-            answer.body.close()
             etag, size, headers = answer.facts.version.etag, answer.facts.size, answer.facts.headers
         elif isinstance(answer, ErrorResponse) and answer.status == 404:
             etag, size, headers = ABSENT, 0, ()
