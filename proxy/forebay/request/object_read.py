@@ -120,8 +120,8 @@ class ObjectReader:
             try:
                 await self._answer_or_name_damage(found, read)
             except VersionChanged:
-                stored = found.stored
-                await self._resolver.invalidate(*((name, found.head) if stored is None else (stored.name, stored.head)))
+                view = found.view(name, decision.rule)
+                await self._resolver.invalidate(view.name, view.head)
                 if reply.started:
                     raise
             except OriginUnfit as unfit:
@@ -130,8 +130,7 @@ class ObjectReader:
                 return Bypass(unfit.reason)
             except OriginRefused as refusal:
                 if admission.identity is not None:
-                    read_of = name if found.stored is None else found.stored.name
-                    self._resolver.permissions.revoke(admission.identity, read_of)
+                    self._resolver.permissions.revoke(admission.identity, found.view(name, decision.rule).name)
                 if reply.started:
                     raise
                 await _relay_refusal(read, refusal.status, refusal.headers, refusal.body)
