@@ -36,13 +36,14 @@ class SharedProfile:
 def read_profile(name: str | None, environ: Mapping[str, str]) -> SharedProfile:
     """The profile `name`, else the one of the environment, else `default`.
 
-    Files that don't exist are empty. Raises ClientConfigurationError for a file that can't be read or parsed, and for a
+    Files that don't exist are empty, and so are those of a home directory that is another user's or nobody's, as with
+    boto3: containers often run so. Raises ClientConfigurationError for a file that can't be read or parsed, and for a
     named profile that is in neither.
     """
     chosen = name or environ.get("AWS_PROFILE") or environ.get("AWS_DEFAULT_PROFILE")
     profile = chosen or "default"
-    config = _sections(environ.get("AWS_CONFIG_FILE") or "~/.aws/config")
-    credentials = _sections(environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials")
+    config = _sections(environ.get("AWS_CONFIG_FILE"), "~/.aws/config")
+    credentials = _sections(environ.get("AWS_SHARED_CREDENTIALS_FILE"), "~/.aws/credentials")
     settings = config.get(f"profile {profile}") or (config.get("default") if profile == "default" else None)
     secrets = credentials.get(profile)
     if chosen is not None and settings is None and secrets is None:
@@ -52,14 +53,20 @@ def read_profile(name: str | None, environ: Mapping[str, str]) -> SharedProfile:
     return SharedProfile(profile, chosen is not None, settings, secrets or {}, _nested(services.get("s3", "")))
 
 
-def _sections(path: str) -> dict[str, dict[str, str]]:
-    file = Path(path).expanduser()
+def _sections(named: str | None, usual: str) -> dict[str, dict[str, str]]:
+    """`named`: by the environment; else the file is the usual one."""
+    try:
+        file = Path(named or usual).expanduser()
+    except RuntimeError:  # there is no home directory
+        return {}
     parser = configparser.RawConfigParser(default_section="\0", strict=False)
     try:
         parser.read_string(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, UnicodeDecodeError, configparser.Error) as error:
+        if isinstance(error, PermissionError) and not named:
+            return {}
         # Not the error's text: a line that can't be parsed may hold a secret.
         raise ClientConfigurationError(f"{file} can't be read: {type(error).__name__}") from None
     return {name: dict(parser[name]) for name in parser.sections()}

@@ -1,5 +1,6 @@
 """Credentials from where the SDKs find them, in their order."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from forebay.protocol.signatures.signing_key import SecretKey
 from forebay_client import ClientConfigurationError
 from forebay_client.client_credentials import BotocoreCredentials, find_credentials
 from forebay_client.shared_profile import read_profile
+from harness.forked import in_a_fork
 
 KEYS = {"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "env-secret", "AWS_SESSION_TOKEN": "env-token"}
 
@@ -79,3 +81,29 @@ def test_botocores_credentials_are_renewed() -> None:
     with pytest.raises(ClientConfigurationError, match="RuntimeError") as caught:
         credentials.current()
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user needs root")
+@pytest.mark.parametrize("home", ["another user's", None])
+def test_a_home_that_is_no_ones_own_has_no_files(tmp_path: Path, home: str | None) -> None:
+    """As in a container that runs as another user than its image was made for."""
+    (tmp_path / ".aws").mkdir(mode=0o700)
+    (tmp_path / ".aws" / "config").write_text("[default]\nregion = eu-west-3\n")
+    tmp_path.chmod(0o700)
+    named = {"AWS_CONFIG_FILE": str(tmp_path / ".aws" / "config")}
+
+    def read_as_another() -> tuple[object, str]:
+        os.setuid(54_321)
+        os.environ.pop("HOME", None)
+        if home is not None:
+            os.environ["HOME"] = str(tmp_path)
+        profile = read_profile(None, {})
+        try:
+            read_profile(None, named)
+        except ClientConfigurationError as error:
+            return profile.config, str(error)
+        return profile.config, ""
+
+    config, refusal = in_a_fork(read_as_another)
+    assert config == {}
+    assert "PermissionError" in refusal, "a file that is named is to be read"
