@@ -1,11 +1,12 @@
 """Records of jobs: what a process writes, the next one reads; what is damaged costs the record alone."""
 
 import json
+import threading
 from pathlib import Path
 
 from forebay.jobs.inventory import PAGE_OBJECTS, Inventory, InventoryEntry
 from forebay.jobs.job_progress import WarmUpFailure
-from forebay.jobs.job_store import JobStore
+from forebay.jobs.job_store import JobRecord, JobStore
 
 FAILURES = [WarmUpFailure("b", f"k\n{number}", "why") for number in range(5)]
 
@@ -22,6 +23,26 @@ def test_a_record_is_claimed_by_one_process_at_a_time(tmp_path: Path) -> None:
     assert claimed.load() == {"version": 1, "failures": 0, "id": "a1"}
     other.remove(claimed)
     assert list((tmp_path / "jobs").iterdir()) == []
+
+
+def test_a_record_that_is_being_made_is_not_claimed(tmp_path: Path) -> None:
+    store, other = JobStore(tmp_path), JobStore(tmp_path)
+    made: list[JobRecord | None] = []
+
+    def claim() -> None:
+        while len(made) < 1000:
+            other.claim_all()
+
+    claimer = threading.Thread(target=claim)
+    claimer.start()
+    for number in range(1000):
+        record = store.create(f"{number:04x}")
+        if record is not None:
+            store.remove(record)
+        made.append(record)
+    claimer.join()
+    other.close()
+    assert None not in made
 
 
 def test_an_inventory_comes_back(tmp_path: Path) -> None:

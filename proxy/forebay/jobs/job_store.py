@@ -31,6 +31,8 @@ VERSION: Final = 1
 MAX_REPORTED: Final = 1_000_000
 """Failures kept of one job."""
 _LENGTH_BYTES: Final = 4
+_NEW: Final = "."
+"""Before the name of a directory that is not locked yet: another worker would take it for one left behind."""
 
 _log = logging.getLogger(__name__)
 
@@ -137,9 +139,10 @@ class JobStore:
 
     def create(self, job_id: str) -> JobRecord | None:
         """Makes the record of a new job; None: it can't be kept."""
+        new = self._directory / f"{_NEW}{job_id}"
         try:
-            (self._directory / job_id).mkdir(mode=0o700, parents=True)
-            return self._claim(job_id)
+            new.mkdir(mode=0o700, parents=True)
+            return self._claim(job_id, new)
         except OSError as error:
             _log.warning("warm-up job %s has no record, and ends with this process: %s", job_id, error)
             return None
@@ -147,20 +150,22 @@ class JobStore:
     def claim_all(self) -> list[JobRecord]:
         """Claims every record that no process has."""
         try:
-            found = sorted(each.name for each in self._directory.iterdir() if each.name not in self._claimed)
+            names = sorted(each.name for each in self._directory.iterdir() if each.name not in self._claimed)
         except OSError:
             return []
         claimed: list[JobRecord] = []
-        for job_id in found:
+        for job_id in [name for name in names if not name.startswith(_NEW)]:
             with contextlib.suppress(OSError):
-                claimed.append(self._claim(job_id))
+                claimed.append(self._claim(job_id, self._directory / job_id))
         return claimed
 
-    def _claim(self, job_id: str) -> JobRecord:
+    def _claim(self, job_id: str, found: Path) -> JobRecord:
         path = self._directory / job_id
-        lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        lock = os.open(found / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if found != path:
+                found.rename(path)
         except OSError:
             os.close(lock)
             raise
