@@ -96,6 +96,16 @@ async def test_the_lease_is_renewed_while_somebody_subscribes() -> None:
     assert not node.streams[1].is_open
 
 
+async def test_no_read_is_lost_while_the_lease_is_renewed() -> None:
+    node, keys, batches = NodeDouble(), [str(number) for number in range(40)], list[ReadBatch]()
+    node.reads[0].subscribe(batches.append)
+    for key in keys:
+        node.streams[1].add(read(key, 1))
+        await node.settle(LEASE_SECONDS / 10)
+    assert [each.name.key for batch in batches for each in batch.reads] == keys
+    assert node.dropped == 0
+
+
 async def test_a_slow_collector_is_not_waited_for() -> None:
     node, batches = NodeDouble(), list[ReadBatch]()
     node.reads[0].subscribe(batches.append)

@@ -1,6 +1,7 @@
 """The peer client: calls, calls until acknowledged and streams, over real sockets."""
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -18,6 +19,7 @@ from forebay.peers.peer_client import Peer
 from forebay.peers.unix_socket import connect
 from forebay.server.rpc.rpc_methods import ResponseWriter
 from forebay.server.rpc.rpc_server import WATCHED_AFTER, RpcServer
+from harness.inspection import run_loop_until
 from harness.rpc_service import streaming_service
 
 
@@ -238,6 +240,63 @@ async def test_a_watched_connection_carries_the_next_call(tmp_path: Path) -> Non
         assert response["number"] == 1
         assert watched[0] is watched[1]
         stream.close()
+    finally:
+        peer.close()
+        await server.close()
+        await tasks.close()
+
+
+async def test_a_watched_connection_is_free_after_its_method(tmp_path: Path) -> None:
+    """Its method takes so long that its caller is watched, and ends before the caller sends its next call."""
+    watched = list[Channel]()
+
+    async def read(request: Document, out: ResponseWriter) -> None:
+        assert isinstance(out, Channel)
+        watched.append(out)
+        await out.send({"number": request["number"]})
+        if request["number"] == 0:
+            is_watched = asyncio.Event()
+            asyncio.get_running_loop().call_later(2.5 * WATCHED_AFTER, is_watched.set)
+            await is_watched.wait()
+        await out.send_end()
+
+    server, tasks = RpcServer(tmp_path / "socket", {}), TaskRegistry()
+    server.service = streaming_service(read=read)
+    await server.start()
+    peer = Peer(1, tmp_path / "socket", 0, tasks.spawn)
+    try:
+        for number in range(2):
+            response, stream = await peer.stream({"kind": "read", "number": number})
+            assert response["number"] == number
+            assert await stream.receive_document() is None
+            stream.close()
+        assert watched[0] is watched[1]
+    finally:
+        peer.close()
+        await server.close()
+        await tasks.close()
+
+
+async def test_nothing_is_kept_of_a_call_that_is_given_up(tmp_path: Path) -> None:
+    async def read(_: Document, out: ResponseWriter) -> None:
+        await out.send({})
+        await asyncio.Event().wait()
+
+    def channels() -> int:
+        gc.collect()
+        return sum(isinstance(each, Channel) for each in gc.get_objects())
+
+    server, tasks = RpcServer(tmp_path / "socket", {}), TaskRegistry()
+    server.service = streaming_service(read=read)
+    await server.start()
+    peer = Peer(1, tmp_path / "socket", 0, tasks.spawn)
+    try:
+        before = channels()
+        for _ in range(20):
+            _, stream = await peer.stream({"kind": "read"})
+            stream.close()
+        del stream
+        await run_loop_until(lambda: channels() <= before + 2)
     finally:
         peer.close()
         await server.close()

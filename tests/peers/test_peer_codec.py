@@ -9,6 +9,7 @@ import pytest
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import (
     OriginBroken,
+    OriginCredentialFault,
     OriginRefused,
     OriginUnfit,
     OriginUnreachable,
@@ -66,6 +67,9 @@ def test_documents_decode_to_what_was_encoded() -> None:
     received = decode_failure(over(encode_failure(OriginRefused(403, (("a", "b"),), b"no"))))
     assert isinstance(received, OriginRefused)
     assert (received.status, received.headers, received.body) == (403, (("a", "b"),), b"no")
+    received = decode_failure(over(encode_failure(OriginCredentialFault("key AK", "No valid credential."))))
+    assert isinstance(received, OriginCredentialFault)
+    assert (received.reason, received.message) == ("key AK", "No valid credential.")
     assert decode_failure({"head": 1}) is None
 
 
