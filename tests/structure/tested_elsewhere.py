@@ -159,7 +159,7 @@ settings/test_setting_table.py           settings/model settings/rule_settings s
 settings/test_setting_table.py           settings/limit_table settings/origin_table settings/rule_table
 settings/test_setting_table.py           settings/server_table settings/storage_table
 
-storage/ssd/test_ssd_tier.py             storage/ssd/block_reads storage/ssd/record_reads storage/tier_contract
+storage/ssd/test_ssd_tier.py             storage/ssd/block_reads storage/tier_contract
 storage/ssd/test_ssd_tier.py             storage/ssd/stored_objects
 storage/ssd/test_ssd_tier_model.py       storage/ssd/index_updates storage/ssd/reclaim storage/ssd/ssd_writer
 

@@ -46,6 +46,24 @@ def test_rows_outlive_the_process(tmp_path: Path) -> None:
     index.close()
 
 
+def test_a_head_is_dropped_only_as_it_was_read(tmp_path: Path) -> None:
+    """Another one may have been written since, for which the drop is not meant."""
+    index = opened(tmp_path)
+    name, head = head_for("key")
+    newer = head_for("key", '"two"')[1]
+    address, rows = ADDRESSING.object_address(name), listing_prefix("bucket", "")
+    for put in (head, newer):
+        with index.write_transaction() as txn:
+            IndexUpdates(txn, index.tables).put_head(name, address, put)
+    for dropped, left in ((head, newer), (newer, None)):
+        with index.write_transaction() as txn:
+            IndexUpdates(txn, index.tables).remove_head_at(address, encode_head(name, dropped))
+        raw = index.head(address)
+        assert (raw and decode_head(raw)) == (left and (name, left))
+        assert len(index.list_names(rows, b"", 10)) == (left is not None)
+    index.close()
+
+
 @pytest.mark.parametrize("keep", [0, 1, 4096, 8192, 20_000, -1, -4096])
 def test_a_truncated_file_is_noticed_before_it_is_mapped(tmp_path: Path, keep: int) -> None:
     index = opened(tmp_path)
