@@ -41,6 +41,11 @@ def test_a_view_shows_the_bytes_and_cannot_change_them(memory: SealedMemory) -> 
         view[0] = 1
 
 
+def test_memory_without_address_space_is_not_mapped() -> None:
+    with pytest.raises(Unmappable):
+        MappedMemory(1 << 60)
+
+
 def test_a_slot_goes_back_with_the_last_derived_view(memory: SealedMemory) -> None:
     released: deque[int] = deque()
     mapped = mapped_of(memory)

@@ -13,6 +13,7 @@ import pytest
 from forebay.protocol.channel_frames import FRAME, MESSAGE, SWITCHED, UPGRADE, message
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
+from harness.manual_timers import ManualTimers
 from harness.rig import READER, TRAINER
 from harness.socket_rig import HandChannel, SocketRig
 
@@ -207,3 +208,29 @@ async def test_no_slot_is_written_before_it_is_given_back(rig: SocketRig) -> Non
         assert all(view == b"x" * 200_000 for view in views)
     assert rig.parts.storage.rings.in_use <= 2 << 20
     channel.close()
+
+
+async def test_a_channel_ends_when_nobody_uses_it(tmp_path: Path) -> None:
+    timers, limits = ManualTimers(), '[limits]\nidle_timeout = "10s"\n'
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path, timers, rest=limits) as rig:
+        origin.store.put("b", "open/k", b"x" * 20_000)
+        never_used = await HandChannel.open(rig)
+        channel = await HandChannel.open(rig)
+        timers.advance(9.0)
+        _, body = await channel.read("b", "open/k")
+        timers.advance(9.0)
+        await rig.channels_are(1)
+        for _ in range(5):
+            timers.advance(10.0)
+        assert not rig.all_channels_end(), "its client holds a slot"
+        assert body == b"x" * 20_000
+        del body
+        await asyncio.to_thread(channel.channel.flush)
+
+        def has_ended() -> bool:
+            timers.advance(10.0)
+            return not rig.worker.client_memory.channels
+
+        await run_loop_until(has_ended)
+        never_used.close()
+        channel.close()
