@@ -295,9 +295,10 @@ class PackRun(WarmUpRun):
             job.reason = f"no member begins with {only!r}"
 
     async def _unpack(self) -> None:
-        index, job = await self._index(), self._job
+        since, job = self._packing.fences.now(), self._job
+        index = await self._index()
         job.listing_ended = False
-        async for member, problem in write_objects(self._packing, index, self._order.only):
+        async for member, problem in write_objects(self._packing, index, self._order.only, since):
             job.listed += 1
             job.bytes_listed += member.size
             if problem:

@@ -1,22 +1,27 @@
 """Reads packs for jobs: verifies members against their digests, and writes members as objects."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, OriginError
+from forebay.core.fences import Tick
 from forebay.core.names import ObjectName
 from forebay.jobs.packing.index_publisher import IndexSource
 from forebay.jobs.packing.multipart_writer import MultipartWriter, pause_between_attempts
 from forebay.jobs.packing.pack_services import PackServices
 from forebay.jobs.packing.shard_writer import PIECE, differing_members
 from forebay.namespace.packs.index_file import IndexFile
+from forebay.namespace.packs.pack_catalogue import LISTED_AGAIN
+from forebay.namespace.packs.tombstone_store import TombstonesReplaced
 from forebay.origin.object_reads import ObjectReads
 from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.origin.small_objects import put_object
 from forebay.protocol.packs.packed_member import DIGEST_BYTES, PackedMember, PackShard
+from forebay.protocol.packs.tombstones import Tombstone, index_key_of, tombstones_prefix
 
 SHARDS_AT_ONCE: Final = 16
 """Shards whose members are found in one pass over the index, which is in the order of keys."""
@@ -54,68 +59,124 @@ async def check_members(
             yield checked, differing
 
 
-async def write_objects(packing: PackServices, index: IndexFile, only: str) -> AsyncIterator[tuple[PackedMember, str]]:
+async def write_objects(
+    packing: PackServices, index: IndexFile, only: str, since: Tick
+) -> AsyncIterator[tuple[PackedMember, str]]:
     """Writes the members whose keys begin with `only` as objects, where there is none; with each why it was not
-    written, if so. Raises MalformedPack, StorageError, Throttled."""
+    written, if so. `since`: before the index was read. Raises MalformedPack, StorageError, Throttled."""
+    keys = _FreeKeys(packing, index, since)
     async for member in IndexSource(index).members():
         if not member.key.startswith(only):
             continue
         problem = ""
         try:
             async with packing.origins.background(index.name.bucket).turn(f"unpack {only}"):
-                await _write_object(
-                    packing, ObjectName(index.name.bucket, member.key), member, index.shards[member.shard]
-                )
+                await _write_object(packing, keys, member, index.shards[member.shard])
         except OriginError as failure:
             problem = failure.reason
         yield member, problem
 
 
-async def _write_object(packing: PackServices, name: ObjectName, member: PackedMember, shard: PackShard) -> None:
-    present = await packing.origins.open_read(name, OriginRead("HEAD"))
-    if isinstance(present, ObjectOpened):
+class _FreeKeys:
+    """Which members may become objects: those without an object that are not deleted.
+
+    The fences say, at no cost, whether a key was written or deleted through this node since it was looked at.
+    """
+
+    def __init__(self, packing: PackServices, index: IndexFile, since: Tick) -> None:
+        self.bucket = index.name.bucket
+        self._packing, self._index = packing, index
+        self._read_at = since
+        """When the tombstones were read."""
+        self._deleted: set[Tombstone] = set()
+        """Since the index was read."""
+
+    async def find(self, member: PackedMember) -> Tick | None:
+        """Returns when a key was found free; None: it is not. Raises OriginError, S3Error, PackUnavailable,
+        Throttled."""
+        since = self._packing.fences.now()
+        if await self._is_deleted(member):
+            return None
+        present = await self._packing.origins.open_read(ObjectName(self.bucket, member.key), OriginRead("HEAD"))
+        if isinstance(present, ObjectOpened):
+            return None
+        if not isinstance(present, ErrorResponse) or present.status != 404:
+            raise OriginBroken("it is not known whether there is an object")
+        return since
+
+    async def is_still_free(self, member: PackedMember, since: Tick) -> bool:
+        """Whether a key is free that was so at `since`. Raises what `find` raises."""
+        found: Tick | None = since
+        while found is not None and not self._packing.fences.allows(ObjectName(self.bucket, member.key), found):
+            found = await self.find(member)
+        return found is not None
+
+    async def _is_deleted(self, member: PackedMember) -> bool:
+        fences = self._packing.fences
+        if not fences.allows(ObjectName(self.bucket, member.key), self._read_at):
+            now = fences.now()
+            self._deleted.update(await self._new_tombstones())
+            self._read_at = now
+        return Tombstone(member.key, self._index.shards[member.shard].key, member.offset) in self._deleted
+
+    async def _new_tombstones(self, again: int = LISTED_AGAIN) -> list[Tombstone]:
+        """The tombstones that the index was read without."""
+        index, packing = self._index, self._packing
+        listed = packing.origins.list_objects(self.bucket, tombstones_prefix(index.name.key))
+        keys = [entry.key async for entry in listed if index_key_of(entry.key) == index.name.key]
+        try:
+            return await packing.tombstones.read(self.bucket, [key for key in keys if key not in index.applied])
+        except TombstonesReplaced:  # between the listing and the look into them
+            if not again:
+                raise
+        return await self._new_tombstones(again - 1)
+
+
+async def _write_object(packing: PackServices, keys: _FreeKeys, member: PackedMember, shard: PackShard) -> None:
+    since = await keys.find(member)
+    if since is None:
         return
-    if not isinstance(present, ErrorResponse) or present.status != 404:
-        raise OriginBroken("it is not known whether there is an object")
+    name = ObjectName(keys.bucket, member.key)
     headers = tuple(pair for pair in member.headers if pair[0].lower() != "accept-ranges" and "crc64" not in pair[0])
     headers = tuple(pair for pair in headers if not pair[0].lower().startswith("x-amz-checksum-"))
+    if member.size <= PIECE:
+        content = await _read(packing.origins, name.bucket, member, shard)
+        if await keys.is_still_free(member, since):
+            async with _invalidated(packing, name):
+                await put_object(packing.origins, name, content, headers)
+        return
+    writer = MultipartWriter(packing.origins, name, 2 * PIECE, pause_between_attempts, headers)
+    try:
+        await _send_parts(packing, writer, member, shard)
+        if await keys.is_still_free(member, since):
+            async with _invalidated(packing, name):
+                await writer.finish()
+        else:
+            await writer.abort()
+    except BaseException:
+        await writer.abort()
+        raise
+
+
+@asynccontextmanager
+async def _invalidated(packing: PackServices, name: ObjectName) -> AsyncIterator[None]:
+    """Before and after an object appears."""
     await packing.invalidator.invalidate((name,))
     try:
-        if member.size <= PIECE:
-            await put_object(packing.origins, name, await _read(packing.origins, name.bucket, member, shard), headers)
-        else:
-            await _copy_large(packing, name, member, shard, headers)
+        yield
     finally:
         await packing.invalidator.invalidate((name,))
 
 
-async def _copy_large(
-    packing: PackServices,
-    name: ObjectName,
-    member: PackedMember,
-    shard: PackShard,
-    headers: tuple[tuple[str, str], ...],
-) -> None:
-    writer, digest = (
-        MultipartWriter(packing.origins, name, 2 * PIECE, pause_between_attempts, headers),
-        blake2b(digest_size=DIGEST_BYTES),
-    )
-    try:
-        for start in range(0, member.size, PIECE):
-            piece = await _read_span(
-                packing.origins,
-                name.bucket,
-                shard,
-                Span(member.offset + start, member.offset + min(start + PIECE, member.size)),
-            )
-            digest.update(piece)
-            await writer.write(piece)
-        if digest.digest() != member.digest:
-            raise OriginBroken("its bytes do not match its digest")
-        await writer.finish()
-    except BaseException:
-        await writer.abort()
-        raise
+async def _send_parts(packing: PackServices, writer: MultipartWriter, member: PackedMember, shard: PackShard) -> None:
+    digest = blake2b(digest_size=DIGEST_BYTES)
+    for start in range(member.offset, member.stop, PIECE):
+        span = Span(start, min(start + PIECE, member.stop))
+        piece = await _read_span(packing.origins, writer.name.bucket, shard, span)
+        digest.update(piece)
+        await writer.write(piece)
+    if digest.digest() != member.digest:
+        raise OriginBroken("its bytes do not match its digest")
 
 
 async def _read(reads: ObjectReads, bucket: str, member: PackedMember, shard: PackShard) -> bytes:

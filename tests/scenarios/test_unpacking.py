@@ -1,0 +1,101 @@
+"""Members become objects again while clients write and delete: what a client did last is what there is."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from forebay.jobs.packing.shard_writer import PIECE
+from harness.clients import path_of
+from harness.fake.actions import HoldHead, HoldRequest
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.rig import Rig
+from scenarios.test_packing import body, rig_of, run_job, stored
+
+FIRST, LARGE, LAST = "train/1", "train/2", "train/3"
+OBJECTS = {FIRST: b"first" * 1000, LARGE: b"l" * (5 * PIECE + 1), LAST: b"last" * 1000}
+
+
+@asynccontextmanager
+async def packed(directory: Path) -> AsyncIterator[tuple[Rig, FakeOrigin]]:
+    """A pack whose originals are gone."""
+    async with FakeOrigin() as origin, rig_of(origin, directory) as rig:
+        for key, content in OBJECTS.items():
+            origin.store.put("bucket", key, content)
+        await run_job(rig, shard_size="64MiB")
+        for key in OBJECTS:
+            origin.store.delete("bucket", key)
+        await rig.restart()
+        yield rig, origin
+
+
+@asynccontextmanager
+async def unpacking(rig: Rig, origin: FakeOrigin, action: Any, gate: Gate, **request: Any) -> AsyncIterator[None]:
+    """Within: a job that writes all members, whose first request of this kind is held. Behind: the job is done."""
+    held = origin.faults.add(action(gate), times=1, **request)
+    order = {"bucket": "bucket", "prefix": "train/", "action": "unpack", "only": "train/"}
+    async with aiohttp.ClientSession() as session, session.post(f"{rig.admin}/v1/packs", json=order) as answer:
+        job = (await answer.json())["id"]
+    await gate.reached()
+    yield
+    gate.open()
+    await rig.parts.jobs.warm_ups.wait(job)
+    origin.faults.remove(held)
+    found = rig.parts.jobs.warm_ups.job(job)
+    assert found is not None
+    assert (found.state, found.failed) == ("done", 0), found.reason
+
+
+async def is_deleted(rig: Rig, key: str) -> bool:
+    return (await rig.client().request("DELETE", path_of("bucket", key))).status == 204
+
+
+async def is_written(rig: Rig, key: str) -> bool:
+    return (await rig.client().request("PUT", path_of("bucket", key), (), b"mine")).status == 200
+
+
+async def test_a_member_that_is_deleted_before_its_turn_stays_deleted(tmp_path: Path) -> None:
+    async with packed(tmp_path) as (rig, origin):
+        async with unpacking(rig, origin, HoldHead, Gate(), method="HEAD", key=FIRST):
+            assert await is_deleted(rig, LAST)
+        assert (await rig.client().request("GET", path_of("bucket", LAST))).status == 404
+        assert {key: await body(rig.client(), key) for key in (FIRST, LARGE)} == {
+            key: OBJECTS[key] for key in (FIRST, LARGE)
+        }
+        assert origin.store.current("bucket", LAST) is None
+
+
+@pytest.mark.parametrize("key", [FIRST, LARGE])
+async def test_a_member_that_is_deleted_while_it_is_read_stays_deleted(tmp_path: Path, key: str) -> None:
+    async with packed(tmp_path) as (rig, origin):
+        (shard,) = stored(origin, ".tar")
+        skip = [FIRST, LARGE].index(key)
+        async with unpacking(rig, origin, HoldHead, Gate(), method="GET", key=shard, skip=skip):
+            assert await is_deleted(rig, key)
+        assert (await rig.client().request("GET", path_of("bucket", key))).status == 404
+        assert origin.store.current("bucket", key) is None
+        assert await body(rig.client(), LAST) == OBJECTS[LAST]
+
+
+@pytest.mark.parametrize("key", [FIRST, LARGE])
+async def test_an_object_that_is_written_while_its_member_is_read_stays(tmp_path: Path, key: str) -> None:
+    async with packed(tmp_path) as (rig, origin):
+        (shard,) = stored(origin, ".tar")
+        skip = [FIRST, LARGE].index(key)
+        async with unpacking(rig, origin, HoldHead, Gate(), method="GET", key=shard, skip=skip):
+            assert await is_written(rig, key)
+        assert await body(rig.client(), key) == b"mine"
+        assert await body(rig.client(), LAST) == OBJECTS[LAST]
+
+
+async def test_an_object_that_is_written_during_the_upload_stays(tmp_path: Path) -> None:
+    async with packed(tmp_path) as (rig, origin):
+        async with unpacking(rig, origin, HoldRequest, Gate(), operation="UploadPart", key=LARGE):
+            assert await is_written(rig, LARGE)
+        assert await body(rig.client(), LARGE) == b"mine"
+        assert await body(rig.client(), LAST) == OBJECTS[LAST]
+        assert not origin.store.buckets["bucket"].uploads
