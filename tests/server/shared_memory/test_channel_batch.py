@@ -150,6 +150,19 @@ async def test_slots_are_given_back_while_a_batch_is_read(rig: SocketRig) -> Non
     channel.close()
 
 
+async def test_no_frame_has_more_entries_than_a_client_takes(origin: FakeOrigin, rig: SocketRig) -> None:
+    origin.store.put("bucket", "e", b"")
+    channel, signer, document = await HandChannel.open(rig), SocketClient(rig), batch_body(["e"] * 4000)
+    found: list[int] = []
+    await asyncio.to_thread(channel.channel.send_batch, head_of(signer, document), document)
+    while len(found) < 4000:
+        frame = await asyncio.to_thread(channel.channel.receive_batch)
+        found += [index for index, status, _, _, _ in frame.entries if status == 200]
+    assert sorted(found) == list(range(4000))
+    channel.close()
+    signer.close()
+
+
 async def test_an_entry_that_breaks_off_in_its_turn_ends_the_channel(origin: FakeOrigin, rig: SocketRig) -> None:
     large = content(40 * BLOCK)
     origin.store.put("bucket", "open/large", large)
