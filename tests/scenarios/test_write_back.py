@@ -12,6 +12,7 @@ from harness.clients import path_of
 from harness.fake.actions import HoldRequest, Respond
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
 from harness.write_back_rig import WriteBackRig, at_origin
 
 
@@ -148,13 +149,14 @@ async def test_a_condition_comes_after_what_is_pending(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
         await rig.prove()
         gate = Gate()
-        origin.faults.add(HoldRequest(gate), method="PUT", key="a/object")
+        origin.faults.add(HoldRequest(gate), method="PUT", key="a/object", times=1)
         await rig.put("a/object", b"x")
+        await gate.reached()
         absent = (("If-None-Match", "*"),)
         second = rig.client().request("PUT", path_of("ckpt", "a/object"), absent, b"y")
         condition = TaskRegistry().spawn(second, "write")
-        await gate.reached()
-        assert not condition.done()
+        await run_loop_until(lambda: condition.done() or rig.write_back.pending.waiting > 0)
+        assert (condition.done(), origin.log.count("PUT", key="a/object")) == (False, 1)
         gate.open()
         assert (await condition).status == 412
 

@@ -43,9 +43,12 @@ class _Rig:
             RetryPauses(self.tasks, lambda _: "origin", self._sleep),
         )
         self.slept = 0
+        self.published: list[tuple[str, RecordId]] = []
 
-    async def publish(self, _moved: MovedUpload, _record: RecordId) -> None:
+    async def publish(self, moved: MovedUpload, record: RecordId) -> None:
         """Tells nobody."""
+        assert self.settled == [], "who does not know of the move misses what is settled"
+        self.published.append((moved.origin_id, record))
 
     async def send_part(self, _name: ObjectName, _origin_id: str, part: PendingPart) -> str:
         if part.part.number == 1:
@@ -83,6 +86,15 @@ async def test_a_part_is_settled_though_another_one_fails() -> None:
     rig.fails.set()
     rig.may_settle.set()
     await run_loop_until(lambda: rig.slept == 1)
-    assert rig.settled == [RecordId("l", 2)]
+    assert (rig.settled, rig.published) == ([RecordId("l", 2)], [("there", RecordId("l", 3))])
     assert list(rig.uploads.by_id["u"].parts) == [1]
     await rig.tasks.close()
+
+
+async def test_another_worker_is_told_of_a_move_once_more() -> None:
+    """One that asks for it does not know: the drainer before this one may have been killed before it had told."""
+    rig = _Rig()
+    assert await rig.moves.receive({"upload": "u"}) == {"is_drainer": True}
+    assert rig.published == [("there", RecordId("l", 3))]
+    assert await rig.moves.receive({"upload": "another"}) == {"is_drainer": True}
+    assert len(rig.published) == 1
