@@ -172,6 +172,28 @@ async def test_a_write_that_goes_through_meanwhile_is_no_conflict(tmp_path: Path
         assert at_origin(origin, "a/object") == b"accepted meanwhile"
 
 
+async def test_what_was_exported_meanwhile_is_no_conflict(tmp_path: Path) -> None:
+    """The node did not start, and `check-journal --export-to` has carried its writes out. Then it does start: the
+    origin has what the last write of an object makes."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        await rig.put("a/object", b"before")
+        await rig.settled()
+        refusal = origin.faults.add(Respond(503, "SlowDown"), method="PUT")
+        for content in (b"first", b"second", b"third"):
+            await rig.put("a/object", content)
+        await rig.put("a/after", b"after")
+        await rig.stop()
+        origin.store.put("ckpt", "a/object", b"third")
+        origin.faults.remove(refusal)
+        sent = origin.log.count("PUT", key="a/object")
+        await rig.start()
+        await rig.wait_idle()
+        assert rig.write_back.backlog.conflicts == 0
+        assert (at_origin(origin, "a/object"), at_origin(origin, "a/after")) == (b"third", b"after")
+        assert origin.log.count("PUT", key="a/object") - sent <= 1, "its metadata at most"
+
+
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
 async def test_a_version_between_look_and_request_stays(tmp_path: Path, method: str) -> None:
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:

@@ -176,9 +176,18 @@ class Persister:
             return ()
         if is_same or self._versions.is_ours(write.name, etag, expected):
             return condition_of(_OPERATIONS[write.kind], etag)
+        if may_be_done and self._is_of_last(write, etag, size):  # the journal was exported there, to its end
+            return PersistOutcome("done", etag=acknowledged_etag(write))
         named = etag or "no object"
         reason = f"conflict: the origin has {named} in place of {expected or 'no object'}, somebody else wrote it"
         return PersistOutcome("stuck", reason, is_conflict=True)
+
+    def _is_of_last(self, write: AcceptedWrite, etag: str, size: int) -> bool:
+        """Whether the origin has what the last pending write of the object makes."""
+        last = self._pending.current(write.name)
+        if etag == ABSENT or last is None or last.head is None:
+            return False
+        return last.head.size == size and same_etag(etag, last.head.version.etag)
 
     async def _commit(
         self,
