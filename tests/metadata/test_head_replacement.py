@@ -93,7 +93,7 @@ async def test_a_second_reader_of_the_new_version_waits_as_well() -> None:
 async def test_what_was_asked_before_does_not_bring_it_back() -> None:
     async with with_old_version() as (rig, ssd, old), asyncio.TaskGroup() as group:
         assert ssd.gate is not None
-        since, _ = rig.heads.now()
+        since = rig.heads.now().tick
         reader = group.create_task(rig.resolver.resolve(NO_CACHE))
         await ssd.gate.reached()
         rig.heads.store(NAME, old.with_validation(rig.now), since)
@@ -118,7 +118,7 @@ async def test_a_write_meanwhile_forbids_to_store_the_new_version() -> None:
 async def test_a_write_before_it_forbids_to_store_the_new_version() -> None:
     async with with_old_version() as (rig, ssd, old):
         ssd.gate = None
-        since, _ = rig.heads.now()
+        since = rig.heads.now().tick
         rig.fences.raise_object(NAME)
         new = replace(old, facts=replace(old.facts, version=Version('"new"')), validated_at=rig.now)
         assert await rig.replacement.store(NAME, new, since) == since
@@ -139,10 +139,10 @@ async def test_nothing_is_stored_while_others_forget_the_old_version() -> None:
 
         replacement = HeadReplacement(rig.heads, rig.lookups, forget, rig.tasks, rig.heard)
         old, new = (head_of(ObjectFacts(Version(etag), 5, "", ()), BLOCK, rig.now) for etag in ('"old"', '"new"'))
-        rig.heads.store(NAME, old, rig.heads.now()[0])
-        first = group.create_task(replacement.store(NAME, new, rig.heads.now()[0]))
+        rig.heads.store(NAME, old, rig.heads.now().tick)
+        first = group.create_task(replacement.store(NAME, new, rig.heads.now().tick))
         await gate.reached()
-        since, _ = rig.heads.now()
+        since = rig.heads.now().tick
         assert not replacement.try_store(NAME, new, since)
         assert not replacement.try_store_over(None, NAME, new, since)
         assert replacement.try_destination_over(None, NAME, new, since) is None
@@ -157,8 +157,8 @@ async def test_nothing_is_stored_while_others_forget_the_old_version() -> None:
         assert (rig.heads.current(NAME), len(forgotten)) == (new, 1)
         await replacement.remove(NAME, old)
         assert rig.heads.current(NAME) == new, "it is another one"
-        assert not replacement.try_store(NAME, old, rig.heads.now()[0])
-        assert replacement.try_destination_over(new, NAME, old, rig.heads.now()[0]) is None
+        assert not replacement.try_store(NAME, old, rig.heads.now().tick)
+        assert replacement.try_destination_over(new, NAME, old, rig.heads.now().tick) is None
 
 
 @pytest.mark.parametrize("seconds", [-1, 0, 1])
@@ -173,7 +173,7 @@ async def test_blocks_stay_of_a_version_requested_after_a_missing_one(seconds: i
 
 async def test_an_earlier_request_does_not_replace_a_later_one() -> None:
     async with fetch_rig() as rig:
-        since, _ = rig.heads.now()
+        since = rig.heads.now().tick
         old, new = (
             head_of(ObjectFacts(Version(etag), 5, "", ()), BLOCK, validated_at)
             for etag, validated_at in (('"old"', rig.now - 1), ('"new"', rig.now))
@@ -226,7 +226,7 @@ async def test_neither_of_two_sizes_is_believed(by_id: bool) -> None:
     async with fetch_rig(ssd=ssd) as rig:
         rig.origin.store.put(*NAME, b"content")
         known = replace(await resolve_version(rig, READ), by_id=by_id)
-        since, _ = rig.heads.now()
+        since = rig.heads.now().tick
         rig.heads.store(NAME, known, since)
         lie = replace(known, facts=replace(known.facts, size=3))
         with pytest.raises(SizeContradicted):
@@ -244,7 +244,7 @@ async def test_contradictions_are_warned_of_once_a_minute(caplog: pytest.LogCapt
             known = await resolve_version(rig, READ)
             with pytest.raises(SizeContradicted):
                 await rig.replacement.store(
-                    NAME, replace(known, facts=replace(known.facts, size=3)), rig.heads.now()[0]
+                    NAME, replace(known, facts=replace(known.facts, size=3)), rig.heads.now().tick
                 )
         assert len(caplog.records) == 2
         assert len(rig.heard.of(HeadContradicted)) == 3
@@ -341,7 +341,7 @@ async def test_two_late_answers_do_not_bring_it_back() -> None:
     """What the first request shows can't be cached; two others show what it has found replaced."""
     async with fetch_rig() as rig, asyncio.TaskGroup() as group:
         rig.origin.store.put(*NAME, b"old")
-        since = rig.heads.now()[0]
+        since = rig.heads.now().tick
         rig.fences.raise_object(NAME)
         late: list[tuple[Gate, asyncio.Task[Resolution]]] = []
         for _ in range(2):

@@ -295,7 +295,7 @@ async def test_an_outdated_head_by_id_takes_no_other_head_with_it() -> None:
         rig.origin.store.put(*NAME, b"content")
         current = (await resolve_version(rig)).head
         by_id = replace(current, by_id=True, facts=replace(current.facts, version=Version(current.version.etag, "v1")))
-        rig.heads.store(NAME, by_id, rig.heads.now()[0])
+        rig.heads.store(NAME, by_id, rig.heads.now().tick)
         await rig.resolver.invalidate(NAME, by_id)
         assert (rig.heads.by_id(NAME, "v1"), rig.heads.current(NAME)) == (None, current)
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from forebay.core.byte_ranges import Span
-from forebay.core.fences import Tick
+from forebay.core.fences import RequestTime, Tick
 from forebay.core.names import ObjectName
 from forebay.core.requester import BACKGROUND
 from forebay.core.task_registry import TaskRegistry
@@ -41,7 +41,7 @@ class Sender:
 
     def send(self, span: Span = SPAN, *, hedged: bool = False, principal: str = "reader") -> SentRead | None:
         reads = self._hedged if hedged else self._plain
-        return reads.send(NAME, span, principal, (Tick(1), 2.0), self)
+        return reads.send(NAME, span, principal, RequestTime(Tick(1), 2.0), self)
 
     async def sent(self) -> SentRead:
         """A read that has its response, or failed."""

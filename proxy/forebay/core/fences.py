@@ -16,11 +16,21 @@ the object is revalidated, whatever its rule says; facts learnt meanwhile are va
 """
 
 from collections import OrderedDict
-from typing import Final, NewType
+from typing import Final, NamedTuple, NewType
 
 from forebay.core.names import ObjectName
 
 Tick = NewType("Tick", int)
+
+
+class RequestTime(NamedTuple):
+    """When a request was about to be sent (`request_time` of RFC 9111, 4.2.3), by both clocks."""
+
+    tick: Tick
+    """Of the fences: facts of the response are stored if none was raised since."""
+    seconds: float
+    """Since the epoch: facts of the response are as old as that."""
+
 
 _REMEMBERED: Final = 65_536
 

@@ -84,12 +84,12 @@ class DirectOpenings:
         if lookup is None:
             return None
         opening = DirectOpening(self, name, decision, lookup, on_end, checksums=checksums, needs_flight=needs_flight)
-        owner, noted = self._peers.claim(name), self.heads.now()
+        owner, requested = self._peers.claim(name), self.heads.now()
         sent: BegunRead | None
         if owner is None:
-            sent = self._reads.send_read(name, span, principal, noted, opening)
+            sent = self._reads.send_read(name, span, principal, requested, opening)
         else:
-            sent = owner.peer.openings.send(name, span, noted, opening.answered)
+            sent = owner.peer.openings.send(name, span, requested, opening.answered)
         if sent is None:
             lookup.end()
             return None
@@ -257,7 +257,7 @@ class DirectOpening:
             return
         if not openings.fetcher.lands_unverified(head):
             return
-        destination = openings.replacement.try_destination_over(None, name, head, sent.noted[0])
+        destination = openings.replacement.try_destination_over(None, name, head, sent.requested.tick)
         if destination is None:
             return
         self.head = head
@@ -295,4 +295,4 @@ class DirectOpening:
         if facts is None:
             return None
         facts = self._openings.heads.merged_facts(self.name, facts, None)
-        return head_of(facts, self.decision.block, sent.noted[1])
+        return head_of(facts, self.decision.block, sent.requested.seconds)

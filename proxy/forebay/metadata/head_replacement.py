@@ -104,7 +104,7 @@ class HeadReplacement:
         await self._wait_removed(name)
         known = self._heads.current(name)
         if known is not None and known.version == head.version:
-            await self._remove(name, None, self._heads.now()[0])
+            await self._remove(name, None, self._heads.now().tick)
 
     async def remove_deleted(self, name: ObjectName, requested_at: float) -> None:
         """The origin has no object, by the response to a request that was sent then: forgets the version that is
@@ -113,7 +113,7 @@ class HeadReplacement:
         known = self._heads.current(name)
         if known is not None:
             keep = known.generation if known.validated_at > requested_at else None
-            await self._remove(name, keep, self._heads.now()[0])
+            await self._remove(name, keep, self._heads.now().tick)
         elif not self._heads.requests.is_single(name):
             self._heads.fence(name)
             self._lookups.fence(name)
@@ -134,7 +134,7 @@ class HeadReplacement:
         if known.by_id:
             self._heads.remove_by_id(name, known.version.version_id or "")
         else:
-            await self._remove(name, None, self._heads.now()[0])
+            await self._remove(name, None, self._heads.now().tick)
         raise SizeContradicted(f"one version with {known.size} and with {head.size} bytes")
 
     async def _wait_removed(self, name: ObjectName) -> None:

@@ -57,7 +57,7 @@ class ListedHeads:
         """The same head as fresh as the latest listing makes it, stored; None: it is not fresh by that."""
         if head.by_id or not self._source.is_listed(name):
             return None
-        since, _ = self._heads.now()
+        since = self._heads.now().tick
         entry = await self._source.entry(name)
         if entry is None or not describes(entry.facts, head) or entry.listed_at <= head.validated_at:
             return None

@@ -93,13 +93,13 @@ class ObjectChecksums:
             self._lookups.start(name, key, self._fetch_beside_opening(name, identity))
 
     async def _fetch(self, name: ObjectName, head: Head, identity: OriginIdentity | None) -> Resolution:
-        since, _ = self._heads.now()
+        since = self._heads.now().tick
         answer = await self._send_head(name, identity)
         return Uncacheable("no facts") if answer is None else self._store(name, head, answer, since)
 
     async def _fetch_beside_opening(self, name: ObjectName, identity: OriginIdentity | None) -> Resolution:
         """Nobody may be waiting for this lookup, so a failure is a result."""
-        since, _ = self._heads.now()
+        since = self._heads.now().tick
         try:
             answer = await self._send_head(name, identity)
             opening = self._lookups.find(name, LookupKey("GET", identity))

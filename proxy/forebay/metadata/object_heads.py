@@ -19,7 +19,7 @@ from typing import Final, Literal, TypeAlias
 
 from cachetools import LRUCache
 
-from forebay.core.fences import Fences, InDoubtWrites, Tick
+from forebay.core.fences import Fences, InDoubtWrites, RequestTime, Tick
 from forebay.core.heads import Head, ObjectFacts
 from forebay.core.names import ObjectName
 from forebay.metadata.overlapping_requests import OverlappingRequests
@@ -70,9 +70,9 @@ class ObjectHeads:
         self.requests = OverlappingRequests(clock)
         self._versions: LRUCache[tuple[ObjectName, str], _VersionHead] = LRUCache(VERSION_BYTES, _cost)
 
-    def now(self) -> tuple[Tick, float]:
-        """Returns the fence tick and the time, to be noted before a request is sent to the origin."""
-        return self._fences.now(), self.clock()
+    def now(self) -> RequestTime:
+        """Returns the time of a request that is about to be sent to the origin."""
+        return RequestTime(self._fences.now(), self.clock())
 
     def is_fresh(self, name: ObjectName, head: Head, decision: Decision, no_cache: bool) -> bool:
         """Whether a head of the current version may be used without a request. Synchronous: every hit calls it."""

@@ -110,7 +110,7 @@ class VersionFetch:
         self, request: LookupRequest, known: Head | None, sent: SentRead | None = None
     ) -> Resolution:
         name, span, identity, version_id = request.name, request.span, request.identity, request.version_id
-        since, requested_at = self._heads.now() if sent is None else sent.noted
+        since, requested_at = self._heads.now() if sent is None else sent.requested
         if span is not None and not is_preallocated(first := min(request.decision.block, span.length)):
             # Behind the request, which leaves in this turn of the loop: there is time while the origin answers.
             asyncio.get_running_loop().call_soon(preallocate_buffer, first)

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol, assert_never
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, OriginError, VersionChanged
 from forebay.core.events import OriginFailed
-from forebay.core.fences import Tick
+from forebay.core.fences import RequestTime
 from forebay.core.names import ObjectName
 from forebay.origin.hedging import Hedging
 from forebay.origin.origin_client import OriginClient
@@ -60,7 +60,7 @@ class ObjectReads(Protocol):
         name: ObjectName,
         span: Span,
         principal: str,
-        noted: tuple[Tick, float],
+        requested: RequestTime,
         receiver: ReadReceiver,
     ) -> SentRead | None:
         """See OriginReads."""
@@ -122,11 +122,11 @@ class OriginReads:
         name: ObjectName,
         span: Span,
         principal: str,
-        noted: tuple[Tick, float],
+        requested: RequestTime,
         receiver: ReadReceiver,
     ) -> SentRead | None:
         """Send a read without a task: see SentReads.send."""
-        return self._sent_reads.send(name, span, principal, noted, receiver)
+        return self._sent_reads.send(name, span, principal, requested, receiver)
 
     def admits_hedge(self, _bucket: str) -> bool:
         """Whether a hedge would be sent now."""

@@ -18,7 +18,7 @@ from multidict import CIMultiDict
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import BucketMissing, S3Error
-from forebay.core.fences import Tick
+from forebay.core.fences import RequestTime
 from forebay.core.names import ObjectName
 from forebay.origin.background_turns import BackgroundTurns
 from forebay.origin.bucket_listing import BucketListing, ListedObject
@@ -102,14 +102,14 @@ class Origins:
         name: ObjectName,
         span: Span,
         principal: str,
-        noted: tuple[Tick, float],
+        requested: RequestTime,
         receiver: ReadReceiver,
     ) -> SentRead | None:
         """Send a read at the origin that has the bucket; the contract is OriginReads.send_read's."""
         position = self._position_of(name.bucket)
         if position is None:
             return None
-        return self._origins[position].reads.send_read(name, span, principal, noted, receiver)
+        return self._origins[position].reads.send_read(name, span, principal, requested, receiver)
 
     def admits_hedge(self, bucket: str) -> bool:
         """Whether a hedge would be sent now to the origin that has `bucket`."""

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from forebay.core.byte_ranges import Span
 from forebay.core.events import OriginAnswered
-from forebay.core.fences import Tick
+from forebay.core.fences import RequestTime
 from forebay.core.heads import ObjectFacts
 from forebay.core.names import ObjectName
 from forebay.core.requester import BACKGROUND
@@ -66,12 +66,12 @@ class SentReads:
         name: ObjectName,
         span: Span,
         principal: str,
-        noted: tuple[Tick, float],
+        requested: RequestTime,
         receiver: ReadReceiver,
     ) -> "SentRead | None":
         """Sends the GET of the first `span` of an object; None where something would have to be waited for.
 
-        `noted`: the fence tick and the time, before this.
+        `requested`: the time, from before it is sent.
         """
         client, (bucket, key) = self._client, name
         dialect = client.dialect
@@ -91,7 +91,7 @@ class SentReads:
         if connection is None:
             turn.release()
             return None
-        sent = SentRead(client, connection, turn, read, span, noted, receiver, self._templates)
+        sent = SentRead(client, connection, turn, read, span, requested, receiver, self._templates)
         try:
             connection.write_request(self._signer.signed_head(request, url, secret), "GET")
         except (ConnectionFault, ValueError):  # the full way says what is wrong
@@ -123,7 +123,7 @@ class SentRead:
         "_templates",
         "_turn",
         "_waits_since",
-        "noted",
+        "requested",
         "span",
     )
 
@@ -134,12 +134,12 @@ class SentRead:
         turn: Turn,
         read: OriginRead,
         span: Span,
-        noted: tuple[Tick, float],
+        requested: RequestTime,
         receiver: ReadReceiver,
         templates: ResponseTemplates,
     ) -> None:
         self._client, self._connection, self._turn, self._read = client, connection, turn, read
-        self.span, self.noted, self._templates = span, noted, templates
+        self.span, self.requested, self._templates = span, requested, templates
         self._receiver: ReadReceiver | None = receiver
         self._started = client.monotonic()
         self._hedging: Hedging | None = None

@@ -17,7 +17,7 @@ from typing import Final
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import ForebayError, PeerUnavailable
-from forebay.core.fences import Tick
+from forebay.core.fences import RequestTime
 from forebay.core.heads import Head
 from forebay.core.names import ObjectName
 from forebay.peers.frames import Channel, Spawn
@@ -39,20 +39,20 @@ _log = logging.getLogger(__name__)
 class RelayedRead:
     """One opening at its owner, until it is answered, refused or closed."""
 
-    __slots__ = ("_connection", "_is_closed", "_number", "_on_ready", "answer", "noted", "span")
+    __slots__ = ("_connection", "_is_closed", "_number", "_on_ready", "answer", "requested", "span")
 
     def __init__(
         self,
         connection: "_OwnerConnection",
         number: int,
         span: Span,
-        noted: tuple[Tick, float],
+        requested: RequestTime,
         on_ready: Callable[[], None],
     ) -> None:
         self._connection, self._number = connection, number
         self._on_ready = on_ready
         self._is_closed = False
-        self.span, self.noted = span, noted
+        self.span, self.requested = span, requested
         self.answer: OpeningAnswer | None = None
         """None: refused, or not answered yet."""
 
@@ -92,11 +92,11 @@ class RelayedOpenings:
         self._is_connecting = False
 
     def send(
-        self, name: ObjectName, span: Span, noted: tuple[Tick, float], on_ready: Callable[[], None]
+        self, name: ObjectName, span: Span, requested: RequestTime, on_ready: Callable[[], None]
     ) -> RelayedRead | None:
         """Asks the owner for the first `span` of an object; None where that would have to be waited for.
 
-        `noted`: the fence tick and the time, before this. `on_ready`: called once, unless it is closed before.
+        `requested`: the time, from before it is sent. `on_ready`: called once, unless it is closed before.
         """
         connection = self._connection
         if connection is None or connection.transport is None:
@@ -106,7 +106,7 @@ class RelayedOpenings:
             return None
         if connection.is_full or self._heartbeat.is_silent:
             return None
-        return connection.send(name, span, noted, on_ready)
+        return connection.send(name, span, requested, on_ready)
 
     def close(self) -> None:
         """Closes the connection."""
@@ -141,14 +141,12 @@ class _OwnerConnection(OpeningConnection):
         self._under_way: dict[int, RelayedRead] = {}
         self.frames_received = 0
 
-    def send(
-        self, name: ObjectName, span: Span, noted: tuple[Tick, float], on_ready: Callable[[], None]
-    ) -> RelayedRead:
+    def send(self, name: ObjectName, span: Span, requested: RequestTime, on_ready: Callable[[], None]) -> RelayedRead:
         number = next(self._numbers) & 0xFFFFFFFF
         self.write(encode_request(number, name, span.stop))
         if not self._under_way:
             self._heartbeat.watch(self)
-        read = self._under_way[number] = RelayedRead(self, number, span, noted, on_ready)
+        read = self._under_way[number] = RelayedRead(self, number, span, requested, on_ready)
         return read
 
     def forget(self, number: int) -> RelayedRead | None:
