@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -15,7 +16,7 @@ from forebay.core.heads import NEVER_VALIDATED
 from forebay.core.names import ObjectName
 from forebay.storage.cache_origin import CacheOrigin, CacheOrigins, origin_fingerprint
 from forebay.storage.ssd.addressing import Addressing
-from forebay.storage.ssd.index import BlockLocation
+from forebay.storage.ssd.index import BlockLocation, Index
 from forebay.storage.ssd.index_updates import IndexUpdates
 from forebay.storage.ssd.recovery import (
     EMPTY,
@@ -417,6 +418,38 @@ def test_opening_after_a_clean_end_reads_few_of_the_rows(tmp_path: Path) -> None
     assert pages > 1000
     assert resident_pages(data) < pages / 3, "the kernel reads ahead around each page: some 30 of them"
     close_directory(opened)
+
+
+class UnsyncedIndex:
+    """An index that the disk does not take."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    def sync(self) -> None:
+        raise OSError("the disk takes nothing")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._index, name)
+
+
+@pytest.mark.parametrize("failure", ["sync", "disowned"])
+def test_what_may_be_lost_is_not_closed_in_order(tmp_path: Path, failure: str) -> None:
+    """After a power cut its removals may be missing: its heads are not to be trusted."""
+    path, expected = tmp_path / "ssd", OSError if failure == "sync" else None
+    for closes_in_order in (True, False):
+        run, origins = trusting_run(path), CacheOrigins.single(ORIGIN)
+        opened = open_directory(path, 64 * MIB, origins, lambda: NOW, unobserved, run, family=None)
+        if closes_in_order:
+            close_directory(opened)
+        elif expected is not None:
+            opened.index = cast("Index", UnsyncedIndex(opened.index))
+            with pytest.raises(expected):
+                close_directory(opened)
+        else:
+            opened.references.disown()
+            close_directory(opened)
+        assert bool(read_state(opened.directory.state, NOW).closed_by) is closes_in_order
 
 
 def test_a_written_state_is_read_back(tmp_path: Path) -> None:
