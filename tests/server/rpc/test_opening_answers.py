@@ -188,7 +188,7 @@ async def test_who_shares_such_an_answer_has_it_from_the_owner(tmp_path: Path) -
         found.release_flights()
 
 
-@pytest.mark.parametrize("case", ["always", "in doubt", "pending", "aged", "large"])
+@pytest.mark.parametrize("case", ["always", "in doubt", "pending", "aged", "large", "full"])
 async def test_an_object_that_the_owner_may_not_answer_with_is_refused(tmp_path: Path, case: str) -> None:
     async with relay(tmp_path) as node:
         node.owning.origin.store.put(*NAME, bytes(4 * BLOCK if case == "large" else 9))
@@ -203,7 +203,25 @@ async def test_an_object_that_the_owner_may_not_answer_with_is_refused(tmp_path:
             node.owning.pending.add(NAME)
         elif case == "aged":
             node.owning.now += 61.0
+        elif case == "full":
+            node.answers[-1].pause_writing()
         opening = await node.ended()
+        assert opening.head is None
+        opening.give_up()
+        opening.abandon()
+
+
+async def test_bytes_do_not_wait_for_a_worker_that_takes_none(tmp_path: Path) -> None:
+    async with relay(tmp_path) as node:
+        node.owning.origin.store.put(*NAME, b"all of it")
+        await node.connect()
+        node.owning.origin.faults.add(actions.HoldHead(gate := Gate()), key=NAME.key)
+        ended = node.begin()
+        assert ended is not None
+        await gate.reached()
+        node.answers[-1].pause_writing()
+        gate.open()
+        opening = await ended
         assert opening.head is None
         opening.give_up()
         opening.abandon()
