@@ -8,6 +8,7 @@ from pathlib import Path
 
 import aiohttp
 
+from forebay.core.names import ObjectName
 from harness.clients import path_of
 from harness.fake.actions import HoldHead, HoldRequest
 from harness.fake.gate import Gate
@@ -71,6 +72,17 @@ async def test_what_is_deleted_while_the_index_is_written_is_hidden(tmp_path: Pa
             assert (await rig.client().request("PUT", path_of("bucket", ELSEWHERE), (), b"mine")).status == 200
         assert await status(rig, "HEAD", DELETED) == 404
         assert await body(rig.client(), ELSEWHERE) == b"mine"
+        assert await is_left_out(rig, origin, DELETED)
+
+
+async def test_all_members_are_looked_for_when_fences_name_no_object(tmp_path: Path) -> None:
+    """Of so many writes that they are not remembered one by one, any may be a delete."""
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        fill(origin)
+        async with packing(rig, origin, Gate(), method="PUT", key="packed/train/index.fbpack"):
+            assert await status(rig, "DELETE", DELETED) == 204
+            for number in range(70_000):
+                rig.parts.context.fences.raise_object(ObjectName("elsewhere", str(number)))
         assert await is_left_out(rig, origin, DELETED)
 
 
