@@ -3,6 +3,7 @@
 import asyncio
 import os
 import resource
+import select
 import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -54,6 +55,21 @@ async def test_a_full_socket_takes_no_descriptor(ends: Ends) -> None:
         for descriptor in descriptors:
             os.close(descriptor)
     assert send_all(ends.writer) == count, "and takes them again once it was read"
+
+
+async def test_no_descriptor_overtakes_bytes_that_wait(ends: Ends) -> None:
+    """The kernel has room again before the loop has written what waits: nothing awaits in between."""
+    writer, transport = ends.writer, ends.writer.transport
+    assert transport is not None
+    writer.write(bytes(8 << 20))
+    waiting = transport.get_write_buffer_size()
+    assert waiting
+    while ends.client.recv(1 << 20, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+        ends.client.recv(1 << 20)
+        if select.select([], [transport.get_extra_info("socket").fileno()], [], 0)[1]:
+            break
+    assert transport.get_write_buffer_size() == waiting
+    assert not writer.can_send
 
 
 async def test_a_descriptor_that_is_not_sent_aborts_the_connection(ends: Ends) -> None:
