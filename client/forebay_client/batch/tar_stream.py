@@ -4,7 +4,7 @@ An entry has a buffer of its own, into which its bytes are received; what is rea
 an item that is kept keeps nothing else. The standard library's tarfile takes many times as long: it makes a
 TarInfo of all fields, and a file object for the bytes.
 
-The format is forebay.protocol.batch.tar_entries; other TARs of plain files are read as well.
+The format is forebay.protocol.batch.tar_entries. Members of other TARs: forebay_client.batch.archive_member.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,10 +38,7 @@ class TarEntry(NamedTuple):
 class TarStream:
     """Reads a TAR from the body of a response. Iterate over it once; `close` it in the end."""
 
-    def __init__(self, stream: BodyStream, *, wanted: str | None = None) -> None:
-        """`wanted`: the only entry whose bytes are kept and yielded, of a TAR of any kind; None: all, and nothing but
-        files is expected."""
-        self._wanted = wanted
+    def __init__(self, stream: BodyStream) -> None:
         self._stream = stream
         self._buffer = memoryview(bytearray(AHEAD))
         self._start = self._stop = 0
@@ -61,15 +58,11 @@ class TarStream:
                 records = _parse_records(self._read(size))
                 self._skip(-size % _BLOCK)
                 continue
-            if kind not in _FILES and self._wanted is None:
+            if kind not in _FILES:
                 raise TarBroken("an entry that is no file")
             if records:
                 size = int(records.get("size", size))
             name = records.get("path") or _name(header)
-            if self._wanted is not None and (name != self._wanted or kind not in _FILES):
-                self._pass(size)
-                records = _NO_RECORDS
-                continue
             data = self._receive(size)
             self._skip(-size % _BLOCK)
             yield TarEntry(name, data.toreadonly(), records)
@@ -98,14 +91,6 @@ class TarStream:
             received += self._read_into(data[received:])
         return data
 
-    def _pass(self, size: int) -> None:
-        """Drops the bytes of an entry."""
-        left = size + -size % _BLOCK
-        while left:
-            count = min(left, AHEAD)
-            self._read(count)
-            left -= count
-
     def _skip(self, count: int) -> None:
         if count:
             self._read(count)
@@ -123,8 +108,6 @@ class TarStream:
         """Reads the second block of zeros and the end of the body, so that the connection can be used again."""
         if self._read(_BLOCK) != _END:
             raise TarBroken("the TAR ends with one block")
-        if self._wanted is not None:
-            return  # tar fills the last record with zeros, which nobody needs
         try:
             if self._start != self._stop or self._stream.readinto(self._buffer):
                 raise TarBroken("bytes behind the end of the TAR")
