@@ -98,3 +98,13 @@ def test_a_span_that_is_noted_is_of_its_version() -> None:
     indexes.note(FIRST, "b", LocatedMember('"2"', Span(1536, 1546)))
     assert indexes.known(FIRST, "a") is None
     assert indexes.known(FIRST, "b") == LocatedMember('"2"', Span(1536, 1546))
+
+
+async def test_what_is_whole_of_an_archive_that_is_cut_short_is_found() -> None:
+    """At the first look, too, which sees the cut."""
+    content = archive(["a", "b"], 2000)[:4000]
+    indexes = ArchiveIndexes()
+    for _ in range(2):
+        assert (await indexes.find(FIRST, "a", reader(content, []))).span == Span(512, 2512)
+        with pytest.raises(S3Error, match="cut short"):
+            await indexes.find(FIRST, "b", reader(content, []))

@@ -146,6 +146,8 @@ class ArchiveIndexes:
             for each in members:
                 span = Span(each.offset, each.offset + each.size)
                 if span.stop > index.size:
+                    if found is not None:
+                        break  # the next search says so
                     raise MalformedTar("it is cut short")
                 if found is None and each.name == member:
                     found = span
