@@ -5,12 +5,14 @@ import os
 import signal
 import socket
 import stat
+import struct
 import tempfile
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from forebay.core.errors import WorkerStartError
+from forebay.core.errors import PeerUnavailable, WorkerStartError
 from forebay.peers.unix_socket import (
     ProcessHandle,
     connect,
@@ -19,7 +21,24 @@ from forebay.peers.unix_socket import (
     new_instance_id,
     socket_path,
     temporary_socket_path,
+    verify_same_user,
 )
+
+
+class Connection:
+    """A connection whose other end is of another user."""
+
+    def getsockopt(self, level: int, option: int, size: int) -> bytes:
+        assert (level, option) == (socket.SOL_SOCKET, socket.SO_PEERCRED)
+        return struct.pack("3i", os.getpid(), os.geteuid() + 1, os.getegid())[:size]
+
+
+def test_another_user_is_refused() -> None:
+    with pytest.raises(PeerUnavailable):
+        verify_same_user(cast("socket.socket", Connection()))
+    ends = socket.socketpair()
+    with ends[0], ends[1]:
+        assert verify_same_user(ends[0]) == os.getpid()
 
 
 def test_the_directory_is_private() -> None:
