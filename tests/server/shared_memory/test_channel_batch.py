@@ -12,6 +12,7 @@ import pytest
 from forebay.core.names import ObjectName
 from forebay.protocol.channel_frames import FRAME, MAX_BODY, SWITCHED, UPGRADE, message
 from forebay.server.shared_memory.channel_batch import RUN_SIZE
+from forebay.server.shared_memory.read_channel import MAX_WAITING, ReadChannel
 from forebay_client.shared_memory.channel import BatchFrame
 from harness.batches import ReadEntry, batch_body, entries_in, read_batch
 from harness.clients import RawRequest
@@ -211,6 +212,43 @@ async def test_batches_sent_at_once_are_answered_in_order(rig: SocketRig) -> Non
     assert (head.status, bytes(body)) == (200, content(5000))
     channel.close()
     client.close()
+
+
+async def test_more_than_may_wait_is_read_when_there_is_room(rig: SocketRig) -> None:
+    """The socket is not read while so many batches wait, and read again behind them."""
+    client, channel = SocketClient(rig), await HandChannel.open(rig)
+    document = batch_body(["open/1"] * 2000)
+    batch = head_of(client, document), document
+    number = 4 * MAX_WAITING // len(document)
+    answered = 0
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(asyncio.to_thread(lambda: [channel.channel.send_batch(*batch) for _ in range(number)]))
+        while answered < number:
+            answered += (await asyncio.to_thread(channel.channel.receive_batch)).is_last
+    channel.close()
+    client.close()
+
+
+async def test_an_answer_waits_for_a_client_that_does_not_read(tmp_path: Path) -> None:
+    settings = {"memory": '64MiB"\nring = "0B"\n#"', "rest": RULES}
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path, **settings) as rig:
+        fill(origin)
+        client, document = SocketClient(rig), batch_body([f"open/small/{number % 40}" for number in range(2000)])
+        await read_batch(client, "bucket", [f"open/small/{number}" for number in range(40)])
+        client.close()
+        await rig.channels_are(0)
+        channel = await HandChannel.open(rig)
+        await rig.channels_are(1)
+        (served,) = rig.worker.client_memory.channels
+        assert isinstance(served, ReadChannel)
+        transport = served.transport
+        assert transport is not None
+        await asyncio.to_thread(channel.channel.send_batch, head_of(client, document), document)
+        await run_loop_until(lambda: transport.get_write_buffer_size() > 0)
+        for _ in range(5000):
+            await asyncio.sleep(0)
+        assert transport.get_write_buffer_size() < 4 << 20, "of 40 MiB"
+        channel.close()
 
 
 async def test_what_is_no_batch_is_declined(origin: FakeOrigin, rig: SocketRig) -> None:
