@@ -37,6 +37,10 @@ def _check(path: Path, export: Path | None, endpoint: str | None, *, is_locked: 
         _say("A Forebay runs on this journal: what it writes meanwhile shows up or not.", sys.stderr)
     lines = [_line(each) for each in report.writes]
     lines += [f"damaged  log {log}, bytes {each.start} to {each.stop}" for log, each in report.log_damages]
+    lines += [
+        f"torn     log {log}, bytes {each.start} to {each.stop}: never acknowledged, or its last write, damaged"
+        for log, each in report.torn
+    ]
     lines += [f"damaged  record {record.number} of log {record.log} is no write" for record in report.unreadable]
     size, damaged = sum(each.write.size for each in report.writes), sum(bool(each.damage) for each in report.writes)
     lines.append(f"{len(report.writes)} pending writes of {format_size(size)}, {damaged} damaged.")

@@ -60,6 +60,14 @@ class LogDamage(NamedTuple):
     stop: int
 
 
+class TornEnd(NamedTuple):
+    """Bytes behind the last record and behind what is known to have been durable: a batch of which nobody had
+    an answer, as a kill or a power cut leaves it, or the last one, damaged."""
+
+    start: int
+    stop: int
+
+
 def record_size(document: int, payload: int) -> int:
     """Returns the bytes of a record, padding included, from the lengths of its parts."""
     return -(-(HEADER_SIZE + document + payload + _CHECKSUM.size) // ALIGNMENT) * ALIGNMENT
@@ -87,8 +95,8 @@ def encode_record(log_id: bytes, number: int, durable: int, document: bytes, pay
     return (header + content + _CHECKSUM.pack(crc64(content))).ljust(size, b"\0")
 
 
-def read_records(log_id: bytes, content: Buffer | bytes) -> Iterator[LogRecord | LogDamage]:
-    """Yields what a log holds, in order. Damage is yielded where it begins; a torn end is not mentioned.
+def read_records(log_id: bytes, content: Buffer | bytes) -> Iterator[LogRecord | LogDamage | TornEnd]:
+    """Yields what a log holds, in order. Damage is yielded where it begins.
 
     A record after a torn one may be there, unacknowledged as it is: a disk may write in any order until it is synced.
     """
@@ -109,6 +117,9 @@ def read_records(log_id: bytes, content: Buffer | bytes) -> Iterator[LogRecord |
         end = record.offset + record_size_of(view, record.offset)
     if end < durable:
         yield LogDamage(end, durable)
+    start = max(end, durable)
+    if torn := len(bytes(view[start:]).rstrip(b"\0")):
+        yield TornEnd(start, start + torn)
 
 
 def record_size_of(view: memoryview, offset: int) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import LOG, JournalLayout
-from forebay.storage.journal.journal_record import Document, LogDamage, read_records
+from forebay.storage.journal.journal_record import Document, LogDamage, TornEnd, read_records
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.settled_numbers import read_settled
 
@@ -31,6 +31,8 @@ class JournalScan:
     pending: list[PendingRecord] = field(default_factory=list)
     damages: dict[str, list[LogDamage]] = field(default_factory=dict)
     """By log: what was durable once and can't be read."""
+    torn: dict[str, TornEnd] = field(default_factory=dict)
+    """By log: what can't be read behind that, which was never acknowledged, or is damaged."""
     settled: dict[tuple[str, str, str], tuple[int, str]] = field(default_factory=dict)
     """By bucket, key and origin (as JSON), when the last settled write was written, of those whose log is still there,
     and the ETag that it made; empty: it was a deletion."""
@@ -58,6 +60,8 @@ def scan_journal(files: JournalFiles, layout: JournalLayout) -> JournalScan:
         for item in read_records(bytes.fromhex(log), content):
             if isinstance(item, LogDamage):
                 scan.damages.setdefault(log, []).append(item)
+            elif isinstance(item, TornEnd):
+                scan.torn[log] = item
             elif "void" in item.document:
                 voids[item.document["void"]] = int(item.document["from"])  # a log ends with its first batch that failed
                 voiding[log] = item.document["void"]

@@ -23,7 +23,7 @@ from forebay.storage.journal.body_file import SLICE, BodyDamaged, BodyReader
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import BODY, VERSION, JournalLayout
 from forebay.storage.journal.journal_reclaim import bodies_of
-from forebay.storage.journal.journal_record import LogDamage
+from forebay.storage.journal.journal_record import LogDamage, TornEnd
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart
 from forebay.storage.journal.recovery_scan import scan_journal
@@ -65,6 +65,8 @@ class JournalReport:
     """Parts of uploads that were not completed."""
     log_damages: list[tuple[str, LogDamage]] = field(default_factory=list)
     """By the id of the log: bytes that were durable once and hold no record. What was in them is not known."""
+    torn: list[tuple[str, TornEnd]] = field(default_factory=list)
+    """By the id of the log: what is behind its last record, and was never acknowledged, or is damaged."""
     unreadable: list[RecordId] = field(default_factory=list)
     """Records that no Forebay of this version wrote."""
     orphans: int = 0
@@ -109,6 +111,7 @@ def check_journal(path: Path) -> JournalReport:
     except (ValueError, KeyError, TypeError):
         raise NoJournal(f"{path}: FORMAT is damaged.") from None
     report = JournalReport(log_damages=[(log, each) for log, found in scan.damages.items() for each in found])
+    report.torn = list(scan.torn.items())
     entries: dict[RecordId, tuple[JournalEntry, bytes]] = {}
     for record in scan.pending:
         bodies -= {body.id for body in bodies_of(record.document)}

@@ -54,6 +54,9 @@ class JournalLoader:
         for log, damages in scan.damages.items():
             for damage in damages:
                 _log.error("the journal's log %s is damaged from byte %d to %d", log, damage.start, damage.stop)
+        for log, end in scan.torn.items() if is_first else ():
+            torn = "the journal's log %s is torn from byte %d to %d: never acknowledged, or its last write, damaged"
+            _log.warning(torn, log, end.start, end.stop)
         with self._versions.learning() if is_first else nullcontext() as learn:
             for number, ((bucket, key, origin), (written, etag)) in enumerate(scan.settled.items(), 1):
                 if number % RECORDS == 0:
