@@ -7,8 +7,9 @@ archive read the archive. Members are found as Forebay finds them (forebay.proto
 from typing import Final
 
 from forebay.protocol.tar_scan import MalformedTar, TarMember, TarScan
-from forebay_client.client_errors import BodyCorrupt, InvalidRequest, ObjectNotFound, RangeNotSatisfiable
+from forebay_client.client_errors import BodyCorrupt, error_of_response
 from forebay_client.objects import BatchKey
+from forebay_client.transport.error_document import request_id_of
 from forebay_client.transport.object_request import BodyInterrupted, BodyStream, ObjectRequest, SendRequest
 
 _PIECE: Final = 256 << 10
@@ -25,14 +26,14 @@ def read_member(send: SendRequest, bucket: str, key: BatchKey) -> memoryview:
         member = _found(archive, key.member)
         if member is None:
             problem = f"the archive has no member {key.member!r}"
-            raise ObjectNotFound(problem, bucket=bucket, key=key.key, status=404, code="NoSuchKey")
+            raise error_of_response(404, "NoSuchKey", problem, bucket, key.key, request_id_of(response))
         size = response.headers.get("content-length", "")
         if size.isdecimal() and member.offset + member.size > int(size):
             raise MalformedTar("it is cut short")
         stop = member.size if key.end is None else min(key.end, member.size)
         if key.start >= member.size and (key.start or key.end is not None):
             problem = "the range begins behind the member"
-            raise RangeNotSatisfiable(problem, bucket=bucket, key=key.key, status=416, code="InvalidRange")
+            raise error_of_response(416, "InvalidRange", problem, bucket, key.key, request_id_of(response))
         data = memoryview(bytearray(max(0, stop - key.start)))
         archive.read_into(member.offset + key.start, data)
         return data.toreadonly()
@@ -40,7 +41,7 @@ def read_member(send: SendRequest, bucket: str, key: BatchKey) -> memoryview:
         raise BodyCorrupt(f"the archive broke off: {error}", bucket=bucket, key=key.key) from error
     except MalformedTar as error:  # as Forebay says it
         problem = f"no whole TAR: {error}"
-        raise InvalidRequest(problem, bucket=bucket, key=key.key, status=400, code="InvalidRequest") from error
+        raise error_of_response(400, "InvalidRequest", problem, bucket, key.key, request_id_of(response)) from error
     finally:
         response.stream.close()
 

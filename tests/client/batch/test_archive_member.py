@@ -24,7 +24,7 @@ class Archive:
 
     def send(self, request: ObjectRequest) -> ObjectResponse:
         assert (request.method, request.key, request.is_streamed) == ("GET", "shard.tar", True)
-        return ObjectResponse(200, {"content-length": str(self._size)}, stream=self)
+        return ObjectResponse(200, {"content-length": str(self._size), "x-amz-request-id": "R7"}, stream=self)
 
     def readinto(self, buffer: memoryview, /) -> int:
         count = min(len(buffer), len(self._left), self._most)
@@ -57,6 +57,7 @@ def test_what_is_not_there_is_an_error(body: bytes, key: BatchKey, error: type[C
     with pytest.raises(error) as raised:
         read_member(archive.send, "data", key)
     assert raised.value.status == {ObjectNotFound: 404, RangeNotSatisfiable: 416, InvalidRequest: 400}[error]
+    assert raised.value.request_id == "R7"
     assert archive.is_closed
 
 
