@@ -221,8 +221,13 @@ async def test_more_than_may_wait_is_read_when_there_is_room(rig: SocketRig) -> 
     batch = head_of(client, document), document
     number = 4 * MAX_WAITING // len(document)
     answered = 0
+
+    def send_all() -> None:
+        for _ in range(number):
+            channel.channel.send_batch(*batch)
+
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(asyncio.to_thread(lambda: [channel.channel.send_batch(*batch) for _ in range(number)]))
+        tasks.create_task(asyncio.to_thread(send_all))
         while answered < number:
             answered += (await asyncio.to_thread(channel.channel.receive_batch)).is_last
     channel.close()
