@@ -18,7 +18,7 @@ from harness.clients import path_of
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
-from harness.inspection import run_loop_until
+from harness.inspection import metric_value, run_loop_until
 from harness.manual_timers import ManualTimers
 from harness.oss_client import OssClient, told
 from harness.raw_connection import RawAnswer
@@ -158,6 +158,32 @@ async def test_a_cancelled_plan_ends_at_once(tmp_path: Path) -> None:
             await rig.wait_idle()
             plan = await progress(rig)
             assert (plan["state"], plan["position"], plan["lead_bytes"]) == ("cancelled", 0, 0)
+
+
+async def test_metrics_tell_what_became_of_plans(tmp_path: Path) -> None:
+    async def entries(result: str) -> float:
+        return await metric_value(rig, f'forebay_plan_entries_total{{result="{result}"}}')
+
+    async def ahead(result: str) -> float:
+        return await metric_value(rig, f'forebay_ahead_bytes_total{{result="{result}"}}') / SIZE
+
+    async with rig_with_data(tmp_path) as (_, rig):
+        await send(rig, ["secret/1", "secret/2", "secret/3"], "none", READER)
+        await send(rig, ["open/none", *KEYS[:10]])
+        await until(rig, lambda plan: (plan["failed"], plan["lead_entries"]) == (1, 11))
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 10)
+        assert await metric_value(rig, 'forebay_plans{state="running"}') == 1
+        assert await metric_value(rig, "forebay_plan_lead_bytes") == 10 * SIZE
+        assert await metric_value(rig, "forebay_ahead_used_bytes") > 10 * SIZE
+        await read(rig, KEYS[:6])
+        await until(rig, lambda plan: plan["read"] == 6)
+        assert await metric_value(rig, "forebay_plan_lead_bytes") == 4 * SIZE
+        await rig.client().request("DELETE", path_of("b", ".forebay/plans/order"))
+        await run_loop_until(lambda: rig.parts.storage.tiers.memory.ahead.budget.in_use == 0)
+        assert [await entries(each) for each in ("ready", "late", "failed", "dropped")] == [6, 0, 1, 3]
+        assert [await ahead(each) for each in ("fetched", "used", "useless")] == [10, 6, 4]
+        for gauge in ('forebay_plans{state="running"}', "forebay_plan_lead_bytes", "forebay_ahead_used_bytes"):
+            assert await metric_value(rig, gauge) == 0
 
 
 async def test_keys_that_are_missing_or_not_cached_fail_alone(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The window of a plan: arrivals out of order, stragglers, repeated keys, and a lead that returns to zero."""
 
 import random
+import tracemalloc
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,6 +76,23 @@ def test_so_many_entries_are_ahead_however_small() -> None:
     assert (fetched, window.loaded) == (MOST_AHEAD, MOST_AHEAD + SPREAD)
     window.match("99", WHOLE)
     assert fetch_all(window, 0) == 100
+
+
+def test_a_full_window_takes_less_than_16_mib() -> None:
+    """That of a plan of any length, with the tickets of what is ahead."""
+    tracemalloc.start()
+    try:
+        window, ticket = PlanWindow(1_280_000), 1 << 30
+        while missing := window.missing():
+            window.load([PlanEntry(f"train/n{nth % 1000:08}/n{nth % 1000:08}_{nth}.JPEG") for nth in missing])
+            while (entry := window.next_pending()) is not None:
+                window.begin(entry, 1)
+                window.settle(entry)
+                entry.tickets.append(ticket := ticket + 1)
+        assert len(window) == MOST_AHEAD + SPREAD
+        assert tracemalloc.get_traced_memory()[0] < 16 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_was_read_before_is_no_entry() -> None:
