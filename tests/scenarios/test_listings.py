@@ -15,7 +15,8 @@ from harness.fake.actions import LoseAnswer, Respond
 from harness.fake_origin import FakeOrigin
 from harness.listed_keys import damage_snapshots
 from harness.raw_connection import RawAnswer
-from harness.rig import READER, Rig
+from harness.rig import READER, TRAINER, Rig
+from scenarios.test_forms import ANY, form, post, signed_v2
 from scenarios.test_writes import complete, delete_many, simple
 
 LISTING = "/bucket?list-type=2"
@@ -85,6 +86,10 @@ WRITES: dict[str, tuple[Write, list[str]]] = {
     "delete many": (delete_many("c/1", "c/2", "absent"), ["a"]),
     "copy": (simple("PUT", "/bucket/b", ("x-amz-copy-source", "/bucket/a")), ["a", "b", "c/1", "c/2"]),
     "complete": (complete, ["a", "c/1", "c/2", "dir/key"]),
+    "form": (
+        lambda client: post(client, form(signed_v2(TRAINER, ANY, {"key": "form"}), b"x")),
+        ["a", "c/1", "c/2", "form"],
+    ),
 }
 
 
