@@ -1,8 +1,10 @@
-"""The plan runner, without an origin: before its entries are loaded, and where none of them can be had."""
+"""The plan runner, without an origin: before its entries are loaded, where none of them can be had or may be read, and
+when nobody reads."""
 
 import asyncio
 import threading
-from collections.abc import Container, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Sequence
+from contextlib import asynccontextmanager
 
 from forebay.core.byte_ranges import Span
 from forebay.core.events import ObjectRead
@@ -13,7 +15,7 @@ from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_entries import PlanEntry
 from forebay.jobs.plans.plan_pace import FIRST_IN_FLIGHT
 from forebay.jobs.plans.plan_retry import MOST_LEFT_OUT
-from forebay.jobs.plans.plan_runner import PlanRunner
+from forebay.jobs.plans.plan_runner import END_SECONDS, EXPIRE_SECONDS, IDLE_SECONDS, PlanRunner
 from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import LOAD_SIZE, PlanStart
 from harness.inspection import run_loop_until
@@ -46,6 +48,7 @@ class NotedFetches:
 
     def __init__(self, missing: Container[int] = ()) -> None:
         self.keys: list[str] = []
+        self.dropped: list[int] = []
         self._missing = missing
 
     def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
@@ -55,23 +58,30 @@ class NotedFetches:
         self.keys.append(request.name.key)
         if int(request.name.key) in self._missing:
             return AheadOutcome("refused", problem="the origin answered 404")
-        return AheadOutcome("fetched", SIZE, SIZE)
+        return AheadOutcome("fetched", SIZE, SIZE, SIZE, len(self.keys))
 
     def finish(self, tickets: Sequence[int], *, late: bool = False) -> None:
         pass
 
     def drop(self, tickets: Sequence[int]) -> None:
-        pass
+        self.dropped += tickets
 
 
 def read_of(key: str) -> ObjectRead:
     return ObjectRead(ObjectName("bucket", key), Span(0, SIZE), SIZE, "user", "set", "miss", 0.0)
 
 
-def runner_of(entries: HeldEntries, ahead: NotedFetches, tasks: TaskRegistry) -> PlanRunner:
-    allowance = Allowance(lambda _: True, None, lambda _: 1 << 20, lambda _: "set")
+def runner_of(
+    entries: HeldEntries,
+    ahead: NotedFetches,
+    tasks: TaskRegistry,
+    timers: ManualTimers | None = None,
+    permits: Callable[[ObjectName], bool] = lambda _: True,
+) -> PlanRunner:
+    allowance = Allowance(permits, None, lambda _: 1 << 20, lambda _: "set")
     record = PlanRecord("id", "bucket", "order", "user", 0.0, entries.count, 0)
-    return PlanRunner(record, entries, PlanStart(), ahead, lambda: allowance, ManualTimers(), tasks.spawn, lambda: 0.0)
+    timers = timers if timers is not None else ManualTimers()
+    return PlanRunner(record, entries, PlanStart(), ahead, lambda: allowance, timers, tasks.spawn, lambda: 0.0)
 
 
 async def test_entries_are_fetched_while_others_are_loaded() -> None:
@@ -124,3 +134,70 @@ async def test_some_missing_objects_end_no_plan() -> None:
         runner.close("cancelled")
         await running
     await tasks.wait_idle()
+
+
+async def test_what_may_not_be_read_any_more_is_not_fetched() -> None:
+    """Its turn comes long after the plan was sent."""
+    entries, ahead, tasks = HeldEntries(20, 20), NotedFetches(), TaskRegistry()
+    runner = runner_of(entries, ahead, tasks, permits=lambda name: int(name.key) < 15)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: len(ahead.keys) + runner.failed == 20)
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+    assert (sorted(map(int, ahead.keys)), runner.failed) == (list(range(15)), 5)
+
+
+@asynccontextmanager
+async def fetched(timers: ManualTimers) -> AsyncIterator[tuple[PlanRunner, NotedFetches]]:
+    """A plan of ten entries, all of them here, of which two were read."""
+    entries, ahead, tasks = HeldEntries(10, 10), NotedFetches(), TaskRegistry()
+    runner = runner_of(entries, ahead, tasks, timers)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runner.run())
+        await run_loop_until(lambda: runner.window.lead == 10 * SIZE and runner.window.next == 10)
+        await tasks.wait_idle()
+        runner.match([read_of("0"), read_of("1")])
+        yield runner, ahead
+        runner.close("cancelled")
+        await running
+    await tasks.wait_idle()
+
+
+async def step(timers: ManualTimers, seconds: float) -> None:
+    """Some time later the runner looks at the clock."""
+    await timers.armed(within=1.0)
+    timers.advance(seconds)
+
+
+async def test_a_plan_that_nobody_reads_gives_back_what_is_ahead() -> None:
+    """And fetches it again once somebody does."""
+    timers = ManualTimers()
+    async with fetched(timers) as (runner, ahead):
+        await step(timers, IDLE_SECONDS - 1)
+        await step(timers, 0.9)
+        assert (runner.state, ahead.dropped) == ("running", [])
+        await step(timers, 1.0)
+        await run_loop_until(lambda: runner.state == "idle")
+        assert (len(ahead.dropped), runner.window.lead) == (8, 0)
+        runner.match([read_of("5")])
+        await run_loop_until(lambda: len(ahead.keys) == 17 and runner.window.lead == 7 * SIZE)
+        assert runner.state == "running"
+
+
+async def test_a_plan_that_nobody_reads_for_a_day_ends() -> None:
+    timers = ManualTimers()
+    async with fetched(timers) as (runner, ahead):
+        await step(timers, EXPIRE_SECONDS + 1)
+        await runner.is_closed.wait()
+        assert (runner.state, len(ahead.dropped)) == ("expired", 8)
+
+
+async def test_a_plan_whose_last_entry_was_read_ends_soon() -> None:
+    timers = ManualTimers()
+    async with fetched(timers) as (runner, ahead):
+        runner.match([read_of("9")])
+        await step(timers, END_SECONDS + 1)
+        await runner.is_closed.wait()
+        assert (runner.state, len(ahead.dropped)) == ("done", 7)
