@@ -4,7 +4,7 @@
 """
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -100,9 +100,13 @@ async def test_a_kill_at_a_call_of_the_journal_in_a_move_loses_nothing(tmp_path:
 @pytest.mark.timeout(3600)
 async def test_kills_of_workers_of_a_node_in_moves_lose_nothing(tmp_path: Path) -> None:
     """Of four workers; the client goes to the next one when it has lost its own."""
-    random, uploads = Random(1), [_upload(number) for number in range(12 if SCALE else 3)]
+    random, uploads = Random(1), list[ResumedUpload]()
     async with killed_node(tmp_path, 1, 4, clients=0, size=SIZE) as node:
-        for number, upload in enumerate(uploads):
+        # Chance says which kill meets a move: of the small run, three uploads, and as many more as that takes.
+        while len(uploads) < (12 if SCALE else 3) or not _any_was_killed_and_moved(uploads):
+            assert len(uploads) < 24, "no upload that lost its worker was moved"
+            number, upload = len(uploads), _upload(len(uploads))
+            uploads.append(upload)
             serving = partial(_worker_of, node, upload, number)
             running = TaskRegistry().spawn(upload.run(serving), "upload")
             while not running.done():
@@ -110,7 +114,10 @@ async def test_kills_of_workers_of_a_node_in_moves_lose_nothing(tmp_path: Path) 
                 await node.kill(Moment(0, random.uniform(0.0, 0.5)), killed)
             await running
             assert node.writers.stored(upload.key) == upload.content
-    assert any(upload.has_moved and upload.lost for upload in uploads)
+
+
+def _any_was_killed_and_moved(uploads: Sequence[ResumedUpload]) -> bool:
+    return any(upload.has_moved and upload.lost for upload in uploads)
 
 
 def _worker_of(node: KilledNode, upload: ResumedUpload, number: int) -> str:
