@@ -66,3 +66,14 @@ async def test_an_answer_to_a_tombstone_is_lost(tmp_path: Path) -> None:
         assert len(tombstones(origin)) == 1
         assert [(await read(client, KEY)).status for client in clients] == [404, 404]
         assert [await is_gone(client) for client in clients] == [True, True]
+
+
+async def test_another_object_in_the_folder_of_tombstones_is_none(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Node(origin, tmp_path, 1, rest=IMMUTABLE) as node:
+        pack(origin)
+        client = node.client(0)
+        assert not await is_gone(client)
+        origin.store.put("bucket", f"{TOMBSTONES}notes.txt", b"not ours")
+        origin.faults.add(LoseAnswer(), where=is_tombstone, times=1)
+        assert await delete(client, KEY) == 503
+        assert (await read(client, KEY)).status == 404

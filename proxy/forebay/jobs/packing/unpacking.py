@@ -14,14 +14,12 @@ from forebay.jobs.packing.multipart_writer import MultipartWriter, pause_between
 from forebay.jobs.packing.pack_services import PackServices
 from forebay.jobs.packing.shard_writer import PIECE, differing_members
 from forebay.namespace.packs.index_file import IndexFile
-from forebay.namespace.packs.pack_catalogue import LISTED_AGAIN
-from forebay.namespace.packs.tombstone_store import TombstonesReplaced
 from forebay.origin.object_reads import ObjectReads
 from forebay.origin.origin_read import OriginRead
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.origin.small_objects import put_object
 from forebay.protocol.packs.packed_member import DIGEST_BYTES, PackedMember, PackShard
-from forebay.protocol.packs.tombstones import Tombstone, index_key_of, tombstones_prefix
+from forebay.protocol.packs.tombstones import Tombstone
 
 SHARDS_AT_ONCE: Final = 16
 """Shards whose members are found in one pass over the index, which is in the order of keys."""
@@ -114,22 +112,11 @@ class _FreeKeys:
     async def _is_deleted(self, member: PackedMember) -> bool:
         fences = self._packing.fences
         if not fences.allows(ObjectName(self.bucket, member.key), self._read_at):
-            now = fences.now()
-            self._deleted.update(await self._new_tombstones())
+            now, index = fences.now(), self._index
+            _, new = await self._packing.tombstones.find(self.bucket, index.name.key, index.applied)
+            self._deleted.update(new)
             self._read_at = now
         return Tombstone(member.key, self._index.shards[member.shard].key, member.offset) in self._deleted
-
-    async def _new_tombstones(self, again: int = LISTED_AGAIN) -> list[Tombstone]:
-        """The tombstones that the index was read without."""
-        index, packing = self._index, self._packing
-        listed = packing.origins.list_objects(self.bucket, tombstones_prefix(index.name.key))
-        keys = [entry.key async for entry in listed if index_key_of(entry.key) == index.name.key]
-        try:
-            return await packing.tombstones.read(self.bucket, [key for key in keys if key not in index.applied])
-        except TombstonesReplaced:  # between the listing and the look into them
-            if not again:
-                raise
-        return await self._new_tombstones(again - 1)
 
 
 async def _write_object(packing: PackServices, keys: _FreeKeys, member: PackedMember, shard: PackShard) -> None:

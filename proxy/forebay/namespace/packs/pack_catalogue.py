@@ -36,12 +36,12 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.namespace.origin_pages import OriginPages
 from forebay.namespace.packs.index_file import IndexFile, fetch_index
 from forebay.namespace.packs.pack_view import PackView
-from forebay.namespace.packs.tombstone_store import TombstonesReplaced, TombstoneStore
+from forebay.namespace.packs.tombstone_store import LISTED_AGAIN, TombstonesReplaced, TombstoneStore
 from forebay.origin.object_reads import ObjectReads
 from forebay.policy.path_patterns import Pattern, literal_prefix
 from forebay.protocol.listing_query import MAX_KEYS
 from forebay.protocol.packs.pack_index import INDEX_SUFFIX
-from forebay.protocol.packs.tombstones import Tombstone, index_key_of, tombstones_prefix
+from forebay.protocol.packs.tombstones import Tombstone, index_key_of
 from forebay.protocol.xml.listed_page import ListingForm, entry_facts
 from forebay.settings.freshness_values import Immutable, MaxAge
 
@@ -49,8 +49,6 @@ RETRY_PAUSE: Final = 5.0
 """Seconds after a failed refresh in which readers get the same error."""
 MERGED_FROM: Final = 64
 """An index with more objects of tombstones gets one in their place."""
-LISTED_AGAIN: Final = 3
-"""How often a refresh lists anew because tombstones were merged meanwhile."""
 
 _log = logging.getLogger(__name__)
 
@@ -140,8 +138,8 @@ class PackCatalogue:
         for view in [known.view for key, known in self._known.items() if key[0] == bucket and known.view is not None]:
             for file in view.indexes:
                 if any(file.covers(key) for key in named):
-                    prefix = tombstones_prefix(file.name.key)
-                    await self._apply(bucket, file, [key async for key, _, _, _ in self._listed(bucket, prefix)])
+                    found, tombstones = await self._tombstones.find(bucket, file.name.key, file.applied)
+                    await _apply(file, found, tombstones)
 
     def views(self) -> Iterable[PackView]:
         """The views that there are."""
@@ -225,15 +223,11 @@ class PackCatalogue:
                 files.append(file if file is not None and file.etag == etag else await self._fetched(bucket, key))
         for file in files:
             keys = tombstones[file.name.key]
-            await self._apply(bucket, file, keys)
+            new = [key for key in keys if key not in file.applied]
+            await _apply(file, keys, await self._tombstones.read(bucket, new))
             if len(keys) > MERGED_FROM:
                 self._merge_soon(bucket, file.name.key, keys)
         return files
-
-    async def _apply(self, bucket: str, file: IndexFile, keys: Sequence[str]) -> None:
-        """Hides the members that the tombstones of an index name: those in objects under `keys`."""
-        await file.hide(await self._tombstones.read(bucket, [key for key in keys if key not in file.applied]))
-        file.applied = set(keys)
 
     def _merge_soon(self, bucket: str, index_key: str, keys: Sequence[str]) -> None:
         async def merge() -> None:
@@ -268,6 +262,12 @@ class PackCatalogue:
             if not page.is_truncated:
                 return
             after = page.keys[-1]
+
+
+async def _apply(file: IndexFile, keys: Iterable[str], new: Sequence[Tombstone]) -> None:
+    """Hides the members that the `new` tombstones name. From now on all objects under `keys` are applied."""
+    await file.hide(new)
+    file.applied = set(keys)
 
 
 def _listed_prefix(packed: str) -> str:

@@ -7,7 +7,7 @@ them before.
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from forebay.core.errors import MalformedPack, OriginBroken, PackUnavailable
@@ -22,10 +22,15 @@ from forebay.protocol.packs.tombstones import (
     TOKEN_BYTES,
     Tombstone,
     encode_tombstones,
+    index_key_of,
     merged_key,
     parse_tombstones,
     tombstones_key,
+    tombstones_prefix,
 )
+
+LISTED_AGAIN: Final = 3
+"""How often tombstones are listed again, as others have replaced some between the listing and the look into them."""
 
 _READ_AT_ONCE: Final = 16
 _JSON: Final = (("Content-Type", "application/json"),)
@@ -61,6 +66,20 @@ class TombstoneStore:
             ):
                 found += each
         return sorted(found)
+
+    async def find(self, bucket: str, index_key: str, known: Collection[str]) -> tuple[list[str], list[Tombstone]]:
+        """The keys of all objects with tombstones of an index, and the tombstones of those that are not `known`. Raises
+        what `read` raises."""
+        replaced = 0
+        while True:
+            listed = self._origins.list_objects(bucket, tombstones_prefix(index_key))
+            keys = [entry.key async for entry in listed if index_key_of(entry.key) == index_key]
+            try:
+                return keys, await self.read(bucket, [key for key in keys if key not in known])
+            except TombstonesReplaced:
+                if replaced == LISTED_AGAIN:
+                    raise
+                replaced += 1
 
     async def merge(self, bucket: str, index_key: str, keys: Sequence[str]) -> None:
         """Writes one object in place of those under `keys`. Raises what `read` raises."""
