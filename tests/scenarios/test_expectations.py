@@ -109,6 +109,22 @@ async def test_a_small_body_is_read_before_the_origin_is_asked(tmp_path: Path) -
         assert (heard.is_asked, heard.answer.status) == (True, 403)
 
 
+@pytest.mark.parametrize("lane", [(), (("x-amz-acl", "private"),)], ids=["small", "full"])
+async def test_an_empty_body_is_asked_for_whatever_the_answer(tmp_path: Path, lane: Sequence[tuple[str, str]]) -> None:
+    """RFC 9110 allows to leave that out, but botocore then misreads the next answer of the connection: it takes the
+    status of this one, reads no Content-Length, and waits a minute for the end of a body."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        origin.store.create_bucket("bucket")
+        for client, target, status in (
+            (rig.client(), path_of("ckpt", "a/empty"), 200),
+            (rig.client(), path_of("bucket", "empty"), 200),
+            (rig.client(READER), path_of("bucket", "empty"), 403),
+        ):
+            heard = await _put(client, target, b"", lane)
+            assert (heard.is_asked, heard.answer.status) == (True, status)
+
+
 async def test_what_the_journal_takes_is_asked_for_without_the_origin(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
         await rig.prove()

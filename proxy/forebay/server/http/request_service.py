@@ -160,6 +160,9 @@ class RequestService:
             send_interim=lambda: send_continue(request),
         )
         self.count_in_flight(1)
+        if parsed.expects_continue and not parsed.has_body:
+            # RFC 9110 allows to leave it out, but then botocore takes the status of this answer for that of the next.
+            send_continue(request)
         try:
             if is_too_large:
                 await self._gateway.refuse(S3Error("RequestHeaderSectionTooLarge"), parsed, reply, record)
