@@ -4,7 +4,7 @@ import resource
 
 from forebay.core.names import BlockId
 from forebay.storage.memory.memory_tier import MemoryTier
-from forebay.storage.memory.promotion import MAX_WAITING
+from forebay.storage.memory.promotion import MAPPED_HITS, MAX_WAITING
 from forebay.storage.memory.shared_blocks import HUGE, SharedBlock
 from harness.inspection import run_loop_until
 from harness.ssd_rig import MIB, block_id, content_of
@@ -20,7 +20,7 @@ def is_promoted(tier: MemoryTier, block: BlockId) -> bool:
 def hit(tier: MemoryTier, block: BlockId, times: int) -> None:
     assert tier.has(block)
     for _ in range(times):
-        tier.promotion.record_hit(block.object, lambda: [block])
+        tier.promotion.record_hit(block.object, lambda: [block], MAPPED_HITS)
 
 
 async def test_all_blocks_of_an_answer_are_promoted_at_once() -> None:
@@ -29,7 +29,7 @@ async def test_all_blocks_of_an_answer_are_promoted_at_once() -> None:
     for block in blocks:
         tier.admit(block, content_of(block, SIZE))
     for _ in range(3):
-        tier.promotion.record_hit(blocks[0].object, lambda: blocks)
+        tier.promotion.record_hit(blocks[0].object, lambda: blocks, MAPPED_HITS)
     await run_loop_until(lambda: all(is_promoted(tier, block) for block in blocks))
     assert all(tier.get(block) == content_of(block, SIZE) for block in blocks)
 
@@ -40,7 +40,7 @@ async def test_an_arena_is_sparse_if_a_block_is_dropped_while_copied() -> None:
     for block in blocks:
         tier.admit(block, content_of(block, SIZE))
     for _ in range(3):
-        tier.promotion.record_hit(blocks[1].object, lambda: blocks)
+        tier.promotion.record_hit(blocks[1].object, lambda: blocks, MAPPED_HITS)
     tier.forget(blocks[0].object)  # while the thread copies it
     await run_loop_until(lambda: is_promoted(tier, blocks[1]))
     assert len(tier.arenas.sparse) == 1

@@ -29,6 +29,7 @@ from forebay.policy.freshness import freshness_lifetime
 from forebay.protocol.batch.batch_request import BatchEntry
 from forebay.request.admission import Admission, AdmittedEntry, EntryAdmission, GatewayPolicy
 from forebay.storage.memory.head_attachments import HeadAttachments
+from forebay.storage.memory.promotion import MAPPED_HITS
 from forebay.storage.memory.shared_blocks import MIN_SHARED_BYTES, SharedBlock, SharedExtent
 from forebay.storage.tiers import Tiers
 
@@ -140,7 +141,7 @@ class BatchLookup:
                 extents.append((shared, shared.offset + start, shared.offset + stop, None))
         if len(extents) == len(blocks):
             return EntryInFiles(prepared, span, extents)
-        self._memory.promotion.record_hit(name, lambda: blocks)
+        self._memory.promotion.record_hit(name, lambda: blocks, MAPPED_HITS)
         return None
 
     def _find_unprepared(self, entry: BatchEntry) -> CachedEntry | EntryInFiles | AdmittedEntry | None:

@@ -11,6 +11,11 @@ class ExtentSender(Protocol):
     """What sends file extents to a client."""
 
     @property
+    def unpromoted_hits(self) -> int:
+        """Large hits of an object that are sent from buffers, before its blocks are promoted to files."""
+        ...
+
+    @property
     def is_free(self) -> bool:
         """Whether a body may be sent now."""
         ...

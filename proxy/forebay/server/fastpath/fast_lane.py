@@ -47,7 +47,7 @@ from forebay.request.gateway import Gateway
 from forebay.server.fastpath.client_state import ClientState
 from forebay.server.fastpath.direct_reply import MAX_JOINED_SIZE
 from forebay.server.fastpath.head_template import HeadTemplate, TemplateMatch
-from forebay.server.fastpath.hit_body import MIN_SENDFILE_SIZE, HitBody
+from forebay.server.fastpath.hit_body import HitBody
 from forebay.server.fastpath.lane_answer import AdmittedRead, HitResponse
 from forebay.server.fastpath.prepared_response import NO_ENDS, PreparedResponse
 from forebay.server.fastpath.request_head import parse_request_head
@@ -246,8 +246,7 @@ class FastLane:
             else:
                 if length > MAX_JOINED_SIZE and (length > MAX_BODY_SIZE or not self._unsent.has(length)):
                     return None
-                direct = length >= MIN_SENDFILE_SIZE and client.sender is not None
-                found = self._hit_body.find(prepared, span, direct=direct)
+                found = self._hit_body.find(prepared, span, client)
                 if found is None:
                     return None
                 body, extents, cache = found

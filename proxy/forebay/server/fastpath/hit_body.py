@@ -18,6 +18,7 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span, blocks_touching
 from forebay.core.names import BlockId
 from forebay.core.request_record import CacheStatus
+from forebay.server.fastpath.client_state import ClientState
 from forebay.server.fastpath.prepared_response import PreparedResponse
 from forebay.server.http.sendfile_writer import FileExtent
 from forebay.storage.memory.shared_blocks import MIN_SHARED_BYTES, SharedBlock
@@ -41,23 +42,22 @@ class HitBody:
         self._tiers = tiers
         self._memory = tiers.memory
 
-    def find(self, prepared: PreparedResponse, span: Span, *, direct: bool) -> HitBytes | None:
-        """The bytes of the non-empty `span`, or None if they cannot be had without waiting.
-
-        `direct`: the connection can send file extents now.
-        """
+    def find(self, prepared: PreparedResponse, span: Span, client: ClientState) -> HitBytes | None:
+        """The bytes of the non-empty `span`, or None if they cannot be had without waiting."""
         length = span.stop - span.start
-        direct = direct and length >= MIN_SENDFILE_SIZE
+        sender = client.sender if length >= MIN_SENDFILE_SIZE else None
         if prepared.block is not None:
             block = self._memory.get(prepared.block)
             if block is not None:
-                if not direct or length < MIN_SHARED_BYTES:
+                if sender is None or length < MIN_SHARED_BYTES:
                     return (block if len(block) == length else block[span.start : span.stop],), (), "hit-memory"
                 shared = block.obj
                 if isinstance(shared, SharedBlock):
                     at = shared.offset
                     return (), ((shared, at + span.start, at + span.stop, None),), "hit-memory"
-        return self._extents(prepared, span, length) if direct else self._buffers(prepared, span, length)
+        if sender is None:
+            return self._buffers(prepared, span, length)
+        return self._extents(prepared, span, length, sender.unpromoted_hits)
 
     def _buffers(self, prepared: PreparedResponse, span: Span, size: int) -> HitBytes | None:
         if size > _MAX_READ_SIZE and not all(self._memory.has(block) for block, _, _ in _blocks(prepared, span)):
@@ -76,7 +76,7 @@ class HitBody:
             cache = "hit-ssd"
         return pieces, (), cache
 
-    def _extents(self, prepared: PreparedResponse, span: Span, size: int) -> HitBytes | None:
+    def _extents(self, prepared: PreparedResponse, span: Span, size: int, unpromoted_hits: int) -> HitBytes | None:
         """As buffers where a block is in memory that is not shared, or is to be admitted to memory."""
         extents: list[FileExtent] = []
         cache: CacheStatus = "hit-memory"
@@ -87,7 +87,9 @@ class HitBody:
                 shared = buffer.obj
                 if not isinstance(shared, SharedBlock):
                     if size >= MIN_SHARED_BYTES:
-                        self._record_large_hit(prepared, span)
+                        self._memory.promotion.record_hit(
+                            prepared.name, lambda: [block for block, _, _ in _blocks(prepared, span)], unpromoted_hits
+                        )
                     return self._buffers(prepared, span, size)
                 extents.append((shared, shared.offset + start, shared.offset + stop, None))
                 continue
@@ -99,9 +101,6 @@ class HitBody:
             extents.append((found.file, found.offset, found.offset + stop - start, found))
             cache = "hit-ssd"
         return (), extents, cache
-
-    def _record_large_hit(self, prepared: PreparedResponse, span: Span) -> None:
-        self._memory.promotion.record_hit(prepared.name, lambda: [block for block, _, _ in _blocks(prepared, span)])
 
 
 def _blocks(prepared: PreparedResponse, span: Span) -> Sequence[tuple[BlockId, int, Span]]:

@@ -34,6 +34,7 @@ from time import perf_counter
 from typing import Final, TypeAlias
 
 from forebay.protocol.exchange import OpenFile
+from forebay.storage.memory.promotion import SENT_HITS
 from forebay.storage.ssd.verified_extents import VerifiedExtent
 
 TURN_SECONDS: Final = 0.001
@@ -82,6 +83,8 @@ are certain to be in memory. A plain tuple, as an instance of a class takes ten 
 
 class SendfileWriter:
     """Sends the bodies of one connection, one at a time. Ended by `close`."""
+
+    unpromoted_hits = SENT_HITS
 
     def __init__(
         self,

@@ -49,6 +49,7 @@ from forebay.server.shared_memory.channel_batch import BatchReply, ChannelBatch
 from forebay.server.shared_memory.channel_files import ChannelFiles
 from forebay.server.shared_memory.channel_reply import ChannelReply
 from forebay.server.shared_memory.channel_writer import ChannelServices, ChannelWriter
+from forebay.storage.memory.promotion import MAPPED_HITS
 
 MAX_WAITING: Final = (64 << 10) + MESSAGE.size + 4 * MAX_RELEASES + MAX_HEAD + MAX_BODY
 """Bytes of messages that may wait: a whole one, and more."""
@@ -60,6 +61,7 @@ class _ExtentReceiver:
     """What a channel is to the fast lane: it can always receive file extents."""
 
     is_free = True
+    unpromoted_hits = MAPPED_HITS
 
 
 class ReadChannel(asyncio.Protocol):

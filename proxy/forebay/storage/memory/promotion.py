@@ -1,7 +1,10 @@
 """Promotion: copies blocks that large hits read repeatedly into files that the kernel sends from, and back.
 
-    plain buffer ── third large hit, free space in an arena ──> shared block
-                 <── its arena is given up (demotion) ─────────
+    plain buffer ── so many large hits, free space in an arena ──> shared block
+                 <── its arena is given up (demotion) ────────────
+
+The copy pays only by the hits that follow, and each object of an epoch is read once an epoch: so it is made when the
+hits so far would have saved as much (the rule of ski rental: at most twice the least that could be spent).
 
 Threads copy, the blocks of one answer or of one arena at a time: beside a busy loop a thread waits for its turn far
 longer than it copies. One thread promotes at a time, and one demotes. Meanwhile some more answers wait, as a batch
@@ -18,8 +21,11 @@ from forebay.core.names import BlockId, ObjectName
 from forebay.storage.memory.arenas import ArenaExtent, Arenas
 from forebay.storage.memory.shared_blocks import SharedBlock, copy_out
 
-_HITS: Final = 2
-"""Large hits of an object beyond which its blocks are promoted."""
+MAPPED_HITS: Final = 2
+"""Large hits of an object beyond which its blocks are promoted for a client that maps files: each saves it a copy."""
+SENT_HITS: Final = 32
+"""The same for bodies sent to a socket: of 602,112 B sendfile saves some 15 us, and the copy takes 240, or 1,500 where
+a hypervisor has yet to give the memory."""
 _MAX_OBJECTS: Final = 4096
 """Objects whose large hits are counted."""
 MAX_WAITING: Final = 64
@@ -63,13 +69,13 @@ class Promotion:
         self._hits: dict[ObjectName, int] = {}
         """Large hits of objects that were not in arenas, the latest last."""
 
-    def record_hit(self, name: ObjectName, blocks: Callable[[], Iterable[BlockId]]) -> None:
-        """Counts a large hit of an object in plain buffers. `blocks`: those that it read."""
+    def record_hit(self, name: ObjectName, blocks: Callable[[], Iterable[BlockId]], most: int) -> None:
+        """Counts a large hit of an object in plain buffers. Beyond `most` of them, its `blocks` are promoted."""
         hits = self._hits.pop(name, 0) + 1
         self._hits[name] = hits
         if len(self._hits) > _MAX_OBJECTS:
             del self._hits[next(iter(self._hits))]
-        if hits > _HITS and (name in self._waiting or len(self._waiting) < MAX_WAITING):
+        if hits > most and (name in self._waiting or len(self._waiting) < MAX_WAITING):
             self._waiting[name] = blocks
             self._promote_waiting()
 
