@@ -4,12 +4,13 @@
     GET /begin         ──> from now on bodies are carried between this process and an origin
     GET /under-way     ──> 200 while they are, 204 afterwards
 
-As a process: `python -m benchmarks.bare_transfer put|get ORIGIN CONNECTIONS SIZE COUNT PREFIX`, which prints its port.
-It sends or receives pieces of 128 KiB, one body on each connection, and does nothing with them: no hash, no head, no
-memory of its own for a body.
+As a process: `python -m benchmarks.bare_transfer put|get|keep ORIGIN CONNECTIONS SIZE COUNT PREFIX`, which prints its
+port. It sends or receives pieces of 128 KiB, one body on each connection, and does nothing with them: no hash, no head.
+Only `keep` has memory of its own for each body, and keeps all.
 """
 
 import asyncio
+import mmap
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,12 +20,15 @@ from typing import Any, Final, Literal, cast
 import uvloop
 
 from benchmarks import cores
+from benchmarks.boto_readers import ReaderCase
 from benchmarks.http_client import KeepAliveConnection
 from benchmarks.neighbours import latencies
 from benchmarks.origin import BUCKET
 from benchmarks.processes import module, ready_line
 
 _PIECE: Final = 128 << 10
+_HEAD: Final = 16 << 10
+"""Bytes at most of an answer's head, in front of its body."""
 _HIT: Final = b"HTTP/1.1 200 OK\r\nContent-Length: 4096\r\n\r\n" + bytes(4096)
 _EMPTY: Final = "HTTP/1.1 {status} OK\r\nContent-Length: 0\r\n\r\n"
 _BURST: Final = 50
@@ -36,6 +40,7 @@ class BareTransfer:
 
     def __init__(self, port: int) -> None:
         self._port = port
+        self.begin_url = f"http://127.0.0.1:{port}/begin"
 
     def read_beside(self, target: str, alone: int) -> tuple[list[float], list[float]]:
         """The times of so many reads alone, and of reads while it carries its bodies."""
@@ -64,6 +69,14 @@ def running_bare_transfer(
         yield BareTransfer(int(ready_line(child)))
 
 
+@contextmanager
+def running_bare_receiver(directory: Path, origin: int, connections: int, case: ReaderCase) -> Iterator[BareTransfer]:
+    """On any core: all samples of a data set are received, and kept."""
+    arguments = ["keep", *map(str, (origin, connections, case.size, case.samples)), case.prefix]
+    with module("benchmarks.bare_transfer", *arguments, log=directory / "bare.log") as child:
+        yield BareTransfer(int(ready_line(child)))
+
+
 class _Answers(asyncio.Protocol):
     def __init__(self, carrier: "_Carrier") -> None:
         self._carrier = carrier
@@ -85,6 +98,7 @@ class _Answers(asyncio.Protocol):
 class _Carrier:
     def __init__(self, mode: str, origin: int, connections: int, size: int, count: int, prefix: str) -> None:
         self._carry = self._put if mode == "put" else self._get
+        self._kept: list[mmap.mmap] | None = [] if mode == "keep" else None
         self._origin, self._connections, self._size = origin, connections, size
         self._names = (f"/{BUCKET}/{prefix}/{number:05}" for number in range(count))
         self._work: asyncio.Future[Any] | None = None
@@ -112,28 +126,35 @@ class _Carrier:
         loop = asyncio.get_running_loop()
         _, receiver = await loop.create_connection(_Receiver, "127.0.0.1", self._origin)
         for name in self._names:
+            if self._kept is not None:
+                self._kept.append(mmap.mmap(-1, self._size + _HEAD))
+                receiver.memory = memoryview(self._kept[-1])
             await receiver.get(name, self._size)
         receiver.transport.close()
 
 
 class _Receiver(asyncio.BufferedProtocol):
     _buffer = memoryview(bytearray(_PIECE))
+    memory: memoryview | None = None
+    """For the next body, and its head."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
 
     def get(self, name: str, size: int) -> "asyncio.Future[None]":
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._left, self._is_head = size, True
+        self._left, self._is_head, self._filled = size, True, 0
         self.transport.write(f"GET {name} HTTP/1.1\r\nHost: origin\r\n\r\n".encode())
         return self._done
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffer
+        return self._buffer if self.memory is None else self.memory[self._filled :][:_PIECE]
 
     def buffer_updated(self, nbytes: int) -> None:
+        received = self.get_buffer(0)[:nbytes]
+        self._filled += nbytes
         if self._is_head:
-            nbytes -= bytes(self._buffer[:nbytes]).index(b"\r\n\r\n") + 4
+            nbytes -= bytes(received).index(b"\r\n\r\n") + 4
             self._is_head = False
         self._left -= nbytes
         if not self._left:

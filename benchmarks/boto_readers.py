@@ -1,7 +1,8 @@
 """Epochs that several processes with boto3 read: benchmarks/peers/boto_epochs.py, and what it is told."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from benchmarks.cold import BANDWIDTH, ROUND_TRIP
@@ -71,10 +72,18 @@ def epoch_seconds(port: int, case: ReaderCase, compute: float, *, epochs: int, p
 
 
 def read_epochs(
-    port: int, case: ReaderCase, compute: float, *, epochs: int, plans: int = 0, watched: Sequence[int] = ()
+    port: int,
+    case: ReaderCase,
+    compute: float,
+    *,
+    epochs: int,
+    plans: int = 0,
+    begins: Mapping[int, str] = MappingProxyType({}),
+    watched: Sequence[int] = (),
 ) -> list[ReadEpoch]:
     """Epochs that are read through whatever listens at `port`. The order of an epoch is the same in each call. `plans`:
-    a plan is sent before each of so many epochs, the first ones. `watched`: process ids."""
+    a plan is sent before each of so many epochs, the first ones. `begins`: URLs that are asked for before an epoch, by
+    its number from 0. `watched`: process ids."""
     found = script_output(
         _READER,
         {
@@ -87,6 +96,7 @@ def read_epochs(
             "compute": compute,
             "epochs": epochs,
             "plans": plans,
+            "begins": dict(begins),
             "seed": 1,
             "patience": _PATIENCE,
             "watched": list(watched),

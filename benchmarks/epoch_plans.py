@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
+from benchmarks.bare_transfer import running_bare_receiver
 from benchmarks.bench_context import BenchContext
 from benchmarks.boto_readers import (
     TEXT,
@@ -30,14 +31,18 @@ from benchmarks.tables import Section, Table, size_text, time_text
 
 _HALF_RULE: Final = '\n[[rules]]\npath = "bench/**"\neviction = "epoch"\n'
 _HALF_EPOCHS: Final = 3
+_BARE: Final = 4
+"""Connections of the bare loop: what they carry together is what the most readers read."""
 _TEXT: Final = f"""\
 {TEXT} A plan is the list of the epoch's keys, sent as an object just before the epoch begins. "Warm" is the epoch after
 it, from memory, in another order, through the same Forebay; the ratio is of these two, which follow one another: the
 median of {{rounds}} turns, the least and the largest in brackets. "Least" is what it could be at best: nobody has the
 first sample sooner than two round trips (connections are new) and its bytes at a connection's rate after the plan was
-sent; that is added to the warm epoch. "Cold" is the first epoch without a plan, "direct" one without a cache; nginx
-(`proxy_cache`) keeps everything. Readers, Forebay and the origin share this machine's cores, so what it costs to fetch
-delays the readers as well. Lower is better; the goal is 1.1."""
+sent; that is added to the warm epoch. "Bare" is a third epoch by the warm one: warm as well, while a bare loop in a
+process of its own receives each sample from the same origin, over {_BARE} connections, into new memory, and does
+nothing else ([benchmarks/bare_transfer.py](../benchmarks/bare_transfer.py)). "Cold" is the first epoch without a plan,
+"direct" one without a cache; nginx (`proxy_cache`) keeps everything. Readers, Forebay and the origin share this
+machine's cores, so what it costs to fetch delays the readers as well. Lower is better; the goal is 1.1."""
 _EARLY: Final = 0.5
 """Seconds of a warm epoch after which its reads are compared: a plan leads by then."""
 _SHARES: Final = f"""\
@@ -57,6 +62,15 @@ Where readers compute less and less the ratio leaves 1. What stops there is not 
 1.1 while the link allows it."""
 
 
+class _Turn(NamedTuple):
+    """Three epochs that follow one another."""
+
+    planned: ReadEpoch
+    warm: ReadEpoch
+    floor: ReadEpoch
+    """A warm one, beside a bare loop that receives each sample from the origin and keeps it."""
+
+
 def run(bench: BenchContext) -> list[Section]:
     """The first epoch, and what of the machine it takes."""
     compute, cases = bench.sizes.plan_compute, reader_cases(bench.sizes)
@@ -71,7 +85,7 @@ def run(bench: BenchContext) -> list[Section]:
             rows.append((*_cells(case), *others, *_figures(case, turns)))
     headings = (
         *("sample", "samples", "readers", "direct", "nginx, cold", "nginx, warm", "cold", "with a plan", "warm"),
-        *("least", "plan by warm"),
+        *("least", "bare", "plan by warm"),
     )
     text = _TEXT.format(compute=compute * 1000, rounds=bench.sizes.plan_rounds)
     sections = [Section("The first epoch, with a plan", text, Table(headings, rows))]
@@ -139,35 +153,37 @@ def _without_plan(bench: BenchContext, origin: Origin, case: ReaderCase, *, has_
     return *peers, time_text(cold)
 
 
-def _turns(bench: BenchContext, origin: Origin, case: ReaderCase) -> list[tuple[ReadEpoch, ReadEpoch]]:
-    """The epoch with a plan, and the warm one behind it, of each turn."""
-    turns = []
+def _turns(bench: BenchContext, origin: Origin, case: ReaderCase) -> list[_Turn]:
+    turns, compute = [], bench.sizes.plan_compute
     for turn in range(bench.sizes.plan_rounds):
-        with _running(bench, origin, case, f"plan-{turn}", is_half=False) as (port, process):
-            watched = (process, origin.process)
-            planned, warm = read_epochs(port, case, bench.sizes.plan_compute, epochs=2, plans=1, watched=watched)
-            turns.append((planned, warm))
+        with (
+            _running(bench, origin, case, f"plan-{turn}", is_half=False) as (port, process),
+            running_bare_receiver(bench.directory, origin.far[0], _BARE, case) as bare,
+        ):
+            watched, begins = (process, origin.process), {2: bare.begin_url}
+            turns.append(_Turn(*read_epochs(port, case, compute, epochs=3, plans=1, begins=begins, watched=watched)))
     return turns
 
 
-def _figures(case: ReaderCase, turns: Sequence[tuple[ReadEpoch, ReadEpoch]]) -> tuple[str, ...]:
-    typical = median(warm.seconds for _, warm in turns)
+def _figures(case: ReaderCase, turns: Sequence[_Turn]) -> tuple[str, ...]:
+    typical = median(turn.warm.seconds for turn in turns)
     return (
-        time_text(median(planned.seconds for planned, _ in turns)),
+        time_text(median(turn.planned.seconds for turn in turns)),
         time_text(typical),
         f"{1 + (2 * ROUND_TRIP + case.size / BANDWIDTH) / typical:.2f}",
-        _ratio_text([planned.seconds / warm.seconds for planned, warm in turns]),
+        _ratio_text([turn.floor.seconds / turn.warm.seconds for turn in turns]).replace("**", ""),
+        _ratio_text([turn.planned.seconds / turn.warm.seconds for turn in turns]),
     )
 
 
-def _share_row(case: ReaderCase, turns: Sequence[tuple[ReadEpoch, ReadEpoch]]) -> tuple[str, ...]:
-    planned, warm = [turn[0] for turn in turns], [turn[1] for turn in turns]
+def _share_row(case: ReaderCase, turns: Sequence[_Turn]) -> tuple[str, ...]:
+    planned, warm = [turn.planned for turn in turns], [turn.warm for turn in turns]
 
     def typical(epochs: Sequence[ReadEpoch], of: Callable[[ReadEpoch], float]) -> str:
         return time_text(median(map(of, epochs)) / case.samples)
 
-    def behind(turn: tuple[ReadEpoch, ReadEpoch], number: int) -> float:
-        return turn[0].arrivals[number] - turn[1].arrivals[number]
+    def behind(turn: _Turn, number: int) -> float:
+        return turn.planned.arrivals[number] - turn.warm.arrivals[number]
 
     early = [min(bisect(each.arrivals, _EARLY), case.samples) - 1 for each in warm]
     return (

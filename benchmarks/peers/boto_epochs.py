@@ -5,7 +5,8 @@
 So many reader processes, each with a boto3 client of its own, read the samples of an epoch in batches. These are
 dealt to them in turns, as PyTorch's DataLoader deals them; after each sample a reader computes for a fixed time, in
 which its CPU is free, as beside a GPU. The order of each of the first `plans` epochs is sent before it, as an object,
-by boto3 as well. Clients and processes are ready when an epoch begins. Prints one line of JSON, for each epoch its
+by boto3 as well; the URLs of `begins` are read before the epochs of their numbers. Clients and processes are ready
+when an epoch begins. Prints one line of JSON, for each epoch its
 `seconds`, the CPU seconds in it of the readers and of the processes with the numbers `watched`, and when each sample
 was there (`arrivals`, sorted).
 
@@ -18,6 +19,7 @@ import random
 import sys
 import time
 from typing import Any
+from urllib.request import urlopen
 
 import boto3
 from botocore.config import Config
@@ -79,6 +81,8 @@ def main(asked: dict[str, Any]) -> list[dict[str, Any]]:
         if epoch < asked["plans"]:
             lines = "".join(f"{key_of(asked, index)}\n" for index in order_of(asked, epoch))
             client.put_object(Bucket=asked["bucket"], Key=f".forebay/plans/epoch-{epoch}", Body=lines.encode())
+        if begin := asked["begins"].get(str(epoch)):
+            urlopen(begin).close()  # noqa: S310 # it is ours
         barrier.wait(asked["patience"])
         processes = [*asked["watched"], *(each.pid for each in readers)]
         before, started = [cpu_seconds_of(each) for each in processes], time.perf_counter()
