@@ -10,7 +10,6 @@ from typing import Final
 
 import pytest
 
-from forebay.write.back.upload_acceptance import SMALLEST_PART
 from harness.clients import RawClient, path_of
 from harness.fake.actions import Action, ChangeHeaders, Drop, HoldRequest, LateError, LoseAnswer, Respond
 from harness.fake.gate import Gate
@@ -141,7 +140,7 @@ async def _upload(rig: Rig, key: str, parts: list[bytes]) -> None:
 async def test_a_part_whose_sender_was_cancelled_arrives_nowhere(tmp_path: Path) -> None:
     """One part is under way when another one fails: both are sent again, to an upload of their own, before the origin
     acts upon the first."""
-    parts, loser = [os.urandom(SMALLEST_PART), os.urandom(5000)], Gate()
+    parts, loser = [os.urandom(5 << 20), os.urandom(5000)], Gate()
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
         await rig.prove()
         second = Gate()

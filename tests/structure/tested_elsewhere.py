@@ -169,6 +169,7 @@ server/admin/test_worker_writes.py       server/admin/pending_schema
 scenarios/test_write_back.py             write/back/acceptance write/back/object_acceptance
 scenarios/test_write_back.py             server/parts/write_back_parts
 scenarios/test_write_back_uploads.py     write/back/upload_acceptance write/back/part_listing
+scenarios/test_write_back_small_parts.py write/back/joined_parts
 scenarios/test_write_back_moves.py       write/back/moved_uploads write/back/upload_room
 write/back/test_write_barriers.py        write/back/patience
 scenarios/test_write_back_listings.py    namespace/listing_answer

@@ -30,6 +30,8 @@ class Dialect:
     must not be reached with our signature."""
     has_regions: bool = False
     """Whether its buckets are in several regions, and it says which one where a request is signed for another."""
+    smallest_part: int = 5 << 20
+    """Bytes of a part of an upload, but the last, that it accepts."""
     speaks_oss: bool = False
     """Whether it is OSS in its own protocol. Callers speak S3 to it all the same (forebay.origin.oss_origin); it
     accepts OSS's small parts, and its ETags are in upper case."""
@@ -74,6 +76,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
                 "host",
                 unsigned_payload_over_http=True,
                 has_unsigned_trailer=False,
+                smallest_part=100 << 10,
                 speaks_oss=True,
             ),
         )

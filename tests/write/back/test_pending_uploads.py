@@ -2,7 +2,7 @@
 
 from forebay.core.names import ObjectName
 from forebay.storage.journal.log_writer import RecordId
-from forebay.write.back.accepted_write import AcceptedPart, AcceptedUpload
+from forebay.write.back.accepted_write import JOINED, AcceptedPart, AcceptedUpload
 from forebay.write.back.pending_uploads import PendingPart, PendingUploads, is_local, new_upload_id
 
 NAME = ObjectName("b", "k")
@@ -32,6 +32,17 @@ def test_the_last_part_of_a_number_counts() -> None:
     assert uploads.find(NAME, upload_id) is None
     uploads.add(_part(upload_id, 2, 3))
     assert uploads.by_id == {}
+
+
+def test_a_joined_part_is_none_of_its_upload_s_own() -> None:
+    uploads, upload_id = PendingUploads(), new_upload_id()
+    uploads.create(RecordId("l", 0), AcceptedUpload(NAME, upload_id, (), 0.0))
+    first, joined = _part(upload_id, 1, 1), _part(upload_id, JOINED + 1, 2)
+    uploads.add(first)
+    uploads.add(joined)
+    found = uploads.by_id[upload_id]
+    assert (found.parts, found.replaced, joined.part.origin_number) == ({1: first}, [joined], 1)
+    assert uploads.parts == {first.record: first, joined.record: joined}
 
 
 def test_ids_show_whose_upload_it_is() -> None:

@@ -20,6 +20,9 @@ from forebay.storage.journal.recovery_scan import PendingRecord
 
 WriteKind: TypeAlias = Literal["put", "delete", "complete"]
 _KINDS: Final[dict[str, WriteKind]] = {"put": "put", "delete": "delete", "complete": "complete"}
+JOINED: Final = 10_000
+"""Behind the numbers that parts may have: a part that was joined of small ones has that of the first of them, plus this
+(write.back.joined_parts)."""
 
 
 class CompletedPart(NamedTuple):
@@ -136,6 +139,16 @@ class AcceptedPart:
     sha256: str | None
     bodies: tuple[BodyRef, ...]
     accepted_at: float
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether it was joined of small parts, which no client lists."""
+        return self.number > JOINED
+
+    @property
+    def origin_number(self) -> int:
+        """Its number at the origin."""
+        return self.number - JOINED if self.is_joined else self.number
 
     def document(self) -> Document:
         """Returns the document of its record."""

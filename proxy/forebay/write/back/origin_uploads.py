@@ -56,7 +56,7 @@ class OriginUploads:
         request = OriginRequest(
             "PUT",
             *name,
-            query=(("partNumber", str(part.part.number)), ("uploadId", origin_id)),
+            query=(("partNumber", str(part.part.origin_number)), ("uploadId", origin_id)),
             headers=part.part.headers,
             body=pieces_of(self._pending, part.bytes, part.part.size) if part.part.size else None,
             content_length=part.part.size,

@@ -51,7 +51,7 @@ class PendingUpload:
     upload: AcceptedUpload
     parts: dict[int, PendingPart] = field(default_factory=dict)
     replaced: list[PendingPart] = field(default_factory=list)
-    """Parts of which a later one has the number."""
+    """Parts of which a later one has the number, and those that were joined of small ones."""
     moves: tuple[RecordId, ...] = ()
     """The records that say that it goes on at the origin: one, but for one whose sync had failed."""
     moved: int = 0
@@ -98,6 +98,9 @@ class PendingUploads:
         self.parts[part.record] = part
         upload = self.by_id.get(part.part.upload_id)
         if upload is None:  # completed or aborted meanwhile
+            return
+        if part.part.is_joined:  # its completion alone knows it, and is under way
+            upload.replaced.append(part)
             return
         replaced = upload.parts.get(part.part.number)
         if replaced is not None:

@@ -30,6 +30,7 @@ from forebay.write.back.accepted_write import (
 )
 from forebay.write.back.body_store import StoredBody
 from forebay.write.back.copied_part import CopySources
+from forebay.write.back.joined_parts import JoinedParts
 from forebay.write.back.origin_completion import OriginCompletion, conditions_of
 from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads, new_upload_id
 from forebay.write.back.record_writer import DEFAULT_TYPE, XML, RecordWriter, facts_of, md5_header, origin_headers
@@ -40,8 +41,6 @@ from forebay.write.forwarder import Forwarder
 
 DOCUMENT_LIMIT: Final = 4 << 20
 """Bytes of a completion."""
-SMALLEST_PART: Final = 5 << 20
-"""Bytes of a part but the last, at the origin."""
 MOVED: Final = "its upload goes on at the origin"
 """Why a request of an upload goes through."""
 _ENCRYPTIONS: Final = ("x-amz-server-side-encryption", "x-amz-copy-source-server-side-encryption")
@@ -60,6 +59,7 @@ class UploadAcceptance:
         completion: OriginCompletion,
         is_refused: Callable[[RecordId], Awaitable[bool]],
         expiry: UploadExpiry,
+        joined: JoinedParts,
     ) -> None:
         """`is_refused`: whether the node knows of an abort that came before a completion."""
         self._writer = writer
@@ -70,6 +70,7 @@ class UploadAcceptance:
         self._completion = completion
         self._is_refused = is_refused
         self._expiry = expiry
+        self._joined = joined
 
     async def obstacle(self, context: WriteContext) -> str | None:
         """Returns why a request of an upload goes on to the origin, in words; None: it is accepted, or refused, here.
@@ -158,7 +159,8 @@ class UploadAcceptance:
         conditions = conditions_of(forward.request.headers)
         listed = await run_cooperatively(read_parts_cooperatively(document))
         upload = self._upload_of(context)
-        parts = _listed_parts(upload, listed)
+        with self._expiry.receiving(upload.upload.upload_id):
+            parts = await self._joined.join(context, upload, _listed_parts(upload, listed))
         etags = b"".join(bytes.fromhex(part.part.etag.strip('"')) for part in parts)
         etag = f'"{md5(etags, usedforsecurity=False).hexdigest()}-{len(parts)}"'
         write = AcceptedWrite(
@@ -170,7 +172,7 @@ class UploadAcceptance:
             decision.block if decision is not None else 0,
             now,
             upload_id=upload.upload.upload_id,
-            parts=tuple(CompletedPart(part.part.number, part.part.etag, part.record) for part in parts),
+            parts=tuple(CompletedPart(part.part.origin_number, part.part.etag, part.record) for part in parts),
             replaces=self._writer.seen(forward.target.name),
         )
         durable = DURABLE_LOCAL
@@ -212,6 +214,4 @@ def _listed_parts(upload: PendingUpload, listed: Sequence[UploadedPart]) -> list
         if part is None or not same_etag(part.part.etag, each.etag):
             raise S3Error("InvalidPart")
         found.append(part)
-    if any(part.part.size < SMALLEST_PART for part in found[:-1]):
-        raise S3Error("EntityTooSmall")
     return found

@@ -52,7 +52,9 @@ class UploadPreparation:
 
         async def send(part: PendingPart) -> UploadedPart:
             async with limit:
-                return UploadedPart(part.part.number, await self._at_origin.send_part(write.name, origin_id, part))
+                return UploadedPart(
+                    part.part.origin_number, await self._at_origin.send_part(write.name, origin_id, part)
+                )
 
         try:
             async with asyncio.TaskGroup() as group:

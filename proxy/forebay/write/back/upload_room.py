@@ -24,6 +24,10 @@ class UploadRoom:
         """Whether nothing new is accepted, as the process was told to end."""
         return self._room.is_ending
 
+    async def has_room(self, size: int) -> bool:
+        """Returns whether the journal takes `size` bytes more of an upload; if so, they count from now on."""
+        return await self._room.has_room(size, for_part=True)
+
     async def reserve(self, upload: PendingUpload, size: int) -> None:
         """Reserves `size` bytes for a part, or has its upload moved to the origin, unless it has been. Raises S3Error,
         OriginError, Throttled."""

@@ -28,6 +28,7 @@ from forebay.write.back.backlog import Backlog, backlog_of
 from forebay.write.back.copied_part import CopySources
 from forebay.write.back.drain_duty import DrainDuty
 from forebay.write.back.drainer import Drainer
+from forebay.write.back.joined_parts import JoinedParts
 from forebay.write.back.journal_loader import JournalLoader
 from forebay.write.back.journal_room import JournalRoom
 from forebay.write.back.journal_watch import JournalWatch
@@ -165,6 +166,7 @@ class WriteBack:
             journal, pending, self.shown, self.loader, self.exchange, self.duty, self.room, events.full
         )
         sources = CopySources(origin.origins, pending)
+        upload_room = UploadRoom(self.room, self.proofs, self.moves)
         self.acceptance = Acceptance(
             writer,
             ObjectAcceptance(writer, pending, sources),
@@ -172,11 +174,12 @@ class WriteBack:
                 writer,
                 uploads,
                 origin.forwarder,
-                UploadRoom(self.room, self.proofs, self.moves),
+                upload_room,
                 sources,
                 OriginCompletion(persister, self.barriers.before_write, self.learn),
                 self._is_refused,
                 self.expiry,
+                JoinedParts(writer, pending, upload_room, origin.origins),
             ),
             self.proofs,
             WriteProbe(origin.origins, self.proofs, tasks, worker.monotonic),
