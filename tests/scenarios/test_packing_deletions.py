@@ -9,15 +9,18 @@ from pathlib import Path
 import aiohttp
 
 from forebay.core.names import ObjectName
+from forebay.protocol.packs.tombstones import TOKEN_BYTES, encode_tombstones, merged_key, parse_tombstones
 from harness.clients import path_of
 from harness.fake.actions import HoldHead, HoldRequest
 from harness.fake.gate import Gate
+from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
 from harness.rig import Rig
 from harness.write_back_rig import WriteBackRig
 from scenarios.test_packing import OBJECTS, RULE, body, fill, rig_of, run_job, stored
 
 DELETED, ELSEWHERE, LAST = "train/001/a.jpg", "train/002/a.jpg", "train/039/a.jpg"
+INDEX, TOMBSTONES = "packed/train/index.fbpack", "packed/train/index.deleted/"
 
 
 @asynccontextmanager
@@ -124,3 +127,49 @@ async def test_a_pack_of_nothing_that_is_left_is_empty(tmp_path: Path) -> None:
             for key in OBJECTS:
                 origin.store.delete("bucket", key)
         assert await status(rig, "HEAD", DELETED) == 404
+
+
+async def test_tombstones_merged_during_a_look_are_found(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig, asyncio.TaskGroup() as tasks:
+        fill(origin)
+        await run_job(rig)
+        assert [await status(rig, "DELETE", key) for key in (DELETED, ELSEWHERE)] == [204, 204]
+        found = {key: content for key, content in stored(origin, ".json").items() if key.startswith(TOMBSTONES)}
+        assert len(found) == 2
+        held = origin.faults.add(HoldRequest(gate := Gate()), method="GET", key=min(found))
+        job = tasks.create_task(run_job(rig, action="delete", only="train/039/"))
+        await gate.reached()
+        deleted = sorted(tombstone for content in found.values() for tombstone in parse_tombstones(content))
+        origin.store.put(
+            "bucket", merged_key(INDEX, sorted(found), 2e9, bytes(TOKEN_BYTES)), encode_tombstones(deleted)
+        )
+        for key in found:
+            origin.store.delete("bucket", key)
+        gate.open()
+        await job
+        origin.faults.remove(held)
+        (references,) = stored(origin, ".refs.json").values()
+        left = {key for key in OBJECTS if key not in {DELETED, ELSEWHERE} and not key.startswith("train/039/")}
+        assert json.loads(references)["refs"].keys() == left
+
+
+async def test_an_index_published_during_a_look_is_the_one(tmp_path: Path) -> None:
+    """It has no tombstones any more, as it has not the members that they name."""
+
+    def lists_tombstones(asked: S3Request) -> bool:
+        return asked.method == "GET" and asked.query.get("prefix") == TOMBSTONES
+
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig, asyncio.TaskGroup() as tasks:
+        fill(origin)
+        await run_job(rig)
+        assert await status(rig, "DELETE", DELETED) == 204
+        held = origin.faults.add(HoldRequest(gate := Gate()), where=lists_tombstones, times=1)
+        job = tasks.create_task(run_job(rig, action="delete", only="train/039/"))
+        await gate.reached()
+        async with rig_of(origin, tmp_path / "other") as other:
+            await run_job(other, action="delete", only="train/003/")
+        gate.open()
+        await job
+        origin.faults.remove(held)
+        (references,) = stored(origin, ".refs.json").values()
+        assert DELETED not in json.loads(references)["refs"]

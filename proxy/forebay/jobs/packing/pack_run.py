@@ -46,7 +46,7 @@ from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.origin.small_objects import delete_object, put_object
 from forebay.protocol.packs.pack_index import IndexWriter
 from forebay.protocol.packs.packed_member import PackedMember, PackShard
-from forebay.protocol.packs.tombstones import Tombstone, index_key_of, tombstones_prefix
+from forebay.protocol.packs.tombstones import Tombstone
 
 MOST_MEMORY: Final = 32 << 20
 LEAST_MEMORY: Final = 8 << 20
@@ -257,16 +257,17 @@ class PackRun(WarmUpRun):
     # What is there
 
     async def _present_index(self) -> IndexFile | None:
-        """The index of the pack as it is; None: there is none. Raises MalformedPack, OriginError."""
+        """The index of the pack as it is; None: there is none. Raises MalformedPack, OriginError.
+
+        The tombstones first: an index that another node publishes takes those away whose members it leaves out.
+        """
         name = ObjectName(self._order.bucket, self._order.index_key)
         answer = await self._packing.origins.open_read(name, OriginRead("HEAD"))
         if isinstance(answer, ErrorResponse) and answer.status == 404:
             return None
-        file, keys = await fetch_index(self._packing.origins, name, self._packing.directory), list[str]()
-        async for entry in self._packing.origins.list_objects(name.bucket, tombstones_prefix(name.key)):
-            if index_key_of(entry.key) == name.key:
-                keys.append(entry.key)
-        await file.hide(await self._packing.tombstones.read(name.bucket, keys))
+        keys, deleted = await self._packing.tombstones.find(name.bucket, name.key, ())
+        file = await fetch_index(self._packing.origins, name, self._packing.directory)
+        await file.hide(deleted)
         file.applied = set(keys)
         return file
 
