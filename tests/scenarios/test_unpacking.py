@@ -10,9 +10,11 @@ import pytest
 
 from forebay.jobs.packing.shard_writer import PIECE
 from harness.clients import path_of
-from harness.fake.actions import HoldHead, HoldRequest
+from harness.fake.actions import HoldHead, HoldRequest, Respond
 from harness.fake.gate import Gate
+from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
+from harness.oss_origin import OssOrigin
 from harness.rig import Rig
 from scenarios.test_packing import body, rig_of, run_job, stored
 
@@ -21,9 +23,10 @@ OBJECTS = {FIRST: b"first" * 1000, LARGE: b"l" * (5 * PIECE + 1), LAST: b"last" 
 
 
 @asynccontextmanager
-async def packed(directory: Path) -> AsyncIterator[tuple[Rig, FakeOrigin]]:
+async def packed(directory: Path, kind: str = "s3") -> AsyncIterator[tuple[Rig, FakeOrigin]]:
     """A pack whose originals are gone."""
-    async with FakeOrigin() as origin, rig_of(origin, directory) as rig:
+    settings = {"dialect": "oss"} if kind == "oss" else {}
+    async with (OssOrigin if kind == "oss" else FakeOrigin)() as origin, rig_of(origin, directory, **settings) as rig:
         for key, content in OBJECTS.items():
             origin.store.put("bucket", key, content)
         await run_job(rig, shard_size="64MiB")
@@ -99,3 +102,45 @@ async def test_an_object_that_is_written_during_the_upload_stays(tmp_path: Path)
         assert await body(rig.client(), LARGE) == b"mine"
         assert await body(rig.client(), LAST) == OBJECTS[LAST]
         assert not origin.store.buckets["bucket"].uploads
+
+
+STEPS = pytest.mark.parametrize(("operation", "key"), [("PutObject", FIRST), ("CompleteMultipartUpload", LARGE)])
+
+
+def content(origin: FakeOrigin, key: str) -> bytes:
+    return stored(origin, key)[key]
+
+
+@STEPS
+@pytest.mark.parametrize("kind", ["s3", "oss"])
+async def test_an_object_written_during_the_visible_step_stays(
+    tmp_path: Path, operation: str, key: str, kind: str
+) -> None:
+    """Around this node, too."""
+    async with packed(tmp_path, kind) as (rig, origin):
+        async with unpacking(rig, origin, HoldRequest, Gate(), operation=operation, key=key):
+            origin.store.put("bucket", key, b"mine")
+        assert content(origin, key) == b"mine"
+        assert content(origin, LAST) == OBJECTS[LAST]
+        assert not origin.store.buckets["bucket"].uploads
+
+
+async def test_an_origin_without_conditions_gets_members(tmp_path: Path) -> None:
+    def demands_absence(asked: S3Request) -> bool:
+        return "If-None-Match" in asked.headers and asked.method in {"PUT", "POST"}
+
+    async with packed(tmp_path) as (rig, origin):
+        refused = origin.faults.add(Respond(501, "NotImplemented"), where=demands_absence)
+        assert (await run_job(rig, action="unpack", only="train/"))["done"] == len(OBJECTS)
+        assert {key: content(origin, key) for key in OBJECTS} == OBJECTS
+        assert refused.applied == 2, "each operation is tried once"
+
+
+@STEPS
+async def test_a_conflict_without_an_object_is_a_failure(tmp_path: Path, operation: str, key: str) -> None:
+    async with packed(tmp_path) as (rig, origin):
+        origin.faults.add(Respond(409, "ConditionalRequestConflict"), operation=operation, key=key)
+        job = await run_job(rig, "failed", action="unpack", only="train/")
+        assert [each["key"] for each in job["failures"]] == [key]
+        assert "ConditionalRequestConflict" in job["failures"][0]["reason"]
+        assert await body(rig.client(), key) == OBJECTS[key], "it is still a member"

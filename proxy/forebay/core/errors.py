@@ -16,7 +16,8 @@
     │   ├── OriginUnreachable         no connection, no response in time, or the breaker is open
     │   ├── OriginBroken              a response to another request, malformed, or cut short
     │   │   ├── BucketMissing             there is no such bucket
-    │   │   └── SizeContradicted          a version with another size than it had before
+    │   │   ├── SizeContradicted          a version with another size than it had before
+    │   │   └── WriteRefused              the origin's refusal of a write of Forebay's own
     │   ├── OriginCredentialFault     the origin refuses the credential that signed, or there is none
     │   ├── OriginUnfit               a success that can't be cached; the request is forwarded
     │   ├── PackUnavailable           a pack that may have the object can't be read; the client gets 503
@@ -256,6 +257,14 @@ class BucketMissing(OriginBroken):
 
 class SizeContradicted(OriginBroken):
     """A response gave a known version another size. Which of the two is wrong is not known: neither is believed."""
+
+
+class WriteRefused(OriginBroken):
+    """The origin has refused an object that Forebay writes for a job. `status`: of its answer."""
+
+    def __init__(self, reason: str, status: int) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 class OriginUnfit(OriginError):

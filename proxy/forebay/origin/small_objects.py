@@ -5,7 +5,7 @@ Sent once: a request whose answer was lost may have been carried out.
 
 from typing import Final
 
-from forebay.core.errors import OriginBroken, S3Error
+from forebay.core.errors import OriginBroken, S3Error, WriteRefused
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.origin.origin_identity import OriginIdentity, request_credential
@@ -23,8 +23,9 @@ async def put_object(
     headers: HeaderPairs = (),
     identity: OriginIdentity | None = None,
 ) -> None:
-    """Writes a small object. `identity`: who writes it, None for Forebay. Raises OriginError, S3Error
-    (AccessDenied where the origin denies it to the identity), Throttled."""
+    """Writes a small object. `headers` may be conditions, too. `identity`: who writes it, None for Forebay. Raises
+    OriginError (WriteRefused with the origin's status), S3Error (AccessDenied where the origin denies it to the
+    identity), Throttled."""
     request = OriginRequest(
         "PUT",
         *name,
@@ -40,7 +41,8 @@ async def put_object(
         if answer.status >= 300:
             if answer.status == 403 and identity is not None:
                 raise S3Error("AccessDenied", f"The origin does not let this key write {name.path}.")
-            raise OriginBroken(f"{name.path}: the origin answered {embedded_error(document) or answer.status}")
+            reason = f"{name.path}: the origin answered {embedded_error(document) or answer.status}"
+            raise WriteRefused(reason, answer.status)
 
 
 async def delete_object(origins: Origins, name: ObjectName) -> None:

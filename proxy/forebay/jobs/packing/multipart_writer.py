@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
-from forebay.core.errors import ForebayError, OriginBroken, OriginError, OriginUnreachable
+from forebay.core.errors import S3_CODES, ForebayError, OriginBroken, OriginError, OriginUnreachable, WriteRefused
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.origin.origin_limits import RETRIED_STATUSES
@@ -58,8 +58,9 @@ class MultipartWriter:
             if len(self._buffer) == self._part_size:
                 await self._send_part()
 
-    async def finish(self) -> None:
-        """Completes the upload, which has at least one byte. Raises what `write` raises."""
+    async def finish(self, conditions: HeaderPairs = ()) -> None:
+        """Completes the upload, which has at least one byte. After a WriteRefused it may be tried again. Raises what
+        `write` raises."""
         if self._buffer or not self._parts:
             await self._send_part()
         document = completion_document(self._parts)
@@ -68,14 +69,15 @@ class MultipartWriter:
                 "POST",
                 *self.name,
                 query=(("uploadId", self._upload),),
-                headers=(("Content-Type", "application/xml"),),
+                headers=(("Content-Type", "application/xml"), *conditions),
                 body=document,
                 payload_hash=UNSIGNED_PAYLOAD,
                 operation="CompleteMultipartUpload",
             )
         )
         if (code := embedded_error(body[0])) is not None:
-            raise OriginBroken(f"{self.name.path}: the origin answered {code}")
+            status, _ = S3_CODES.get(code, (500, ""))
+            raise WriteRefused(f"{self.name.path}: the origin answered {code}", status)
 
     async def abort(self) -> None:
         """Gives the upload up. Raises nothing: the origin's own rules for unfinished uploads remove what is left."""
@@ -121,7 +123,7 @@ class MultipartWriter:
                     code = embedded_error(document) or str(answer.status)
                     problem = f"{self.name.path}: the origin answered {code} to {request.operation}"
                     if answer.status not in RETRIED_STATUSES:
-                        raise OriginBroken(problem)
+                        raise WriteRefused(problem, answer.status)
             except OriginUnreachable as error:
                 problem = error.reason
             except OriginBroken:

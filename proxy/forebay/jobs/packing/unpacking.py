@@ -1,13 +1,14 @@
 """Reads packs for jobs: verifies members against their digests, and writes members as objects."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import OriginBroken, OriginError
+from forebay.core.errors import OriginBroken, OriginError, WriteRefused
 from forebay.core.fences import Tick
+from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.jobs.packing.index_publisher import IndexSource
 from forebay.jobs.packing.multipart_writer import MultipartWriter, pause_between_attempts
@@ -20,9 +21,12 @@ from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.origin.small_objects import put_object
 from forebay.protocol.packs.packed_member import DIGEST_BYTES, PackedMember, PackShard
 from forebay.protocol.packs.tombstones import Tombstone
+from forebay.write.back.conditional_writes import ABSENT, NOT_COMPARED, condition_of
 
 SHARDS_AT_ONCE: Final = 16
 """Shards whose members are found in one pass over the index, which is in the order of keys."""
+_OVERTAKEN: Final = frozenset({409, 412})
+"""Statuses of an origin that has an object where there was to be none, or is just being given one."""
 
 
 class CheckedMembers(NamedTuple):
@@ -128,21 +132,49 @@ async def _write_object(packing: PackServices, keys: _FreeKeys, member: PackedMe
     headers = tuple(pair for pair in headers if not pair[0].lower().startswith("x-amz-checksum-"))
     if member.size <= PIECE:
         content = await _read(packing.origins, name.bucket, member, shard)
-        if await keys.is_still_free(member, since):
-            async with _invalidated(packing, name):
-                await put_object(packing.origins, name, content, headers)
+
+        async def put(conditions: HeaderPairs) -> None:
+            await put_object(packing.origins, name, content, (*headers, *conditions))
+
+        await _make_visible(packing, keys, member, since, "PutObject", put)
         return
     writer = MultipartWriter(packing.origins, name, 2 * PIECE, pause_between_attempts, headers)
     try:
         await _send_parts(packing, writer, member, shard)
-        if await keys.is_still_free(member, since):
-            async with _invalidated(packing, name):
-                await writer.finish()
-        else:
+        if not await _make_visible(packing, keys, member, since, "CompleteMultipartUpload", writer.finish):
             await writer.abort()
     except BaseException:
         await writer.abort()
         raise
+
+
+async def _make_visible(
+    packing: PackServices,
+    keys: _FreeKeys,
+    member: PackedMember,
+    since: Tick,
+    operation: str,
+    step: Callable[[HeaderPairs], Awaitable[None]],
+) -> bool:
+    """Takes the visible step if the key, which was free at `since`, still is; the origin compares, too, where it
+    can. Returns whether the step was taken. Raises what `step` raises."""
+    if not await keys.is_still_free(member, since):
+        return False
+    name = ObjectName(keys.bucket, member.key)
+    conditions = packing.conditional.usable(name, operation, condition_of(operation, ABSENT))
+    async with _invalidated(packing, name):
+        try:
+            await step(conditions)
+        except WriteRefused as refusal:
+            if refusal.status in _OVERTAKEN and await keys.find(member) is None:
+                return False
+            if not conditions or refusal.status not in NOT_COMPARED:
+                raise
+            if await keys.find(member) is None:
+                return False
+            await step(())
+            packing.conditional.refused(name, operation, conditions)
+    return True
 
 
 @asynccontextmanager

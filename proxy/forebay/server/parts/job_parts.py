@@ -40,6 +40,7 @@ from forebay.server.parts.state_paths import job_directory, plan_directory
 from forebay.server.parts.storage_parts import StorageParts
 from forebay.server.parts.worker_context import WorkerContext
 from forebay.server.parts.write_parts import WriteParts
+from forebay.write.back.conditional_writes import ConditionalWrites
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,7 @@ def _warm_ups(
             writes.deletions,
             context.fences,
             PendingEntries(storage.pending),
+            ConditionalWrites(origins.origin_of),
         ),
     )
     return WarmUps(services, context.tasks, context.clock, JobStore(directory) if directory is not None else None)
