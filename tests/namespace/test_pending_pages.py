@@ -64,7 +64,7 @@ async def test_a_key_behind_the_last_character_belongs_to_its_common_prefix(
 ) -> None:
     origin = ChangingOrigin()
     pages = PendingPages(cast("OriginPages", origin), PendingEntries(pending_objects(["p/\U0010ffffx", "z"])))
-    answer = await pages.answer(ListingQuery(2, "b", "", "/", start, 1000))
+    answer = await pages.answer(ListingQuery(2, "b", "", "/", start, 1000), has_members=False)
     assert answer is not None
     assert re.findall(rb"<(?:Key|CommonPrefixes><Prefix)>([^<]+)<", answer.document) == names
     assert origin.fetches == 1
@@ -77,7 +77,7 @@ async def test_no_page_shows_what_is_deleted_however_much_that_is() -> None:
     origin.keys = keys
     pages = PendingPages(cast("OriginPages", origin), PendingEntries(pending_objects(keys, None)))
     with pytest.raises(Throttled):
-        await pages.answer(ListingQuery(2, "b", "", "", StartPoint(), 1000))
+        await pages.answer(ListingQuery(2, "b", "", "", StartPoint(), 1000), has_members=False)
     assert origin.fetches == 64
 
 
@@ -93,6 +93,6 @@ async def test_what_arrives_behind_the_page_of_the_origin_is_not_left_out() -> N
 
     origin = ChangingOrigin(meanwhile)
     pages = PendingPages(cast("OriginPages", origin), PendingEntries(pending))
-    answer = await pages.answer(ListingQuery(2, "b", "", "", StartPoint(), 2))
+    answer = await pages.answer(ListingQuery(2, "b", "", "", StartPoint(), 2), has_members=False)
     assert answer is not None
     assert re.findall(rb"<Key>(\w+)</Key>", answer.document) == [b"k3", b"k4"]

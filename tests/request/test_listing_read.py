@@ -4,10 +4,21 @@ from pathlib import Path
 
 import pytest
 
+from forebay.core.request_record import RequestRecord
+from forebay.namespace.origin_pages import OriginPages
+from forebay.namespace.packs.packed_pages import PackedPages
+from forebay.namespace.pending_entries import PendingEntries
+from forebay.namespace.pending_pages import PendingPages
+from forebay.protocol.exchange import EMPTY_BODY, Request
+from forebay.protocol.listing_query import ListingQuery
+from forebay.request.listing_read import ListingReader
 from harness.conformance import texts
 from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
+from harness.memory_exchange import MemoryReply
 from harness.rig import Rig
+from request.test_object_read import admission_of
+from scenarios import test_packed_objects as packs
 from scenarios.test_anonymous import GRANTED, ask
 from scenarios.test_principal_credentials import ALICE, BOB, BOB_THERE, KEYS, OURS, fake, refusing
 
@@ -82,3 +93,44 @@ async def test_anonymous_listings_are_allowed_by_the_origin(tmp_path: Path, *, p
             assert answer.headers["x-forebay-cache"] == (source if public else "bypass")
         for wider in (LISTING, f"{LISTING}&prefix=closed%2F"):
             assert (await ask(rig, "GET", wider)).status == 403
+
+
+class CountedPages(PendingPages):
+    """Counts how often it is asked for members."""
+
+    looks = 0
+
+    async def has_members(self, query: ListingQuery) -> bool:
+        self.looks += 1
+        return await super().has_members(query)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"x-amz-request-payer": "requester"},
+        {"x-amz-optional-object-attributes": "RestoreStatus"},
+        {"x-amz-request-payer": "requester", "x-amz-optional-object-attributes": "RestoreStatus"},
+    ],
+)
+async def test_members_are_looked_for_once(tmp_path: Path, headers: dict[str, str]) -> None:
+    async with FakeOrigin() as origin, packs.rig_of(origin, tmp_path) as rig:
+        packs.pack(origin)
+        origin.store.put("bucket", "train/archived", b"a", x_amz_storage_class="GLACIER")
+        parts = rig.parts
+        listed = PackedPages(OriginPages(parts.origins), parts.namespaces.catalogue, parts.context.rules)
+        pages = CountedPages(listed, PendingEntries(parts.storage.pending))
+        reader = ListingReader(
+            parts.namespaces.node_listings,
+            parts.origins,
+            parts.requests.listing_permissions,
+            parts.context.fences,
+            parts.context.clock,
+            pages,
+        )
+        admission, reply = admission_of("GET", f"{LISTING}&prefix=train%2F", **headers), MemoryReply()
+        request = Request("GET", "/", "localhost", admission.headers, EMPTY_BODY, False, 0.0, "")
+        assert await reader.answer(admission, request, reply, RequestRecord("GET", 0.0, "ID"))
+        assert reply.status == 200
+        assert pages.looks == 1

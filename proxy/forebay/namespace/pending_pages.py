@@ -38,10 +38,10 @@ class PendingPages:
         self._pages = pages
         self._entries = entries
 
-    async def answer(self, query: ListingQuery) -> ListingAnswer | None:
-        """Returns the page; None: nothing is pending or packed under the prefix, or only the origin can answer. Raises
-        OriginError, Throttled, S3Error."""
-        limit, has_members = query.limit(MAX_KEYS), await self.has_members(query)
+    async def answer(self, query: ListingQuery, *, has_members: bool) -> ListingAnswer | None:
+        """Returns the page; None: nothing is pending or packed under the prefix, or only the origin can answer.
+        `has_members`: as the method says. Raises OriginError, Throttled, S3Error."""
+        limit = query.limit(MAX_KEYS)
         is_echoed = limit >= (query.max_keys or 0) or has_members
         if not limit or not is_echoed or not (has_members or self._entries.is_any(query.bucket, query.prefix)):
             return None

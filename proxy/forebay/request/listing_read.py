@@ -99,9 +99,12 @@ class ListingReader:
         refused = hindrance(admission.headers)
         if refused not in {None, _PAYER}:
             raise S3Error("NotImplemented", f"A listing with members of packs can't be answered with {refused}.")
-        return await self._page(query, admission)
+        return await self._page(query, admission, has_members=True)
 
-    async def _page(self, query: ListingQuery, admission: Admission) -> ListingAnswer | None:
+    async def _page(
+        self, query: ListingQuery, admission: Admission, *, has_members: bool | None = None
+    ) -> ListingAnswer | None:
+        """`has_members`: whether it may have members of packs; None: that has to be asked, where it matters."""
         identity, page = admission.identity, None
         is_listed = self._listings.local.scope(query.bucket, query.prefix) is not None
         if (
@@ -112,12 +115,13 @@ class ListingReader:
             page = await self._listings.answer(query)
         pages = self._pending_pages
         if page is None and pages is not None:
-            is_permitted = identity is None
-            if identity is not None and await pages.has_members(query):
-                is_permitted = await self._is_permitted(identity, admission.target)
-            page = await pages.answer(query) if is_permitted else None
+            if has_members is None:
+                has_members = await pages.has_members(query)
+            if identity is None or (has_members and await self._is_permitted(identity, admission.target)):
+                page = await pages.answer(query, has_members=has_members)
         if page is not None and query.has_restore_status and _MAY_BE_ARCHIVED.search(page.document):
-            has_members = pages is not None and await pages.has_members(query)
+            if has_members is None:
+                has_members = pages is not None and await pages.has_members(query)
             return page if has_members else None
         return page
 
