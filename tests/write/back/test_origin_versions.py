@@ -3,8 +3,8 @@
 from typing import Any
 
 from forebay.core.names import ObjectName
-from forebay.write.back.conditional_writes import ABSENT
 from forebay.write.back.origin_versions import MOST_OBJECTS, OriginVersions
+from forebay.write.conditional_writes import ABSENT
 
 NAME, OTHER = ObjectName("b", "k"), ObjectName("b", "other")
 

@@ -10,7 +10,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.namespace.packs.tombstone_store import TombstoneStore
 from forebay.namespace.pending_entries import PendingEntries
 from forebay.origin.origins import Origins
-from forebay.write.back.conditional_writes import ConditionalWrites
+from forebay.write.conditional_writes import ConditionalWrites
 from forebay.write.invalidation import Invalidator
 from forebay.write.packed_deletions import PackedDeletions
 

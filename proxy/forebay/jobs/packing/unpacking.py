@@ -21,7 +21,7 @@ from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.origin.small_objects import put_object
 from forebay.protocol.packs.packed_member import DIGEST_BYTES, PackedMember, PackShard
 from forebay.protocol.packs.tombstones import Tombstone
-from forebay.write.back.conditional_writes import ABSENT, NOT_COMPARED, condition_of
+from forebay.write.conditional_writes import ABSENT, NOT_COMPARED, condition_of
 
 SHARDS_AT_ONCE: Final = 16
 """Shards whose members are found in one pass over the index, which is in the order of keys."""

@@ -40,7 +40,7 @@ from forebay.server.parts.state_paths import job_directory, plan_directory
 from forebay.server.parts.storage_parts import StorageParts
 from forebay.server.parts.worker_context import WorkerContext
 from forebay.server.parts.write_parts import WriteParts
-from forebay.write.back.conditional_writes import ConditionalWrites
+from forebay.write.conditional_writes import ConditionalWrites
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from forebay.policy.rules import Rules
 from forebay.protocol.conditions import same_etag
 from forebay.storage.journal.pending_objects import Deleted, PendingObjects
 from forebay.storage.tiers import Tiers
-from forebay.write.back.conditional_writes import ABSENT
+from forebay.write.conditional_writes import ABSENT
 
 MOST_OBJECTS: Final = 65_536
 

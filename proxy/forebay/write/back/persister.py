@@ -34,12 +34,12 @@ from forebay.protocol.xml.s3_documents import (
 )
 from forebay.storage.journal.pending_objects import BodyPart, PendingObjects, PendingVersion
 from forebay.write.back.accepted_write import AcceptedWrite, WriteKind
-from forebay.write.back.conditional_writes import ABSENT, NOT_COMPARED, ConditionalWrites, condition_of
 from forebay.write.back.object_metadata import has_same_metadata
 from forebay.write.back.origin_uploads import DOCUMENT, pieces_of
 from forebay.write.back.origin_versions import OriginVersions
 from forebay.write.back.persist_outcome import PersistOutcome, acknowledged_etag, judge, judge_failure
 from forebay.write.back.upload_preparation import PreparedUpload, UploadPreparation
+from forebay.write.conditional_writes import ABSENT, NOT_COMPARED, ConditionalWrites, condition_of
 from forebay.write.invalidation import Invalidator
 
 _OPERATIONS: Final[dict[WriteKind, str]] = {

@@ -4,7 +4,7 @@ import pytest
 
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
-from forebay.write.back.conditional_writes import ABSENT, ConditionalWrites, condition_of
+from forebay.write.conditional_writes import ABSENT, ConditionalWrites, condition_of
 
 MATCH, NONE_MATCH = (("If-Match", '"e"'),), (("If-None-Match", "*"),)
 
