@@ -10,7 +10,8 @@ from harness.clients import RawClient
 from harness.conformance import texts
 from harness.fake_origin import FakeOrigin
 from scenarios.test_listings import LISTING, TEN_MINUTES
-from scenarios.test_packed_objects import pack, rig_of
+from scenarios.test_packed_objects import RULE, pack, rig_of
+from scenarios.test_packed_subresources import EXPECTED, NO_OWNER, OTHER_OWNER, OWNER, owned
 
 RESTORED = ("x-amz-optional-object-attributes", "RestoreStatus")
 OBJECTS = {f"train/{name}": name.encode() for name in ("a", "b/1", "b/2", "b/3", "c", "d/1", "e")}
@@ -80,14 +81,27 @@ async def test_a_marker_inside_a_common_prefix_does_not_skip_it(tmp_path: Path) 
 
 
 async def test_members_refuse_what_only_the_origin_can_obey(tmp_path: Path) -> None:
-    owner = ("x-amz-expected-bucket-owner", "123456789012")
+    unknown = ("x-amz-unheard-of", "1")
     async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
         pack(origin, OBJECTS)
         origin.store.put("bucket", "other/a", b"a")
-        refused = await rig.client().request("GET", f"{LISTING}&prefix=train%2F", (owner,))
-        assert (refused.status, texts(refused, "Code")) == (501, ["NotImplemented"])
-        assert owner[0] in texts(refused, "Message")[0]
-        assert await names_of(rig.client(), f"{LISTING}&prefix=other%2F", owner) == ["other/a"]
+        for headers in ((unknown,), (("x-amz-request-payer", "requester"), unknown)):
+            refused = await rig.client().request("GET", f"{LISTING}&prefix=train%2F", headers)
+            assert (refused.status, texts(refused, "Code")) == (501, ["NotImplemented"])
+            assert unknown[0] in texts(refused, "Message")[0]
+        assert await names_of(rig.client(), f"{LISTING}&prefix=other%2F", unknown) == ["other/a"]
+
+
+@pytest.mark.parametrize("rules", [RULE, RULE + 'listing = "10m"\n'], ids=["pages", "snapshot"])
+async def test_the_origin_compares_the_owner_of_a_listing(tmp_path: Path, rules: str) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path, rules) as rig:
+        pack(origin, OBJECTS)
+        owned(origin)
+        target = f"{LISTING}&prefix=train%2F"
+        for _ in range(2):
+            assert await names_of(rig.client(), target, (EXPECTED, OWNER)) == sorted(OBJECTS)
+            for owner, status in ((OTHER_OWNER, 403), (NO_OWNER, 400)):
+                assert (await rig.client().request("GET", target, ((EXPECTED, owner),))).status == status
 
 
 async def test_members_are_listed_beside_objects_that_may_be_archived(tmp_path: Path) -> None:

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from harness.batches import ReadEntry, read_batch
+from harness.batches import ReadEntry, read_batch, send_batch
 from harness.clients import path_of
 from harness.fake.actions import FORBIDDEN, Drop
 from harness.fake_origin import FakeOrigin
 from harness.rig import READER, TRAINER
 from scenarios.test_packed_objects import IDENTITY, OBJECTS, PARTNER, PARTNER_THERE, RULE, pack, rig_of
+from scenarios.test_packed_subresources import EXPECTED, NO_OWNER, OTHER_OWNER, OWNER, owned
 
 KEYS = list(OBJECTS)[:60]
 KEY = KEYS[7]
@@ -132,3 +133,14 @@ async def test_a_member_that_is_read_anew_is_looked_up(tmp_path: Path) -> None:
         assert await read_batch(rig.client(), "bucket", KEYS[:9]) == whole(KEYS[:9])
         origin.store.put("bucket", KEY, b"real")
         assert (await read_batch(rig.client(), "bucket", KEYS[:9]))[7].body == b"real"
+
+
+async def test_the_origin_compares_the_owner_of_a_batch(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        origin.store.put("bucket", "loose", b"loose")
+        owned(origin)
+        for owner, status in ((OWNER, 200), (OTHER_OWNER, 403), (NO_OWNER, 400)):
+            answer = await send_batch(rig.client(), "bucket", [KEY, "loose"], ((EXPECTED, owner),))
+            assert answer.status == status
+            assert (OBJECTS[KEY] in answer.body) == (status == 200)

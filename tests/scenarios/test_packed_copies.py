@@ -14,6 +14,7 @@ from harness.oss_client import OssClient
 from harness.rig import READER, TRAINER
 from harness.write_back_rig import WriteBackRig
 from scenarios.test_packed_objects import IDENTITY, OBJECTS, PARTNER, PARTNER_THERE, RULE, pack, read, rig_of
+from scenarios.test_packed_subresources import NO_OWNER, OTHER_OWNER, OWNER, owned
 
 KEY, COPY = "train/007.jpg", "copies/seven"
 SOURCE = ("x-amz-copy-source", f"bucket/{KEY}")
@@ -157,4 +158,24 @@ async def test_oss_clients_copy_members(tmp_path: Path) -> None:
             "PUT", path_of("bucket", COPY), (("x-oss-copy-source", f"/bucket/{KEY}"),)
         )
         assert (answer.status, texts(answer, "ETag") != []) == (200, True)
+        assert stored(origin) == OBJECTS[KEY]
+
+
+async def test_the_origin_compares_the_owner_of_the_source(tmp_path: Path) -> None:
+    header = "x-amz-source-expected-bucket-owner"
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        owned(origin)
+        for owner, status in ((OTHER_OWNER, 403), (NO_OWNER, 400)):
+            assert (await copy(rig.client(), (header, owner))).status == status
+            assert stored(origin) is None
+        assert (await copy(rig.client(), (header, OWNER))).status == 200
+        assert stored(origin) == OBJECTS[KEY]
+
+
+async def test_the_null_version_of_a_member_is_copied(tmp_path: Path) -> None:
+    source = ("x-amz-copy-source", f"bucket/{KEY}?versionId=null")
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        assert (await rig.client().request("PUT", path_of("bucket", COPY), (source,))).status == 200
         assert stored(origin) == OBJECTS[KEY]

@@ -7,8 +7,12 @@ import pytest
 
 from harness.clients import RawClient, path_of
 from harness.conformance import texts
+from harness.fake.actions import Respond
+from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
+from harness.oss_origin import OssOrigin
 from harness.rig import READER
+from scenarios import test_packing as packing
 from scenarios.test_packed_objects import OBJECTS, pack, rig_of
 
 KEY, EMPTY, TYPE = "train/007.jpg", "train/empty.jpg", "image/jpeg"
@@ -96,11 +100,90 @@ async def test_what_members_have_not_is_said(tmp_path: Path) -> None:
                     call(**named)
             with pytest.raises(s3.exceptions.ClientError, match="MethodNotAllowed"):
                 s3.put_object_tagging(**named, Tagging={"TagSet": [{"Key": "a", "Value": "b"}]})
-            with pytest.raises(s3.exceptions.ClientError, match=r"InvalidRequest.*x-amz-expected-bucket-owner"):
-                s3.get_object(**named, ExpectedBucketOwner="123456789012")
+            with pytest.raises(s3.exceptions.ClientError, match=r"InvalidRequest.*customer-algorithm"):
+                s3.get_object(**named, SSECustomerAlgorithm="AES256", SSECustomerKey=bytes(32))
             with pytest.raises(s3.exceptions.ClientError, match="NoSuchKey"):
                 s3.get_object_tagging(Bucket="bucket", Key="train/none")
 
         await asyncio.to_thread(dialogue)
         s3.close()
         assert (await rig.client(READER).request("GET", f"{path_of('bucket', KEY)}?tagging")).status == 403
+
+
+OWNER, OTHER_OWNER, NO_OWNER = "123456789012", "210987654321", "nobody"
+EXPECTED = "x-amz-expected-bucket-owner"
+READS = [("GET", ""), ("HEAD", ""), ("GET", "?partNumber=1"), ("GET", "?versionId=null"), ("GET", "?tagging")]
+
+
+def owned(origin: FakeOrigin) -> None:
+    """The origin compares the owner that requests expect."""
+
+    def differs(asked: S3Request) -> bool:
+        return asked.headers.get(EXPECTED, OWNER) not in {OWNER, NO_OWNER}
+
+    origin.faults.add(Respond(403, "AccessDenied"), where=differs)
+    malformed = Respond(400, "InvalidBucketOwnerAWSAccountID")
+    origin.faults.add(malformed, where=lambda asked: asked.headers.get(EXPECTED) == NO_OWNER)
+
+
+@pytest.mark.parametrize(("method", "query"), READS)
+async def test_the_origin_compares_the_owner(tmp_path: Path, method: str, query: str) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        owned(origin)
+        client, target = rig.client(), path_of("bucket", KEY) + query
+        plain = await client.request(method, target)
+        allowed = await client.request(method, target, ((EXPECTED, OWNER),))
+        assert (allowed.status, allowed.body) == (plain.status, plain.body)
+        assert plain.status < 300
+        for owner, status in ((OTHER_OWNER, 403), (NO_OWNER, 400), ("", 403)):
+            refused = await client.request(method, target, ((EXPECTED, owner),))
+            assert refused.status == status
+            assert OBJECTS[KEY] not in refused.body
+        both = ((EXPECTED, OWNER), (EXPECTED, OTHER_OWNER))
+        assert (await client.request(method, target, both)).status in {400, 403}
+
+
+async def test_an_owner_that_nobody_can_compare_is_refused(tmp_path: Path) -> None:
+    async with OssOrigin() as origin, rig_of(origin, tmp_path, dialect="oss") as rig:
+        packing.fill(origin)
+        await packing.run_job(rig)
+        for key in packing.OBJECTS:
+            origin.store.delete("bucket", key)
+        await rig.restart()
+        key = "train/007/a.jpg"
+        assert await packing.body(rig.client(), key) == packing.OBJECTS[key]
+        for target in (path_of("bucket", key), "/bucket?prefix=train%2F"):
+            assert (await rig.client().request("GET", target, ((EXPECTED, OWNER),))).status == 501
+
+
+async def test_an_owner_that_can_not_be_compared_now_is_a_failure(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        assert (await rig.client().request("GET", path_of("bucket", KEY))).status == 200
+        origin.faults.add(Respond(500, "InternalError"), method="HEAD")
+        answer = await rig.client().request("GET", path_of("bucket", KEY), ((EXPECTED, OWNER),))
+        assert answer.status == 503
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_member_is_the_null_version(tmp_path: Path, method: str) -> None:
+    """Where the bucket has no versions, as S3 answers there."""
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        client, target = rig.client(), f"{path_of('bucket', KEY)}?versionId=null"
+        found = await client.request(method, target, (("Range", "bytes=1-3"),))
+        assert (found.status, found.body) == (206, OBJECTS[KEY][1:4] if method == "GET" else b"")
+        origin.store.put("bucket", KEY, b"real")
+        found = await client.request(method, target)
+        assert found.headers["Content-Length"] == "4", "the origin has one"
+        assert (await client.request(method, f"{path_of('bucket', KEY)}?versionId=other")).status == 404
+
+
+async def test_a_member_is_no_version_of_a_bucket_with_versions(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.create_bucket("bucket")
+        origin.store.bucket("bucket").versioning = "Enabled"
+        pack(origin)
+        assert (await rig.client().request("GET", path_of("bucket", KEY))).status == 200
+        assert (await rig.client().request("GET", f"{path_of('bucket', KEY)}?versionId=null")).status == 404

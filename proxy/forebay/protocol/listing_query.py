@@ -26,6 +26,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 from zlib import crc32
@@ -94,9 +95,9 @@ class ListingQuery:
         return min(self.max_keys if self.max_keys is not None else MAX_KEYS, most)
 
 
-def hindrance(headers: Headers) -> str | None:
-    """The name of a header that only the origin can obey in a listing; None: there is none."""
-    for name, value in headers.items():
+def hindrance(headers: Iterable[tuple[str, str]]) -> str | None:
+    """The name of a header, of these, that only the origin can obey in a listing; None: there is none."""
+    for name, value in headers:
         lower = name.lower()
         is_known = lower in _HARMLESS or (lower == _ATTRIBUTES and value.strip() == _RESTORE_STATUS)
         if lower.startswith("x-amz-") and not is_known:
@@ -112,7 +113,7 @@ def parse_listing(
     query = dict(target.query)
     if target.bucket is None or len(query) != len(target.query) or not query.keys() <= _NAMES:
         return None
-    if not as_s3 and hindrance(headers) is not None:
+    if not as_s3 and hindrance(headers.items()) is not None:
         return None
     numbers = query.get("max-keys")
     if numbers is not None and not _NUMBER.fullmatch(numbers):

@@ -11,7 +11,7 @@ listing by the origin as well: one request of its own, with the parameters that 
 (prefix, delimiter, number of keys), at most `auth.authorization_ttl` ago. Its page is not read; only the status counts.
 
 The origin's page lacks members of packs. So what it would answer otherwise is answered here as S3 would where there are
-some, and refused where a header asks for what only the origin knows.
+some, and refused where a header asks for what only the origin knows; but it is asked to compare a bucket's owner.
 """
 
 import re
@@ -35,10 +35,13 @@ from forebay.protocol.forwarded_headers import forwarded_query
 from forebay.protocol.listing_query import ListingQuery, hindrance, parse_listing, without_own_token
 from forebay.protocol.target import Target
 from forebay.request.admission import Admission
+from forebay.request.origin_checks import OWNER, OriginChecks
 
 _VERSIONS: Final[dict[str, Literal[1, 2]]] = {"ListObjects": 1, "ListObjectsV2": 2}
 _POSITIONS: Final = frozenset({"continuation-token", "marker", "start-after"})
-_PAYER: Final = "x-amz-request-payer"
+_OBEYED: Final = frozenset({"x-amz-request-payer", OWNER})
+"""Headers, in lower case, with which a listing with members is answered: one changes nothing, the other is checked
+before."""
 _MAY_BE_ARCHIVED: Final = re.compile(
     rb"<StorageClass>(?:GLACIER|DEEP_ARCHIVE|INTELLIGENT_TIERING|[A-Za-z]*Archive)</StorageClass>"
 )
@@ -60,6 +63,7 @@ class ListingReader:
         """`pending_pages` None: nothing is laid over pages of the origin."""
         self._listings = listings
         self._origins = origins
+        self._checks = OriginChecks(origins)
         self.permissions = permissions
         self._fences = fences
         self._clock = clock
@@ -96,9 +100,10 @@ class ListingReader:
         query, pages = parse_listing(admission.target, admission.headers, version, as_s3=True), self._pending_pages
         if query is None or pages is None or not await pages.has_members(query):
             return None
-        refused = hindrance(admission.headers)
-        if refused not in {None, _PAYER}:
+        refused = hindrance(pair for pair in admission.headers.items() if pair[0].lower() not in _OBEYED)
+        if refused is not None:
             raise S3Error("NotImplemented", f"A listing with members of packs can't be answered with {refused}.")
+        await self._checks.check_owner(query.bucket, None, admission.headers, admission.identity)
         return await self._page(query, admission, has_members=True)
 
     async def _page(

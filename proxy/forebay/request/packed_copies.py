@@ -36,6 +36,7 @@ from forebay.protocol.header_map import Headers
 from forebay.protocol.operations import classify
 from forebay.protocol.xml.s3_documents import copied_document, copied_part_document
 from forebay.request.document_reply import DocumentReply
+from forebay.request.origin_checks import NULL_VERSION, SOURCE_OWNER, OriginChecks
 from forebay.write.forward_request import WriteContext
 
 COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
@@ -48,7 +49,7 @@ _METADATA: Final = re.compile(
 """Headers that a copy takes from its source; also those that a request which replaces them sets."""
 _OF_COPIES: Final = (
     *(COPY_SOURCE, _DIRECTIVE, "x-amz-tagging-directive", "content-", "x-amz-content-sha256", "x-amz-checksum-"),
-    *("x-amz-sdk-checksum-", "x-amz-trailer", "x-amz-decoded-content-length"),
+    *("x-amz-sdk-checksum-", "x-amz-trailer", "x-amz-decoded-content-length", SOURCE_OWNER),
 )
 """What the names of headers begin with that a PUT of the bytes has not: its body is another one than the copy's."""
 _REPLACED: Final = frozenset({"etag", "content-length", "content-type"})
@@ -58,19 +59,25 @@ class PackedCopies:
     """Finds copies of members. Keeps no state. `clock`: seconds since the epoch."""
 
     def __init__(
-        self, packed: PackedObjects, source: BlockSource, rules: Callable[[], Rules], clock: Callable[[], float]
+        self,
+        packed: PackedObjects,
+        source: BlockSource,
+        rules: Callable[[], Rules],
+        clock: Callable[[], float],
+        checks: OriginChecks,
     ) -> None:
         self._packed = packed
         self._source = source
         self._rules = rules
         self._clock = clock
+        self._checks = checks
 
     async def as_write(self, context: WriteContext) -> WriteContext:
         """The write of the bytes that a copy of a member stands for; any other copy as it is. `context`: of one of
         COPIES. Raises S3Error, OriginError, Throttled."""
         forward = context.forward
         source = parse_copy_source(forward.request.headers)
-        if source is None or source.version_id is not None:
+        if source is None or source.version_id not in {None, NULL_VERSION}:
             return context
         decision = self._rules().decide(source.name)
         if decision.packed is None:
@@ -79,6 +86,10 @@ class PackedCopies:
         if not isinstance(resolution, ResolvedVersion) or resolution.stored is None:
             return context
         head, sent = resolution.head, forward.request.headers
+        shard, identity = resolution.stored.name, forward.identity
+        if source.version_id is not None and not await self._checks.is_null_version(source.name, shard, identity):
+            return context
+        await self._checks.check_owner(*shard, sent, identity, header=SOURCE_OWNER)
         _check_conditions(sent, head)
         is_part = forward.operation.name == "UploadPartCopy"
         span = _span_of(sent, head.size) if is_part else Span(0, head.size)

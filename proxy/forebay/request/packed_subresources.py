@@ -5,14 +5,17 @@
     a read with partNumber=1         the whole member, as S3 has it of an object that was put at once; others 416
     a read of several ranges         the whole member, as S3 has it of every object
     a read with the keys of an       400 InvalidRequest: only the origin could obey these, and it has no such object
-    encryption, a bucket's owner
+    encryption
+    any, with the bucket's expected  first the origin compares the owner (request.origin_checks)
+    owner
+    any, with versionId=null         the member, if the origin has no such version, and no versions in that bucket
     any other (ACL, Retention, ...)  405 MethodNotAllowed
     a read that no cache answered    503: only the cache can find the bytes
 
 Clients on Amazon's CRT (Mountpoint, s3torchconnector) read small and empty objects by partNumber=1.
 
 The origin has no object of the key, so its answer would be NoSuchKey, for a key that reads and listings show. Where an
-object hides the member, and for a version by its id, the origin is asked.
+object hides the member, and for a version by another id, the origin is asked.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObjectAttributes.html
 """
@@ -32,10 +35,11 @@ from forebay.policy.freshness import requests_revalidation
 from forebay.protocol.exchange import ObjectReply, Request
 from forebay.protocol.header_map import Headers
 from forebay.protocol.operations import is_harmless
-from forebay.protocol.read_variants import OVERRIDES, read_variant
+from forebay.protocol.read_variants import OVERRIDES, VERSION, read_variant
 from forebay.protocol.xml.xml_tree import S3_NAMESPACE, Element, write_tree
 from forebay.request.admission import Admission
 from forebay.request.object_read import ObjectReader
+from forebay.request.origin_checks import NULL_VERSION, OWNER, OriginChecks
 
 _WRITES: Final = frozenset(
     {"PutObject", "CopyObject", "DeleteObject", "CreateMultipartUpload", "UploadPart", "UploadPartCopy"}
@@ -45,22 +49,23 @@ _WRITES: Final = frozenset(
 _READS: Final = frozenset({"GetObject", "HeadObject"})
 _PART: Final = "partNumber"
 _MAX_PART: Final = 10_000
-_PAYER: Final = "x-amz-request-payer"
+_OBEYED: Final = frozenset({"x-amz-request-payer", OWNER})
+"""Headers that are no hindrance, in lower case: one changes nothing, the other is checked before."""
 _ATTRIBUTES: Final = frozenset({"ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"})
 
 
 class PackedSubresources:
     """Answers them. Keeps no state."""
 
-    def __init__(self, packed: PackedObjects, reader: ObjectReader) -> None:
-        self._packed, self._reader = packed, reader
+    def __init__(self, packed: PackedObjects, reader: ObjectReader, checks: OriginChecks) -> None:
+        self._packed, self._reader, self._checks = packed, reader, checks
 
     async def answer(self, admission: Admission, request: Request, reply: ObjectReply, record: RequestRecord) -> bool:
         """Answers a request about a member; False: it is about no member. Raises S3Error, OriginError, Throttled."""
         operation, target, decision = admission.operation, admission.target, admission.decision
         if decision is None or decision.packed is None or operation.level != "object" or operation.name in _WRITES:
             return False
-        if target.param("versionId") is not None:
+        if (version := target.param(VERSION)) not in {None, NULL_VERSION}:
             return False
         lookup = LookupRequest(
             target.name,
@@ -72,6 +77,10 @@ class PackedSubresources:
         found = await self._packed.resolve(lookup)
         if not isinstance(found, ResolvedVersion) or found.stored is None:
             return False
+        shard, identity = found.stored.name, admission.identity
+        if version is not None and not await self._checks.is_null_version(lookup.name, shard, identity):
+            return False
+        await self._checks.check_owner(*shard, request.headers, identity)
         if operation.name == "GetObjectTagging":
             root = Element("Tagging")
             root.add("TagSet", "")
@@ -103,7 +112,7 @@ class PackedSubresources:
 def _as_plain_read(admission: Admission, request: Request, size: int) -> tuple[Admission, Request]:
     """The plain read that answers a read of a member of `size` bytes. Raises S3Error where there is none."""
     headers, number = request.headers, admission.target.param(_PART)
-    hindrances = [name for name in headers if not is_harmless(name.lower()) and name.lower() != _PAYER]
+    hindrances = [name for name in headers if not is_harmless(name.lower()) and name.lower() not in _OBEYED]
     variant = read_variant(tuple(pair for pair in admission.target.query if pair[0] in OVERRIDES))
     if hindrances or variant is None:
         named = ", ".join(hindrances) or "this response-* parameter"

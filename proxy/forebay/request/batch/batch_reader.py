@@ -24,6 +24,7 @@ from forebay.request.admission import Admission
 from forebay.request.batch.batch_run import BatchRun, BatchServices
 from forebay.request.batch.member_reads import ReadObject
 from forebay.request.batch.tar_output import TarOutput
+from forebay.request.origin_checks import OriginChecks
 from forebay.request.verified_bodies import VerifiedBodies
 
 ENTRIES: Final = "x-forebay-batch-entries"
@@ -35,14 +36,17 @@ _PARSED_HERE: Final = 32 << 10
 class BatchReader:
     """Answers batches. Keeps no state between them."""
 
-    def __init__(self, services: BatchServices, bodies: VerifiedBodies) -> None:
+    def __init__(self, services: BatchServices, bodies: VerifiedBodies, checks: OriginChecks) -> None:
         self._services = services
         self._bodies = bodies
+        self._checks = checks
 
     async def answer(
         self, admission: Admission, request: Request, reply: Reply, record: RequestRecord, read: ReadObject
     ) -> None:
-        """Answer an admitted batch; `read` answers the GET of an entry. Raises S3Error, Throttled, ConnectionError."""
+        """Answer an admitted batch; `read` answers the GET of an entry. Raises S3Error, OriginError, Throttled,
+        ConnectionError."""
+        await self._checks.check_owner(admission.target.bucket or "", None, request.headers, admission.identity)
         share = self._services.share
         async with self._bodies.open(admission, request, MAX_BODY) as body:
             size = body.reader.length

@@ -21,6 +21,7 @@ from forebay.request.forwarded_reads import ForwardedReads
 from forebay.request.gateway import Gateway
 from forebay.request.listing_read import ListingReader
 from forebay.request.object_read import ObjectReader
+from forebay.request.origin_checks import OriginChecks
 from forebay.request.oss_frontend import OssFrontend
 from forebay.request.packed_copies import PackedCopies
 from forebay.request.packed_subresources import PackedSubresources
@@ -83,8 +84,9 @@ def compose_requests(
     batch_share = SemaphoreShare(storage.budget, BATCH_SHARE)
     members = MemberReads(metadata.packed, ArchiveIndexes())
     services = BatchServices(cached_entries, members, batch_share, tasks, context.observe)
-    batches = BatchReader(services, VerifiedBodies(spooler))
-    copies = PackedCopies(metadata.packed, fetch.block_source, context.rules, context.clock)
+    checks = OriginChecks(origins)
+    batches = BatchReader(services, VerifiedBodies(spooler), checks)
+    copies = PackedCopies(metadata.packed, fetch.block_source, context.rules, context.clock, checks)
     gateway = Gateway(
         policy,
         reader,
@@ -95,6 +97,6 @@ def compose_requests(
         CorsFrontend(metadata.cors),
         resources,
         batches,
-        PackedSubresources(metadata.packed, reader),
+        PackedSubresources(metadata.packed, reader, checks),
     )
     return RequestParts(policy, gateway, reader, read_stream, resources, listing_permissions)
