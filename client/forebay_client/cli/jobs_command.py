@@ -1,11 +1,15 @@
 """`forebay jobs`: lists the warm-up jobs, shows one, follows one to its end, or cancels one."""
 
+from typing import Final
+
 from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
 from forebay_client.cli.command_context import CommandContext
 from forebay_client.cli.human_format import escape_unprintable, format_plural
 from forebay_client.cli.job_report import exit_code, misfit, report_job, write_report
 from forebay_client.cli.text_tables import jobs_table
 from forebay_client.cli.warm_command import follow_job
+
+_LIVE: Final = ("queued", "running")
 
 
 def run_jobs(
@@ -22,7 +26,11 @@ def run_jobs(
     if job_id is None:
         return _list_jobs(admin, context, as_json=as_json)
     path = api_path("jobs", job_id)
-    job = admin.delete(path) if action == "cancel" else admin.get(path)
+    job = admin.get(path)
+    is_cancelled = False
+    if action == "cancel" and job["state"] in _LIVE:
+        job = admin.delete(path)
+        is_cancelled = job["state"] == "cancelled"  # else it came to its end meanwhile
     if action == "wait":
         job = follow_job(admin, context, job, as_json=as_json)
     if report is not None:
@@ -33,13 +41,13 @@ def run_jobs(
         _show(context, job)
     elif action == "wait":
         report_job(context.screen, job)
-    elif job["state"] == "cancelled":
+    elif is_cancelled:
         context.screen.write_line(f"Cancelled job {escape_unprintable(job['id'])}.")
     else:
         context.screen.write_error(f"Job {escape_unprintable(job['id'])} had ended before: {job['state']}.")
     if action == "wait":
         return exit_code(job)
-    return 1 if action == "cancel" and job["state"] != "cancelled" else 0
+    return 1 if action == "cancel" and not is_cancelled else 0
 
 
 def _list_jobs(admin: AdminClient, context: CommandContext, *, as_json: bool) -> int:

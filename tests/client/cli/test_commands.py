@@ -358,7 +358,10 @@ def test_jobs_cancel_ends_a_running_job_only(forebay: Typist, control: FakeContr
     forebay.type("warm", "s3://b/p")
     typed = forebay.type("jobs", "cancel", "j1")
     assert (typed.code, typed.out, control.running["j1"].state) == (0, "Cancelled job j1.\n", "cancelled")
-    assert forebay.type("jobs", "cancel", "j1").code == 0
+    typed = forebay.type("jobs", "cancel", "j1")
+    assert (typed.code, typed.out, typed.err) == (1, "", "Job j1 had ended before: cancelled.\n")
+    typed = forebay.type("jobs", "cancel", "j1", "--json")
+    assert (typed.code, json.loads(typed.out)["state"]) == (1, "cancelled")
     forebay.type("warm", "s3://b/p", "--wait")
     typed = forebay.type("jobs", "cancel", "j2")
     assert (typed.code, typed.err) == (1, "Job j2 had ended before: done.\n")
