@@ -36,7 +36,7 @@ class SentPlan:
     keys: Sequence[str]
     read: set[str] = field(default_factory=set)
     """Keys that were asked for since."""
-    is_cancelled: bool = False
+    is_removed: bool = False
     is_of_this_run: bool = True
 
     @property
@@ -47,15 +47,14 @@ class SentPlan:
     def may_be(self, progress: PlanProgress | None) -> bool:
         """Whether its progress may be this; None: it is not known."""
         may_have_ended = self.furthest == len(self.keys)
-        if progress is None:
-            return not self.is_of_this_run and (self.is_cancelled or may_have_ended)
-        states = {"cancelled"} if self.is_cancelled else {*LIVE_STATES, *(["done"] if may_have_ended else [])}
+        if progress is None or self.is_removed:
+            return progress is None and (self.is_removed or (not self.is_of_this_run and may_have_ended))
+        states = {*LIVE_STATES, *(["done"] if may_have_ended else [])}
         return (
             progress.state in states
             and (progress.entries, progress.dropped) == (len(self.keys), 0)
             and progress.position <= self.furthest
             and progress.late <= progress.read <= len(self.keys)
-            and (not self.is_cancelled or progress.lead_bytes == 0)
         )
 
 
@@ -87,9 +86,9 @@ class PlanSteps:
         """Cancel a plan, if there is one."""
         reply = await ask("DELETE", path_of(self._bucket, _FOLDER + name))
         assert reply.status == 204, reply
-        plan, progress = self._sent.get(name), await self._progress(ask, name)
-        if plan is not None and (progress is None or progress.state == "cancelled"):
-            plan.is_cancelled = True  # else it had ended before
+        assert await self._progress(ask, name) is None
+        if (plan := self._sent.get(name)) is not None:
+            plan.is_removed = True
 
     async def check_given_back(self, parts: Parts) -> None:
         """Without a live plan nothing waits for a reader: what was fetched ahead was read or given up."""

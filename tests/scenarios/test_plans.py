@@ -144,7 +144,7 @@ async def test_a_wrong_plan_costs_one_horizon_and_is_given_back(tmp_path: Path) 
         assert sum(origin.log.count("GET", key=key) for key in KEYS[:40]) <= 12
         await rig.client().request("DELETE", path_of("b", ".forebay/plans/order"))
         assert rig.parts.storage.tiers.memory.ahead.budget.in_use == 0
-        assert (await progress(rig))["state"] == "cancelled"
+        assert await progress(rig) == {}
 
 
 async def test_a_cancelled_plan_ends_at_once(tmp_path: Path) -> None:
@@ -156,8 +156,8 @@ async def test_a_cancelled_plan_ends_at_once(tmp_path: Path) -> None:
             await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == 1)
             await rig.client().request("DELETE", path_of("b", ".forebay/plans/order"))
             await rig.wait_idle()
-            plan = await progress(rig)
-            assert (plan["state"], plan["position"], plan["lead_bytes"]) == ("cancelled", 0, 0)
+            (plan,) = rig.parts.jobs.plans.coordinator.plans()
+            assert (plan.state, plan.position, plan.lead_bytes) == ("cancelled", 0, 0)
 
 
 async def test_metrics_tell_what_became_of_plans(tmp_path: Path) -> None:
@@ -224,9 +224,7 @@ async def test_of_plans_with_one_name_the_latest_is_shown(tmp_path: Path) -> Non
         for keys in (KEYS[:3], KEYS[:2]):
             await send(rig, keys)
             await rig.client().request("DELETE", path_of("b", ".forebay/plans/order"))
-        assert (await progress(rig))["entries"] == 2
-        listing = await rig.client().request("GET", "/b?list-type=2&prefix=.forebay%2Fplans%2F")
-        assert listing.body.count(b"<Key>") == 1
+        assert [plan.entries for plan in rig.parts.jobs.plans.coordinator.plans()] == [2]
 
 
 async def test_a_read_that_waited_for_the_origin_is_late(tmp_path: Path) -> None:
@@ -412,11 +410,12 @@ async def test_nobody_sees_or_changes_the_plan_of_another(tmp_path: Path) -> Non
         await send(rig, KEYS[:5])
         assert await progress(rig, secret=READER) == {}
         await send(rig, KEYS[5:7], secret=READER)
+        listing = "/b?list-type=2&prefix=.forebay%2Fplans%2F"
+        assert (await rig.client(READER).request("GET", listing)).body.count(b"<Key>") == 1
         await rig.client(READER).request("DELETE", path_of("b", ".forebay/plans/order"))
         assert (await progress(rig))["entries"] == 5
         assert (await progress(rig))["state"] == "running"
-        listed = await rig.client(READER).request("GET", "/b?list-type=2&prefix=.forebay%2Fplans%2F")
-        assert listed.body.count(b"<Key>") == 1
+        assert (await rig.client(READER).request("GET", listing)).body.count(b"<Key>") == 0
 
 
 async def test_a_key_that_is_gone_ends_its_plans(tmp_path: Path) -> None:
@@ -468,7 +467,13 @@ async def test_boto3_and_an_oss_client_send_list_and_cancel(tmp_path: Path) -> N
             assert [each["Key"] for each in listed["Contents"]] == [".forebay/plans/boto"]
             plan = json.loads(client.get_object(Bucket="b", Key=".forebay/plans/boto")["Body"].read())
             assert (plan["entries"], plan["state"]) == (9, "running")
-            client.delete_object(Bucket="b", Key=".forebay/plans/boto")
+            for _ in range(2):
+                client.delete_object(Bucket="b", Key=".forebay/plans/boto")
+                with pytest.raises(ClientError, match="404"):
+                    client.head_object(Bucket="b", Key=".forebay/plans/boto")
+            with pytest.raises(client.exceptions.NoSuchKey):
+                client.get_object(Bucket="b", Key=".forebay/plans/boto")
+            assert "Contents" not in client.list_objects_v2(Bucket="b", Prefix=".forebay/plans/")
             with pytest.raises(ClientError):
                 client.put_object(Bucket="b", Key=".forebay/plans/boto", Body=b"k\t5-1\n")
 
@@ -478,6 +483,45 @@ async def test_boto3_and_an_oss_client_send_list_and_cancel(tmp_path: Path) -> N
         assert (await oss.request("PUT", path, (), text(KEYS[9:12]))).status == 200
         assert json.loads((await oss.request("GET", path)).body)["entries"] == 3
         assert (await oss.request("DELETE", path)).status == 204
+        assert [(await oss.request(method, path)).status for method in ("GET", "HEAD")] == [404, 404]
+        assert b"<Key>" not in (await oss.request("GET", "/b?prefix=.forebay/plans/")).body
+
+
+async def listed_plans(rig: Rig) -> list[str]:
+    client = rig.boto3()
+    answer = await asyncio.to_thread(client.list_objects_v2, Bucket="b", Prefix=".forebay/plans/")
+    client.close()
+    return [each["Key"].removeprefix(".forebay/plans/") for each in answer.get("Contents", ())]
+
+
+async def test_a_removed_plan_is_no_object_and_is_still_shown(tmp_path: Path) -> None:
+    """To the operator. What the operator cancels is an object until its owner removes it, as what was read is."""
+    async with rig_with_data(tmp_path) as (_, rig):
+        await send(rig, KEYS[:2], "read")
+        await until(rig, lambda plan: plan["lead_entries"] == 2, "read")
+        await read(rig, KEYS[:2])
+        await until(rig, lambda plan: plan["state"] == "done", "read")
+        for name in ("cancelled", "removed"):
+            await send(rig, KEYS[2:4], name)
+        cancelled = (await progress(rig, "cancelled"))["id"]
+        status, plan = await request_admin(rig.admin, "DELETE", f"/v1/plans/{cancelled}")
+        assert (status, plan["state"], plan["is_removed"]) == (200, "cancelled", False)
+        assert (await progress(rig, "cancelled"))["state"] == "cancelled"
+        found = ["cancelled", "read", "removed"]
+        for name in ("removed", "read", "cancelled"):
+            assert await listed_plans(rig) == found
+            assert (await rig.client().request("DELETE", path_of("b", f".forebay/plans/{name}"))).status == 204
+            assert await progress(rig, name) == {}
+            found.remove(name)
+        assert await listed_plans(rig) == []
+        shown = (await request_admin(rig.admin, "GET", "/v1/plans"))[1]["plans"]
+        assert {(each["name"], each["state"], each["is_removed"]) for each in shown} == {
+            ("read", "done", True),
+            ("cancelled", "cancelled", True),
+            ("removed", "cancelled", True),
+        }
+        await send(rig, KEYS[2:4], "removed")
+        assert await listed_plans(rig) == ["removed"]
 
 
 async def test_an_operator_sends_a_plan_in_the_name_of_a_key(tmp_path: Path) -> None:

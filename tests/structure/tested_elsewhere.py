@@ -94,7 +94,7 @@ request/test_gateway.py                  protocol/exchange
 request/test_object_read.py              request/read_context
 scenarios/test_cors.py                   request/cors_frontend request/cors_reply
 jobs/plans/test_plan_store.py            jobs/plans/plan_entries jobs/plans/plan_files
-scenarios/test_plans.py                  jobs/plans/plan_coordinator jobs/plans/plan_resource
+scenarios/test_plans.py                  jobs/plans/plan_resource
 scenarios/test_recordings.py             core/recording_info
 scenarios/test_plans.py                  jobs/plans/plan_allowance jobs/plans/plan_report core/plan_progress
 scenarios/test_recordings.py             jobs/recordings/kept_recordings jobs/recordings/recording_resource

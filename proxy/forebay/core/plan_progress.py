@@ -49,6 +49,8 @@ class PlanProgress:
     """How long the lead lasts at the reader's pace; None: nothing was read yet."""
     data_set: str
     """The data set, as rules name it, of the entry that was begun last; empty: none was yet."""
+    is_removed: bool = False
+    """Whether its owner has removed it: it is no object any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,35 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from forebay.server.composition import Parts, compose
-from forebay.server.telemetry.metrics import Metrics
-from forebay.settings.loader import load_settings
-from forebay.storage.cache_origin import CacheOrigin
-from forebay.storage.run_record import begin_run
+from forebay.server.composition import Parts
 from harness.fake_origin import FakeOrigin
-from harness.manual_timers import ManualTimers
 from harness.memory_exchange import handle_request
+from harness.plan_process import plan_process
 
 PLAN = "/bucket/.forebay/plans/order"
-
-
-@asynccontextmanager
-async def process(origin: FakeOrigin, directory: Path) -> AsyncIterator[Parts]:
-    """The parts of a process in open mode, whose coordinator the test starts."""
-    text = (
-        f'[origin]\nendpoint = "{origin.endpoint}"\ndialect = "swift"\nanonymous = true\n[auth]\nmode = "open"\n'
-        f'[server]\nstate_dir = "{directory}"\n'
-    )
-    settings = load_settings(text, {}, {}, lambda _: "").settings
-    run = begin_run(str(directory), CacheOrigin.of(origin.endpoint))
-    parts = compose(settings, Metrics(), run=run, timers=ManualTimers())
-    try:
-        yield parts
-    finally:
-        parts.jobs.plans.coordinator.close()
-        await parts.context.tasks.wait_idle()
-        parts.jobs.prefetcher.drop_all()
-        await parts.origins.of(None).close()
 
 
 @asynccontextmanager
@@ -42,9 +19,9 @@ async def restarted(directory: Path) -> AsyncIterator[Parts]:
     """The parts of a process whose predecessor was sent a plan."""
     async with FakeOrigin(verify=False) as origin:
         origin.store.put("bucket", "key", b"content")
-        async with process(origin, directory) as before:
+        async with plan_process(origin, directory) as before:
             assert (await handle_request(before.requests.gateway, "PUT", PLAN, (), b"key\n")).status == 200
-        async with process(origin, directory) as parts:
+        async with plan_process(origin, directory) as parts:
             yield parts
 
 

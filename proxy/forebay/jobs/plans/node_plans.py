@@ -20,6 +20,7 @@ from forebay.peers.peer_codec import decode
 ADD: Final = "plan_added"
 LIST: Final = "plan_list"
 CANCEL: Final = "plan_cancelled"
+REMOVE: Final = "plan_removed"
 
 
 class NodePlans:
@@ -48,10 +49,7 @@ class NodePlans:
         if self.coordinates:
             await self.coordinator.wait_started()
             return self.coordinator.plans()
-        try:
-            response = await self._call({"kind": LIST})
-        except PeerUnavailable:
-            raise Throttled("the worker that runs plans is not there") from None
+        response = await self._call_or_throttle({"kind": LIST})
         return decode(lambda: [PlanProgress(**each) for each in response["plans"]])
 
     async def cancel(self, plan: str) -> None:
@@ -59,9 +57,20 @@ class NodePlans:
         if self.coordinates:
             await self.coordinator.wait_started()
             await self.coordinator.cancel(plan)
-            return
+        else:
+            await self._call_or_throttle({"kind": CANCEL, "plan": plan})
+
+    async def remove(self, plan: str) -> None:
+        """Ends a plan, if there is one, which its owner sees no longer. Raises Throttled."""
+        if self.coordinates:
+            await self.coordinator.wait_started()
+            await self.coordinator.remove(plan)
+        else:
+            await self._call_or_throttle({"kind": REMOVE, "plan": plan})
+
+    async def _call_or_throttle(self, request: Document) -> Document:
         try:
-            await self._call({"kind": CANCEL, "plan": plan})
+            return await self._call(request)
         except PeerUnavailable:
             raise Throttled("the worker that runs plans is not there") from None
 

@@ -17,6 +17,7 @@ is none of its reads.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from forebay.core.errors import Throttled
@@ -79,9 +80,13 @@ class PlanCoordinator:
         self._runners: dict[str, PlanRunner] = {}
         """Queued and running, by id, in the order in which they were sent."""
         self._recorded: dict[str, int] = {}
+        """Of those that run, by version: up to where they were read, as the store has it."""
         self._ended: dict[str, PlanProgress] = {}
         """The latest of each id, in the order in which they ended."""
         self._unsubscribe: Callable[[], None] | None = None
+        self._change = asyncio.Lock()
+        """Held from what is in the store to what runs: of two plans that are sent under one id at the same time, by
+        several workers, the one that stays in the store runs."""
         self._ticks = 0
         self._is_ticking = False
         self._started = asyncio.Event()
@@ -94,8 +99,9 @@ class PlanCoordinator:
         self._ahead.drop_all()
         try:
             for plan in await self._store.plans():
-                if plan not in self._runners:  # else it was sent meanwhile
-                    await self._load(plan)
+                async with self._change:
+                    if plan not in self._runners:  # else it was sent meanwhile
+                        await self._load(plan)
         finally:
             self._started.set()
 
@@ -105,23 +111,26 @@ class PlanCoordinator:
 
     async def add(self, plan: str) -> None:
         """Queues a plan that was stored, in place of one with the same id. Raises Throttled."""
-        replaced = self._runners.pop(plan, None)
-        if replaced is not None:
-            replaced.close("cancelled")
-        elif len(self._runners) >= MAX_PLANS:
-            raise Throttled(f"{MAX_PLANS} plans are running or queued")
-        await self._load(plan)
+        async with self._change:
+            if plan not in self._runners and len(self._runners) >= MAX_PLANS:
+                raise Throttled(f"{MAX_PLANS} plans are running or queued")
+            await self._load(plan)
 
     async def _load(self, plan: str) -> None:
         loaded = await self._store.load(plan)
         if loaded is None:
-            _log.warning("a plan is damaged, and removed")
-            await self._store.discard(plan)
-            return
-        if self.is_closed or plan in self._runners:
-            loaded[1].close()
+            _log.warning("a plan was removed before it could run, or is damaged, and removed")
+            await self._store.remove_any(plan)
+            self.stop(plan)
             return
         record, entries, position = loaded
+        current = self._runners.get(plan)
+        if self.is_closed or (current is not None and current.record.version == record.version):
+            entries.close()
+            return
+        if current is not None:
+            del self._runners[plan]
+            current.close("cancelled")
         self._queue(record, entries, PlanStart(position))
 
     def follow(self, record: PlanRecord, entries: OrderedEntries, start: PlanStart) -> PlanRunner | None:
@@ -160,11 +169,21 @@ class PlanCoordinator:
 
     async def cancel(self, plan: str) -> bool:
         """Ends a plan. Returns whether it was running or queued."""
-        runner = self._runners.get(plan)
-        if runner is None or not self.stop(plan):
-            return False
-        await self._store.remove(runner.record)
-        return True
+        async with self._change:
+            runner = self._runners.get(plan)
+            if runner is None or not self.stop(plan):
+                return False
+            await self._store.remove(runner.record)
+            return True
+
+    async def remove(self, plan: str) -> None:
+        """Ends a plan, and removes one that has ended from what its owner sees."""
+        async with self._change:
+            self.stop(plan)
+            ended = self._ended.get(plan)
+            if ended is not None:
+                self._ended[plan] = replace(ended, is_removed=True)
+            await self._store.remove_any(plan)
 
     def stop(self, plan: str) -> bool:
         """Ends a plan, which stays in the store if it is there. Returns whether it was running or queued."""
@@ -246,9 +265,10 @@ class PlanCoordinator:
         self._ticks += 1
         self._begin_some()
         if self._ticks % RECORD_TICKS == 0:
-            for plan, runner in self._runners.items():
-                if self._recorded.get(plan) != runner.window.base and not runner.record.recording:
-                    self._recorded[plan] = runner.window.base
+            before = self._recorded
+            self._recorded = {runner.record.version: runner.window.base for runner in self._runners.values()}
+            for runner in self._runners.values():
+                if before.get(runner.record.version) != runner.window.base and not runner.record.recording:
                     self._tasks.spawn(
                         self._store.record_position(runner.record, runner.window.base), "record a plan's position"
                     )
@@ -290,5 +310,5 @@ def series_of(record: PlanRecord) -> PlanSeries:
 
 
 def plans_of(plans: Sequence[PlanProgress], bucket: str, principal: str) -> list[PlanProgress]:
-    """Those of one principal in one bucket."""
-    return [plan for plan in plans if plan.bucket == bucket and plan.principal == principal]
+    """Those of one principal in one bucket that were not removed."""
+    return [plan for plan in plans if plan.bucket == bucket and plan.principal == principal and not plan.is_removed]

@@ -3,7 +3,7 @@
     PUT <name>             a plan, in one of the forms of jobs.plans.plan_body
     PUT keys/<sha-256>     a list of keys for the compact form
     GET, HEAD              the progress, as JSON
-    DELETE                 ends the plan, or removes the list
+    DELETE                 ends the plan, which is no object any more, or removes the list
     listing                the plans
 
 Everybody sees and changes the own plans alone, by the id that bucket, principal and name make.
@@ -93,8 +93,9 @@ class PlanResource:
         if name.startswith(KEY_LISTS):
             await self._plans.store.discard(key_list_id(bucket, principal, name.removeprefix(KEY_LISTS)))
         else:
-            await self._plans.cancel(plan_id(bucket, principal, name))
+            await self._plans.remove(plan_id(bucket, principal, name))
 
 
 def _document(plan: PlanProgress) -> bytes:
-    return json.dumps(asdict(plan), indent=1).encode() + b"\n"
+    fields = {name: value for name, value in asdict(plan).items() if name != "is_removed"}
+    return json.dumps(fields, indent=1).encode() + b"\n"

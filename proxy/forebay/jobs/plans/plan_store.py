@@ -215,6 +215,15 @@ class PlanStore:
 
         await asyncio.to_thread(self._change, record, partial(shutil.rmtree, ignore_errors=True))
 
+    async def remove_any(self, plan: str) -> None:
+        """Removes whatever plan has the id, also one that was sent and not added yet."""
+
+        def remove() -> None:
+            with suppress(OSError), locked_plans(self._root):
+                shutil.rmtree(self._root / plan, ignore_errors=True)
+
+        await asyncio.to_thread(remove)
+
     def _change(self, record: PlanRecord, change: Callable[[Path], object]) -> None:
         """Changes the directory of a plan under the lock, unless another one has its id by now."""
         directory = self._root / record.id
@@ -223,7 +232,7 @@ class PlanStore:
                 change(directory)
 
     async def discard(self, directory: str) -> None:
-        """Removes a key list, or a plan that can't be loaded."""
+        """Removes a key list."""
         await asyncio.to_thread(shutil.rmtree, self._root / directory, ignore_errors=True)
 
 

@@ -39,6 +39,7 @@ class JobMethods:
                 "plan_added": self._add_plan,
                 "plan_list": self._list_plans,
                 "plan_cancelled": self._cancel_plan,
+                "plan_removed": self._remove_plan,
                 "recordings_call": self._recordings_call,
                 "data_set_rows": self._data_set_rows,
             },
@@ -77,6 +78,10 @@ class JobMethods:
 
     async def _cancel_plan(self, request: Document) -> Document:
         await self._jobs.plans.cancel(decode(lambda: str(request["plan"])))
+        return {}
+
+    async def _remove_plan(self, request: Document) -> Document:
+        await self._jobs.plans.remove(decode(lambda: str(request["plan"])))
         return {}
 
     async def _residency(self, request: Document) -> Document:
