@@ -11,6 +11,7 @@ from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
 from forebay_client.cli.command_context import CommandContext
 from forebay_client.cli.human_format import escape_unprintable, format_age, format_count, format_plural, format_size
 from forebay_client.cli.recordings_command import UnusableFile
+from forebay_client.cli.s3_location import SCHEMES, InvalidLocation, Location, parse_location
 from forebay_client.cli.text_tables import Column, table
 
 WRITES: Final = (
@@ -30,18 +31,28 @@ def problem_with(args: argparse.Namespace) -> str | None:
     if action == "ls":
         if args.force:
             return "--force belongs to `forebay writes export`."
-        return "`forebay writes ls` has a location, but no file." if args.file is not None else None
+        if args.file is not None:
+            return "`forebay writes ls` has a location, but no file."
+        return _problem_with_location(args.write) if args.write is not None else None
     if args.state is not None:
         return "--state belongs to `forebay writes ls`."
     if args.force and action != "export":
         return "--force belongs to `forebay writes export`."
-    if args.write is None or args.write.startswith("s3://"):
+    if args.write is None or args.write.startswith(SCHEMES):
         more = {"export": " FILE", "discard": " s3://bucket/key"}.get(action, "")
         return f"Name a write by its id: `forebay writes {action} ID{more}`."
-    if (action == "export") != (args.file is not None and not args.file.startswith("s3://")):
+    if (action == "export") != (args.file is not None and not args.file.startswith(SCHEMES)):
         return "Name a file: `forebay writes export ID FILE`." if action == "export" else f"`{action}` has no file."
-    if (action == "discard") != (args.file is not None and args.file.startswith("s3://")):
+    if (action == "discard") != (args.file is not None and args.file.startswith(SCHEMES)):
         return "Name the object too: `forebay writes discard ID s3://bucket/key`. Its bytes are lost by that."
+    return _problem_with_location(args.file) if action == "discard" else None
+
+
+def _problem_with_location(text: str) -> str | None:
+    try:
+        parse_location(text)
+    except InvalidLocation as invalid:
+        return f"{invalid}."
     return None
 
 
@@ -51,7 +62,7 @@ def run_writes(admin: AdminClient, context: CommandContext, args: argparse.Names
 
 
 def _list(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    bucket, _, prefix = (args.write or "").removeprefix("s3://").partition("/")
+    bucket, prefix = parse_location(args.write) if args.write is not None else Location("", "")
     found: list[JsonObject] = list(_pages(admin, {"bucket": bucket, "prefix": prefix, "state": args.state or ""}))
     if args.json:
         for write in found:
@@ -112,7 +123,7 @@ def _retry(admin: AdminClient, context: CommandContext, args: argparse.Namespace
 
 
 def _discard(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    bucket, _, key = args.file.removeprefix("s3://").partition("/")
+    bucket, key = parse_location(args.file)
     answer = admin.delete(api_path("writes", args.write), {"bucket": bucket, "key": key})
     return _report(context, args, answer["write"], "Discarded")
 

@@ -37,6 +37,15 @@ def test_pages_of_writes_are_one_list(forebay: Typist) -> None:
     assert [json.loads(line)["id"] for line in typed.out.splitlines()] == [STUCK.id]
 
 
+def test_a_location_of_either_scheme_means_the_same(forebay: Typist, control: FakeControl) -> None:
+    typed = forebay.type("writes", "ls", "oss://ckpts/run-7/step-17", "--json")
+    assert [json.loads(line)["id"] for line in typed.out.splitlines()] == [STUCK.id]
+    assert forebay.type("writes", "discard", STUCK.id, "oss://ckpts/run-7/step-17.pt").code == 0
+    assert forebay.type("writes", "ls", "ckpts/run-7").err == (
+        "'ckpts/run-7' is not a location; one looks like s3://bucket/prefix.\n"
+    )
+
+
 def test_no_pending_write_is_no_failure(forebay: Typist, control: FakeControl) -> None:
     control.pending = {}
     typed = forebay.type("writes", "ls")
@@ -88,7 +97,8 @@ def test_a_write_is_discarded_by_its_id_and_name(forebay: Typist, control: FakeC
     typed = forebay.type("writes", "discard", STUCK.id, "s3://ckpts/run-7/step-17.pt")
     assert (typed.code, typed.out) == (0, "Discarded: put of s3://ckpts/run-7/step-17.pt, 3.0 MiB.\n")
     assert control.calls[-1] == ("discard_write", STUCK.id, "ckpts", "run-7/step-17.pt")
-    assert forebay.type("writes", "discard", STUCK.id, "s3://ckpts/run-7/other").code == 1
+    typed = forebay.type("writes", "discard", STUCK.id, "s3://ckpts/run-7/other")
+    assert (typed.code, typed.err) == (1, "No such write of this object is pending (any more).\n")
     assert forebay.type("writes", "discard", BEHIND.id, "s3://ckpts/run-7/step-18.pt").code == 1
 
 
@@ -106,6 +116,10 @@ def test_a_write_is_discarded_by_its_id_and_name(forebay: Typist, control: FakeC
         ["retry", "1-1", "--state", "stuck"],
         ["retry", "1-1", "--force"],
         ["ls", "--force"],
+        ["ls", "ckpts/run-7"],
+        ["ls", "s3://"],
+        ["discard", "1-1", "s3://"],
+        ["show", "oss://b/k"],
     ],
     ids=" ".join,
 )

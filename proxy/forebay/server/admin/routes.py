@@ -56,6 +56,7 @@ _RECORDING: Final = "/v1/recordings/{bucket}/{name}"
 _NO_SUCH_RECORDING: Final = 404, "no_such_recording", "There is no such recording that has ended."
 _NO_JOURNAL: Final = 409, "no_journal", "Forebay runs without a journal; it needs a configuration and a restart."
 _NO_SUCH_WRITE: Final = 404, "no_such_write", "No such write is pending (any more)."
+_NO_SUCH_WRITE_OF_IT: Final = 404, "no_such_write", "No such write of this object is pending (any more)."
 _NO_SUCH_TIER: Final = 404, "no_such_tier", f"There are the tiers {' and '.join(get_args(TierName))}."
 
 
@@ -106,7 +107,7 @@ ROUTES: Final = (
     Route("GET", "/v1/writes/{id}", WriteVerbs.pending_write, if_none=_NO_SUCH_WRITE),
     Route("GET", "/v1/writes/{id}/content", WriteVerbs.pending_content, if_none=_NO_SUCH_WRITE),
     Route("POST", "/v1/writes/{id}/retry", WriteVerbs.retry_write, if_none=_NO_SUCH_WRITE),
-    Route("DELETE", "/v1/writes/{id}", WriteVerbs.discard_write, if_none=_NO_SUCH_WRITE),
+    Route("DELETE", "/v1/writes/{id}", WriteVerbs.discard_write, if_none=_NO_SUCH_WRITE_OF_IT),
     Route("POST", "/v1/flush", WriteVerbs.flush_writes, if_none=_NO_JOURNAL),
     Route("PUT", "/v1/tiers/{tier}", ConfigVerbs.resize, if_none=_TIER_OFF),
 )
