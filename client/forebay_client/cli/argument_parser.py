@@ -9,6 +9,7 @@ from typing import Final
 
 from forebay_client import __version__
 from forebay_client.cli.argument_types import admin_address, endpoint, worker_count
+from forebay_client.cli.command_parser import CommandParser
 from forebay_client.cli.command_table import COMMANDS
 
 
@@ -21,7 +22,7 @@ def make_parser(only: str | None = None) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"forebay {__version__}", help="show the version")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=CommandParser)
     names = [*_OWN_COMMANDS, *COMMANDS]
     for name in [only] if only in names else names:
         if name in _OWN_COMMANDS:
@@ -52,9 +53,9 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--open", action="store_true", help="check no signatures; on loopback only")
 
 
-def _shared_options() -> argparse.ArgumentParser:
+def _shared_options() -> CommandParser:
     """The options of every command that calls the admin port."""
-    shared = argparse.ArgumentParser(add_help=False)
+    shared = CommandParser(add_help=False)
     shared.add_argument(
         "--admin",
         type=admin_address,

@@ -1,0 +1,44 @@
+"""The parser of one command, which takes options anywhere: `forebay writes ls --state stuck s3://bucket/`.
+
+argparse fills positional arguments that may be left out by what stands before an option, so the location there would be
+left over. Options are moved in front of the others, each with its value, before argparse reads them.
+
+https://docs.python.org/3/library/argparse.html#intermixed-parsing (which has no subcommands)
+"""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+
+class CommandParser(argparse.ArgumentParser):
+    """See the module."""
+
+    def parse_known_args(  # type: ignore[override] # as argparse calls it for a subcommand
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parses a command's arguments."""
+        return super().parse_known_args(self._options_first(args or ()), namespace)
+
+    def _options_first(self, args: Sequence[str]) -> Sequence[str]:
+        if any(action.nargs == argparse.REMAINDER for action in self._actions):
+            return args  # what stands behind a program's name is the program's
+        options: list[str] = []
+        others: list[str] = []
+        rest = iter(args)
+        for each in rest:
+            if each == "--":
+                others += [each, *rest]
+            elif len(each) == 1 or not each.startswith("-"):
+                others.append(each)
+            elif not self._takes_value(each):
+                options.append(each)
+            elif (value := next(rest, None)) is not None:
+                options += [each, value]
+            else:
+                others.append(each)  # at the end, where argparse misses the value
+        return [*options, *others]
+
+    def _takes_value(self, option: str) -> bool:
+        action = self._option_string_actions.get(option)
+        return action is not None and action.nargs is None
