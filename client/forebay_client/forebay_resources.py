@@ -168,7 +168,8 @@ class ForebayResources:
     def flush(
         self, bucket: str, prefix: str, timeout: float | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Waits until what is pending now has reached the origin. Raises ServiceUnavailable after `timeout` seconds."""
+        """Waits until what is pending now has reached the origin. Raises ServiceUnavailable after `timeout` seconds,
+        and once all that is left waits for an operator."""
         if "flush" not in self.kinds(bucket):
             self._count_ignored("flush")
             return
@@ -181,9 +182,11 @@ class ForebayResources:
             left = _number(response, "x-forebay-flush-left")
             if not left:
                 return
-            if clock() >= end:
+            is_held_up = _number(response, "x-forebay-flush-held-up") == left
+            if is_held_up or clock() >= end:
+                why = ": they are stuck, or wait for a stuck one, until an operator decides" if is_held_up else ""
                 raise ServiceUnavailable(
-                    f"{left} writes have not reached the origin", bucket=bucket, key=prefix or None
+                    f"{left} writes have not reached the origin{why}", bucket=bucket, key=prefix or None
                 )
             before = response.headers.get("x-forebay-flush-before", before)
 

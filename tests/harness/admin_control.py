@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from forebay.core.errors import PinRefused, SettingsError
 from forebay.core.events import TierName
-from forebay.core.pending_write import PendingPage, PendingWrite
+from forebay.core.pending_write import LEFT_TO_A_PERSON, PendingPage, PendingWrite, StuckWrite
 from forebay.core.plan_progress import PlanList, PlanProgress
 from forebay.core.recording_info import RecordingInfo
 from forebay.server.admin.admin_schema import (
@@ -373,14 +373,19 @@ class FakeControl:
         return PendingPage(tuple(found[start : start + 2]), str(start + 2) if len(found) > start + 2 else None)
 
     async def flush_writes(self, bucket: str, prefix: str = "", wait: float = 0.0, before: str = "") -> Flushed | None:
-        """One write of the prefix arrives each time, unless it is stuck."""
+        """One write of the prefix arrives each time, unless it is stuck, or waits for such a one."""
         self._note("flush", bucket, prefix, before)
         if self.pending is None:
             return None
         found = [each for each in self.pending.values() if each.bucket == bucket and each.key.startswith(prefix)]
-        if found and found[0].state != "stuck":
-            del self.pending[found.pop(0).id]
-        return Flushed(len(found), before or "1000")
+        stuck = [each for each in self.pending.values() if each.bucket == bucket and each.state in LEFT_TO_A_PERSON]
+        moving = [each for each in found if each not in stuck and not (stuck and each.state == "waiting")]
+        if moving:
+            arrived = moving.pop(0)
+            del self.pending[arrived.id]
+            found.remove(arrived)
+        named = tuple(StuckWrite(each.id, each.bucket, each.key, each.reason) for each in stuck)
+        return Flushed(len(found), before or "1000", len(found) - len(moving), named)
 
     async def pending_write(self, write_id: str) -> PendingWrite | None:
         self._note("pending_write", write_id)

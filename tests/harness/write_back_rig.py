@@ -62,7 +62,7 @@ class WriteBackRig(Rig):
     async def flush(self, bucket: str, prefix: str = "", seconds: float = 60.0) -> int:
         """Flushes a prefix, as an operator does. Returns how many writes are not at the origin."""
         assert self.parts.writes.backlog is not None
-        return (await self.parts.writes.backlog.flush(bucket, prefix, seconds, ""))[0]
+        return (await self.parts.writes.backlog.flush(bucket, prefix, seconds, "")).left
 
     async def put(self, key: str, content: bytes, *headers: tuple[str, str]) -> str:
         """Writes an object, which has to be acknowledged from the journal. Returns its ETag."""

@@ -38,6 +38,17 @@ async def test_a_flush_returns_when_the_writes_have_arrived(tmp_path: Path, dial
         assert at_origin(origin, "run/a") == b"first"
 
 
+async def test_a_flush_ends_at_what_waits_for_a_person(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig, client_of(rig) as client:
+        await rig.prove()
+        origin.faults.add(actions.Respond(403, "AccessDenied"), key="a/refused")
+        await client.put("ckpt", "a/refused", b"first")
+        await client.put("ckpt", "a/behind", b"second")
+        async with asyncio.timeout(15):  # of 20 that one request waits
+            with pytest.raises(ServiceUnavailable, match=r"2 writes have not .* until an operator decides"):
+                await client.flush("ckpt")
+
+
 async def test_a_flush_needs_the_right_to_the_whole_prefix(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig, client_of(rig, READER) as client:
         await rig.prove()

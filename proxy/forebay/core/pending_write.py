@@ -56,6 +56,16 @@ class PendingWrite:
 
 
 @dataclass(frozen=True, slots=True)
+class StuckWrite:
+    """A pending write that a person has to retry, export or discard, and why."""
+
+    id: str
+    bucket: str
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class PendingPage:
     """GET /v1/writes: a page of the pending writes, as they were accepted."""
 

@@ -2,8 +2,10 @@
 forebay.request.resource.Resource.
 
     body        a prefix of keys, in UTF-8; empty: the whole bucket
-    response    once every write that was pending under it is at the origin, at the latest after <seconds> or WAIT:
-                x-forebay-flush-left      how many of these writes are not
+    response    once every write that was pending under it is at the origin, or all that are left wait for a person, at
+                the latest after <seconds> or WAIT:
+                x-forebay-flush-left      how many of these writes are not there
+                x-forebay-flush-held-up   how many of those are stuck, or have to come after a stuck one
                 x-forebay-flush-before    the name below .forebay/flush/ by which the next PUT goes on with them
 
 For whoever may read or write every key of the prefix. What is accepted meanwhile is not waited for.
@@ -54,8 +56,12 @@ class FlushResource:
         if not may_see_writes_below(owner.principal, owner.bucket, prefix):
             raise S3Error("AccessDenied", "A flush needs the right to read or write every key of its prefix.")
         wait = min(WAIT, int(seconds)) if seconds else WAIT
-        left, before = await self._backlog.flush(owner.bucket, prefix, wait, "" if earlier == FIRST else earlier)
-        return (("x-forebay-flush-left", str(left)), ("x-forebay-flush-before", before))
+        report = await self._backlog.flush(owner.bucket, prefix, wait, "" if earlier == FIRST else earlier)
+        return (
+            ("x-forebay-flush-left", str(report.left)),
+            ("x-forebay-flush-held-up", str(report.held_up)),
+            ("x-forebay-flush-before", report.before),
+        )
 
     async def remove(self, owner: ResourceOwner, name: str) -> None:
         """Refused."""

@@ -16,22 +16,29 @@ def test_it_waits_for_all_that_was_pending() -> None:
     assert flushes == [("flush", "ckpts", "run-7/", before) for before in ("", "1000", "1000")]
 
 
-def test_what_is_stuck_is_not_waited_for() -> None:
-    control = FakeControl(pending={"1": sample_write(1, id="1", state="stuck"), "2": sample_write(2, id="2")})
-    with admin_port(control) as address:
+def test_it_ends_at_a_stuck_write_and_names_it() -> None:
+    """What waits for it is not waited for, however many they are."""
+    many = {str(number): sample_write(number, id=str(number), state="waiting") for number in (2, 3, 4)}
+    stuck = sample_write(1, id="1", state="stuck", reason="the origin answered 403 AccessDenied")
+    with admin_port(control := FakeControl(pending={"1": stuck, **many})) as address:
         typed = Typist(address).type("flush", "s3://ckpts/run-7/")
-        said = "Not at the origin under s3://ckpts/run-7/: 2 writes; see `forebay writes ls s3://ckpts/`.\n"
+        said = (
+            f"stuck  1  s3://ckpts/{stuck.key}: the origin answered 403 AccessDenied\n"
+            "Not at the origin under s3://ckpts/run-7/: 4 writes, 4 of them until a person has dealt with the stuck; "
+            "see `forebay writes ls s3://ckpts/`.\n"
+        )
         assert (typed.code, typed.err) == (1, said)
         typed = Typist(address).type("flush", "s3://ckpts", "--timeout", "600", "--json")
-    assert (typed.code, json.loads(typed.out)) == (1, {"left": 2})
+    named = {"id": "1", "bucket": "ckpts", "key": stuck.key, "reason": stuck.reason}
+    assert (typed.code, json.loads(typed.out)) == (1, {"left": 4, "held_up": 4, "stuck": [named]})
+    assert len([call for call in control.calls if call[0] == "flush"]) == 2
 
 
-def test_what_waits_for_a_stuck_write_is_not_waited_for() -> None:
-    """However many they are: of more than one page of the list it was waited for ever."""
-    many = {str(number): sample_write(number, id=str(number), state="waiting") for number in (2, 3, 4)}
-    with admin_port(FakeControl(pending={"1": sample_write(1, id="1", state="stuck"), **many})) as address:
-        typed = Typist(address).type("flush", "s3://ckpts/", "--json")
-    assert (typed.code, json.loads(typed.out)) == (1, {"left": 4})
+def test_what_can_arrive_beside_a_stuck_write_is_waited_for() -> None:
+    stuck, other = sample_write(1, id="1", state="stuck"), sample_write(2, id="2", state="failing")
+    with admin_port(control := FakeControl(pending={"1": stuck, "2": other})) as address:
+        typed = Typist(address).type("flush", "s3://ckpts", "--json")
+    assert (typed.code, json.loads(typed.out)["left"], control.pending) == (1, 1, {"1": stuck})
 
 
 def test_it_needs_a_journal() -> None:

@@ -14,7 +14,8 @@ import pytest
 from forebay.core.errors import Throttled
 from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
-from forebay.write.back.node_backlog import NodeBacklog, write_id
+from forebay.write.back.accepted_write import write_id
+from forebay.write.back.node_backlog import NodeBacklog
 from harness.clients import path_of
 from harness.fake.actions import Respond
 from harness.fake.faults import Rule
@@ -216,11 +217,18 @@ async def test_a_flush_waits_for_what_was_pending_before_it(running: BacklogRig)
     assert (status, first["left"]) == (200, 1)
     running.origin.faults.remove(running.refusal)
     [stuck] = await running.writes(state="stuck")
+    named = {each: stuck[each] for each in ("id", "bucket", "key", "reason")}
+    assert (await flush(prefix="a/", wait=30))[1] | {"before": ""} == {
+        "left": 2,
+        "before": "",
+        "held_up": 2,
+        "stuck": [named],
+    }
     later = running.origin.faults.add(Respond(503, "SlowDown"), method="PUT", key="a/later")
     assert (await running.rig.client().request("PUT", path_of("ckpt", "a/later"), (), b"later")).status == 200
     assert (await running.call("POST", f"/{stuck['id']}/retry"))[0] == 200
     status, second = await flush(prefix="a/", wait=30, before=first["before"])
-    assert (status, second) == (200, {"left": 0, "before": first["before"]})
+    assert (status, second) == (200, {"left": 0, "before": first["before"], "held_up": 0, "stuck": []})
     assert running.at_origin("a/stuck") == running.at_origin("a/behind") == CONTENT
     assert (await flush(prefix="a/"))[1]["left"] == 1
     assert (await flush(wait=31))[0] == 400

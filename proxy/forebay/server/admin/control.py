@@ -250,7 +250,8 @@ class WriteVerbs(Protocol):
     async def flush_writes(
         self, bucket: Bucket, prefix: Key = "", wait: Wait = 0.0, before: Key = ""
     ) -> Flushed | None:
-        """Wait until the writes that are pending now under `prefix` are at the origin, for `wait` seconds at most.
+        """Wait until the writes that are pending now under `prefix` are at the origin, or all that are left are held up
+        by stuck ones, for `wait` seconds at most.
         `before`: that of an earlier flush, which is gone on with. None: Forebay runs without a journal."""
         ...
 

@@ -4,7 +4,7 @@ admin_schema."""
 from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
-from forebay.core.pending_write import PENDING_STATES, PendingWrite
+from forebay.core.pending_write import PENDING_STATES, PendingWrite, StuckWrite
 
 
 def check_state(value: object, name: str) -> str:
@@ -38,6 +38,11 @@ class Flushed:
     """Of the writes that were pending when it began, those that are not at the origin."""
     before: str
     """Given to another flush, it waits for what was pending when this one began, and for nothing else."""
+    held_up: int = 0
+    """Of those that are left, how many are stuck or in conflict, or have to come after such a write. Once all are, a
+    flush does not wait."""
+    stuck: tuple[StuckWrite, ...] = ()
+    """What they wait for, the oldest first, 10 at most."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,8 @@ class WorkerWrites(WriteVerbs):
         """Waits until what is pending under a prefix is at the origin; None: there is no journal."""
         if self._backlog is None:
             return None
-        return Flushed(*await self._backlog.flush(bucket, prefix, wait, before))
+        report = await self._backlog.flush(bucket, prefix, wait, before)
+        return Flushed(report.left, report.before, report.held_up, report.stuck)
 
     async def pending_writes(
         self, bucket: str = "", prefix: str = "", state: str = "", after: str = "", limit: int = MAX_PAGE

@@ -23,6 +23,12 @@ _KINDS: Final[dict[str, WriteKind]] = {"put": "put", "delete": "delete", "comple
 JOINED: Final = 10_000
 """Behind the numbers that parts may have: a part that was joined of small ones has that of the first of them, plus this
 (write.back.joined_parts)."""
+_LOG_DIGITS: Final = 12
+
+
+def write_id(record: RecordId) -> str:
+    """Returns the id by which a person names a write."""
+    return f"{record.log[:_LOG_DIGITS]}-{record.number}"
 
 
 class CompletedPart(NamedTuple):

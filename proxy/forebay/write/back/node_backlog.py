@@ -4,10 +4,8 @@ Every worker knows which writes are pending. The one that carries them out knows
 or given up, so the others ask it (RPC `backlog`).
 """
 
-import asyncio
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from heapq import nsmallest
 from typing import Any, Final
@@ -21,18 +19,13 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.storage.journal.log_writer import RecordId
-from forebay.write.back.accepted_write import AcceptedWrite
+from forebay.write.back.accepted_write import write_id
 from forebay.write.back.drainer import DrainEntry
+from forebay.write.back.node_flush import FlushReport, NodeFlush
 from forebay.write.back.write_back import WriteBack
 
 LARGEST_PAGE: Final = 1000
 """Writes."""
-_LOG_DIGITS: Final = 12
-
-
-def write_id(record: RecordId) -> str:
-    """Returns the id by which a person names a write."""
-    return f"{record.log[:_LOG_DIGITS]}-{record.number}"
 
 
 class NodeBacklog:
@@ -42,28 +35,13 @@ class NodeBacklog:
         self._write_back = write_back
         self._peers = peers
 
-    async def flush(self, bucket: str, prefix: str, seconds: float, before: str) -> tuple[int, str]:
-        """Waits until what is pending under a prefix is at the origin, for so many seconds at most. Returns how many of
-        these writes are not, and the `before` by which another flush waits for the same ones; empty: it is the first.
-        In any worker: each knows all of them."""
-        shown = self._write_back.shown
+    async def flush(self, bucket: str, prefix: str, seconds: float, before: str) -> FlushReport:
+        """Waits until what is pending under a prefix is at the origin, for so many seconds at most. `before`: of an
+        earlier flush, whose writes are waited for; empty: it is the first."""
         latest = int(before) if before.isdecimal() else self._write_back.journal.stamp()
-
-        def left() -> list[AcceptedWrite]:
-            writes = (*shown.writes.values(), *(kept.write for kept in shown.kept.values()))
-            return [
-                write
-                for write in writes
-                if write.name.bucket == bucket
-                and write.name.key.startswith(prefix)
-                and write.interval.written <= latest
-            ]
-
-        names = {write.name for write in left()}
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._write_back.pending.wait_settled(names)
-        return len(left()), str(latest)
+        flush = NodeFlush(self._write_back.shown, self._write_back.pending, bucket, prefix, latest)
+        await flush.wait(seconds)
+        return flush.report()
 
     async def page(self, bucket: str, prefix: str, state: str, after: str, limit: int = LARGEST_PAGE) -> PendingPage:
         """A page of the writes under a prefix and in a state, as they were accepted. An empty bucket or state: any."""

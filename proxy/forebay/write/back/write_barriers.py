@@ -125,23 +125,35 @@ class WriteBarriers:
         self, bucket: str, waiting: Awaitable[None], objects: Objects, source: ObjectName | None = None
     ) -> None:
         """Waits. Raises S3Error once that is in vain."""
-        loop, refusal = asyncio.get_running_loop(), None
+        refusal = None
+
+        def is_in_vain() -> bool:
+            nonlocal refusal
+            refusal = self._refusal(bucket, objects, source)
+            return refusal is not None
+
         try:
-            async with asyncio.timeout(None) as limit:
-
-                def look() -> None:
-                    nonlocal refusal
-                    if (refusal := self._refusal(bucket, objects, source)) is not None:
-                        limit.reschedule(loop.time())
-                    else:
-                        timers.append(loop.call_later(LOOK_SECONDS, look))
-
-                timers = [loop.call_soon(look)]
-                try:
-                    await waiting
-                finally:
-                    timers[-1].cancel()
+            await wait_unless(waiting, is_in_vain)
         except TimeoutError:
             if refusal is None:
                 raise
             raise refusal from None
+
+
+async def wait_unless(waiting: Awaitable[None], is_in_vain: Callable[[], bool], seconds: float | None = None) -> None:
+    """Waits. Raises TimeoutError once that is in vain, which is looked at now and each LOOK_SECONDS, or after
+    `seconds`."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(seconds) as limit:
+
+        def look() -> None:
+            if is_in_vain():
+                limit.reschedule(loop.time())
+            else:
+                timers.append(loop.call_later(LOOK_SECONDS, look))
+
+        timers = [loop.call_soon(look)]
+        try:
+            await waiting
+        finally:
+            timers[-1].cancel()

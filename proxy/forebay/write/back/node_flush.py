@@ -1,0 +1,111 @@
+"""A flush: waits until the writes that were pending under a prefix are at the origin.
+
+    waits ──> none is left
+      ├──LOOK_SECONDS──> all that are left wait for a person: it ends, and names the stuck writes
+      └──> the time is over
+
+What is left waits for a person if it is stuck or in conflict, or has to come after such a write (policy.drain_order).
+While any other is left, the flush goes on: that one may well arrive. In any worker: each knows all of them.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
+from math import inf
+from typing import Final, NamedTuple
+
+from forebay.core.names import ObjectName
+from forebay.core.pending_write import StuckWrite
+from forebay.storage.journal.log_writer import RecordId
+from forebay.storage.journal.pending_objects import PendingObjects
+from forebay.write.back.accepted_write import AcceptedWrite, write_id
+from forebay.write.back.shown_records import ShownRecords
+from forebay.write.back.write_barriers import wait_unless
+
+NAMED: Final = 10
+"""Stuck writes that an answer names."""
+
+
+class FlushReport(NamedTuple):
+    """What became of a flush."""
+
+    left: int
+    """Of the writes that were pending when it began, those that are not at the origin."""
+    before: str
+    """The `before` by which another flush waits for the same ones."""
+    held_up: int
+    """Of those that are left, how many wait for a person. All of them: no other flush gets further."""
+    stuck: tuple[StuckWrite, ...]
+    """What they wait for, the oldest first, NAMED at most."""
+
+
+class NodeFlush:
+    """A flush of what was written until `latest`, on the node's clock."""
+
+    def __init__(self, shown: ShownRecords, pending: PendingObjects, bucket: str, prefix: str, latest: int) -> None:
+        self._shown = shown
+        self._pending = pending
+        self._bucket = bucket
+        self._prefix = prefix
+        self._latest = latest
+
+    async def wait(self, seconds: float) -> None:
+        """Waits for so many seconds at most."""
+        names = {write.name for _, write in self._left()}
+        with suppress(TimeoutError):
+            await wait_unless(self._pending.wait_settled(names), self._is_over, seconds)
+
+    def report(self) -> FlushReport:
+        """Returns what is left."""
+        left, stuck = dict(self._left()), _StuckWrites(self._shown)
+        held_up = (
+            {record: write for record, write in left.items() if stuck.hold_up(record, write)} if stuck.by_record else {}
+        )
+        last = max((write.interval.began for write in held_up.values()), default=0)
+        named = [
+            (write.interval.written, StuckWrite(write_id(record), *write.name, reason))
+            for record, (write, reason) in stuck.by_record.items()
+            if record in held_up or (write.name.bucket == self._bucket and write.interval.written < last)
+        ]
+        return FlushReport(len(left), str(self._latest), len(held_up), tuple(each for _, each in sorted(named)[:NAMED]))
+
+    def _is_over(self) -> bool:
+        """Whether nothing is left that could arrive. The oldest are looked at first: most often one is enough."""
+        stuck = _StuckWrites(self._shown)
+        return bool(stuck.by_record) and all(stuck.hold_up(record, write) for record, write in self._left())
+
+    def _left(self) -> Iterator[tuple[RecordId, AcceptedWrite]]:
+        kept = ((record, each.write) for record, each in self._shown.kept.items())
+        for record, write in chain(self._shown.writes.items(), kept):
+            if (
+                write.name.bucket == self._bucket
+                and write.name.key.startswith(self._prefix)
+                and write.interval.written <= self._latest
+            ):
+                yield record, write
+
+
+class _StuckWrites:
+    """The writes that are left to a person, at a moment."""
+
+    def __init__(self, shown: ShownRecords) -> None:
+        stopped = {
+            record: (write, reason)
+            for record, reason in shown.stopped.items()
+            if (write := shown.writes.get(record)) is not None
+        }
+        self._first: dict[str | ObjectName, int] = {}
+        """When the first one was written, by bucket and by object."""
+        for write, _ in stopped.values():
+            for where in (write.name.bucket, write.name):
+                self._first[where] = min(write.interval.written, self._first.get(where, write.interval.written))
+        self.by_record = stopped | {record: (each.write, each.reason) for record, each in shown.kept.items()}
+        """With the reasons. Nothing waits for those of another origin."""
+
+    def hold_up(self, record: RecordId, write: AcceptedWrite) -> bool:
+        """Returns whether a write is one of them, or has to come after one."""
+        return (
+            record in self.by_record
+            or write.interval.began > self._first.get(write.name.bucket, inf)
+            or write.interval.written > self._first.get(write.name, inf)
+        )
