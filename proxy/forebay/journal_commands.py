@@ -2,14 +2,20 @@
 
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, TextIO
 
 from forebay.core.units import format_size
 from forebay.serve import fail
 from forebay.storage.journal.body_file import BodyDamaged
-from forebay.write.back.journal_check import CheckedWrite, NoJournal, check_journal, export_writes, locked_journal
+from forebay.write.back.journal_check import (
+    CheckedWrite,
+    JournalReport,
+    NoJournal,
+    check_journal,
+    export_writes,
+    locked_journal,
+)
 from forebay.write.back.journal_transfer import JournalTransfer, TransferFailed, TransferRefused
 
 WHOLE, DAMAGED, UNUSABLE = 0, 1, 2
@@ -59,19 +65,21 @@ def _check(path: Path, export: Path | None, endpoint: str | None, *, is_locked: 
             reason = error.strerror if isinstance(error, OSError) else error
             return fail(f"{export} can't be written: {reason}. It has a part of the writes, no whole export.", UNUSABLE)
         _say(f"Exported to {export}; the journal stays as it is.")
-    if endpoint is not None and not _transfer(path, report.writes, endpoint, force=force):
+    if endpoint is not None and not _transfer(path, report, endpoint, force=force):
         return UNUSABLE
     return WHOLE if report.is_whole else DAMAGED
 
 
-def _transfer(path: Path, writes: Sequence[CheckedWrite], endpoint: str, *, force: bool) -> bool:
+def _transfer(path: Path, journal: JournalReport, endpoint: str, *, force: bool) -> bool:
     """Carry the writes out at an endpoint. Returns whether all that are whole are there."""
     try:
-        report = JournalTransfer(path, endpoint).send(writes, force=force)
+        report = JournalTransfer(path, endpoint, journal.settled).send(journal.writes, force=force)
     except TransferRefused as refusal:
         for name in refusal.newer:
             _say(f"newer  {ascii(f's3://{name.path}')[1:-1]}: somebody wrote it there after the journal's write")
-        fail(f"Nothing was sent. With --force, {len(refusal.newer)} newer objects are written over.", UNUSABLE)
+        for name in refusal.same_second:
+            _say(f"unclear  {ascii(f's3://{name.path}')[1:-1]}: from the second of the journal's write, older or newer")
+        fail("Nothing was sent. With --force, the named objects are written over.", UNUSABLE)
         return False
     except (TransferFailed, BodyDamaged) as error:
         fail(f"{str(error).rstrip('.')}. What was sent until then stays; the command can be repeated.", UNUSABLE)

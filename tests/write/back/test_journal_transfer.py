@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -136,16 +137,59 @@ async def test_newer_objects_are_written_over_by_force_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with _journal(tmp_path) as path, _target() as (target, store):
-        store.put("ckpt", "a/large", b"somebody else wrote this since")
-        before = list(store.history)
-        assert await _transfer(path, target.endpoint) == 2
-        printed = capsys.readouterr()
-        assert "newer  s3://ckpt/a/large: somebody wrote it there" in printed.out
-        assert printed.err == "Nothing was sent. With --force, 1 newer objects are written over.\n"
-        assert store.history == before
+        accepted = {each.write.name.key: each.write.accepted_at for each in check_journal(path).writes}["a/large"]
+        for moment, said in (
+            (accepted + 1, "newer  s3://ckpt/a/large: somebody wrote it there"),
+            (accepted, "unclear  s3://ckpt/a/large: from the second of the journal's write"),
+        ):
+            store.clock = partial(float, moment)
+            store.put("ckpt", "a/large", b"somebody else wrote this")
+            before = list(store.history)
+            assert await _transfer(path, target.endpoint) == 2
+            printed = capsys.readouterr()
+            assert said in printed.out
+            assert printed.err == "Nothing was sent. With --force, the named objects are written over.\n"
+            assert store.history == before
         assert await _transfer(path, target.endpoint, force=True) == 0
         assert store.get("ckpt", "a/large").etag == md5_etag(LARGE)
         assert check_journal_command(path, None, force=True) == 2
+
+
+async def test_own_objects_are_known_whatever_their_etags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Under a key of KMS none is the acknowledged one: the bytes tell, and others are not written over."""
+    async with _journal(tmp_path) as path, _target() as (target, store):
+        store.bucket("ckpt").encryption = "aws:kms"
+        kms = ChangeHeaders(set=(("x-amz-server-side-encryption", "aws:kms"),))
+        for method in ("GET", "HEAD"):
+            target.faults.add(kms, method=method)
+        assert await _transfer(path, target.endpoint) == 0
+        sent = list(store.history)
+        assert await _transfer(path, target.endpoint) == 0
+        assert "0 writes carried out" in capsys.readouterr().out
+        assert store.history == sent
+        store.put("ckpt", "a/large", bytes(len(LARGE)))
+        assert await _transfer(path, target.endpoint) == 2
+        assert "s3://ckpt/a/large" in capsys.readouterr().out
+
+
+async def test_an_own_earlier_write_is_not_somebody_elses(tmp_path: Path) -> None:
+    """It arrived in the second of the next one, and no reader had seen it."""
+    store = RecordingStore()
+    async with FakeOrigin() as origin:
+        origin.store = store
+        async with WriteBackRig(origin, tmp_path, 'freshness = "0s"\n') as rig:
+            await rig.prove()
+            store.clock = lambda: time.time() + 1
+            await rig.put("a/key", b"1")
+            await rig.settled()
+            fault = origin.faults.add(Respond(503, "SlowDown"))
+            await rig.put("a/key", b"2")
+        [left] = check_journal(rig.journal).writes
+        assert left.write.replaces is None
+        origin.faults.remove(fault)
+        with _environment(origin):
+            assert await _transfer(rig.journal, origin.endpoint) == 0
+        assert store.history[-2:] == [("a/key", b"1"), ("a/key", b"2")]
 
 
 async def test_older_objects_are_what_the_writes_replace(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from typing import IO, Any, Final
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import StorageError
 from forebay.core.heads import HeaderPairs
+from forebay.core.names import ObjectName
 from forebay.storage.journal.body_file import SLICE, BodyDamaged, BodyReader
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import BODY, VERSION, JournalLayout
@@ -69,6 +70,8 @@ class JournalReport:
     """By the id of the log: what is behind its last record, and was never acknowledged, or is damaged."""
     unreadable: list[RecordId] = field(default_factory=list)
     """Records that no Forebay of this version wrote."""
+    settled: dict[ObjectName, set[str]] = field(default_factory=dict)
+    """ETags of objects that settled writes made, as far as their logs are still there."""
     orphans: int = 0
     """Bodies of no pending record: they were never acknowledged, or are carried out."""
 
@@ -112,6 +115,8 @@ def check_journal(path: Path) -> JournalReport:
         raise NoJournal(f"{path}: FORMAT is damaged.") from None
     report = JournalReport(log_damages=[(log, each) for log, found in scan.damages.items() for each in found])
     report.torn = list(scan.torn.items())
+    for (bucket, key, _), (_, etag) in scan.settled.items():
+        report.settled.setdefault(ObjectName(bucket, key), set()).add(etag)
     entries: dict[RecordId, tuple[JournalEntry, bytes]] = {}
     for record in scan.pending:
         bodies -= {body.id for body in bodies_of(record.document)}

@@ -7,13 +7,14 @@
 
 Blocking, for `forebay check-journal --export-to`. The journal stays as it is, so an interrupted transfer is begun
 again: a write is left out if the endpoint has what the last write of its object makes. The client's part borders are
-kept, so the ETags are those that were acknowledged. Credentials are those of the AWS SDKs' usual chain.
+kept, so the ETags are those that were acknowledged; where a key of KMS makes others, the bytes are compared.
+Credentials are those of the AWS SDKs' usual chain.
 """
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -27,8 +28,8 @@ from forebay.protocol.conditions import same_etag
 from forebay.storage.journal.body_file import SLICE, BodyReader
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import JournalLayout
+from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart
-from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.journal_check import CheckedWrite
 from forebay.write.back.object_metadata import has_same_metadata
 
@@ -42,11 +43,13 @@ class TransferFailed(StorageError):
 
 
 class TransferRefused(StorageError):
-    """Somebody else has written objects there after the writes of the journal. Nothing was sent."""
+    """Somebody else has written objects there after the writes of the journal, or may have. Nothing was sent."""
 
-    def __init__(self, newer: Sequence[ObjectName]) -> None:
-        super().__init__(f"{len(newer)} objects are newer there")
+    def __init__(self, newer: Sequence[ObjectName], same_second: Sequence[ObjectName]) -> None:
+        """`same_second`: those of the second of the journal's write. Last-Modified tells no more of them."""
+        super().__init__(f"{len(newer) + len(same_second)} objects are not older there")
         self.newer = newer
+        self.same_second = same_second
 
 
 @dataclass(slots=True)
@@ -63,16 +66,18 @@ class TransferReport:
 class JournalTransfer:
     """Writes to one endpoint. Raises TransferFailed, TransferRefused, OSError and BodyDamaged."""
 
-    def __init__(self, path: Path, endpoint: str) -> None:
-        """`path`: of the journal."""
+    def __init__(self, path: Path, endpoint: str, settled: Mapping[ObjectName, Collection[str]]) -> None:
+        """`path`: of the journal. `settled`: ETags that its earlier writes have made, at whichever endpoint."""
         self._layout, self._files = JournalLayout(str(path)), JournalFiles()
         self._client, self._errors = _connect(endpoint)
+        self._settled = settled
         self._found: dict[ObjectName, Mapping[str, Any] | None] = {}
+        self._compared: dict[RecordId, bool] = {}
 
     def send(self, writes: Sequence[CheckedWrite], *, force: bool = False) -> TransferReport:
         """Sends the writes, which are in their order. `force`: also over objects that are newer there."""
-        if not force and (newer := self._newer(writes)):
-            raise TransferRefused(newer)
+        if not force:
+            self._refuse_newer(writes)
         report, damaged = TransferReport(), dict[str, int]()
         last = {each.write.name: each for each in writes}
         for each in writes:
@@ -94,17 +99,50 @@ class JournalTransfer:
         facts, found = each.write.facts, self._head(each.write.name)
         if facts is None or found is None:
             return facts is None and found is None
-        if found["ContentLength"] != facts.size or not same_etag(found["ETag"], facts.version.etag):
+        if not self._is_made_by(each, found):
             return False
         return has_same_metadata(tuple(found["ResponseMetadata"]["HTTPHeaders"].items()), facts.headers)
 
-    def _newer(self, writes: Sequence[CheckedWrite]) -> list[ObjectName]:
-        """The objects that somebody else has written there since they were written here."""
-        of_object: dict[ObjectName, list[AcceptedWrite]] = {}
+    def _is_made_by(self, each: CheckedWrite, found: Mapping[str, Any]) -> bool:
+        """Whether the endpoint has the bytes of a write."""
+        facts = each.write.facts
+        if facts is None or found["ContentLength"] != facts.size:
+            return False
+        if not _is_opaque(found):
+            return same_etag(found["ETag"], facts.version.etag)
+        if each.record not in self._compared:
+            with self._failures(each.write.name):
+                self._compared[each.record] = self._has_same_bytes(each, found["ETag"])
+        return self._compared[each.record]
+
+    def _has_same_bytes(self, each: CheckedWrite, etag: str) -> bool:
+        name = each.write.name
+        answer = self._client.get_object(Bucket=name.bucket, Key=name.key, IfMatch=etag)
+        with self._content(each.parts) as content, closing(answer["Body"]) as body:
+            return all(piece == content.read(len(piece)) for piece in body.iter_chunks(SLICE))
+
+    def _refuse_newer(self, writes: Sequence[CheckedWrite]) -> None:
+        """Raises TransferRefused if somebody else may have written objects there since they were written here."""
+        of_object: dict[ObjectName, list[CheckedWrite]] = {}
         for each in writes:
             if not each.damage:
-                of_object.setdefault(each.write.name, []).append(each.write)
-        return [name for name, pending in of_object.items() if _is_newer(self._head(name), pending)]
+                of_object.setdefault(each.write.name, []).append(each)
+        newer, same_second = list[ObjectName](), list[ObjectName]()
+        for name, pending in of_object.items():
+            found, first = self._head(name), int(pending[0].write.accepted_at)
+            if found is None or found["LastModified"].timestamp() < first or self._is_known(found, pending):
+                continue
+            (newer if found["LastModified"].timestamp() >= first + 1 else same_second).append(name)
+        if newer or same_second:
+            raise TransferRefused(newer, same_second)
+
+    def _is_known(self, found: Mapping[str, Any], pending: Sequence[CheckedWrite]) -> bool:
+        """Whether an object is what these writes make or replace, or what an earlier write of the journal has made."""
+        first = pending[0].write
+        etags = filter(None, (first.replaces, *self._settled.get(first.name, ())))
+        return any(same_etag(found["ETag"], etag) for etag in etags) or any(
+            self._is_made_by(each, found) for each in pending
+        )
 
     def _head(self, name: ObjectName) -> Mapping[str, Any] | None:
         """What the endpoint had at the first look."""
@@ -134,7 +172,7 @@ class JournalTransfer:
                     answer = self._client.put_object(**names, Body=body, ContentLength=write.size)
             case "complete":
                 answer = self._upload(each, names)
-        if write.facts is not None and not str(answer.get("ServerSideEncryption", "")).startswith(_KMS):
+        if write.facts is not None and not _is_opaque(answer):
             _verify(write.name, answer["ETag"], write.facts.version.etag)
 
     def _upload(self, each: CheckedWrite, names: Mapping[str, str]) -> Mapping[str, Any]:
@@ -222,15 +260,9 @@ class _ContentFile(io.RawIOBase):
         super().close()
 
 
-def _is_newer(found: Mapping[str, Any] | None, pending: Sequence[AcceptedWrite]) -> bool:
-    """Whether somebody else has written the object after the first of these writes: it is none that they make, or
-    replace, and it is not older."""
-    if found is None:
-        return False
-    known = [pending[0].replaces, *(write.facts.version.etag for write in pending if write.facts is not None)]
-    if any(etag is not None and same_etag(found["ETag"], etag) for etag in known):
-        return False
-    return bool(found["LastModified"].timestamp() >= int(pending[0].accepted_at))
+def _is_opaque(answer: Mapping[str, Any]) -> bool:
+    """Whether the ETag of an object says nothing of its bytes."""
+    return str(answer.get("ServerSideEncryption", "")).startswith(_KMS)
 
 
 def _verify(name: ObjectName, found: str, expected: str) -> None:
