@@ -8,6 +8,7 @@ from typing import Final, TextIO
 from forebay.core.units import format_size
 from forebay.serve import fail
 from forebay.storage.journal.body_file import BodyDamaged
+from forebay.storage.journal.journal_layout import VERSION
 from forebay.write.back.journal_check import (
     CheckedWrite,
     JournalReport,
@@ -42,6 +43,8 @@ def _check(path: Path, export: Path | None, endpoint: str | None, *, is_locked: 
     if not is_locked:
         _say("A Forebay runs on this journal: what it writes meanwhile shows up or not.", sys.stderr)
     lines = [_line(each) for each in report.writes]
+    if report.is_format_damaged:
+        lines.append(f"damaged  FORMAT, the version of the layout: read as version {VERSION}")
     lines += [f"damaged  log {log}, bytes {each.start} to {each.stop}" for log, each in report.log_damages]
     lines += [
         f"torn     log {log}, bytes {each.start} to {each.stop}: never acknowledged, or its last write, damaged"

@@ -235,3 +235,20 @@ async def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "j" / "FORMAT").write_text("{")
     with pytest.raises(JournalUnusable, match="damaged"):
         Journal.open(tmp_path / "j", "one")
+
+
+@pytest.mark.parametrize("is_lock_damaged", [False, True])
+async def test_a_start_writes_a_missing_format_anew(tmp_path: Path, is_lock_damaged: bool) -> None:
+    """All that was pending is there, and the node's clock goes on."""
+    journal = Journal.open(tmp_path / "j", "one")
+    before = journal.stamp()
+    record = await journal.append({"written": before}, b"pending")
+    await journal.close()
+    (tmp_path / "j" / "FORMAT").unlink()
+    if is_lock_damaged:
+        (tmp_path / "j" / "lock").write_bytes(b"")
+    again = Journal.open(tmp_path / "j", "two")
+    assert [each.id for each in (await again.scan()).pending] == [record]
+    assert again.stamp() > before
+    await again.close()
+    assert json.loads((tmp_path / "j" / "FORMAT").read_bytes()) == {"version": 2}

@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from forebay.core.errors import JournalUnusable
 from forebay.core.heads import ObjectFacts
 from forebay.core.names import ObjectName, Version
 from forebay.journal_commands import check_journal_command
@@ -181,3 +182,20 @@ def test_other_directories_are_refused(tmp_path: Path, capsys: pytest.CaptureFix
         (tmp_path / "FORMAT").write_text(text)
         with pytest.raises(NoJournal):
             check_journal(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b'{"version": 2', b"[]", b"null", b"\xff" * 14])
+async def test_a_damaged_format_hides_nothing(
+    filled: FilledJournal, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes
+) -> None:
+    (filled.path / "FORMAT").write_bytes(content)
+    assert check_journal_command(filled.path, tmp_path / "rescued") == 1
+    out = capsys.readouterr().out
+    assert "damaged  FORMAT, the version of the layout: read as version 2" in out
+    assert "5 pending writes" in out
+    lines = [json.loads(line) for line in (tmp_path / "rescued" / "manifest.jsonl").read_text().splitlines()]
+    last = {line["key"]: line["file"] for line in lines}
+    found = {key: (tmp_path / "rescued" / file).read_bytes() if file else None for key, file in last.items()}
+    assert found == filled.contents
+    with pytest.raises(JournalUnusable, match=f"`forebay check-journal {filled.path}` reads the rest"):
+        Journal.open(filled.path, "next")

@@ -30,7 +30,7 @@ from forebay.storage.journal.body_file import BodyReader, BodyRef, BodyWriter, r
 from forebay.storage.journal.group_commit import GroupCommit
 from forebay.storage.journal.group_settlement import GroupSettlement
 from forebay.storage.journal.journal_files import JournalFiles
-from forebay.storage.journal.journal_layout import BODY, README, VERSION, JournalLayout
+from forebay.storage.journal.journal_layout import BODY, README, VERSION, JournalLayout, read_version
 from forebay.storage.journal.journal_reclaim import reclaim
 from forebay.storage.journal.journal_record import Document, encode_document
 from forebay.storage.journal.log_writer import LogWriter, NewRecord, RecordId
@@ -220,7 +220,6 @@ def _claim(path: Path, family: str, files: JournalFiles, layout: JournalLayout) 
                 last = _read_lock(lock)
                 if not holds_journal(layout):
                     _begin_directory(files, layout, created)
-                    last = last or _Owner(family, 0)
                 with contextlib.suppress(OSError):  # nothing depends on it
                     Path(layout.readme).write_text(README)
                 run = 1 + (last.run if last is not None else _last_run(files, layout))
@@ -283,11 +282,13 @@ def holds_journal(layout: JournalLayout) -> bool:
             f"journal.path: {layout.path} is neither empty nor a journal: name a directory of its own"
         )
     try:
-        version = json.loads(Path(layout.format).read_bytes())["version"]
+        version = read_version(layout)
     except FileNotFoundError:
         return False
-    except (ValueError, KeyError, TypeError):
-        raise JournalUnusable(f"journal.path: FORMAT in {layout.path} is damaged") from None
+    if version is None:
+        raise JournalUnusable(
+            f"journal.path: FORMAT in {layout.path} is damaged: `forebay check-journal {layout.path}` reads the rest"
+        )
     if version != VERSION:
         raise JournalUnusable(
             f"journal.path: the layout of {layout.path} has version {version}, and this Forebay reads {VERSION}"

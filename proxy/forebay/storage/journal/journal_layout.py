@@ -10,7 +10,9 @@
     bodies/<id>.body             one large body, and its checksums
 """
 
+import json
 import secrets
+from pathlib import Path
 from typing import Final
 
 VERSION: Final = 2
@@ -58,3 +60,11 @@ class JournalLayout:
     def body(self, body_id: str) -> str:
         """Returns the path of a body."""
         return f"{self.bodies}/{body_id}{BODY}"
+
+
+def read_version(layout: JournalLayout) -> object:
+    """Returns the version of a journal's layout; None: FORMAT is damaged. Raises OSError."""
+    try:
+        return json.loads(Path(layout.format).read_bytes())["version"]
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -22,7 +22,7 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.storage.journal.body_file import SLICE, BodyDamaged, BodyReader
 from forebay.storage.journal.journal_files import JournalFiles
-from forebay.storage.journal.journal_layout import BODY, VERSION, JournalLayout
+from forebay.storage.journal.journal_layout import BODY, VERSION, JournalLayout, read_version
 from forebay.storage.journal.journal_reclaim import bodies_of
 from forebay.storage.journal.journal_record import LogDamage, TornEnd
 from forebay.storage.journal.log_writer import RecordId
@@ -70,6 +70,8 @@ class JournalReport:
     """By the id of the log: what is behind its last record, and was never acknowledged, or is damaged."""
     unreadable: list[RecordId] = field(default_factory=list)
     """Records that no Forebay of this version wrote."""
+    is_format_damaged: bool = False
+    """Whether the version of the layout can't be read: it is taken for this Forebay's."""
     settled: dict[ObjectName, set[str]] = field(default_factory=dict)
     """ETags of objects that settled writes made, as far as their logs are still there."""
     orphans: int = 0
@@ -78,7 +80,9 @@ class JournalReport:
     @property
     def is_whole(self) -> bool:
         """Whether nothing is damaged."""
-        return not (self.log_damages or self.unreadable or any(each.damage for each in self.writes))
+        return not (
+            self.is_format_damaged or self.log_damages or self.unreadable or any(each.damage for each in self.writes)
+        )
 
 
 @contextmanager
@@ -104,16 +108,15 @@ def check_journal(path: Path) -> JournalReport:
     """Verifies every record and every body. Raises NoJournal."""
     files, layout = JournalFiles(), JournalLayout(str(path))
     try:
-        version = json.loads(Path(layout.format).read_bytes())["version"]
-        if version != VERSION:
+        version = read_version(layout)
+        if version not in {VERSION, None}:
             raise NoJournal(f"{path}: its layout has version {version}, and this Forebay reads {VERSION}.")
         scan = scan_journal(files, layout)
         bodies = {name.removesuffix(BODY) for name in files.names(layout.bodies)}
     except OSError as error:
         raise NoJournal(f"{path} can't be read: {error.strerror}.") from None
-    except (ValueError, KeyError, TypeError):
-        raise NoJournal(f"{path}: FORMAT is damaged.") from None
     report = JournalReport(log_damages=[(log, each) for log, found in scan.damages.items() for each in found])
+    report.is_format_damaged = version is None
     report.torn = list(scan.torn.items())
     for (bucket, key, _), (_, etag) in scan.settled.items():
         report.settled.setdefault(ObjectName(bucket, key), set()).add(etag)

@@ -127,27 +127,29 @@ class WriteBarriers:
         """Waits. Raises S3Error once that is in vain."""
         refusal = None
 
-        def is_in_vain() -> bool:
+        def is_obstructed() -> bool:
             nonlocal refusal
             refusal = self._refusal(bucket, objects, source)
             return refusal is not None
 
         try:
-            await wait_unless(waiting, is_in_vain)
+            await wait_unless(waiting, is_obstructed)
         except TimeoutError:
             if refusal is None:
                 raise
             raise refusal from None
 
 
-async def wait_unless(waiting: Awaitable[None], is_in_vain: Callable[[], bool], seconds: float | None = None) -> None:
+async def wait_unless(
+    waiting: Awaitable[None], is_obstructed: Callable[[], bool], seconds: float | None = None
+) -> None:
     """Waits. Raises TimeoutError once that is in vain, which is looked at now and each LOOK_SECONDS, or after
     `seconds`."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(seconds) as limit:
 
         def look() -> None:
-            if is_in_vain():
+            if is_obstructed():
                 limit.reschedule(loop.time())
             else:
                 timers.append(loop.call_later(LOOK_SECONDS, look))
