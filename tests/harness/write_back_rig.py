@@ -31,14 +31,16 @@ class WriteBackRig(Rig):
         rule: str = "",
         rest: str = "",
         journal_size: str = "256MiB",
+        journal_settings: str = "",
         timers: Timers | None = None,
         **settings: Any,
     ) -> None:
-        """`rule`: more of the `back` rule. `rest`: more TOML, in front of it. `timers`, `settings`: see
-        harness.rig.Rig."""
+        """`rule`: more of the `back` rule. `journal_settings`: more of `[journal]`. `rest`: more TOML, in front of it.
+        `timers`, `settings`: see harness.rig.Rig."""
         self.origin = origin
         self.journal = directory / "journal"
-        rest = rest + JOURNAL.format(path=self.journal, size=journal_size) + RULE + rule
+        journal = JOURNAL.format(path=self.journal, size=journal_size).strip()
+        rest = f"{rest}{journal}\n{journal_settings}\n{RULE}{rule}"
         super().__init__(origin.endpoint, origin.secret, directory / "rig", timers, rest=rest, **settings)
         self.configuration = self.configuration.replace('drain_timeout = "5s"', 'drain_timeout = "1ms"')
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias, assert_never
 
+from forebay.core.byte_rate import ByteRate, pause
 from forebay.core.errors import ForebayError, OriginUnreachable, PeerUnavailable, Throttled
 from forebay.core.names import ObjectName
 from forebay.core.timers import Timers
-from forebay.jobs.byte_rate import ByteRate, pause
 from forebay.jobs.direct_warm_up import DirectRun
 from forebay.jobs.inventory import Inventory, InventoryEntry
 from forebay.jobs.job_progress import CompletedEntry, WarmUpFailure

@@ -138,13 +138,15 @@ class SsdSettings:
 
 @dataclass(frozen=True, slots=True)
 class JournalSettings:
-    """`[journal]`: the journal's directory, its size in bytes, the age of a write that is reported, and the time
-    without a part after which an unfinished upload is aborted."""
+    """`[journal]`: the journal's directory, its size in bytes, the age of a write that is reported, the time
+    without a part after which an unfinished upload is aborted, and the bytes a second of pending writes."""
 
     path: str
     size: int
     max_age: float
     upload_max_age: float
+    upload_rate: int | None = None
+    """None: as many as the origins take."""
 
 
 @dataclass(frozen=True, slots=True)

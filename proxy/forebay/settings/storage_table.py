@@ -74,4 +74,11 @@ STORAGE: Final[tuple[Setting, ...]] = (
         "How long an unfinished upload of the journal is kept after its last part; then it is aborted.",
         60.0,
     ),
+    Setting(
+        "journal.upload_rate",
+        SIZE,
+        UNSET,
+        "Bytes a second of pending writes that the node sends to the origins; if not set, as many as they take.",
+        MIB,
+    ),
 )

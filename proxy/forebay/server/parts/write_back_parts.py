@@ -3,6 +3,7 @@
 import time
 from typing import Final
 
+from forebay.core.byte_rate import ByteRate
 from forebay.origin.origins import Origins
 from forebay.policy.origin_routes import OriginRoutes
 from forebay.server.parts.metadata_parts import MetadataParts
@@ -45,9 +46,10 @@ def compose_write_back(
         metrics.count("forebay_journal_bytes_total", result, by=size)
 
     configured = CacheOrigins(cache_origins(context.settings), routes.position_of)
+    rate = ByteRate(settings.upload_rate, context.timers) if settings.upload_rate is not None else None
     write_back = WriteBack(
         JournalState(journal, RecordOrigins(configured), pending, PendingUploads()),
-        OriginAccess(origins, forwarder, OriginVersions(pending, tiers, metadata.heads, rules)),
+        OriginAccess(origins, forwarder, OriginVersions(pending, tiers, metadata.heads, rules), rate),
         CachedState(tiers, metadata.staged, metadata.invalidator),
         WriteBackWorker(context.tasks, context.peers, rules, context.clock, time.monotonic),
         WriteBackLimits(settings.size, PROOF_LEASE, settings.max_age, settings.upload_max_age),

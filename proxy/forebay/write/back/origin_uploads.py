@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from forebay.core.byte_ranges import Span
+from forebay.core.byte_rate import ByteRate
 from forebay.core.errors import ForebayError, OriginBroken
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
+from forebay.core.requester import BACKGROUND, requester
 from forebay.origin.origin_request import EMPTY_SHA256, UNSIGNED_PAYLOAD, OriginRequest
 from forebay.origin.origins import Origins
 from forebay.policy.acceptable_writes import has_opaque_etags
@@ -24,6 +26,9 @@ PARALLEL_PARTS: Final = 4
 DOCUMENT: Final = 64 << 10
 """Bytes of an answer that are read."""
 _PIECE: Final = 1 << 20
+_LEAST_PIECE: Final = 64 << 10
+_PIECES_PER_SECOND: Final = 16
+"""Of a rate, at least."""
 
 
 class UploadRefused(Exception):
@@ -37,9 +42,11 @@ class UploadRefused(Exception):
 class OriginUploads:
     """Requests of uploads at the origin. Each raises UploadRefused, OriginError, Throttled, S3Error."""
 
-    def __init__(self, origins: Origins, pending: PendingObjects) -> None:
+    def __init__(self, origins: Origins, pending: PendingObjects, rate: ByteRate | None = None) -> None:
+        """`rate`: at which parts are sent, where no client waits for that."""
         self._origins = origins
         self._pending = pending
+        self._rate = rate
 
     async def create(self, name: ObjectName, headers: HeaderPairs) -> str:
         """Returns the id of a new upload."""
@@ -58,7 +65,7 @@ class OriginUploads:
             *name,
             query=(("partNumber", str(part.part.origin_number)), ("uploadId", origin_id)),
             headers=part.part.headers,
-            body=pieces_of(self._pending, part.bytes, part.part.size) if part.part.size else None,
+            body=paced_pieces(self._pending, part.bytes, part.part.size, self._rate) if part.part.size else None,
             content_length=part.part.size,
             payload_hash=(part.part.sha256 or UNSIGNED_PAYLOAD) if part.part.size else EMPTY_SHA256,
             operation="UploadPart",
@@ -87,6 +94,31 @@ class OriginUploads:
             if answer.status >= 300:
                 raise UploadRefused(judge_status(answer.status, document))
             return document
+
+
+def paced_pieces(
+    pending: PendingObjects, parts: tuple[BodyPart, ...], size: int, rate: ByteRate | None
+) -> AsyncIterator[bytes]:
+    """Yields the bytes of a body that is sent to the origin, not faster than `rate` with all others. A client that
+    waits for it does not wait for the rate as well. Raises OSError, BodyDamaged."""
+    if rate is None or requester.get() != BACKGROUND:
+        return pieces_of(pending, parts, size)
+    return _paced(pending, parts, size, rate)
+
+
+async def _paced(
+    pending: PendingObjects, parts: tuple[BodyPart, ...], size: int, rate: ByteRate
+) -> AsyncIterator[bytes]:
+    """In pieces so small that each of many bodies goes on every few seconds: an origin ends a request that is silent
+    for longer (S3: 20 s)."""
+    step = max(_LEAST_PIECE, min(_PIECE, rate.rate // _PIECES_PER_SECOND))
+    for start in range(0, size, _PIECE):
+        end = min(start + _PIECE, size)
+        content = memoryview(await pending.read_parts(parts, Span(start, end)))
+        for at in range(0, end - start, step):
+            piece = content[at : at + step]
+            await rate.acquire(len(piece))
+            yield piece  # type: ignore[misc] # a socket accepts any buffer
 
 
 async def pieces_of(pending: PendingObjects, parts: tuple[BodyPart, ...], size: int) -> AsyncIterator[bytes]:

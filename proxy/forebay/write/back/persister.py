@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
+from forebay.core.byte_rate import ByteRate
 from forebay.core.errors import ForebayError, S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.origin.origin_read import OriginRead
@@ -35,7 +36,7 @@ from forebay.protocol.xml.s3_documents import (
 from forebay.storage.journal.pending_objects import BodyPart, PendingObjects, PendingVersion
 from forebay.write.back.accepted_write import AcceptedWrite, WriteKind
 from forebay.write.back.object_metadata import has_same_metadata
-from forebay.write.back.origin_uploads import DOCUMENT, pieces_of
+from forebay.write.back.origin_uploads import DOCUMENT, paced_pieces
 from forebay.write.back.origin_versions import OriginVersions
 from forebay.write.back.persist_outcome import PersistOutcome, acknowledged_etag, judge, judge_failure
 from forebay.write.back.upload_preparation import PreparedUpload, UploadPreparation
@@ -59,7 +60,10 @@ class Persister:
         preparation: UploadPreparation,
         invalidator: Invalidator,
         versions: OriginVersions,
+        rate: ByteRate | None = None,
     ) -> None:
+        """`rate`: at which bodies are sent."""
+        self._rate = rate
         self._origins = origins
         self._pending = pending
         self._preparation = preparation
@@ -254,7 +258,7 @@ class Persister:
             "PUT",
             *write.name,
             headers=write.headers,
-            body=pieces_of(self._pending, parts, write.size) if write.size else None,
+            body=paced_pieces(self._pending, parts, write.size, self._rate) if write.size else None,
             content_length=write.size,
             payload_hash=(write.sha256 or UNSIGNED_PAYLOAD) if write.size else EMPTY_SHA256,
             operation="PutObject",

@@ -118,9 +118,9 @@ class WriteBack:
             self._persisted,
             self.room.release,
         )
-        at_origin = OriginUploads(origin.origins, pending)
+        at_origin = OriginUploads(origin.origins, pending, origin.rate)
         preparation = UploadPreparation(at_origin, uploads)
-        persister = Persister(origin.origins, pending, preparation, cached.invalidator, versions)
+        persister = Persister(origin.origins, pending, preparation, cached.invalidator, versions, origin.rate)
         pauses = RetryPauses(tasks, origin.origins.origin_of)
         for each in origin.origins:
             each.client.breaker.on_outage_ended = partial(pauses.end, each.client.name)

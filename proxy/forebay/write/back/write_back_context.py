@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from forebay.core.byte_rate import ByteRate
 from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.origins import Origins
@@ -36,6 +37,8 @@ class OriginAccess:
     origins: Origins
     forwarder: Forwarder
     versions: OriginVersions
+    rate: ByteRate | None = None
+    """At which pending writes are sent, by the one worker that does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """A bound on bytes a second, for what need not be fast: a token bucket.
 
     acquire(size) ──> waits until the bucket is not in debt, then `size` is drawn from it
-    refund(size)  ──> bytes that were not fetched after all: whoever waits may go on at once
+    refund(size)  ──> bytes that did not pass after all: whoever waits may go on at once
 
 The bucket holds what one second brings, so at most `rate * seconds + rate` bytes, and one piece, come in any time.
 """
@@ -36,7 +36,7 @@ class ByteRate:
             self._tokens -= size
 
     def refund(self, size: int) -> None:
-        """Gives back bytes that were drawn and not fetched."""
+        """Gives back bytes that were drawn and did not pass."""
         self._tokens += size
         self._wake.set()
 

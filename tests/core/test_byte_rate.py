@@ -1,8 +1,8 @@
-"""The rate of a job: bytes over time, with a clock that the test moves."""
+"""A rate: bytes over time, with a clock that the test moves."""
 
 import asyncio
 
-from forebay.jobs.byte_rate import ByteRate, pause
+from forebay.core.byte_rate import ByteRate, pause
 from harness.manual_timers import ManualTimers
 
 
