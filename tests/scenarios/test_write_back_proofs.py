@@ -9,9 +9,11 @@ from forebay.origin.credentials import StaticCredentials
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.write.back.write_proofs import WriteProof
 from harness.clients import path_of
-from harness.fake.actions import Respond
+from harness.fake.actions import HoldRequest, Respond
+from harness.fake.gate import Gate
 from harness.fake.s3_request import S3Request
 from harness.fake_origin import DEFAULT_SECRET, FakeOrigin
+from harness.inspection import run_loop_until
 from harness.reference_sigv4 import Secret
 from harness.write_back_rig import WriteBackRig, at_origin
 
@@ -34,6 +36,29 @@ async def test_after_a_restart_no_writer_waits_for_the_backlog(tmp_path: Path) -
         await rig.settled()
         assert (at_origin(origin, "a/three"), at_origin(origin, "a/two")) == (b"2", None)
         assert origin.store.bucket("ckpt").uploads == {}
+
+
+@pytest.mark.parametrize("silent", ["GetBucketVersioning", "CreateMultipartUpload"])
+async def test_a_silent_origin_is_not_waited_for(tmp_path: Path, silent: str) -> None:
+    """A first write is refused long before boto3 gives up (60 s), and nothing of it is at the origin. What is proven by
+    then is accepted."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig, asyncio.timeout(40):
+        origin.store.create_bucket("ckpt")
+        hold = origin.faults.add(HoldRequest(gate := Gate()), operation=silent)
+        origin.faults.add(HoldRequest(gate), operation="PutObject")
+        rig.write_back.probe.wait_seconds = 0.2
+        refused = await rig.client().request("PUT", path_of("ckpt", "a/first"), (), b"x")
+        assert (refused.status, b"<Code>ServiceUnavailable</Code>" in refused.body) == (503, True)
+        assert b"no answer in time" in refused.body
+        # The same silence is not waited for twice.
+        rig.write_back.probe.wait_seconds = 0.0
+        assert (await rig.client().request("PUT", path_of("ckpt", "a/second"), (), b"x")).status == 503
+        assert origin.log.count(operation="PutObject") == 0
+        assert origin.log.count(operation=silent) == 1
+        origin.faults.remove(hold)
+        gate.open()
+        await run_loop_until(lambda: rig.write_back.proofs.covers(WriteProof("put", "ckpt/a")))
+        await rig.put("a/first", b"y")
 
 
 async def test_writes_of_a_versioned_bucket_go_through(tmp_path: Path) -> None:

@@ -165,6 +165,7 @@ class WriteBack:
         self.watch = JournalWatch(
             journal, pending, self.shown, self.loader, self.exchange, self.duty, self.room, events.full
         )
+        self.probe = WriteProbe(origin.origins, self.proofs, tasks, worker.monotonic)
         sources = CopySources(origin.origins, pending)
         upload_room = UploadRoom(self.room, self.proofs, self.moves)
         self.acceptance = Acceptance(
@@ -182,7 +183,7 @@ class WriteBack:
                 JoinedParts(writer, pending, upload_room, origin.origins),
             ),
             self.proofs,
-            WriteProbe(origin.origins, self.proofs, tasks, worker.monotonic),
+            self.probe,
             self.room.has_room,
         )
         self._moved = MovedUploads(uploads, self.moves, self.expiry, origin.origins, self.barriers.wait)

@@ -7,6 +7,9 @@
 
 A probe that the origin refuses proves nothing, also not that the write would be refused: that write goes through, and
 gets the origin's own answer. Probes of one kind and folder are shared, and pause after a refusal.
+
+A probe that gets no answer goes on for as long as any request does (origin.answer_timeout), and whoever waits for it is
+refused before that: SDKs give up after 60 s, and a write that goes through would wait for the same silence once more.
 """
 
 import asyncio
@@ -18,7 +21,7 @@ from typing import Final
 
 from cachetools import TTLCache
 
-from forebay.core.errors import ForebayError
+from forebay.core.errors import ForebayError, OriginUnreachable
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.origin.origin_request import OriginRequest
@@ -27,6 +30,8 @@ from forebay.policy.acceptable_writes import has_opaque_etags
 from forebay.protocol.xml.s3_documents import upload_id, versioning_status
 from forebay.write.back.write_proofs import MAX_PROOFS, WriteProof, WriteProofs
 
+WAIT: Final = 15.0
+"""Seconds from its beginning for which a probe is waited for."""
 PAUSE: Final = 10.0
 """Seconds between two probes of one kind and folder, after a refusal."""
 LAST_SECONDS: Final = 300.0
@@ -45,18 +50,25 @@ class WriteProbe:
         self._origins = origins
         self._proofs = proofs
         self._tasks = tasks
-        self._under_way: dict[WriteProof, asyncio.Task[bool]] = {}
+        self._clock = clock
+        self.wait_seconds = WAIT
+        self._under_way: dict[WriteProof, tuple[asyncio.Task[bool], float]] = {}
+        """With the times when they began."""
         self._refused: TTLCache[WriteProof, bool] = TTLCache(MAX_PROOFS, PAUSE, clock)
 
     async def prove(self, proof: WriteProof, name: ObjectName) -> None:
-        """Has a proof added, if the origin gives it by a probe with this object. Never raises."""
+        """Has a proof added, if the origin gives it by a probe with this object. Raises OriginUnreachable if the origin
+        is silent."""
         if proof in self._refused:
             return
-        task = self._under_way.get(proof)
-        if task is None:
-            task = self._under_way[proof] = self._tasks.spawn(self._probe(proof, name), f"probe {proof.folder}")
+        if proof not in self._under_way:
+            task = self._tasks.spawn(self._probe(proof, name), f"probe {proof.folder}")
+            self._under_way[proof] = task, self._clock()
             task.add_done_callback(lambda _: self._under_way.pop(proof))
-        await asyncio.wait([task])
+        task, began = self._under_way[proof]
+        await asyncio.wait([task], timeout=max(0.0, began + self.wait_seconds - self._clock()))
+        if not task.done():
+            raise OriginUnreachable("no answer in time to whether it would take such a write")
 
     def credential_obstacle(self, bucket: str) -> str | None:
         """Returns why what is acknowledged now may not be carried out by Forebay's credential, in words; None: it can
