@@ -93,7 +93,7 @@ class ClientChannel:
             raise ChannelBroken("refused") from error
         except OSError as error:
             self.close()
-            raise ChannelBroken("unreachable") from error
+            raise ChannelBroken("denied" if isinstance(error, PermissionError) else "unreachable") from error
         except BaseException:
             self.close()
             raise

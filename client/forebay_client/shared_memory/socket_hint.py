@@ -2,11 +2,15 @@
 
     socket=, FOREBAY_SOCKET ──> that path
     neither                 ──> OPTIONS at an endpoint on loopback ──> a path ──> is it the endpoint's? ──> that path
+                                                                              └── UnusableSocket: HTTP, counted
 
 What answers at the endpoint gets the signed requests anyway. Whoever else listens at the path must not: it could send
 them to the endpoint again. So the socket's listener must be root, this user, or the user that listens at the endpoint's
 port, as the kernel says (SO_PEERCRED of the one, /proc/net/tcp of the other); a path alone could have been planted by
 anybody. Asked once at the first read, and again a while after it was in vain.
+
+An endpoint without a hint has no socket to fall back from. One whose hint is of no use (the path is missing in this
+container, may not be opened, or is another user's) has: each read that goes over HTTP for that is counted.
 """
 
 import os
@@ -15,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from http.client import HTTPConnection, HTTPException
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from forebay.protocol.channel_frames import CHANNEL_PATH, HINT_HEADER
 from forebay_client.client_settings import ClientSettings, ServerUrl
@@ -29,6 +33,17 @@ _LISTENING: Final = "0A"
 _TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 
 
+class UnusableSocket(NamedTuple):
+    """A socket that the endpoint hints at and this client can't use."""
+
+    reason: str
+    """In a word, as forebay_client.shared_memory.socket_transport lists them."""
+
+
+FoundSocket: TypeAlias = str | UnusableSocket | None
+"""A path; None: there is no socket."""
+
+
 class SocketHint:
     """The socket of one client. Used by many threads at once: at worst, two ask."""
 
@@ -36,21 +51,20 @@ class SocketHint:
         self._server, self._clock = settings.server, clock
         self._configured = settings.socket
         self._is_local = settings.server.scheme == "http" and is_loopback(settings.server.host)
-        self._found: str | None = None
+        self._found: FoundSocket = None
         self._asked_at: float | None = None
 
-    def __call__(self) -> str | None:
-        """The path; None: there is no socket, or none to be believed."""
+    def __call__(self) -> FoundSocket:
+        """The path; None: there is no socket."""
         if self._configured is not None:
             return self._configured or None
-        if self._found is not None or not self._is_local:
+        if isinstance(self._found, str) or not self._is_local:
             return self._found
         now = self._clock()
         if self._asked_at is None or now - self._asked_at >= ASKED_AGAIN:
             self._asked_at = now
             path = _ask(self._server)
-            if path is not None and _is_believed(path, self._server.port):
-                self._found = path
+            self._found = _checked(path, self._server.port) if path is not None else None
         return self._found
 
 
@@ -93,12 +107,15 @@ def is_of_endpoint(listener: int, own: int, at_the_port: Iterable[int]) -> bool:
     return listener in {0, own, *at_the_port}
 
 
-def _is_believed(path: str, port: int) -> bool:
+def _checked(path: str, port: int) -> str | UnusableSocket:
     try:
         channel = ClientChannel(path, _TIMEOUT)
-    except (ChannelBroken, ValueError):
-        return False
+    except ChannelBroken as error:
+        return UnusableSocket(str(error))
+    except ValueError:  # no path at all
+        return UnusableSocket("unreachable")
     try:
-        return is_of_endpoint(channel.peer_user, os.geteuid(), listening_users(port))
+        is_believed = is_of_endpoint(channel.peer_user, os.geteuid(), listening_users(port))
     finally:
         channel.close()
+    return path if is_believed else UnusableSocket("not believed")

@@ -6,6 +6,8 @@
 
     reason                        meaning
     unreachable, refused          nobody listens at the path, or what listens is no Forebay with channels
+    denied                        this user may not open the path
+    not believed                  another user than the endpoint's listens at the path that it hinted at
     busy                          as many channels are open as the client has connections
     declined                      Forebay answers this request over plain HTTP only
     ended, broken, timeout        Forebay ended, or the channel was closed in the middle of the read
@@ -26,6 +28,7 @@ from forebay_client.shared_memory.channel_batches import ChannelBatches
 from forebay_client.shared_memory.channel_input import ChannelBroken
 from forebay_client.shared_memory.channel_pool import ChannelPool, NoChannel
 from forebay_client.shared_memory.read_signing import ReadSigner
+from forebay_client.shared_memory.socket_hint import FoundSocket, UnusableSocket
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse, TransportFallback
 from forebay_client.transport.signed_request import ObjectRequestSigner
 
@@ -39,7 +42,7 @@ class SocketTransport:
     name: str = "socket"
 
     def __init__(
-        self, settings: ClientSettings, signer: ObjectRequestSigner, find_socket: Callable[[], str | None]
+        self, settings: ClientSettings, signer: ObjectRequestSigner, find_socket: Callable[[], FoundSocket]
     ) -> None:
         """`find_socket`: the path; None: there is none now."""
         self._settings, self._signer, self._find_socket = settings, signer, find_socket
@@ -60,6 +63,8 @@ class SocketTransport:
 
     def send(self, request: ObjectRequest) -> ObjectResponse:
         """See Transport."""
+        if isinstance(found := self._find_socket(), UnusableSocket):
+            raise TransportFallback(found.reason)
         head = self._head(request)
         if len(head) > MAX_HEAD:
             raise TransportFallback("declined")
@@ -114,6 +119,6 @@ class SocketTransport:
 
     def _open_channel(self) -> ClientChannel:
         path = self._find_socket()
-        if path is None:
-            raise ChannelBroken("unreachable")
+        if not isinstance(path, str):
+            raise ChannelBroken(path.reason if path is not None else "unreachable")
         return ClientChannel(path, self._settings.timeout)

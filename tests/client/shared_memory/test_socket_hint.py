@@ -12,7 +12,9 @@ from forebay.protocol.channel_frames import SWITCHED, UPGRADE
 from forebay_client.client_settings import ClientSettings, resolve_settings
 from forebay_client.shared_memory.socket_hint import (
     ASKED_AGAIN,
+    FoundSocket,
     SocketHint,
+    UnusableSocket,
     is_loopback,
     is_of_endpoint,
     listening_users,
@@ -100,15 +102,32 @@ def test_a_hint_of_the_endpoint_is_followed_and_asked_for_once(forebay: str) -> 
     endpoint.close()
 
 
-@pytest.mark.parametrize("path", [None, "relative", "/nonexistent/forebay.sock"])
-def test_no_hint_or_a_useless_one_is_asked_for_again_later(path: str | None) -> None:
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        (None, None),
+        ("relative", None),
+        ("/nonexistent/forebay.sock", UnusableSocket("unreachable")),
+        ("/" + "long" * 40, UnusableSocket("unreachable")),
+    ],
+)
+def test_no_hint_or_a_useless_one_is_asked_for_again_later(path: str | None, found: FoundSocket) -> None:
     endpoint, now = Endpoint(path), [0.0]
     hint = SocketHint(settings_of(endpoint.url, None), lambda: now[0])
-    assert [hint(), hint()] == [None, None]
+    assert [hint(), hint()] == [found, found]
     assert endpoint.questions == 1
     now[0] = ASKED_AGAIN
-    assert hint() is None
+    assert hint() == found
     assert endpoint.questions == 2
+    endpoint.close()
+
+
+def test_a_socket_that_appears_later_is_found(forebay: str, tmp_path: Path) -> None:
+    endpoint, now = Endpoint(str(tmp_path / "later")), [0.0]
+    hint = SocketHint(settings_of(endpoint.url, None), lambda: now[0])
+    assert hint() == UnusableSocket("unreachable")
+    endpoint.path, now[0] = forebay, ASKED_AGAIN
+    assert [hint(), hint()] == [forebay, forebay]
     endpoint.close()
 
 

@@ -53,6 +53,24 @@ async def test_threads_share_a_client(tmp_path: Path) -> None:
         assert client.stats.requests == {"socket": 200}
 
 
+async def test_a_hint_that_leads_nowhere_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that lacks the socket's volume."""
+    monkeypatch.delenv("FOREBAY_SOCKET", raising=False)
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path, rest=IMMUTABLE) as rig:
+        fill(origin)
+        await asyncio.to_thread(Path(rig.socket).unlink)
+        client = rig.library(socket=None)
+
+        def dialogue() -> None:
+            assert [client.get("b", key) for key in KEYS[:2]] == [content_of(key) for key in KEYS[:2]]
+            assert client.stats.fallbacks == {"socket: unreachable": 2}
+            assert [bytes(item.content()) for item in client.get_many("b", KEYS)] == [content_of(key) for key in KEYS]
+            assert client.stats.fallbacks["socket: unreachable"] > 2
+            assert "socket" not in client.stats.requests
+
+        await asyncio.to_thread(dialogue)
+
+
 async def test_one_slow_miss_leaves_the_socket_to_all_other_reads(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, SocketRig(origin, tmp_path, rest=IMMUTABLE) as rig:
         fill(origin)
