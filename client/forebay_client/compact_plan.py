@@ -8,6 +8,7 @@
                                 48  4n  for each entry its key's number in the list, from 0, u32 little-endian
 """
 
+import re
 import struct
 import sys
 from array import array
@@ -15,9 +16,15 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Final, NamedTuple
 
+from forebay.core.names import MAX_KEY_BYTES
 from forebay_client.client_errors import InvalidRequest
+from forebay_client.objects import key_problem
 
 _MAGIC: Final = b"FBPLAN1\n"
+_ENDS: Final = re.compile(r"[\n\r\t]")
+_UNUSUAL: Final = re.compile("[\0\n\r\t\ud800-\udfff]")
+_SHORT: Final = MAX_KEY_BYTES // 4
+"""Characters of which no key has more bytes than are allowed."""
 
 
 class PlanKeyList(NamedTuple):
@@ -28,11 +35,29 @@ class PlanKeyList(NamedTuple):
     content: bytes
 
 
+def line_problem(key: str) -> str:
+    """Why a key can't be a line of a list; empty: it can."""
+    if problem := key_problem(key):
+        return problem
+    if _ENDS.search(key):
+        return "a key with a line end or a tab can't be in a list of keys"
+    if len(key) > MAX_KEY_BYTES or (not key.isascii() and len(key.encode()) > MAX_KEY_BYTES):
+        return f"a key has at most {MAX_KEY_BYTES} bytes"
+    return ""
+
+
+def check_lines(bucket: str, keys: Sequence[str]) -> None:
+    """Checks that each key can be a line. Raises InvalidRequest, which names the first that can't."""
+    if all(keys) and max(map(len, keys), default=0) <= _SHORT and not _UNUSUAL.search("".join(keys)):
+        return
+    for key in keys:
+        if problem := line_problem(key):
+            raise InvalidRequest(problem, bucket=bucket, key=key)
+
+
 def key_list(keys: Sequence[str]) -> PlanKeyList:
-    """The list of these keys. Raises InvalidRequest for keys that a line can't hold."""
+    """The list of these keys, which were checked."""
     content = "".join([f"{key}\n" for key in keys]).encode()
-    if content.count(b"\n") != len(keys) or b"\r" in content or b"\t" in content or "" in keys:
-        raise InvalidRequest("a key that is empty, or has a line end or a tab, can't be in a list of keys")
     return PlanKeyList(sha256(content).digest(), content)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from forebay_client.batch.parallel_gets import as_batch_key
 from forebay_client.client_errors import ClientError, InvalidRequest, ObjectNotFound, ServiceUnavailable
-from forebay_client.compact_plan import compact_plan, key_list
+from forebay_client.compact_plan import check_lines, compact_plan, key_list, line_problem
 from forebay_client.objects import BatchKey, ObjectInfo, checked_key
 from forebay_client.transport.error_document import error_code, error_of
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse
@@ -124,6 +124,7 @@ class ForebayResources:
         digest = b""
         if order is not None:
             named = _named_keys(bucket, keys)
+            check_lines(bucket, named)
             digest = self._digest_of(named)
             content = compact_plan(digest, order, len(named))
         else:
@@ -222,8 +223,8 @@ def _plan_line(bucket: str, entry: BatchKey) -> str:
 
 
 def _line(bucket: str, key: str) -> str:
-    if any(mark in checked_key(key) for mark in "\n\r\t"):
-        raise InvalidRequest("a key with a line end or a tab can't be in a list of keys", bucket=bucket, key=key)
+    if problem := line_problem(checked_key(key)):
+        raise InvalidRequest(problem, bucket=bucket, key=key)
     return key
 
 

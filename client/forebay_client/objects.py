@@ -83,6 +83,20 @@ def checked_key(key: str) -> str:
     return key
 
 
+def key_problem(key: str) -> str:
+    """Why no key is so, whatever the server; empty: it may be one."""
+    if not key:
+        return "the key of an object is not empty"
+    if "\0" in key:
+        return "a key has no NUL character"
+    if not key.isascii():
+        try:
+            key.encode()
+        except UnicodeEncodeError:
+            return "the key has half of a surrogate pair"
+    return ""
+
+
 def bytes_of(data: "ReadableBuffer") -> memoryview:
     """The bytes of a buffer, without a copy. Raises TypeError for anything else, a text for instance."""
     return _bytes_of(data, "data is bytes")

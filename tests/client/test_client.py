@@ -317,3 +317,54 @@ async def test_a_plan_of_what_is_no_list_is_refused_everywhere(client: Client, o
         await run(client.plan, "data", "epoch-0", ["a"], order=[0, 1])
     with pytest.raises(InvalidRequest, match="list of keys"):
         await run(client.warm, "data", ["a", "b\tc"])
+
+
+@pytest.mark.parametrize("key", ["a\x01b", "a\nb", "a\rb", "a\tb", "a\x1fb", "a\x7fb", "a\x85b", "a\ufffeb"])
+async def test_keys_with_control_characters_work(client: Client, key: str) -> None:
+    def dialogue() -> None:
+        client.put("data", key, CONTENT)
+        assert client.get("data", key) == CONTENT
+        assert client.head("data", key).size == len(CONTENT)
+        assert [item.content() for item in client.get_many("data", [key, key])] == [CONTENT, CONTENT]
+        client.delete("data", key)
+        in_lists = (lambda: client.plan("data", "p", [key]), lambda: client.warm("data", [key]))
+        for call in (*in_lists, lambda: client.plan("data", "p", [key], order=[0])):
+            if key[1] in "\n\r\t":
+                with pytest.raises(InvalidRequest, match="line end or a tab") as refused:
+                    call()
+                assert refused.value.key == key
+            else:
+                call()
+
+    await run(dialogue)
+
+
+def test_a_message_is_one_line_whatever_the_key() -> None:
+    error = ObjectNotFound("it is gone", bucket="b", key="ä\nb\0\ud800\x85")
+    assert str(error) == "s3://b/ä\\nb\\x00\\ud800\\x85: it is gone"
+
+
+@pytest.mark.parametrize("key", ["a\0b", "\0", "a\ud800"])
+async def test_keys_that_nobody_has_are_named(client: Client, key: str) -> None:
+    many = await run(lambda: list(client.get_many("data", ["seed", key, "seed"])))
+    calls: list[Callable[[], object]] = [
+        lambda: client.get("data", key),
+        lambda: client.get_range("data", key, 0, 1),
+        lambda: client.head("data", key),
+        lambda: client.open("data", key).read(),
+        lambda: client.put("data", key, b""),
+        lambda: client.delete("data", key),
+        lambda: client.plan("data", "p", ["a", key]),
+        lambda: client.plan("data", "p", ["a", key], order=[0]),
+        lambda: client.warm("data", ["a", key]),
+        many[1].content,
+    ]
+
+    def dialogue() -> None:
+        for call in calls:
+            with pytest.raises(InvalidRequest) as refused:
+                call()
+            assert refused.value.key == key
+            assert refused.value.status is None, "nothing was sent"
+
+    await run(dialogue)

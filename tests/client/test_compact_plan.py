@@ -7,7 +7,7 @@ import pytest
 
 from forebay.jobs.plans.plan_body import HEADER_SIZE, CompactPlan, read_header
 from forebay_client.client_errors import InvalidRequest
-from forebay_client.compact_plan import compact_plan, key_list
+from forebay_client.compact_plan import check_lines, compact_plan, key_list, line_problem
 
 
 @pytest.mark.parametrize("order", [[3, 0, 3], range(4), array("I", [1]), []])
@@ -32,10 +32,20 @@ def test_a_list_is_named_by_its_bytes() -> None:
     assert found.digest == sha256(found.content).digest()
 
 
-@pytest.mark.parametrize("key", ["", "a\nb", "a\rb", "a\tb"])
-def test_a_key_that_no_line_can_hold_is_refused(key: str) -> None:
-    with pytest.raises(InvalidRequest, match="list of keys"):
-        key_list(["a", key])
+@pytest.mark.parametrize(
+    "key", ["", "a\nb", "a\rb", "a\tb", "a\0b", "\ud800", "a" * 1025, "é" * 513, "\U0001f600" * 257]
+)
+def test_a_key_that_no_line_can_hold_is_named(key: str) -> None:
+    with pytest.raises(InvalidRequest) as found:
+        check_lines("b", ["a", key, "a\nc"])
+    assert found.value.key == key
+    assert line_problem(key) in str(found.value)
+
+
+@pytest.mark.parametrize("keys", [[], ["a"], ["a\x01", "\x7f", "\x85", "\ufffe"], ["é" * 512], ["a" * 1024, "a"]])
+def test_any_other_key_is_a_line(keys: list[str]) -> None:
+    check_lines("b", keys)
+    assert not any(map(line_problem, keys))
 
 
 @pytest.mark.parametrize("order", [[-1], [1 << 32], ["a"]])

@@ -243,7 +243,8 @@ def _read_alone(read: ReadKey, index: int, key: BatchKey) -> BatchItem:
     except ClientError as error:
         return BatchItem(index, key.key, error=error)
     except UnicodeEncodeError:
-        return BatchItem(index, key.key, error=InvalidRequest("the key has half of a surrogate pair"))
+        problem = "the name of the member has half of a surrogate pair"
+        return BatchItem(index, key.key, error=InvalidRequest(problem, key=key.key))
 
 
 def _is_no_response(failure: object) -> bool:

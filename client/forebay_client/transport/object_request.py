@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from forebay_client.client_errors import InvalidRequest
-from forebay_client.objects import checked_bucket
+from forebay_client.objects import checked_bucket, key_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,10 @@ class ObjectRequest:
     """Whether the body of a success is wanted as a BodyStream."""
 
     def __post_init__(self) -> None:
-        # In S3's terms it would be a request about the bucket: a DELETE of it, for instance.
-        if self.key == "":
-            raise InvalidRequest("the key of an object is not empty", bucket=self.bucket)
+        # In S3's terms one without a key would be about the bucket: a DELETE of it, for instance. The others Forebay
+        # refuses, so they are refused without it, too.
+        if self.key is not None and (problem := key_problem(self.key)):
+            raise InvalidRequest(problem, bucket=self.bucket, key=self.key)
         if self.bucket != "" or self.key is not None:  # else it is about all buckets
             checked_bucket(self.bucket)
 
