@@ -61,14 +61,19 @@ def key_list(keys: Sequence[str]) -> PlanKeyList:
     return PlanKeyList(sha256(content).digest(), content)
 
 
-def compact_plan(digest: bytes, order: Iterable[int], count: int) -> bytes:
-    """The plan of the keys with these numbers, of `count` keys. Raises InvalidRequest for a number that is none."""
+def checked_order(order: Iterable[int], count: int) -> "array[int]":
+    """The numbers of an order of `count` keys. Raises InvalidRequest for one that is none."""
     try:
         numbers = order if isinstance(order, array) and order.typecode == "I" else array("I", order)
     except (OverflowError, TypeError) as error:
         raise InvalidRequest(f"an order is numbers of keys, from 0: {error}") from error
     if numbers and max(numbers) >= count:
         raise InvalidRequest(f"there is no key {max(numbers)}: there are {count}")
+    return numbers
+
+
+def compact_plan(digest: bytes, numbers: "array[int]") -> bytes:
+    """The plan of the keys with these numbers, which were checked."""
     if sys.byteorder == "big":
         numbers = numbers[:]
         numbers.byteswap()

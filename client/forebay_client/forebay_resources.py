@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from forebay_client.batch.parallel_gets import as_batch_key
 from forebay_client.client_errors import ClientError, InvalidRequest, ObjectNotFound, ServiceUnavailable
-from forebay_client.compact_plan import check_lines, compact_plan, key_list, line_problem
+from forebay_client.compact_plan import check_lines, checked_order, compact_plan, key_list, line_problem
 from forebay_client.objects import BatchKey, ObjectInfo, checked_key
 from forebay_client.transport.error_document import error_code, error_of
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse
@@ -84,6 +84,15 @@ class WarmHandle:
     """Keys that the sender may not read."""
 
 
+@dataclass(slots=True)
+class _KnownKeys:
+    """Keys that were checked."""
+
+    keys: Sequence[str]
+    digest: bytes = b""
+    """Of their list; empty: nobody needed it, as no server with plans was met."""
+
+
 class ForebayResources:
     """The resources of one server, for one client."""
 
@@ -95,8 +104,8 @@ class ForebayResources:
         self._client, self._count_ignored = client, count_ignored
         self._longest_wait = min(FLUSH_WAIT, longest_wait)
         self._kinds: frozenset[str] | None = None
-        self._key_list: tuple[Sequence[str], bytes] | None = None
-        """The keys of the latest compact plan, and the digest of their list."""
+        self._key_list: _KnownKeys | None = None
+        """Of the latest compact plan."""
 
     def kinds(self, bucket: str) -> frozenset[str]:
         """The kinds of resources that the server has; empty if it is no Forebay, or lets the client list nothing. It is
@@ -121,17 +130,18 @@ class ForebayResources:
         if not name:
             raise InvalidRequest("a plan has a name", bucket=bucket)
         named: Sequence[str] = ()
-        digest = b""
+        digest = content = b""
         if order is not None:
-            named = _named_keys(bucket, keys)
-            check_lines(bucket, named)
-            digest = self._digest_of(named)
-            content = compact_plan(digest, order, len(named))
+            named = self._checked_keys(bucket, keys)
+            numbers = checked_order(order, len(named))
         else:
             content = "".join([f"{_plan_line(bucket, as_batch_key(key))}\n" for key in keys]).encode()
         if "plans" not in self.kinds(bucket):
             self._count_ignored("plan")
             return PlanHandle(bucket, name, is_accepted=False)
+        if order is not None:
+            digest = self._digest_of(named)
+            content = compact_plan(digest, numbers)
         try:
             response = self._put(bucket, f"plans/{name}", content)
         except InvalidRequest:
@@ -143,11 +153,21 @@ class ForebayResources:
         entries, dropped = (_number(response, f"x-forebay-plan-{each}") for each in ("entries", "dropped"))
         return PlanHandle(bucket, name, True, entries, dropped, self._client)  # positional, as the fields
 
+    def _checked_keys(self, bucket: str, keys: Iterable[str | BatchKey]) -> Sequence[str]:
+        """The keys of a compact plan; those of the one before were checked with it."""
+        if self._key_list is not None and self._key_list.keys is keys:
+            return self._key_list.keys
+        named = _named_keys(bucket, keys)
+        check_lines(bucket, named)
+        self._key_list = _KnownKeys(named)
+        return named
+
     def _digest_of(self, keys: Sequence[str]) -> bytes:
         known = self._key_list
-        if known is None or known[0] is not keys:
-            self._key_list = known = (keys, key_list(keys).digest)
-        return known[1]
+        if known is None or known.keys is not keys:  # another thread's plan came between
+            return key_list(keys).digest
+        known.digest = known.digest or key_list(keys).digest
+        return known.digest
 
     def _put(self, bucket: str, name: str, content: bytes) -> ObjectResponse:
         return self._client.send_request(ObjectRequest("PUT", bucket, f"{PREFIX}{name}", content=memoryview(content)))

@@ -7,12 +7,12 @@ import pytest
 
 from forebay.jobs.plans.plan_body import HEADER_SIZE, CompactPlan, read_header
 from forebay_client.client_errors import InvalidRequest
-from forebay_client.compact_plan import check_lines, compact_plan, key_list, line_problem
+from forebay_client.compact_plan import check_lines, checked_order, compact_plan, key_list, line_problem
 
 
 @pytest.mark.parametrize("order", [[3, 0, 3], range(4), array("I", [1]), []])
 def test_the_proxy_reads_what_was_written(order: list[int]) -> None:
-    body = compact_plan(sha256(b"keys").digest(), order, 4)
+    body = compact_plan(sha256(b"keys").digest(), checked_order(order, 4))
     digest, count = read_header(body[:HEADER_SIZE])
     assert digest == sha256(b"keys").hexdigest()
     files: dict[str, bytes] = {}
@@ -51,9 +51,9 @@ def test_any_other_key_is_a_line(keys: list[str]) -> None:
 @pytest.mark.parametrize("order", [[-1], [1 << 32], ["a"]])
 def test_what_is_no_number_is_refused(order: list[int]) -> None:
     with pytest.raises(InvalidRequest, match="an order is numbers"):
-        compact_plan(bytes(32), order, 1 << 40)
+        checked_order(order, 1 << 40)
 
 
 def test_a_number_behind_the_last_key_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="no key 4"):
-        compact_plan(bytes(32), [0, 4, 3], 4)
+        checked_order([0, 4, 3], 4)

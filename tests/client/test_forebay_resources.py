@@ -1,8 +1,13 @@
 """Plans, warm-up, flushes and data sets: with a Forebay, and with a server that has none of them."""
 
 import asyncio
+import sys
+from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -88,6 +93,41 @@ async def test_any_other_server_is_sent_nothing() -> None:
         with client_of(origin.endpoint, origin.secret) as client:
             await asyncio.to_thread(dialogue, client)
         assert [entry.operation for entry in origin.log.requests] == ["ListObjectsV2"]
+
+
+def hashes_of(call: Callable[[], object]) -> int:
+    """How many SHA-256 are begun in this thread meanwhile."""
+    found = 0
+
+    def count(_frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal found
+        found += event == "c_call" and argument is sha256
+
+    sys.setprofile(count)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+async def test_no_digest_is_computed_for_who_has_no_plans(tmp_path: Path) -> None:
+    keys = [f"open/{number}" for number in range(5)]
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.put("data", "k", b"content")
+
+        def hashes(client: Client) -> int:
+            client.plan("data", "epoch", ["k"])  # now it is known what the server has
+            signed = hashes_of(lambda: client.plan("data", "epoch", ["k"]))
+            return hashes_of(lambda: client.plan("data", "compact", keys, order=[0])) - signed
+
+        with client_of(origin.endpoint, origin.secret) as client:
+            assert await asyncio.to_thread(hashes, client) == 0
+            with pytest.raises(InvalidRequest, match="no key 9"):
+                await asyncio.to_thread(client.plan, "data", "epoch", keys, order=[9])
+        with client_of(rig.endpoint, READER) as client:
+            assert await asyncio.to_thread(hashes, client) > 0
+        rig.parts.jobs.plans.coordinator.close()
 
 
 async def test_a_server_that_lets_nobody_list_has_none_of_them() -> None:
