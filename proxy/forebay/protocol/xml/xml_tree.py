@@ -12,7 +12,6 @@ that has one.
 import re
 from dataclasses import dataclass, field, replace
 from typing import Final
-from xml.sax.saxutils import escape
 
 from forebay.core.errors import MalformedXml
 from forebay.protocol.xml.strict_parser import StrictParser, local_name
@@ -63,7 +62,9 @@ def escape_text(value: str) -> str:
     document stays readable.
     """
     # A bare carriage return would be read back as a newline.
-    return escape(_NOT_XML.sub("\ufffd", value), {"\r": "&#13;"})
+    text = _NOT_XML.sub("\ufffd", value)
+    # As xml.sax.saxutils.escape does, which imports urllib.request: an eighth of what a client imports.
+    return text.replace("&", "&amp;").replace(">", "&gt;").replace("<", "&lt;").replace("\r", "&#13;")
 
 
 def read_tree(body: bytes, *, max_size: int, max_elements: int) -> Element:
