@@ -71,6 +71,11 @@ BodyPart: TypeAlias = Buffer | bytes | tuple[OpenFile, int, int, None]
 class ChunkWriter(Protocol):
     """Writes the chunks of a body whose length is not known, without a copy of theirs."""
 
+    @property
+    def has_files(self) -> bool:
+        """Whether parts may be in files."""
+        ...
+
     async def write(self, parts: Sequence[BodyPart], size: int) -> None:
         """Sends a chunk of `size` bytes, once the response was started; returns when the client can take more, and
         nothing refers to the parts. Raises ConnectionError when it has left, or stalls."""

@@ -60,8 +60,8 @@ async def test_what_is_gathered_of_an_entry_that_trickles_is_charged() -> None:
 class Chunks:
     """Takes chunks. Implements forebay.protocol.exchange.ChunkWriter."""
 
-    def __init__(self, budget: FairSemaphore) -> None:
-        self._budget = budget
+    def __init__(self, budget: FairSemaphore, *, has_files: bool = True) -> None:
+        self._budget, self.has_files = budget, has_files
         self.written = list[tuple[Sequence[BodyPart], int, int]]()
         """The parts of each, its size, and what was charged meanwhile."""
 
@@ -85,3 +85,11 @@ async def test_large_entries_are_written_from_where_they_are() -> None:
     await output.finish()
     assert reply.finished
     assert chunks.written[-1][1] == 1024
+
+
+@pytest.mark.parametrize("has_files", [True, False])
+def test_files_are_for_who_can_send_them(*, has_files: bool) -> None:
+    budget = FairSemaphore(1)
+    chunks = Chunks(budget, has_files=has_files)
+    output = TarOutput(MemoryReply(), (), SemaphoreShare(budget, 1), chunks, shows_index=False)
+    assert (output.least_in_file is not None) == has_files

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import socket
+import ssl
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,12 +16,13 @@ from forebay.server.http.chunk_sender import LOCAL_BUFFER, ChunkSender
 from forebay.server.http.request_service import is_local
 from harness.batches import batch_body, entries_in
 from harness.both_loops import BOTH_LOOPS, run_on
-from harness.clients import RawRequest, path_of
+from harness.certificates import TestAuthority, install, tls_settings
+from harness.clients import RawClient, RawRequest, path_of
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
 from harness.raw_connection import RawConnection
-from harness.rig import Rig
+from harness.rig import TRAINER, Rig
 
 MIB = 1 << 20
 SIZES = {"small": 5_000, "middle": 70_001, "block": 602_112, "large": 6 * MIB + 12_345, "other": 4 * MIB}
@@ -214,7 +216,7 @@ async def test_the_kernel_buffers_little_for_a_local_client(peer: str, is_kept: 
     with socket.socket() as own:
         before = own.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
         transport = _Transport(own)
-        connection: Any = SimpleNamespace(transport=transport, writing_paused=False)
+        connection: Any = SimpleNamespace(transport=transport, writing_paused=False, secure=False)
         request: Any = SimpleNamespace(writer=transport)
         await ChunkSender(request, connection, is_local=is_local(peer)).write([b"abc"], 3)
         assert transport.sent == b"3\r\nabc\r\n"
@@ -222,7 +224,38 @@ async def test_the_kernel_buffers_little_for_a_local_client(peer: str, is_kept: 
         assert before < size <= 2 * LOCAL_BUFFER if is_kept else size == before, "as much as the system lets it have"
 
 
+def records_of(address: tuple[str, int], trusted: ssl.SSLContext, wire: bytes) -> list[bytes]:
+    """What each record of TLS holds of the answer to a batch, behind its head."""
+    with socket.create_connection(address) as plain, trusted.wrap_socket(plain, server_hostname="localhost") as secure:
+        secure.sendall(wire)
+        records = [secure.recv(1 << 16)]  # one record at most
+        while not records[-1].endswith(b"0\r\n\r\n"):
+            records.append(secure.recv(1 << 16))
+    assert b"".join(records).count(b"\r\n\r\n") >= 2
+    return records
+
+
+async def an_entry_over_tls_is_sent_from_where_it_is(tmp_path: Path) -> None:
+    """A record of its own for what is in front of it: the two were not joined, which takes a copy."""
+    authority = TestAuthority(tmp_path)
+    install(tmp_path, authority.issue("server"))
+    server = tls_settings(tmp_path)
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULE, server=server) as rig:
+        origin.store.put("b", "block", content("block"))
+        trusted = ssl.create_default_context(cafile=str(authority.file))
+        address = rig.worker.tls_address[:2]
+        wire = RawClient(f"https://127.0.0.1:{address[1]}", TRAINER, tls=trusted).sign(
+            "POST", "/b/.forebay/batch", (), batch_body(["block"])
+        )
+        for _ in range(2):  # the first fetches it
+            records = await asyncio.to_thread(records_of, address, trusted, wire.wire)
+        at = records.index(b"%x\r\n" % (512 + SIZES["block"]))
+        assert len(records[at + 1]) == 512
+        assert b"".join(records[at + 2 :]).startswith(content("block"))
+
+
 SCENARIOS = (
+    an_entry_over_tls_is_sent_from_where_it_is,
     entries_are_the_same_however_they_are_sent,
     what_is_fetched_meanwhile_comes_behind_what_is_sent,
     what_is_asked_behind_a_batch_is_answered_behind_it,

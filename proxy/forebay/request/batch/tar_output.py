@@ -79,7 +79,7 @@ class TarOutput(FileOutput):
     @property
     def least_in_file(self) -> int | None:
         """See FileOutput. The kernel is as fast from the buffer of a block, and its client reads that faster."""
-        return sys.maxsize if self._chunks is not None else None
+        return sys.maxsize if self._chunks is not None and self._chunks.has_files else None
 
     def put(self, index: int, entry: BatchEntry, last_modified: str, content: Buffer) -> None:
         """Appends a whole entry."""

@@ -9,7 +9,8 @@ left.
 A client on this machine takes what the kernel has as fast as that can copy it. For such a one the kernel would let its
 buffer grow to megabytes, which leave the processor's caches before they are read: it is kept small.
 
-Plain HTTP/1.1 only: TLS has to copy, and HTTP/1.0 has no chunks.
+TLS copies what it encrypts, at once: there parts are in memory, and all of a chunk is one `writelines`. HTTP/1.0 has no
+chunks.
 
 RFC 9112 section 7.1
 https://man7.org/linux/man-pages/man7/socket.7.html (SO_SNDBUF)
@@ -41,15 +42,22 @@ class ChunkSender:
         """`is_local`: the client is on this machine."""
         self._request, self._connection = request, connection
         self._is_local = is_local
+        self._is_secure = connection.secure
         self._fd = -1
+
+    @property
+    def has_files(self) -> bool:
+        """See ChunkWriter."""
+        return not self._is_secure
 
     async def write(self, parts: Sequence[BodyPart], size: int) -> None:
         """Sends a chunk."""
         if self._fd < 0 and (transport := self._connection.transport) is not None:
             self._request.writer.send_headers()  # which aiohttp holds back until it writes a body
-            transport.set_write_buffer_limits(0)  # `drain` waits until nothing is left, and referred to
             own = transport.get_extra_info("socket")
-            if self._is_local:
+            if not self._is_secure:
+                transport.set_write_buffer_limits(0)  # `drain` waits until nothing is left, and referred to
+            if self._is_local and not self._is_secure:
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LOCAL_BUFFER)
             self._fd = own.fileno()
         pieces: list[Buffer | bytes] = [b"%x\r\n" % size]

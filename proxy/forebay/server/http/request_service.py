@@ -142,7 +142,7 @@ class RequestService:
 
         stall = self._limits.stall
         isolation = self.isolation_headers
-        has_chunks = not connection.secure and request.version >= HttpVersion11
+        has_chunks = request.version >= HttpVersion11
         chunks = ChunkSender(request, connection, is_local=is_local(record.peer)) if has_chunks else None
         reply = StreamedReply(request, self._timers, stall, record, is_last, isolation, connection.unsent)
         parsed = Request(
