@@ -21,6 +21,7 @@ from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
 from harness.journal_points import FailAt, PointedFiles
+from harness.origin_history import RecordingStore
 from harness.raw_connection import RawAnswer
 from harness.rig import Rig
 
@@ -232,6 +233,44 @@ async def test_nobody_waits_for_what_a_read_only_disk_cannot_settle(tmp_path: Pa
             await run_loop_until(lambda: not write_back.drainer.entries)
             assert not write_back.shown.unsettled
             assert re.findall(b"<Key>(.*?)</Key>", listed.body) == [b"a/first", b"a/proof"]
+
+
+async def test_a_read_only_disk_keeps_no_write_from_the_origin(tmp_path: Path) -> None:
+    """All that is pending is carried out, in its order and once, whatever starts meanwhile; but nothing behind an
+    earlier write of its object: the next start could not tell that the earlier one was there."""
+    store = RecordingStore()
+    async with FakeOrigin() as origin:
+        origin.store = store
+        rig = Rig(origin.endpoint, origin.secret, tmp_path / "rig", rest=RULES.format(path=tmp_path / "journal"))
+        rig.journal_files = files = ReadOnlyDisk()
+        async with rig:
+            store.create_bucket("ckpt")
+            client, gate = rig.client(), Gate()
+            for method in ("PUT", "DELETE"):
+                assert (await client.request(method, path_of("ckpt", "a/proof"))).status in {200, 204}
+            assert (await client.request("PUT", path_of("ckpt", "a/old"), (), b"old")).status == 200
+            await rig.wait_idle()
+            hold = origin.faults.add(HoldRequest(gate), method="PUT", key="a/1")
+            written = [("a/1", b"first"), ("a/2", bytes(LARGE)), ("a/old", None), ("a/3", b"third")]
+            behind = [("a/1", b"again"), ("a/4", b"behind that")]
+            for key, content in (*written, *behind):
+                method = "DELETE" if content is None else "PUT"
+                answer = await client.request(method, path_of("ckpt", key), (), content or b"")
+                assert answer.headers["x-forebay-durable"] == "local"
+            await gate.reached()
+            before = len(store.history)
+            files.is_read_only = True
+            gate.open()
+            await run_loop_until(lambda: store.history[before:] == written)
+            origin.faults.remove(hold)
+            await rig.restart()
+            write_back = rig.parts.writes.write_back
+            assert write_back is not None
+            await run_loop_until(lambda: len(write_back.shown.unsettled) == len(written))
+            assert store.history[before:] == written
+            files.is_read_only = False
+            await run_loop_until(lambda: not write_back.drainer.entries)
+            assert store.history[before:] == [*written, *behind]
 
 
 async def test_a_start_that_cannot_reclaim_carries_out_what_is_pending(tmp_path: Path) -> None:

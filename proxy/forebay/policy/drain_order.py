@@ -10,6 +10,10 @@ are independent and are carried out side by side, except that two of one object 
 
 So a write is ready once no unsettled write of its bucket was written before it began: one comparison with the earliest
 of these times. Times are of one clock for all workers of the node, and grow from run to run.
+
+A write that is carried out and can't be settled yet holds up the next ones of its object alone. The next run finds it
+pending, and looks whether the origin has it: it would not know it again behind a later one of that object, and would
+bring the older bytes back.
 """
 
 import bisect
@@ -48,6 +52,8 @@ class DrainOrder(Generic[W]):
         """By bucket, a heap by the time of the beginning, of those that are not handed out and wait for no other."""
         self._objects: defaultdict[ObjectName, list[W]] = defaultdict(list)
         """The unsettled writes of each object, as they were written."""
+        self._done: set[W] = set()
+        """Unsettled, and carried out."""
         self._counter = 0
 
     def __len__(self) -> int:
@@ -64,17 +70,26 @@ class DrainOrder(Generic[W]):
         for name in entry.names:
             bisect.insort(self._objects[name], write, key=lambda each: self._unsettled[each].interval.written)
 
+    def note_done(self, write: W) -> None:
+        """A write is carried out, and can't be settled yet."""
+        self._done.add(write)
+        self._forget_first(_bucket(self._unsettled[write]))
+
     def settle(self, write: W) -> None:
         """Removes a write: it is carried out, or was given up by a person."""
         entry = self._unsettled.pop(write)
+        self._done.discard(write)
         for name in entry.names:
             queue = self._objects[name]
             queue.remove(write)
             if not queue:
                 del self._objects[name]
-        bucket = _bucket(entry)
+        self._forget_first(_bucket(entry))
+
+    def _forget_first(self, bucket: str) -> None:
+        """Takes those out of the times of a bucket that nothing waits for."""
         written = self._written[bucket]
-        while written and written[0][2] not in self._unsettled:
+        while written and (written[0][2] not in self._unsettled or written[0][2] in self._done):
             heapq.heappop(written)
         if not written:
             del self._written[bucket]
@@ -102,6 +117,8 @@ class DrainOrder(Generic[W]):
     def blocked_by(self, write: W) -> W | None:
         """Returns the unsettled write that `write` waits for the longest; None: it is ready."""
         entry = self._unsettled[write]
+        if write in self._done:
+            return None
         for name in entry.names:
             if self._objects[name][0] != write:
                 return self._objects[name][0]

@@ -148,6 +148,23 @@ async def test_settling_is_tried_again() -> None:
     assert said == {"the origin has it, and the journal can't be written: EIO"}
 
 
+async def test_others_are_carried_out_while_nothing_can_be_settled() -> None:
+    """But for later writes of an object whose last one is not settled. One alone is tried again for all."""
+    rig = _Rig()
+    rig.fail_settling, rig.on_pause = lambda: len(rig.pauses) < 5, lambda: None
+    first, _, again, last = rig.add("a", 1, 2), rig.add("b", 3, 4), rig.add("a", 5, 6), rig.add("c", 7, 8)
+    seen: list[list[str]] = []
+    rig.on_pause = lambda: seen.append([key for key, _ in rig.origin.attempts])
+    await rig.wait_settled(2)
+    assert rig.drainer.blocked_by(last) in {again, None}
+    await rig.tasks.wait_idle()
+    assert seen[-1] == ["a", "b"]
+    assert rig.pauses == [FIRST_PAUSE * 2**nth for nth in range(5)]
+    assert [key for key, _ in rig.origin.attempts] == ["a", "b", "a", "c"]
+    assert sorted(rig.settled) == ["a", "a", "b", "c"]
+    assert first not in rig.drainer.entries
+
+
 class _HeldOrigin(_ScriptedOrigin):
     """Holds large bodies, and uploads that are prepared, until they are `let`."""
 

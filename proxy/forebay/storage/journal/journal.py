@@ -219,6 +219,8 @@ def _claim(path: Path, family: str, files: JournalFiles, layout: JournalLayout) 
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 last = _read_lock(lock)
                 if not holds_journal(layout):
+                    if not Path(layout.logs).exists():  # else FORMAT alone is missing
+                        last = last or _Owner(family, 0)
                     _begin_directory(files, layout, created)
                 with contextlib.suppress(OSError):  # nothing depends on it
                     Path(layout.readme).write_text(README)

@@ -4,6 +4,7 @@
      └────> DrainOrder ──ready──┴> attempt ──done──> installed ──> settled ──> its place in the order is free
                                       ├──failed──> pause (retry_pauses) ──> attempt
                                       └──stuck, or in conflict ──> waits for a person: retry or discard
+    done, and can't be settled ──> once more, later; only what comes after it of its object waits (drain_order)
     keep, of another origin ─────────────────────> stuck; nothing waits for it
 
 A write is never dropped: what fails is tried again for ever, each by itself; what the origin refuses for good stays, in
@@ -81,6 +82,9 @@ class Drainer:
         self._order: DrainOrder[RecordId] = DrainOrder()
         self.entries: dict[RecordId, DrainEntry] = {}
         self._stopped_records: set[RecordId] = set()
+        self._is_writable = asyncio.Event()
+        """The journal, as far as is known. Else one write tries to be settled again, and others wait for that."""
+        self._is_writable.set()
         self._steps = asyncio.Semaphore(CONCURRENCY)
         self._bodies = asyncio.Semaphore(CONCURRENCY)
         """Of large bodies and of uploads that are prepared: what is small does not stand behind them."""
@@ -153,16 +157,31 @@ class Drainer:
                 return
             _log.info("a write of %s has to be tried again: %s", entry.write.name.path, outcome.reason)
             await pause.wait(is_unanswered=outcome.is_unanswered)
-        pause = self._pauses.of(bucket)
-        while True:
-            try:
-                await self._settled(entry.write, record, outcome)
-                break
-            except OSError as error:
-                entry.reason = unsettled_reason(error)
-                _log.error("a write of %s can't be settled in the journal: %s", entry.write.name.path, error.strerror)
-                await pause.wait()
+        await self._settle(entry, record, outcome)
         self._remove(record)
+
+    async def _settle(self, entry: DrainEntry, record: RecordId, outcome: PersistOutcome) -> None:
+        pause, tries_for_all = self._pauses.of(entry.write.name.bucket), False
+        try:
+            while True:
+                try:
+                    await self._settled(entry.write, record, outcome)
+                    return
+                except OSError as error:
+                    entry.reason = unsettled_reason(error)
+                    path, tries_for_all = entry.write.name.path, tries_for_all or self._is_writable.is_set()
+                    level = logging.ERROR if tries_for_all else logging.INFO
+                    _log.log(level, "a write of %s can't be settled in the journal: %s", path, error.strerror)
+                    self._order.note_done(record)
+                    self._begin_ready()
+                    if tries_for_all:
+                        self._is_writable.clear()
+                        await pause.wait()
+                    else:
+                        await self._is_writable.wait()
+        finally:
+            if tries_for_all:
+                self._is_writable.set()
 
     async def _prepare(self, entry: DrainEntry) -> None:
         requester.set(BACKGROUND)  # of this task alone
