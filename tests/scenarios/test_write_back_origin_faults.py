@@ -229,6 +229,51 @@ def test_what_is_pending_goes_on_as_soon_as_an_outage_ends(tmp_path: Path) -> No
     assert history == [("a/shard", b"a/shard"), ("a/marker", b"a/marker")]
 
 
+def test_an_hour_of_503_is_reported_and_loses_nothing(tmp_path: Path) -> None:
+    """Writes and reads go on, attempts come once a minute, `/readyz` says that `journal.max_age` has passed."""
+    written = [("a/shard", b"shard"), ("a/old", None), ("a/marker", b"marker")]
+
+    async def late(rig: WriteBackRig) -> bool:
+        reason = (await rig.worker.control.readiness()).degraded.get("journal", "")
+        return "The oldest acknowledged write is not at the origin after" in reason
+
+    async def scenario() -> list[tuple[str, bytes | None]]:
+        loop, store = asyncio.get_running_loop(), RecordingStore()
+        assert isinstance(loop, JumpingLoop)
+        async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, journal_settings='max_age = "50m"\n') as rig:
+            origin.store = store
+            await rig.prove()
+            store.put("ckpt", "a/old", b"of the checkpoint before")
+            refusal = origin.faults.add(Respond(503, "SlowDown"))
+            before = len(store.history)
+            for key, content in written[:2]:
+                answer = await rig.client().request(
+                    "DELETE" if content is None else "PUT", path_of("ckpt", key), (), content or b""
+                )
+                assert answer.headers["x-forebay-durable"] == "local"
+            with loop.jumping():
+                await asyncio.sleep(1800)
+                rig.advance_clock(1800)
+                assert not await late(rig)
+                await asyncio.sleep(1800)
+                rig.advance_clock(1800)
+                assert await late(rig)
+                first, second = rig.write_back.drainer.entries.values()
+                assert 60 <= first.attempts <= 67
+                assert second.attempts == 0
+                await rig.put("a/marker", b"marker")
+                assert (await rig.client().request("GET", path_of("ckpt", "a/shard"))).body == b"shard"
+                assert (await rig.client().request("GET", path_of("ckpt", "a/old"))).status == 404
+                assert len(store.history) == before
+                origin.faults.remove(refusal)
+                await rig.write_back.pending.wait_settled(lambda _: True)
+            assert not await late(rig)
+            return store.history[before:]
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        assert runner.run(scenario()) == written
+
+
 @pytest.mark.parametrize("how", ["refused", "restart"])
 @pytest.mark.parametrize("content", [b"", b"same bytes"], ids=["empty", "bytes"])
 async def test_other_metadata_of_the_same_bytes_arrives(tmp_path: Path, content: bytes, how: str) -> None:
