@@ -22,6 +22,7 @@ from forebay.policy.access import (
     anonymous_principal,
     authorise,
     authorise_keys,
+    authorise_resources,
     may_read_all_below,
     may_read_all_matched,
     may_read_every_object_below,
@@ -145,7 +146,8 @@ def allowed(
         ("DeleteBucket", "/b", "b/**", "d", True),
         ("DeleteBucket", "/b", "b/*", "d", False),
         ("DeleteObjects", "/b?delete", "b/a/**", "d", True),
-        ("DeleteObjects", "/b?delete", "b/**", "rwl", False),
+        ("DeleteObjects", "/b?delete", "b/**", "wl", False),
+        ("DeleteObjects", "/b?delete", "b/a/**", "r", True),  # resources, once the keys are known
         ("DeleteObjects", "/b?delete", "c/**", "d", False),
         # The service.
         ("ListBuckets", "/", "**", "l", True),
@@ -170,6 +172,17 @@ def test_a_resource_needs_a_right_to_read_in_its_bucket(name: str) -> None:
     assert allowed(principal(("b/open/**", "r")), name, raw)
     assert not allowed(principal(("b/.forebay/**", "wld"), ("c/**", "rwld")), name, raw)
     assert not allowed(replace(principal(("b/**", "rwld")), id=ANONYMOUS_ID), name, raw)
+
+
+def test_a_right_to_read_deletes_resources_by_a_batch_and_no_object() -> None:
+    reader, batch = principal(("b/open/**", "r")), BY_NAME["DeleteObjects"]
+    authorise_resources(reader, batch, "b")
+    assert not allowed(reader, "DeleteObjects", "/b?delete", keys=["open/a"])
+    for nobody in (replace(reader, id=ANONYMOUS_ID), principal(("b/**", "wld"), ("c/**", "rwld"))):
+        with pytest.raises(S3Error, match="AccessDenied"):
+            authorise_resources(nobody, batch, "b")
+    with pytest.raises(S3Error, match="NotImplemented"):
+        authorise_resources(reader, BY_NAME["UnknownGet"], "b")
 
 
 @pytest.mark.parametrize("name", ["ListObjects", "ListObjectsV2"])

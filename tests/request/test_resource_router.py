@@ -122,7 +122,6 @@ async def test_anonymous_clients_have_no_resources(tmp_path: Path) -> None:
         ("PUT", PATH, (("x-amz-copy-source", "/open/open/object"),), b""),
         ("GET", "/open?uploads&prefix=.forebay%2F", (), b""),
         ("GET", "/open?versions&prefix=.forebay%2F", (), b""),
-        ("POST", "/open?delete", (), f"<Delete><Object><Key>{KEY}</Key></Object></Delete>".encode()),
     ],
 )
 async def test_any_other_operation_is_refused(

@@ -6,8 +6,10 @@ argument; forwarded requests and writes are made from the admission that holds i
     request                                               what a grant must allow
     an object                                             operation.access on its path
     CopyObject, UploadPartCopy                            also READ on the source
-    DeleteObjects, before its body is read                DELETE on something in the bucket; the permit covers no key
-    DeleteObjects, its keys known                         DELETE on every one of them
+    DeleteObjects, before its body is read                DELETE on something in the bucket, or what a resource needs;
+                                                          the permit covers no key
+    DeleteObjects, its keys known                         DELETE on every one of them; below `.forebay/` what a DELETE
+                                                          of that key needs (`authorise_resources`)
     a listing (LISTINGS) with `prefix=`                   LIST on everything under bucket/prefix, by one grant
     HeadBucket, GetBucketLocation                         anything on anything in the bucket: SDKs probe before they
                                                           read, and a bucket's users know that it exists
@@ -267,7 +269,7 @@ def _bucket_scope(principal: Principal, operation: Operation, target: Target) ->
     if bucket is None or target.key is not None:
         _deny(principal, operation, _path_of(target))
     if operation.effect is Effect.LISTED_KEYS:
-        if not _is_any_granted(principal, {operation.access}, bucket):
+        if not _is_any_granted(principal, {operation.access}, bucket) and not _may_have_resources(principal, bucket):
             _deny(principal, operation, f"{bucket}/")
         return frozenset()
     if operation.name in PROBES:
@@ -286,18 +288,29 @@ def _bucket_scope(principal: Principal, operation: Operation, target: Target) ->
 
 def _authorise_resource(principal: Principal, operation: Operation, bucket: str, allowed: frozenset[str]) -> None:
     """Raises S3Error unless the principal may have resources in `bucket`, and the operation is `allowed` on one."""
-    is_nobody = principal.id == ANONYMOUS_ID and operation.name != "GetBatch"  # a resource has an owner, a batch none
-    if is_nobody or not _is_any_granted(principal, {Access.READ}, bucket):
+    needs_owner = operation.name != "GetBatch"
+    if not _may_have_resources(principal, bucket, needs_owner=needs_owner):
         _deny(principal, operation, f"{bucket}/", Access.READ)
     if operation.name not in allowed:
         raise _not_a_resource_operation()
+
+
+def authorise_resources(principal: Principal, operation: Operation, bucket: str) -> None:
+    """Raises S3Error AccessDenied unless the principal may delete resources of its own in `bucket` by a batch."""
+    _authorise_resource(principal, operation, bucket, frozenset({"DeleteObjects"}))
+
+
+def _may_have_resources(principal: Principal, bucket: str, *, needs_owner: bool = True) -> bool:
+    if needs_owner and principal.id == ANONYMOUS_ID:
+        return False
+    return _is_any_granted(principal, {Access.READ}, bucket)
 
 
 def _not_a_resource_operation() -> S3Error:
     return S3Error(
         "NotImplemented",
         f"Keys that begin with {RESERVED_PREFIX} are Forebay's own resources, not objects: one is read by GET or HEAD, "
-        "sent by PUT or a multipart upload, removed by DELETE, and listed by ListObjects.",
+        "sent by PUT or a multipart upload, removed by DELETE or DeleteObjects, and listed by ListObjects.",
     )
 
 

@@ -161,7 +161,7 @@ def _buckets() -> Iterator[OperationRow]:
     yield _row("ListObjectVersions", "bucket", "GET ?versions", _LIST, _NOTHING, why, more)
     more = "delimiter encoding-type key-marker max-uploads prefix upload-id-marker"
     yield _row("ListMultipartUploads", "bucket", "GET ?uploads", _LIST, _NOTHING, why, more)
-    why = "Each key in the body needs delete, and each is forgotten."
+    why = "Each key in the body needs delete, and each is forgotten. Below `.forebay/` it needs what its DELETE does."
     yield _row("DeleteObjects", "bucket", "POST ?delete", _DELETE, _KEYS, why)
     why = "A form with a signed policy; carried out as the PutObject that it asks for; needs write on its key."
     yield _row("PostObject", "bucket", "POST", _WRITE, _OBJECT, why)

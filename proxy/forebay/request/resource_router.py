@@ -3,7 +3,7 @@
     admission ──> GET, HEAD          the resource's document: conditions, ranges
               ├─> PUT, or a          its body, decoded and verified, at most as long as the kind allows
               │   multipart upload   (request.resource_uploads)
-              ├─> DELETE             204, whether it was there or not
+              ├─> DELETE             204, whether it was there or not; of several by a batch: `remover`
               └─> listing            of the resources of all kinds below the prefix
 
 Admission refuses everything else about such keys (forebay.policy.access), so nothing of it reaches the origin. A
@@ -20,15 +20,16 @@ from typing import Final
 
 from forebay.core.buffers import Piece
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import S3Error
+from forebay.core.errors import OriginError, S3Error, Throttled
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import BATCH_KEY, RESERVED_PREFIX
 from forebay.core.request_record import RequestRecord
+from forebay.policy.access import authorise_resources
 from forebay.protocol.conditions import NotModified, PreconditionFailed, evaluate_conditions, range_applies
 from forebay.protocol.exchange import Reply, Request
 from forebay.protocol.range_header import WHOLE, Unsatisfiable, parse_range, range_header, resolve, whole_unless_inside
 from forebay.protocol.target import Target
-from forebay.protocol.xml.s3_documents import completed_document, created_document
+from forebay.protocol.xml.s3_documents import ListedKey, completed_document, created_document
 from forebay.request.admission import Admission
 from forebay.request.resource import Resource, ResourceDocument, ResourceEntry, ResourceOwner
 from forebay.request.resource_listing import resource_listing
@@ -36,6 +37,7 @@ from forebay.request.resource_uploads import ResourceUploads
 from forebay.request.verified_bodies import VerifiedBodies, too_large
 from forebay.write.length_spooler import LengthSpooler
 from forebay.write.object_write import DOCUMENT_LIMIT
+from forebay.write.reserved_deletions import RemoveResource
 
 _READ_SIZE: Final = 256 << 10
 _CHECKSUMS: Final = ("x-amz-checksum-", "x-amz-sdk-checksum-")
@@ -67,12 +69,9 @@ class ResourceRouter:
             kinds = (KINDS_HEADER, ", ".join(sorted(self.by_kind)))
             await _send(reply, record, 200, (*_XML, kinds), document)
             return
-        if target.key == BATCH_KEY:
-            raise S3Error("MethodNotAllowed", f"{BATCH_KEY} takes a POST.", Method=admission.method)
+        resource, name = self._find(target.key)
         if not _IGNORED_QUERY.issuperset(_parameters(target)):
-            raise S3Error("NotImplemented", "One of Forebay's own resources has no versions and no parameters.")
-        kind, _, name = target.key.removeprefix(RESERVED_PREFIX).partition("/")
-        resource = self.by_kind.get(kind) if name else None
+            raise _without_parameters()
         match admission.operation.name:
             case "DeleteObject":
                 if resource is not None:
@@ -102,6 +101,35 @@ class ResourceRouter:
                 await _send(reply, record, 200, (("ETag", etag),), b"")
             case _:
                 await self._complete(_ResourceWrite(resource, owner, name, admission, request), reply, record)
+
+    def remover(self, admission: Admission) -> RemoveResource:
+        """Returns what removes the resources that an admitted batch delete lists: each as its own DELETE would."""
+        owner = ResourceOwner(admission.target.bucket or "", admission.principal, admission.identity)
+
+        async def remove(listed: ListedKey) -> S3Error | None:
+            try:
+                authorise_resources(owner.principal, admission.operation, owner.bucket)
+                if listed.version_id is not None or listed.is_conditional:
+                    return _without_parameters()
+                resource, name = self._find(listed.key)
+                if resource is not None:
+                    await resource.remove(owner, name)
+            except S3Error as refused:
+                return refused
+            except Throttled:
+                return S3Error("SlowDown")
+            except OriginError as failure:
+                return S3Error("ServiceUnavailable", failure.message)
+            return None
+
+        return remove
+
+    def _find(self, key: str) -> tuple[Resource | None, str]:
+        """The resource of a key, and the name there; None: there is none. Raises S3Error for what is no resource."""
+        if key == BATCH_KEY:
+            raise S3Error("MethodNotAllowed", f"{BATCH_KEY} takes a POST.")
+        kind, _, name = key.removeprefix(RESERVED_PREFIX).partition("/")
+        return self.by_kind.get(kind) if name else None, name
 
     async def _entries(self, owner: ResourceOwner) -> list[ResourceEntry]:
         return [
@@ -152,6 +180,10 @@ class _ResourceWrite:
             raise S3Error("NotImplemented", "One of Forebay's own resources has no condition If-Match.")
         if "If-None-Match" in self.request.headers and await self.resource.read(self.owner, self.name) is not None:
             raise S3Error("PreconditionFailed", Condition="If-None-Match")
+
+
+def _without_parameters() -> S3Error:
+    return S3Error("NotImplemented", "One of Forebay's own resources has no versions and no parameters.")
 
 
 def _parameters(target: Target) -> set[str]:

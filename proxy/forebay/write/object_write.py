@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import ForebayError, OriginCredentialFault, S3Error, StorageError, Throttled
 from forebay.core.heads import DURABLE_ORIGIN, HeaderPairs
-from forebay.core.names import ObjectName
+from forebay.core.names import ObjectName, is_reserved
 from forebay.core.task_registry import TaskRegistry
 from forebay.policy.access import authorise_keys
 from forebay.protocol.operations import Effect
@@ -29,6 +29,7 @@ from forebay.protocol.xml.s3_documents import (
     DeleteObjectsReader,
     ListedKey,
     UploadedPart,
+    deletion_without,
     embedded_error,
     read_parts_cooperatively,
     refused_keys,
@@ -40,6 +41,7 @@ from forebay.write.forwarder import Forwarder
 from forebay.write.incoming_body import IncomingBody
 from forebay.write.invalidation import AffectedKeys, Invalidator, WholeBucket
 from forebay.write.packed_deletions import PackedDeletion, PackedDeletions
+from forebay.write.reserved_deletions import KeptReply, RemoveResource, answer_resources, for_objects
 from forebay.write.tracked_write import TrackedWrite, WriteTracker
 
 if TYPE_CHECKING:  # only with a journal
@@ -64,6 +66,8 @@ class _Document:
     """What a batch delete lists."""
     is_quiet: bool = False
     """Whether its answer names failures only."""
+    resources: Sequence[ListedKey] = ()
+    """What it lists of Forebay's own, which is neither in `listed` nor in `body`."""
 
     @property
     def keys(self) -> list[str]:
@@ -91,26 +95,26 @@ class ObjectWriter:
         self._write_back = write_back
         self._deletions = deletions
 
-    async def write(self, context: WriteContext) -> None:
+    async def write(self, context: WriteContext, remove_resource: RemoveResource | None = None) -> None:
         """Carries out one write and answers it. Raises S3Error, OriginError, Throttled, and ConnectionError for a
-        client that has left.
+        client that has left. `remove_resource`: for those that a batch delete lists, which is refused without it.
 
         A write that has begun continues to its second invalidation, even if the awaiting task is cancelled: in a task
         of its own, unless the awaiting one goes on whoever leaves.
         """
         forward = context.forward
         if forward.request.outlives_client:
-            await self._write(context)
+            await self._write(context, remove_resource)
             return
         name = f"{forward.operation.name} {forward.target.bucket}/{forward.target.key or ''}"
-        failure = await self._tasks.finish(_expected_failure(self._write(context)), name)
+        failure = await self._tasks.finish(_expected_failure(self._write(context, remove_resource)), name)
         try:
             if failure is not None:
                 raise failure
         finally:
             del failure  # it and this frame would refer to each other, and keep the body until the next collection
 
-    async def _write(self, context: WriteContext) -> None:
+    async def _write(self, context: WriteContext, remove_resource: RemoveResource | None) -> None:
         forward = context.forward
         try:
             deletion = None
@@ -124,29 +128,40 @@ class ObjectWriter:
                     await self._finish_deletion(deletion, b"")
                     return
                 context, forward = rest, rest.forward
-            document = await self._read_document(context)
-            if document.listed:
-                deletion = await self._begin_deletion(forward, document.listed)
-            if (
-                self._write_back is not None
-                and document.listed
-                and await self._write_back.accepts_deletions(context, document.listed, quiet=document.is_quiet)
-            ):
-                await self._finish_deletion(deletion, b"")
+            document = await self._read_document(context, with_resources=remove_resource is not None)
+            if remove_resource is None or not document.resources:
+                await self._carry_out(context, document, deletion)
                 return
-            body = await self._forwarder.open_body(forward, for_origin=True) if document.body is None else None
-            try:
-                tracked = await self._tracker.track(forward, context.decision, document.body, document.parts)
-                try:
-                    await self._send(context, document, body, tracked, deletion)
-                finally:
-                    await tracked.close()
-            finally:
-                if body is not None:
-                    body.release()
+            objects = KeptReply()
+            if document.listed:
+                await self._carry_out(for_objects(context, objects), document, None)
+            await answer_resources(context, document.resources, remove_resource, objects, quiet=document.is_quiet)
         finally:
             if forward.spooled is not None:
                 forward.spooled.release()
+
+    async def _carry_out(self, context: WriteContext, document: _Document, deletion: PackedDeletion | None) -> None:
+        """Carries out a write whose document was read."""
+        forward = context.forward
+        if document.listed:
+            deletion = await self._begin_deletion(forward, document.listed)
+        if (
+            self._write_back is not None
+            and document.listed
+            and await self._write_back.accepts_deletions(context, document.listed, quiet=document.is_quiet)
+        ):
+            await self._finish_deletion(deletion, b"")
+            return
+        body = await self._forwarder.open_body(forward, for_origin=True) if document.body is None else None
+        try:
+            tracked = await self._tracker.track(forward, context.decision, document.body, document.parts)
+            try:
+                await self._send(context, document, body, tracked, deletion)
+            finally:
+                await tracked.close()
+        finally:
+            if body is not None:
+                body.release()
 
     async def _begin_deletion(self, forward: ForwardRequest, listed: Sequence[ListedKey]) -> PackedDeletion | None:
         if self._deletions is None:
@@ -158,14 +173,19 @@ class ObjectWriter:
         if deletion is not None and self._deletions is not None:
             await self._deletions.finish(deletion, refused_keys(result))
 
-    async def _read_document(self, context: WriteContext) -> _Document:
+    async def _read_document(self, context: WriteContext, *, with_resources: bool) -> _Document:
         """Reads what must be known before anything is sent. Raises S3Error AccessDenied for a listed key that the
-        principal may not delete."""
+        principal may not delete, and NotImplemented for a resource, unless it is `with_resources`."""
         forward = context.forward
         if forward.operation.effect is Effect.LISTED_KEYS:
             reader = DeleteObjectsReader()
             body = await self._forwarder.read_document(forward, DOCUMENT_LIMIT, reader.feed)
-            document = _Document(body, listed=reader.close(), is_quiet=reader.is_quiet)
+            listed = reader.close()
+            resources = [each for each in listed if is_reserved(each.key)] if with_resources else []
+            if resources:
+                listed = [each for each in listed if not is_reserved(each.key)]
+                body = deletion_without(body, is_reserved)
+            document = _Document(body, listed=listed, is_quiet=reader.is_quiet, resources=resources)
             keys = document.keys
             await run_cooperatively(authorise_keys(context.principal, forward.operation, forward.target, keys))
             return document

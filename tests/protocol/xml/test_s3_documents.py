@@ -72,7 +72,10 @@ def test_listed_keys_are_read() -> None:
         "<Object><Key> blank &lt;&#233;&gt;%2F </Key><VersionId>v1</VersionId><ETag>e</ETag><Size>3</Size></Object>"
         "</Delete>"
     )
-    assert listed_keys(body.encode()) == [ListedKey("a/../b", None), ListedKey(" blank <é>%2F ", "v1")]
+    assert listed_keys(body.encode()) == [
+        ListedKey("a/../b", None),
+        ListedKey(" blank <é>%2F ", "v1", is_conditional=True),
+    ]
 
 
 @pytest.mark.parametrize(

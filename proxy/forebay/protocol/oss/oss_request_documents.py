@@ -108,7 +108,7 @@ def _oss_delete(body: bytes) -> CooperativeWork[bytes]:
     quiet = "true" if tree.text_at("Quiet").lower() == "true" else "false"
     objects = [
         branch("Object", Element("Key", key), *([Element("VersionId", version)] if version is not None else []))
-        for key, version in keys
+        for key, version, _ in keys
     ]
     yield
     return write_tree(branch("Delete", Element("Quiet", quiet), *objects))

@@ -14,7 +14,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from forebay.core.buffers import Piece
@@ -43,6 +43,8 @@ class ListedKey(NamedTuple):
 
     key: str
     version_id: str | None
+    is_conditional: bool = False
+    """Whether it is to be deleted only if it is as the client has it."""
 
 
 class UploadedPart(NamedTuple):
@@ -111,8 +113,23 @@ def _listed_keys(document: RecordDocument) -> list[ListedKey]:
             raise S3Error("MalformedXML")
         if not fields.get("Key"):
             raise S3Error("UserKeyMustBeSpecified")
-        keys.append(ListedKey(check_key(fields["Key"]), fields.get("VersionId") or None))
+        conditions = fields.keys() - {"Key", "VersionId"}
+        keys.append(ListedKey(check_key(fields["Key"]), fields.get("VersionId") or None, bool(conditions)))
     return keys
+
+
+def deletion_without(body: bytes, is_dropped: Callable[[str], bool]) -> bytes:
+    """A DeleteObjects body that `DeleteObjectsReader` has accepted, without the keys that are to be dropped."""
+    reader = RecordReader(max_elements=MAX_KEYS * (len(_OBJECT_FIELDS) + 1) + 2, max_depth=3)
+    reader.feed(body)
+    document = reader.close()
+    root = Element("Delete")
+    for name, text in document.fields.items():
+        root.add(name, text)
+    for name, fields in document.records:
+        if not is_dropped(fields["Key"]):
+            root.add(name, "", *(Element(field, text) for field, text in fields.items()))
+    return write_tree(root, S3_NAMESPACE)
 
 
 def uploaded_parts(body: bytes) -> list[UploadedPart]:
@@ -202,6 +219,24 @@ def deleted_document(keys: Sequence[str]) -> bytes:
     root = Element("DeleteResult")
     for key in keys:
         root.add("Deleted", "", Element("Key", key))
+    return write_tree(root, S3_NAMESPACE)
+
+
+def deletion_results(before: bytes | None, added: Sequence[tuple[str, S3Error | None]]) -> bytes | None:
+    """The answer to a DeleteObjects, `before` or an empty one, with what became of further keys; None: `before` is
+    none."""
+    root = Element("DeleteResult")
+    if before is not None:
+        document = _from_origin(before)
+        if document is None or document.root != root.name:
+            return None
+        for name, fields in document.records:
+            root.add(name, "", *(Element(field, text) for field, text in fields.items()))
+    for key, error in added:
+        if error is None:
+            root.add("Deleted", "", Element("Key", key))
+        else:
+            root.add("Error", "", Element("Key", key), Element("Code", error.code), Element("Message", error.message))
     return write_tree(root, S3_NAMESPACE)
 
 

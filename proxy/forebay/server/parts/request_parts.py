@@ -91,7 +91,7 @@ def compose_requests(
         policy,
         reader,
         UncachedReader(ForwardedReads(origins, front), listing_reader, writes.write_back),
-        AdmittedWriter(writes.writer, front, copies, spooler),
+        AdmittedWriter(writes.writer, front, copies, resources, spooler),
         FormUpload(writes.writer),
         front,
         CorsFrontend(metadata.cors),
