@@ -4,6 +4,7 @@ import asyncio
 import base64
 import hashlib
 import json
+import struct
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -50,6 +51,14 @@ async def send(rig: Rig, keys: Sequence[str], name: str = "order", secret: Any =
     answer = await rig.client(secret).request("PUT", path_of("b", f".forebay/plans/{name}"), (), text(keys))
     assert answer.status == 200, answer.body
     return answer
+
+
+async def send_compact(rig: Rig, keys: Sequence[str], order: Sequence[int], name: str = "order") -> None:
+    digest = hashlib.sha256(text(keys)).hexdigest()
+    listed = await rig.client().request("PUT", path_of("b", f".forebay/plans/keys/{digest}"), (), text(keys))
+    body = b"FBPLAN1\n" + bytes.fromhex(digest) + struct.pack(f"<II{len(order)}I", 0, len(order), *order)
+    answer = await rig.client().request("PUT", path_of("b", f".forebay/plans/{name}"), (), body)
+    assert (listed.status, answer.status) == (200, 200), answer.body
 
 
 async def progress(rig: Rig, name: str = "order", secret: Any = TRAINER) -> dict[str, Any]:
@@ -206,6 +215,24 @@ async def test_a_reader_elsewhere_in_its_plan_is_found(tmp_path: Path) -> None:
         await until(rig, lambda plan: plan["position"] > 15_000)
         await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets > 0)
         assert "hit-memory" in await read(rig, keys[15_050:15_090])
+
+
+@pytest.mark.parametrize("form", ["text", "compact"])
+async def test_a_reader_in_the_second_epoch_of_a_plan_is_found(tmp_path: Path, form: str) -> None:
+    """Each of its keys is in the first epoch, too, elsewhere."""
+    keys = [f"open/{number:05}" for number in range(20_000)]
+    second = [keys[first + number] for number in range(900) for first in (10_500, 19_000)]
+    horizon = '[[rules]]\npath = "**"\nfreshness = "immutable"\nplan_horizon = "1MiB"\n'
+    async with rig_with_data(tmp_path, second[1000:1100], rest=horizon) as (_, rig):
+        if form == "text":
+            await send(rig, [*keys, *keys[:9_000], *second])
+        else:
+            await send_compact(rig, keys, [*range(20_000), *range(9_000), *(int(key[5:]) for key in second)])
+        await until(rig, lambda plan: plan["failed"] > 0)
+        await read(rig, second[1000:1050])
+        await until(rig, lambda plan: plan["position"] > 30_000)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets > 0)
+        assert "hit-memory" in await read(rig, second[1050:1090])
 
 
 async def test_plans_of_a_series_run_one_after_another(tmp_path: Path) -> None:

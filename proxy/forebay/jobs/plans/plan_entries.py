@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, Protocol
 WHOLE: Final = (1 << 64) - 1
 """The last byte of an entry that is a whole object."""
 _SEARCH_SIZE: Final = 1 << 20
+_KNOWN_NUMBERS: Final = 16
 
 
 class PlanEntry(NamedTuple):
@@ -87,10 +88,10 @@ class KeyTable:
             found.append(os.pread(self._keys, stop - start - 1, start).decode())
         return found
 
-    def find(self, key: str) -> int | None:
-        """The number of a key; None: it is not here. Reads everything up to it."""
+    def find(self, key: str, after: int = 0) -> int | None:
+        """The first number of a key from `after` on; None: it is not there. Reads everything up to it."""
         wanted, before = b"\n" + key.encode() + b"\n", b"\n"
-        position = 0
+        position = self._offset(after) if after < self.count else self._size
         while position < self._size:
             piece = os.pread(self._keys, _SEARCH_SIZE, position)
             content = before + piece
@@ -118,6 +119,8 @@ class PlanEntries:
     def __init__(self, directory: Path, keys: Path | None = None) -> None:
         """`keys`: the directory of the keys that the indices are of; None: the plan's own."""
         self._table = KeyTable(keys or directory)
+        self._numbers: dict[str, int | None] = {}
+        """Of keys that were looked for, in the list of keys."""
         self._indices = self._open(directory / "indices") if keys is not None else None
         self._ranges = self._open(directory / "ranges")
         self.count = self._table.count
@@ -160,9 +163,15 @@ class PlanEntries:
 
     def find(self, key: str, after: int = 0) -> int | None:
         """The position of the first entry of `key` from `after` on; None: there is none. Reads much of the plan."""
-        number = self._table.find(key)
-        if number is None or self._indices is None:
-            return number if number is not None and number >= after else None
+        if self._indices is None:
+            return self._table.find(key, after)
+        number = self._numbers.get(key, -1)
+        if number is None or number < 0:
+            if len(self._numbers) >= _KNOWN_NUMBERS:
+                self._numbers.clear()
+            number = self._numbers[key] = self._table.find(key)
+        if number is None:
+            return None
         wanted = number.to_bytes(4, "little")
         position = 4 * after
         while content := os.pread(self._indices, _SEARCH_SIZE, position):

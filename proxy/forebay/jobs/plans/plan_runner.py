@@ -341,7 +341,7 @@ class PlanRunner:
 
     async def _find_reader(self) -> None:
         """Goes to where the reader is, if that is found and ahead of the window."""
-        found = await self._search.position()
+        found = await self._search.position(self.window.loaded)
         if found is not None and found >= self.window.loaded and not self.is_closed.is_set():
             _log.info("plan %s: its reader is at entry %d", self.record.name, found)
             self._give_up(self.window.give_up_before(found))

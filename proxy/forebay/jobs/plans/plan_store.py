@@ -14,6 +14,7 @@ bucket, principal and digest: nobody uses another's.
 
 import asyncio
 import json
+import os
 import secrets
 import shutil
 import time
@@ -72,7 +73,7 @@ class PlanStore:
 
     def __init__(self, root: Path | None) -> None:
         self._is_usable = root is not None
-        self._root = root if root is not None else Path("/nonexistent")
+        self._root = root if root is not None else Path(os.devnull, "plans")  # which nobody can make
 
     def _receive(self) -> PlanFiles:
         if not self._is_usable:

@@ -1,7 +1,11 @@
 """The search for a plan's reader that is not where the plan has it.
 
-reads that are no entries of the window ──STRAYS in a row──> their keys in the whole plan ──> near one another:
-                                                                                              there is the reader
+reads that are no entries of the window ──STRAYS in a row──> their keys in the rest of the plan ──> near one another:
+                                                                                                   there is the reader
+
+A plan may name a key many times, as one of several epochs does. The reader is taken to be at the next entries where the
+latest keys are near one another; where that was chance, the reads that follow are strays again, and the search goes on
+from there. So it never passes the reader, and each search reads what is left of the plan once for each of the keys.
 """
 
 import asyncio
@@ -13,6 +17,12 @@ from forebay.jobs.plans.plan_window import SPREAD
 
 STRAYS: Final = 32
 """Reads in a row that are not in the window, after which they are looked for in the rest of the plan."""
+MOST_STRAYS: Final = 4096
+"""The same after searches that found nothing: a reader of something else costs few searches."""
+KEYS: Final = 4
+"""Different keys that are looked for."""
+ROUNDS: Final = 16
+"""Places at most at which the keys are compared in one search."""
 
 
 class ReaderSearch:
@@ -20,37 +30,55 @@ class ReaderSearch:
 
     def __init__(self, entries: EntryAccess) -> None:
         self._entries = entries
-        self._keys: deque[str] = deque(maxlen=4)
-        self._strays = 0
+        self._keys: deque[str] = deque(maxlen=KEYS)
+        self._strays, self._wanted = 0, STRAYS
         self._is_under_way = False
 
     def stray_read(self, key: str) -> None:
         """The reader has read something that is not in the window."""
         self._strays += 1
-        self._keys.append(key)
+        if key not in self._keys:  # one object that is read over and over says nothing
+            self._keys.append(key)
 
     def entry_read(self) -> None:
         """The reader has read an entry of the window."""
-        self._strays = 0
+        if self._strays:
+            self._strays, self._wanted = 0, STRAYS
+            self._keys.clear()
 
     @property
     def is_due(self) -> bool:
         """Whether the reader is to be searched."""
-        return self._strays >= STRAYS and not self._is_under_way
+        return self._strays >= self._wanted and len(self._keys) == KEYS and not self._is_under_way
 
     def begin(self) -> None:
         """The search is due no longer."""
         self._is_under_way = True
 
-    async def position(self) -> int | None:
-        """Looks for the latest reads in the whole plan. Returns the first entry of them, if all are there and near one
-        another."""
-        keys = tuple(self._keys)
+    async def position(self, after: int) -> int | None:
+        """Looks for the latest reads in the plan, from `after` on. Returns the first entry of them, if all are there
+        and near one another."""
+        found = None
         try:
-            positions = [await asyncio.to_thread(self._entries.find, key) for key in keys]
+            found = await asyncio.to_thread(self._find, tuple(self._keys), after)
         except (OSError, ValueError):
             return None  # the plan has ended
         finally:
+            self._wanted = STRAYS if found is not None else min(2 * self._wanted, MOST_STRAYS)
             self._strays, self._is_under_way = 0, False
-        found = [position for position in positions if position is not None]
-        return min(found) if len(found) == len(keys) and max(found) - min(found) <= SPREAD else None
+        return found
+
+    def _find(self, keys: tuple[str, ...], after: int) -> int | None:
+        positions = dict.fromkeys(keys, -1)
+        for _ in range(ROUNDS):
+            for key, position in positions.items():
+                if position < after:
+                    found = self._entries.find(key, after)
+                    if found is None:
+                        return None
+                    positions[key] = found
+            first, last = min(positions.values()), max(positions.values())
+            if last - first <= SPREAD:
+                return first
+            after = last - SPREAD  # no entry before it is near the last one, nor near any that follows
+        return None
