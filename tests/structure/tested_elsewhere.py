@@ -44,7 +44,6 @@ request/batch/test_tar_output.py                 protocol/batch/batch_output
 server/shared_memory/test_read_channel.py        server/shared_memory/socket_connection
 client/test_filesystem.py                client/filesystem_errors client/filesystem_file client/filesystem_writes
 
-server/rpc/test_opening_answers.py       peers/relayed_openings
 fetch/test_ordered_body.py               fetch/block_source
 core/test_fences.py                      core/names
 protocol/packs/test_pack_index.py        protocol/packs/index_block
