@@ -31,6 +31,10 @@ class HeldSsd:
             await self.gate.wait_open()
         self.heads.pop(name, None)
 
+    async def forget_bucket(self, bucket: str) -> None:
+        for name in [name for name in self.heads if name.bucket == bucket]:
+            await self.forget(name)
+
     def admit(self, block: BlockId, buffer: object, pool: object = None, head: Head | None = None) -> bool:
         return False
 

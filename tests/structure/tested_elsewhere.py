@@ -147,7 +147,7 @@ server/test_worker.py                    server/parts/fetch_parts server/parts/n
 server/test_worker.py                    server/parts/metadata_parts
 server/test_worker.py                    server/parts/write_parts server/parts/request_parts server/parts/job_parts
 server/test_worker.py                    server/parts/connection_parts
-server/rpc/test_peer_service.py          server/rpc/rpc_methods server/rpc/write_methods server/rpc/read_methods
+server/rpc/test_peer_service.py          server/rpc/rpc_methods
 server/rpc/test_peer_service.py          server/rpc/namespace_methods server/rpc/job_methods server/rpc/journal_methods
 server/rpc/test_peer_service.py          server/parts/peer_parts
 

@@ -98,7 +98,7 @@ class ReadMethods:
         """Returns the whole blocks of `span`, which was chosen before the head was known. None: there are none, or all
         are in the tier that both workers read."""
         block, size = view.head.block_size, view.head.size
-        stop = min(span.stop // block * block if span.stop < size else size, size)
+        stop = span.stop // block * block if span.stop < size else size
         if span.start % block or stop <= span.start:
             return None
         blocks, ssd = Span(span.start, stop), self._source.tiers.ssd
