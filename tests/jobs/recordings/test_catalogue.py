@@ -1,6 +1,7 @@
 """The catalogue: recordings within bounds, under their names, across restarts."""
 
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -8,9 +9,10 @@ import pytest
 
 from forebay.core.errors import Throttled
 from forebay.core.task_registry import TaskRegistry
-from forebay.jobs.recordings.catalogue import RecordingCatalogue
-from forebay.jobs.recordings.recording import RING_SIZE, Recording
-from forebay.protocol.recordings.recording_page import RecordingPage
+from forebay.jobs.recordings.catalogue import MAX_SAVED, MAX_UNWRITTEN, RecordingCatalogue
+from forebay.jobs.recordings.recording import MAX_FILE_SIZE, RING_SIZE, Recording
+from forebay.protocol.recordings.recording_page import MAX_PAGE_BYTES, RecordingPage
+from harness.inspection import run_loop_until
 from harness.loader_orders import index_of, sample_keys, whole_reads
 from harness.recording_content import filtered, keys_in, recording_of
 
@@ -24,6 +26,12 @@ class Clock:
     def __call__(self) -> float:
         self.now += 1.0
         return self.now
+
+
+@pytest.fixture(autouse=True)
+def no_change_fails(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    yield
+    assert [each.message for each in caplog.get_records("call") if each.levelno >= logging.ERROR] == []
 
 
 @asynccontextmanager
@@ -151,9 +159,112 @@ async def test_saving_takes_the_name_from_another(tmp_path: Path) -> None:
 async def test_a_removed_recording_is_recorded_no_further(tmp_path: Path) -> None:
     async with opened(tmp_path) as (catalogue, _):
         recording = catalogue.begin("bucket", "user", "set", "run", 1)
+        catalogue.append(recording, RecordingPage.of(whole_reads(KEYS)))
         catalogue.remove(recording)
         catalogue.append(recording, RecordingPage.of(whole_reads(KEYS)))
         catalogue.end(recording, index_of(KEYS))
+        catalogue.mark_used(recording)
         await catalogue.flush()
         assert catalogue.recordings == []
-        assert files_in(tmp_path, ".recording") == 0
+        assert files_in(tmp_path, "") == 1  # the lock
+
+
+async def test_a_use_is_noted_in_the_file(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (catalogue, _):
+        recording = record(catalogue)
+        await catalogue.flush()
+        catalogue.mark_used(recording)
+        used = recording.used
+    async with opened(tmp_path) as (catalogue, _):
+        assert [each.used for each in catalogue.recordings] == [used]
+
+
+async def test_a_name_is_in_the_file_once_it_is_saved(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (catalogue, _):
+        recording = record(catalogue)
+        await catalogue.flush()
+        for _ in range(2):  # under the name that it has, too
+            await catalogue.save(recording, "nightly", "user")
+        assert catalogue.recordings == [recording]
+    async with opened(tmp_path) as (catalogue, _):
+        assert [(each.name, each.state) for each in catalogue.recordings] == [("nightly", "saved")]
+
+
+async def test_closing_waits_for_the_files(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (catalogue, _):
+        for number in range(30):
+            record(catalogue, run=str(number))
+        kept = catalogue.recordings
+    async with opened(tmp_path) as (catalogue, _):
+        assert [each.id for each in catalogue.recordings] == [each.id for each in kept]
+
+
+async def test_pages_beyond_those_that_wait_for_the_disk_are_dropped(tmp_path: Path) -> None:
+    async with opened(tmp_path, limit=64 * MIB) as (catalogue, dropped):
+        recording = catalogue.begin("bucket", "user", "set", "run", 1)
+        for _ in range(MAX_UNWRITTEN + 4):
+            catalogue.append(recording, RecordingPage.of(whole_reads(KEYS)))
+        assert dropped == [100] * 5
+        await run_loop_until(lambda: recording.file_size > 0)
+        await catalogue.flush()
+        catalogue.append(recording, RecordingPage.of(whole_reads(KEYS)))
+        assert len(dropped) == 5
+        catalogue.end(recording, index_of(KEYS))
+        assert len(keys_in(await catalogue.read(recording))) == recording.reads == MAX_UNWRITTEN * 100
+
+
+async def test_a_file_of_the_largest_size_grows_no_further(tmp_path: Path) -> None:
+    async with opened(tmp_path, limit=4 * MAX_FILE_SIZE) as (catalogue, dropped):
+        recording = catalogue.begin("bucket", "user", "set", "run", 1)
+        await catalogue.flush()
+        recording.file_size = MAX_FILE_SIZE - MAX_PAGE_BYTES + 1
+        catalogue.append(recording, RecordingPage.of(whole_reads(KEYS)))
+        assert (recording.reads, dropped) == (0, [100])
+
+
+async def test_each_track_has_a_ring_of_its_own(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (catalogue, _):
+        first = record(catalogue, epoch=RING_SIZE)
+        for epoch in range(RING_SIZE):
+            other = catalogue.begin("bucket", "user", "other", "run", epoch)
+            catalogue.append(other, RecordingPage.of(whole_reads(KEYS)))
+            catalogue.end(other, index_of(KEYS))
+        assert first in catalogue.recordings
+
+
+async def test_automatic_recordings_give_way_to_one_that_is_added(tmp_path: Path) -> None:
+    content = filtered(recording_of(KEYS))
+    async with opened(tmp_path, limit=len(content.content) + 10) as (catalogue, _):
+        record(catalogue)
+        await catalogue.flush()
+        added = await catalogue.add("bucket", "a", "user", content)
+        assert catalogue.recordings == [added]
+    async with opened(tmp_path) as (catalogue, _):
+        assert [(each.id, keys_in(await catalogue.read(each))) for each in catalogue.recordings] == [(added.id, KEYS)]
+
+
+async def test_each_change_of_what_may_be_recognised_shows(tmp_path: Path) -> None:
+    catalogue = RecordingCatalogue(tmp_path, MIB, TaskRegistry(), Clock())
+    versions = [catalogue.version]
+    await catalogue.open()
+    versions.append(catalogue.version)
+    recording = record(catalogue)
+    versions.append(catalogue.version)
+    await catalogue.add("bucket", "a", "user", filtered(recording_of(KEYS)))
+    versions.append(catalogue.version)
+    catalogue.remove(recording)
+    versions.append(catalogue.version)
+    assert versions == sorted(set(versions))
+    await catalogue.close()
+
+
+async def test_so_many_recordings_may_be_saved(tmp_path: Path) -> None:
+    content = filtered(recording_of(KEYS[:20]))
+    async with opened(tmp_path) as (catalogue, _):
+        for number in range(MAX_SAVED):
+            await catalogue.add("bucket", str(number), "user", content)
+        await catalogue.add("bucket", "0", "user", content)  # in place of itself
+        with pytest.raises(Throttled, match=str(MAX_SAVED)):
+            await catalogue.add("bucket", "one more", "user", content)
+        with pytest.raises(Throttled, match=str(MAX_SAVED)):
+            await catalogue.save(record(catalogue), "one more", "user")

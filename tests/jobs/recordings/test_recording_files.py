@@ -132,3 +132,62 @@ def test_a_directory_is_used_by_one_process(tmp_path: Path) -> None:
         RecordingFiles(tmp_path)
     files.close()
     RecordingFiles(tmp_path).close()
+
+
+@pytest.mark.parametrize("reads", [40, 55, 120])
+def test_a_prefix_has_so_many_reads(tmp_path: Path, reads: int) -> None:
+    files, source, recording = RecordingFiles(tmp_path), new_recording(), new_recording("fedcba9876543210")
+    record_pages(files, source)
+    end(files, source)
+    files.begin(recording)
+    assert files.append_prefix(recording, source.id, reads) > 0
+    files.append(recording, RecordingPage.of(whole_reads(["last"])))
+    end(files, recording)
+    assert keys_in(files.read(recording.id)) == [*KEYS[:reads], "last"]
+    files.close()
+
+
+def test_files_without_a_document_go(tmp_path: Path) -> None:
+    files, recording = RecordingFiles(tmp_path), new_recording()
+    record_pages(files, recording)
+    end(files, recording)
+    (tmp_path / f"{recording.id}.json").unlink()
+    files, found = reopened(files, tmp_path)
+    assert found == []
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+    files.close()
+
+
+@pytest.mark.parametrize("claimed", ["fedcba9876543210", "../0123456789abcdef"])
+def test_a_document_of_another_recording_is_dropped(tmp_path: Path, claimed: str) -> None:
+    directory = tmp_path / "recordings"
+    files, recording = RecordingFiles(directory), new_recording()
+    record_pages(files, recording)
+    end(files, recording)
+    document = directory / f"{recording.id}.json"
+    document.write_text(document.read_text().replace(recording.id, claimed))
+    for suffix in ("recording", "anchors"):
+        (directory / f"{claimed}.{suffix}").write_bytes((directory / f"{recording.id}.{suffix}").read_bytes())
+    files, found = reopened(files, directory)
+    assert found == []
+    files.close()
+
+
+def test_anchors_that_divide_by_nothing_are_damaged(tmp_path: Path) -> None:
+    files, recording = RecordingFiles(tmp_path), new_recording()
+    record_pages(files, recording)
+    end(files, recording)
+    (tmp_path / f"{recording.id}.anchors").write_bytes(bytes(20))
+    files, found = reopened(files, tmp_path)
+    assert found == []
+    files.close()
+
+
+def test_a_directory_in_use_costs_no_descriptor(tmp_path: Path) -> None:
+    files = RecordingFiles(tmp_path)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        with pytest.raises(OSError, match="unavailable"):
+            RecordingFiles(tmp_path)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    files.close()

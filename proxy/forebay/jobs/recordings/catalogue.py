@@ -126,7 +126,7 @@ class RecordingCatalogue:
         if recording.id not in self._recordings:
             return
         is_full = recording.file_size > MAX_FILE_SIZE - MAX_PAGE_BYTES
-        if is_full or self._unwritten >= MAX_UNWRITTEN or not self._make_space(recording):
+        if is_full or self._unwritten >= MAX_UNWRITTEN or not self._make_space():
             self._on_dropped(len(page))
             return
         recording.reads += len(page)
@@ -194,7 +194,7 @@ class RecordingCatalogue:
         if previous is not None:
             self.remove(previous)
         self._recordings[recording_id] = recording
-        self._make_space(recording)
+        self._make_space()
         self.version += 1
         await self._change(lambda files: files.create(recording, found.content))
         return recording
@@ -226,10 +226,10 @@ class RecordingCatalogue:
         if sum(each.file_size for each in saved) + size > self._limit:
             raise Throttled(f"the saved recordings use up the {self._limit} bytes of limits.recordings")
 
-    def _make_space(self, recording: Recording) -> bool:
+    def _make_space(self) -> bool:
         """Drops automatic recordings until all files are within the limit. Returns whether they are."""
         excess = self.file_size - self._limit
-        ring = (each for each in self._recordings.values() if each.state == "automatic" and each is not recording)
+        ring = (each for each in self._recordings.values() if each.state == "automatic")
         for each in sorted(ring, key=lambda each: each.latest_use) if excess > 0 else ():
             self.remove(each)
             excess -= each.file_size

@@ -160,9 +160,9 @@ class RecordingFiles:
             return None
         found = []
         for page in pages:
-            known = max(0, reads - behind)
             if behind > reads:  # a page is missing between
                 break
+            known = reads - behind
             if known < len(page):
                 found.append(RecordingPage(page.columns.part(known, len(page)), page.seconds))
                 reads = behind + len(page)
