@@ -9,11 +9,13 @@ import aiohttp
 import pytest
 
 from forebay.jobs.packing.shard_writer import PIECE
+from forebay.protocol.packs.pack_index import INDEX_SUFFIX
 from harness.clients import path_of
 from harness.fake.actions import HoldHead, HoldRequest, Respond
 from harness.fake.gate import Gate
 from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
+from harness.inspection import cache_status
 from harness.oss_origin import OssOrigin
 from harness.rig import Rig
 from scenarios.test_packing import body, rig_of, run_job, stored
@@ -134,6 +136,18 @@ async def test_an_origin_without_conditions_gets_members(tmp_path: Path) -> None
         assert (await run_job(rig, action="unpack", only="train/"))["done"] == len(OBJECTS)
         assert {key: content(origin, key) for key in OBJECTS} == OBJECTS
         assert refused.applied == 2, "each operation is tried once"
+
+
+async def test_an_index_is_forgotten_before_another_takes_its_name(tmp_path: Path) -> None:
+    """A process that is killed between the two has nothing of the old one."""
+    async with packed(tmp_path) as (rig, origin):
+        (index,) = stored(origin, INDEX_SUFFIX)
+        path, client = path_of("bucket", index), rig.client()
+        before = [cache_status(await client.request("GET", path))[1] for _ in range(2)]
+        async with unpacking(rig, origin, HoldRequest, Gate(), operation="CompleteMultipartUpload", key=index):
+            during = [cache_status(await client.request("GET", path))[1]]
+        assert (before, during) == (["miss", "hit-memory"], ["miss"])
+        assert stored(origin, INDEX_SUFFIX)[index] == (await client.request("GET", path)).body
 
 
 @STEPS

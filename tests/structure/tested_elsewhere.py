@@ -50,7 +50,7 @@ protocol/packs/test_pack_index.py        protocol/packs/index_block
 scenarios/test_packing.py                jobs/packing/pack_order core/pack_names jobs/packing/pack_services
 scenarios/test_packing.py                jobs/packing/pack_run jobs/packing/index_publisher
 scenarios/test_unpacking.py              jobs/packing/unpacking
-scenarios/test_packing.py                jobs/packing/shard_writer jobs/packing/object_stream server/admin/pack_request
+scenarios/test_packing.py                jobs/packing/shard_writer server/admin/pack_request
 scenarios/test_packed_objects.py         metadata/packed_objects namespace/packs/index_file namespace/packs/pack_view
 scenarios/test_packed_objects.py         namespace/packs/pack_catalogue namespace/packs/packed_pages
 scenarios/test_packed_deletions.py       namespace/packs/tombstone_store write/packed_deletions
