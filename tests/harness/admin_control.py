@@ -275,7 +275,7 @@ class FakeControl:
         self._note("replace_config", toml)
         if "bad" in toml:
             raise SettingsError("memory.size", "bad", "a size such as 4GiB")
-        return ConfigChanged(("memory.size", "rules"), ("server.listen",))
+        return ConfigChanged(("memory.size", "rules"), ("server.listen",), ("it is much",))
 
     async def reload_config(self) -> ConfigChanged | None:
         self._note("reload_config")

@@ -68,6 +68,30 @@ async def test_more_than_there_is_takes_effect_with_a_warning(tmp_path: Path) ->
             assert (await resize(rig, tier, "64MiB"))[1]["warning"] is None
 
 
+async def test_a_reload_warns_of_more_than_there_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It takes effect, as a resize does; a reload that changes nothing warns of nothing."""
+    caplog.set_level("INFO")
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, memory="64MiB", ssd="512MiB") as rig,
+    ):
+        file, control = rig.worker.source.file, rig.worker.control
+        assert file is not None
+        for size, told in (("1024TiB", ["it may be killed", "the file system of ssd.path has"]), ("128MiB", [])):
+            file.write_text(rig.configuration.replace('size = "64MiB"', f'size = "{size}"').replace("512MiB", size))
+            caplog.clear()
+            await rig.worker.reload()
+            (sentence,) = [each.message for each in caplog.records if "was read again" in each.message]
+            assert ("changed: memory.size, ssd.size" in sentence, [each for each in told if each in sentence]) == (
+                True,
+                told,
+            )
+            assert {capacity for _, capacity in await _sizes(rig)} == {1 << 50 if told else 128 * MIB}
+            answer = await control.reload_config()
+            assert answer is not None
+            assert (answer.changed, answer.warnings) == ((), ())
+
+
 async def _sizes(rig: Rig) -> list[tuple[int, int]]:
     """Of memory and SSD: what the configuration tells, and what the tier has."""
     config: Any = await rig.worker.control.config()

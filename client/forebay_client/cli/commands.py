@@ -151,4 +151,6 @@ def reload(admin: AdminClient, context: CommandContext, args: argparse.Namespace
         context.screen.write_line(f"Changed: {', '.join(answer['changed'])}.")
     if answer["needs_restart"]:
         context.screen.write_line(f"Needs a restart: {', '.join(answer['needs_restart'])}.", "yellow")
+    for warning in answer.get("warnings", ()):
+        context.screen.write_error(f"Warning: {warning}.")
     return 0

@@ -541,7 +541,9 @@ def test_reload(forebay: Typist, control: FakeControl, tmp_path: Path) -> None:
     assert (typed.code, typed.err) == (1, "Forebay was started without a configuration file.\n")
     file = tmp_path / "f.toml"
     file.write_text("[memory]\nsize = '1GiB'\n")
-    assert forebay.type("reload", str(file)).out == ("Changed: memory.size, rules.\nNeeds a restart: server.listen.\n")
+    typed = forebay.type("reload", str(file))
+    assert typed.out == ("Changed: memory.size, rules.\nNeeds a restart: server.listen.\n")
+    assert (typed.code, typed.err) == (0, "Warning: it is much.\n")
     file.write_text("bad")
     typed = forebay.type("reload", str(file), "--json")
     assert (typed.code, typed.out) == (2, "")

@@ -20,6 +20,10 @@ PIN = PinView("b", "train/", 0.0, None, None, 0, False)
             ConfigChanged(("rules", "memory.size"), ("server.listen",)),
             "the configuration was read again; changed: rules, memory.size; from the next start on: server.listen",
         ),
+        (
+            ConfigChanged(("ssd.size",), (), ("it is much", "too much")),
+            "the configuration was read again; changed: ssd.size; it is much; too much",
+        ),
         (Purged(1, 4096), "1 object was purged from the cache, 4KiB"),
         (Purged(0, 0), "0 objects were purged from the cache, 0B"),
         (Resized("memory", 4 * GIB, 8 * GIB), "the memory tier was resized from 4GiB to 8GiB"),

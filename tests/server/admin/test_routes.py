@@ -112,7 +112,10 @@ async def test_shown_config_is_redacted_once_more(client: Client, control: FakeC
 
 async def test_a_config_is_replaced(client: Client, control: FakeControl) -> None:
     status, answer = await ask(client, "PUT", "/v1/config", b"[memory]\nsize = '8GiB'\n", TOML)
-    assert (status, answer) == (200, {"changed": ["memory.size", "rules"], "needs_restart": ["server.listen"]})
+    assert (status, answer) == (
+        200,
+        {"changed": ["memory.size", "rules"], "needs_restart": ["server.listen"], "warnings": ["it is much"]},
+    )
     assert control.calls == [("replace_config", "[memory]\nsize = '8GiB'\n")]
 
 
@@ -174,7 +177,10 @@ async def test_a_client_that_leaves_before_it_is_served_is_no_error() -> None:
 
 
 async def test_reload(client: Client, control: FakeControl) -> None:
-    assert await ask(client, "POST", "/v1/config/reload") == (200, {"changed": [], "needs_restart": []})
+    assert await ask(client, "POST", "/v1/config/reload") == (
+        200,
+        {"changed": [], "needs_restart": [], "warnings": []},
+    )
     control.has_file = False
     status, answer = await ask(client, "POST", "/v1/config/reload")
     assert (status, answer["error"]) == (409, "no_config_file")

@@ -122,6 +122,9 @@ class ConfigChanged:
     changed: tuple[str, ...]
     needs_restart: tuple[str, ...]
     """Differ from what runs and take effect at the next start only."""
+    warnings: tuple[str, ...] = ()
+    """Likely mistakes in the configuration, as sentences, and tiers that were made larger than what there is; none if
+    nothing has changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from forebay.server.admin.recording_schema import RecordingRemoved, RecordingSto
 def change_sentence(answer: object) -> str | None:
     """A sentence about a verb's answer; None for a verb that changes nothing."""
     match answer:
-        case ConfigChanged(changed, needs_restart):
+        case ConfigChanged(changed, needs_restart, warnings):
             parts = [f"changed: {', '.join(changed)}"] if changed else ["nothing has changed"]
             parts += [f"from the next start on: {', '.join(needs_restart)}"] if needs_restart else []
+            parts += warnings
             return f"the configuration was read again; {'; '.join(parts)}"
         case Purged(objects, size):
             return f"{_counted(objects)} purged from the cache, {format_size(size)}"

@@ -7,6 +7,7 @@ import logging
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from forebay.core.errors import SettingsError
@@ -26,6 +27,7 @@ _log = logging.getLogger(__name__)
 
 PURGE_PAGE_SIZE: Final = 1000
 """Objects that a purge drops at once."""
+_IN_MEMORY: Final = frozenset({"memory.size", "memory.buffers", "memory.ahead", "memory.rings"})
 
 
 class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
@@ -45,7 +47,7 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
 
     async def replace_config(self, toml: str) -> ConfigChanged:
         """Put the sent configuration in force."""
-        return await self._apply_text(toml, 0o600, SENT_NAME)
+        return await self._with_capacity(await self._apply_text(toml, 0o600, SENT_NAME))
 
     async def reload_config(self) -> ConfigChanged | None:
         """Put the file's configuration in force."""
@@ -56,7 +58,15 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
         except SettingsError:
             self._config_refused()
             raise
-        return await self._apply_text(text, mode)
+        return await self._with_capacity(await self._apply_text(text, mode))
+
+    async def _with_capacity(self, answer: ConfigChanged) -> ConfigChanged:
+        """With warnings of the tiers that a configuration has resized, as `resize` has."""
+        settings, changed = self.size_overrides.apply(self.settings), set(answer.changed)
+        tiers: list[TierName] = ["memory"] if changed & _IN_MEMORY else []
+        tiers += ["ssd"] if "ssd.size" in changed else []
+        found = [await asyncio.to_thread(tier_warning, tier, settings) for tier in tiers]
+        return replace(answer, warnings=(*answer.warnings, *filter(None, found)))
 
     async def _resized(self, tier: TierName, before: int, after: int) -> Resized:
         """What became of a tier whose size was overridden."""
@@ -109,7 +119,8 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
         self.settings = applied_settings(old, new)
         set_log_level(new)
         sizes = list(self.size_overrides.drop_changed(old, self.settings))
-        return ConfigChanged(tuple(changed_paths(old, new)), tuple(restart_needed(old, new))), sizes
+        changed, restart = tuple(changed_paths(old, new)), tuple(restart_needed(old, new))
+        return ConfigChanged(changed, restart, loaded.warnings if changed or restart else ()), sizes
 
     def _config_refused(self) -> None:
         """Called when a configuration was refused."""
