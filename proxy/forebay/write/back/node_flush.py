@@ -5,7 +5,8 @@
       └──> the time is over
 
 What is left waits for a person if it is stuck or in conflict, or has to come after such a write (policy.drain_order).
-While any other is left, the flush goes on: that one may well arrive. In any worker: each knows all of them.
+While any other is left, the flush goes on: that one may well arrive. What the origin has and the journal can't note, as
+its file system is read-only, is not left. In any worker: each knows all of them.
 """
 
 from collections.abc import Iterator
@@ -72,7 +73,9 @@ class NodeFlush:
     def _is_over(self) -> bool:
         """Whether nothing is left that could arrive. The oldest are looked at first: most often one is enough."""
         stuck = _StuckWrites(self._shown)
-        return bool(stuck.by_record) and all(stuck.hold_up(record, write) for record, write in self._left())
+        if not (stuck.by_record or self._shown.unsettled):
+            return False
+        return all(stuck.hold_up(record, write) for record, write in self._left())
 
     def _left(self) -> Iterator[tuple[RecordId, AcceptedWrite]]:
         kept = ((record, each.write) for record, each in self._shown.kept.items())
@@ -81,6 +84,7 @@ class NodeFlush:
                 write.name.bucket == self._bucket
                 and write.name.key.startswith(self._prefix)
                 and write.interval.written <= self._latest
+                and record not in self._shown.unsettled
             ):
                 yield record, write
 
