@@ -223,9 +223,10 @@ def test_written_headers_parse_to_the_same_facts(at: tuple[int, int], data: st.D
     assert headers["Content-Length"] == str(stop - start)
 
 
-def test_not_modified_has_only_the_allowed_headers() -> None:
-    kept = ("Cache-Control", "max-age=60"), ("Expires", MODIFIED), ("ETag", ETAG), ("Accept-Ranges", "bytes")
-    assert not_modified_headers(WHOLE) == kept
+def test_not_modified_names_version_and_guides_caches() -> None:
+    guides = ("Cache-Control", "max-age=60"), ("Expires", MODIFIED)
+    named = ("ETag", ETAG), ("Last-Modified", MODIFIED), ("x-amz-version-id", "v1"), ("Accept-Ranges", "bytes")
+    assert not_modified_headers(WHOLE) == (*guides, *named)
 
 
 def test_unsatisfiable_headers_contain_the_size() -> None:

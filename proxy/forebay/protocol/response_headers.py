@@ -135,9 +135,9 @@ def partial_headers(facts: ObjectFacts, span: Span, *, oss: bool = False) -> Hea
 
 
 def not_modified_headers(facts: ObjectFacts) -> HeaderPairs:
-    """Returns the headers of 304: only those of a 200 that guide caches (RFC 9110 section 15.4.5)."""
+    """Returns the headers of 304: those of a 200 that name the version or guide caches (RFC 9110 section 15.4.5)."""
     kept = (pair for pair in facts.headers if pair[0].lower() in _NOT_MODIFIED)
-    return (*kept, ("ETag", facts.version.etag), ("Accept-Ranges", "bytes"))
+    return (*kept, *_validators(facts))
 
 
 def unsatisfiable_headers(size: int) -> HeaderPairs:
