@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from forebay.protocol.dates import (
     epoch_seconds,
+    format_document_time,
     format_iso8601,
     format_timestamp,
     parse_http_date,
@@ -61,6 +62,7 @@ def test_timestamp_converts_to_seconds_and_back() -> None:
     assert epoch_seconds("20130524T000000Z") == 1369353600
     assert format_timestamp(1369353600.9) == "20130524T000000Z"
     assert format_iso8601(1369353600.9) == "2013-05-24T00:00:00Z"
+    assert format_document_time(1369353600.9) == "2013-05-24T00:00:00.000Z"
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_names_are_encoded_on_request() -> None:
 
 def test_an_entry_has_a_size_and_a_time() -> None:
     document = listing(prefix=".forebay/plans/a", list_type="2")
-    assert (texts(document, "Size"), texts(document, "LastModified")) == (["5"], ["2027-01-15T08:00:00Z"])
+    assert (texts(document, "Size"), texts(document, "LastModified")) == (["5"], ["2027-01-15T08:00:00.000Z"])
     assert texts(document, "KeyCount") == ["1"]
 
 

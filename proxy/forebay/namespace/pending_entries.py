@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from forebay.core.heads import Head
 from forebay.core.names import ObjectName
-from forebay.protocol.dates import format_iso8601
+from forebay.protocol.dates import format_document_time
 from forebay.protocol.listing_query import LAST_CHARACTER
 from forebay.protocol.xml.listed_page import owner_mark
 from forebay.protocol.xml.xml_tree import escape_text
@@ -91,7 +91,7 @@ def entry_of(head: Head, owners: Sequence[str], storage_class: str = "STANDARD")
     """Returns the XML of an entry after its key (protocol.xml.listed_page)."""
     etag = escape_text(head.version.etag).replace('"', _QUOTE)
     return (
-        f"<LastModified>{format_iso8601(int(head.validated_at))}</LastModified><ETag>{etag}</ETag>"
+        f"<LastModified>{format_document_time(int(head.validated_at))}</LastModified><ETag>{etag}</ETag>"
         f"<Size>{head.size}</Size>{owner_mark(0) if len(owners) == 1 else ''}"
         f"<StorageClass>{storage_class}</StorageClass>"
     )

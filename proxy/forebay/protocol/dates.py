@@ -116,5 +116,10 @@ def format_iso8601(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
+def format_document_time(seconds: float) -> str:
+    """Returns the time as in S3's listings and in the results of copies: `2013-05-24T00:00:00.000Z`, whole seconds."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.000Z"
+
+
 def _is_ascii_digits(text: str) -> bool:
     return text.isascii() and text.isdigit()

@@ -30,7 +30,7 @@ from forebay.metadata.resolution import ResolvedVersion
 from forebay.policy.rules import Rules
 from forebay.protocol.conditions import Proceed, evaluate_conditions
 from forebay.protocol.copy_source import COPY_SOURCE, parse_copy_source
-from forebay.protocol.dates import format_iso8601
+from forebay.protocol.dates import format_document_time
 from forebay.protocol.exchange import EMPTY_BODY
 from forebay.protocol.header_map import Headers
 from forebay.protocol.operations import classify
@@ -103,7 +103,7 @@ class PackedCopies:
         document = copied_part_document if is_part else copied_document
 
         def answer_copy(etag: str) -> tuple[int, HeaderPairs, bytes]:
-            return 200, (("Content-Type", "application/xml"),), document(etag, format_iso8601(self._clock()))
+            return 200, (("Content-Type", "application/xml"),), document(etag, format_document_time(self._clock()))
 
         return replace(context, forward=put, reply=DocumentReply(context.reply, answer_copy, _REPLACED))
 

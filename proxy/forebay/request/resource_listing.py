@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import quote
 
 from forebay.core.errors import S3Error
-from forebay.protocol.dates import format_iso8601
+from forebay.protocol.dates import format_document_time
 from forebay.protocol.target import Target
 from forebay.protocol.xml.xml_tree import S3_NAMESPACE, Element, write_tree
 from forebay.request.resource import ResourceEntry
@@ -125,7 +125,7 @@ def _document(request: _ListingRequest, target: Target, following: str | None, c
 def _contents(request: _ListingRequest, entry: ResourceEntry) -> list[Element]:
     return [
         Element("Key", request.text(entry.name)),
-        Element("LastModified", format_iso8601(entry.modified_at)),
+        Element("LastModified", format_document_time(entry.modified_at)),
         Element("ETag", entry.etag or _opaque_etag(entry)),  # oss2 reads no entry without one
         Element("Size", str(entry.size)),
         Element("StorageClass", "STANDARD"),

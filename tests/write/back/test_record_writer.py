@@ -13,7 +13,7 @@ from forebay.storage.journal.log_writer import JournalFailed, RecordId
 from forebay.storage.journal.record_origins import RecordOrigins
 from forebay.write.back.accepted_write import AbortedUpload
 from forebay.write.back.body_store import StoredBody
-from forebay.write.back.record_writer import FAILURE_SECONDS, KeptBody, Publisher, RecordWriter
+from forebay.write.back.record_writer import FAILURE_SECONDS, KeptBody, Publisher, RecordWriter, with_type
 from forebay.write.body_digest import BodyDigest
 from forebay.write.forward_request import WriteContext
 from forebay.write.forwarder import Forwarder
@@ -97,3 +97,18 @@ async def test_a_body_is_kept_as_long_as_its_record_may_count(
     except (S3Error, RuntimeError) as error:
         caught = type(error)
     assert (file.fate, caught) == (fate, raised)
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ((), "binary/octet-stream"),
+        ((("content-type", ""),), "binary/octet-stream"),
+        ((("Content-Type", " "),), "binary/octet-stream"),
+        ((("Content-Type", "text/plain"),), "text/plain"),
+    ],
+)
+def test_an_object_has_a_content_type(sent: tuple[tuple[str, str], ...], kept: str) -> None:
+    others = ("x-amz-meta-empty", "")
+    typed = {name.lower(): value for name, value in with_type((others, *sent))}
+    assert typed == {"x-amz-meta-empty": "", "content-type": kept}

@@ -15,14 +15,14 @@ from forebay.core.names import ObjectName
 from forebay.policy.drain_order import WriteInterval
 from forebay.protocol.body.payload import HashedPayload
 from forebay.protocol.copy_source import COPY_SOURCE, parse_copy_source
-from forebay.protocol.dates import format_iso8601
+from forebay.protocol.dates import format_document_time
 from forebay.protocol.forwarded_headers import forwarded_headers
 from forebay.protocol.xml.s3_documents import copied_document, deleted_document
 from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
 from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.body_store import StoredBody
 from forebay.write.back.copied_part import CopySources
-from forebay.write.back.record_writer import DEFAULT_TYPE, XML, RecordWriter, facts_of, md5_header, origin_headers
+from forebay.write.back.record_writer import XML, RecordWriter, facts_of, md5_header, origin_headers, with_type
 from forebay.write.forward_request import WriteContext
 
 LARGEST_COPY: Final = 64 << 20
@@ -94,7 +94,7 @@ class ObjectAcceptance:
             write = self._write_of(context, began, stored, headers, None)
             record = await self._writer.append(write, stored.payload)
         await self._writer.publish(write, record, stored.payload)
-        document = copied_document(stored.etag, format_iso8601(write.accepted_at))
+        document = copied_document(stored.etag, format_document_time(write.accepted_at))
         await self._writer.answer(context, 200, (XML,), document)
 
     def _write_of(
@@ -125,4 +125,4 @@ def _copied_headers(context: WriteContext, version: PendingVersion) -> HeaderPai
     sent = tuple(
         pair for pair in forwarded_headers(request) if not pair[0].lower().startswith((COPY_SOURCE, _DIRECTIVE))
     )
-    return sent if any(name.lower() == "content-type" for name, _ in sent) else (*sent, DEFAULT_TYPE)
+    return with_type(sent)

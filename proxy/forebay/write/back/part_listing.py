@@ -6,7 +6,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListParts.html
 from typing import Final
 
 from forebay.core.errors import S3Error
-from forebay.protocol.dates import format_iso8601
+from forebay.protocol.dates import format_document_time
 from forebay.protocol.target import Target
 from forebay.protocol.xml.xml_tree import S3_NAMESPACE, Element, write_tree
 from forebay.write.back.pending_uploads import PendingUpload, PendingUploads
@@ -45,7 +45,7 @@ def _document(upload: PendingUpload, after: int, most: int) -> bytes:
             "Part",
             "",
             Element("PartNumber", str(number)),
-            Element("LastModified", format_iso8601(part.accepted_at)),
+            Element("LastModified", format_document_time(part.accepted_at)),
             Element("ETag", part.etag),
             Element("Size", str(part.size)),
         )

@@ -197,16 +197,21 @@ class RecordWriter:
         await context.reply.finish()
 
 
+def with_type(headers: HeaderPairs) -> HeaderPairs:
+    """The headers with the Content-Type that an object gets which is sent without, or with an empty one."""
+    kept = tuple(pair for pair in headers if pair[1].strip() or pair[0].lower() != "content-type")
+    return kept if any(name.lower() == "content-type" for name, _ in kept) else (*kept, DEFAULT_TYPE)
+
+
 def origin_headers(
     context: WriteContext, body: IncomingBody | None, stored: StoredBody, *, is_part: bool = False
 ) -> HeaderPairs:
     """The headers of the request to the origin: the client's, the verified checksums, and the MD5 of the bytes."""
     sent = forwarded_headers(context.forward.request.headers)
+    sent = sent if is_part else with_type(sent)
     names = {name.lower() for name, _ in sent}
     checksums = dict(body.checksums) if body is not None else {}
     added = [(name, value) for name, value in checksums.items() if name not in names]
-    if "content-type" not in names and not is_part:
-        added.append(DEFAULT_TYPE)
     if "content-md5" not in names:
         added.append(md5_header(stored))
     return (*sent, *added)

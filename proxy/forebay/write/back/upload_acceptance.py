@@ -11,7 +11,7 @@ from forebay.core.heads import DURABLE_LOCAL, DURABLE_ORIGIN, HeaderPairs
 from forebay.policy.drain_order import WriteInterval
 from forebay.protocol.body.payload import HashedPayload
 from forebay.protocol.conditions import same_etag
-from forebay.protocol.dates import format_iso8601
+from forebay.protocol.dates import format_document_time
 from forebay.protocol.forwarded_headers import forwarded_headers
 from forebay.protocol.xml.s3_documents import (
     UploadedPart,
@@ -33,7 +33,7 @@ from forebay.write.back.copied_part import CopySources
 from forebay.write.back.joined_parts import JoinedParts
 from forebay.write.back.origin_completion import OriginCompletion, conditions_of
 from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads, new_upload_id
-from forebay.write.back.record_writer import DEFAULT_TYPE, XML, RecordWriter, facts_of, md5_header, origin_headers
+from forebay.write.back.record_writer import XML, RecordWriter, facts_of, md5_header, origin_headers, with_type
 from forebay.write.back.upload_expiry import UploadExpiry
 from forebay.write.back.upload_room import UploadRoom
 from forebay.write.forward_request import WriteContext
@@ -86,8 +86,7 @@ class UploadAcceptance:
     async def create(self, context: WriteContext) -> None:
         """Accepts a CreateMultipartUpload. Raises S3Error."""
         forward = context.forward
-        sent = forwarded_headers(forward.request.headers)
-        headers = sent if any(name.lower() == "content-type" for name, _ in sent) else (*sent, DEFAULT_TYPE)
+        headers = with_type(forwarded_headers(forward.request.headers))
         upload = AcceptedUpload(forward.target.name, new_upload_id(), headers, self._writer.clock())
         await self._writer.write(context, upload)
         await self._writer.answer(context, 200, (XML,), created_document(forward.target.name, upload.upload_id))
@@ -123,7 +122,7 @@ class UploadAcceptance:
             part = self._part_of(context, stored, (md5_header(stored),), None)
             record = await self._writer.append(part, stored.payload)
         await self._writer.publish(part, record, stored.payload)
-        document = copied_part_document(stored.etag, format_iso8601(part.accepted_at))
+        document = copied_part_document(stored.etag, format_document_time(part.accepted_at))
         await self._writer.answer(context, 200, (XML,), document)
         return True
 

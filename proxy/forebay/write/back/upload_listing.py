@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 from forebay.core.errors import MalformedXml, OriginBroken, S3Error
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origins import Origins
-from forebay.protocol.dates import format_iso8601
+from forebay.protocol.dates import format_document_time
 from forebay.protocol.listing_query import LAST_CHARACTER
 from forebay.protocol.target import Target
 from forebay.protocol.xml.xml_tree import S3_NAMESPACE, Element, read_tree, write_tree
@@ -170,7 +170,7 @@ def _of_journal(uploads: list[PendingUpload], query: UploadQuery) -> list[_Liste
         elif (key, upload_id) > after if query.id_marker else key > query.key_marker:
             facts = (
                 Element("StorageClass", "STANDARD"),
-                Element("Initiated", format_iso8601(each.upload.accepted_at)),
+                Element("Initiated", format_document_time(each.upload.accepted_at)),
             )
             row = _row(query, key, upload_id, *facts)
             found[upload_id] = _Listed(key, _JOURNAL, position, upload_id, row)
