@@ -36,7 +36,7 @@ def delete_objects(store: Store, s3_request: S3Request, bucket: str, payload: Pa
         raise Refusal("InvalidRequest", "Missing required header for this request: Content-MD5 OR x-amz-checksum-*")
     tree = documents.parse(payload.body, "Delete")
     wanted = list(documents.children(tree, "Object"))
-    if not wanted or len(wanted) > MOST_DELETED:
+    if not wanted or len(wanted) > MOST_DELETED or not all("Key" in each for each in wanted):
         raise Refusal("MalformedXML", "Between 1 and 1000 keys")
     quiet = (tree.findtext("Quiet") or "").strip().lower() == "true"
     said: list[tuple[str, object]] = []

@@ -30,7 +30,9 @@ def xml(root: str, inner: object) -> bytes:
 
 
 def parse(body: bytes, root: str) -> Tree.Element:
-    """The document's root, names without namespaces. Refusal: MalformedXML."""
+    """The document's root, names without namespaces. Refusal: MalformedXML, MissingRequestBodyError."""
+    if not body:
+        raise Refusal("MissingRequestBodyError", "Request Body is empty")
     try:
         tree = Tree.fromstring(body)  # noqa: S314  # written by our own tests
     except Tree.ParseError:

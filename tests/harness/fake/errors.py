@@ -32,6 +32,7 @@ STATUSES: Final[dict[str, int]] = {
     "MalformedXML": 400,
     "MethodNotAllowed": 405,
     "MissingContentLength": 411,
+    "MissingRequestBodyError": 400,
     "NoSuchBucket": 404,
     "NoSuchKey": 404,
     "NoSuchCORSConfiguration": 404,

@@ -6,6 +6,7 @@ tests may be small.
 """
 
 import hashlib
+import re
 import uuid
 from itertools import pairwise
 
@@ -20,6 +21,7 @@ from harness.fake.s3_request import S3Request
 from harness.fake.store import Store, StoredObject, Upload, md5_etag
 
 SMALLEST = 5 << 20
+_COPIED = re.compile(r"bytes=(\d+)-\d+")
 
 
 def _upload(store: Store, s3_request: S3Request, bucket: str, key: str) -> tuple[str, Upload]:
@@ -57,7 +59,8 @@ def upload_part_copy(store: Store, s3_request: S3Request, bucket: str, key: str)
     (_, upload), number = _upload(store, s3_request, bucket, key), _number(s3_request)
     source = copy_source(store, s3_request)
     header = s3_request.headers.get("x-amz-copy-source-range")
-    span = span_of(header, source.size)
+    first = _COPIED.fullmatch(header) if header is not None else None
+    span = span_of(header, source.size) if first is not None and int(first[1]) < source.size else None
     if header is not None and (span is None or header.rpartition("-")[2] != str(span.stop - 1)):
         raise Refusal("InvalidArgument", "The x-amz-copy-source-range value must be of the form bytes=first-last")
     start, stop = span or (0, source.size)

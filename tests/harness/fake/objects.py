@@ -34,12 +34,15 @@ _OVERRIDES = ("type", "language", "encoding", "disposition")
 
 
 def kept_headers(names: Iterable[tuple[str, str]]) -> Pairs:
-    """The request's headers that become the object's. aws-chunked is framing and isn't kept."""
+    """The request's headers that become the object's. aws-chunked is framing and isn't kept, nor is the
+    storage class that all objects have; metadata may be empty."""
     kept = []
     for name, value in ((name.lower(), value) for name, value in names):
-        if name == "content-encoding":
+        if name == "content-encoding" and "aws-chunked" in value:
             value = ",".join(each.strip() for each in value.split(",") if each.strip() != "aws-chunked")  # noqa: PLW2901  # the value that is kept
-        if value and (name in _KEPT or name.startswith("x-amz-meta-")):
+        if (name, value) == ("x-amz-storage-class", "STANDARD"):
+            continue
+        if (value and name in _KEPT) or name.startswith("x-amz-meta-"):
             kept.append((name, value))
     return tuple(kept)
 
