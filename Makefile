@@ -128,8 +128,9 @@ listings: $(VENV)/.dev  ## 2,000 random listings and writes of each kind of orig
 forgery: $(VENV)/.dev  ## a quarter of a million changes to signed requests, none of which may be let in
 	FOREBAY_SECURITY_SCALE=40 $(BIN)/python -m pytest --timeout 3600 tests/security/test_forgery.py tests/security/test_form_forgery.py tests/security/test_authentication_matrix.py
 
-fuzz: $(VENV)/.dev  ## over 200,000 made-up requests, parser by parser and through a whole Forebay
+fuzz: $(VENV)/.dev  ## over 200,000 made-up requests, parser by parser and through a whole Forebay, and 20,000 that are answered as the origin answers them; PROGRAMS=2000, SEED=7
 	FOREBAY_SECURITY_SCALE=25 $(BIN)/python -m pytest --timeout 3600 $(wildcard tests/security/test_fuzz_*.py)
+	FOREBAY_DIFFERENTIAL_SEEDS=$(or $(PROGRAMS),400) FOREBAY_DIFFERENTIAL_FIRST=$(or $(SEED),1) $(BIN)/python -m pytest --timeout 3600 tests/differential
 
 fuzz-guided: $(VENV)/.dev  ## the same parsers, guided by coverage (installs atheris); RUNS=1000000 for longer
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris

@@ -142,7 +142,10 @@ class OssOrigin(FakeOrigin):
             return (("x-oss-hash-crc64ecma", crc_of(part.content)),) if part is not None else ()  # a fault kept it away
         if s3_request.operation in {"GetObject", "HeadObject"}:
             version = self.store.get(home.name, s3_request.key or "", s3_request.query.get("versionId"))
-            return (("x-oss-hash-crc64ecma", crc_of(version.content)), ("x-oss-object-type", type_of(version)))
+            facts = (("x-oss-hash-crc64ecma", crc_of(version.content)), ("x-oss-object-type", type_of(version)))
+            if "x-amz-storage-class" in dict(version.headers):
+                return facts
+            return (*facts, ("x-oss-storage-class", "Standard"))
         if s3_request.operation in {"PutObject", "CopyObject", "CompleteMultipartUpload"}:
             version = self.store.get(home.name, s3_request.key or "")
             crc = ("x-oss-hash-crc64ecma", crc_of(version.content))

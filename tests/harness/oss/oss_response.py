@@ -40,7 +40,7 @@ def to_oss_response(answer: Answer, s3_request: OssRequest, *facts: tuple[str, s
         bare = lower.removeprefix("x-amz-")
         if lower == "etag":
             pairs.append(("ETag", value.upper()))
-        elif lower in _OVERRIDING or lower == "accept-ranges":
+        elif lower in _OVERRIDING:
             continue
         elif bare == lower:
             pairs.append((name, value))

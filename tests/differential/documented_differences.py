@@ -1,0 +1,166 @@
+"""How an answer through Forebay may differ from the origin's own, and the page that says so."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from differential.program import VERSIONING, Call, Content, Program
+from harness.raw_connection import RawAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One field in which two answers differ; None: an answer has no such field."""
+
+    call: Call
+    name: str
+    direct: str | bytes | None
+    through: str | bytes | None
+    direct_answer: RawAnswer
+    through_answer: RawAnswer
+    direct_code: str
+    through_code: str
+
+    @property
+    def statuses(self) -> tuple[int, int]:
+        return self.direct_answer.status, self.through_answer.status
+
+    @property
+    def is_added(self) -> bool:
+        return self.direct is None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentedDifference:
+    name: str
+    anchor: str
+    """The page, and the section of it."""
+    why: str
+    explains: Callable[[Found], bool]
+    witness: Program
+    """A program that shows it."""
+    dialect: str = "swift"
+    """Of the program's clients and origins: "oss", or S3."""
+
+
+_PUT: Final = Call(0, "PUT", "open", "minute/a", body=Content(1, 100))
+
+_KEPT: Final = (
+    Call(0, "PUT", "kept", query=(("versioning", ""),), body=VERSIONING),
+    Call(1, "PUT", "kept", "a", body=Content(1, 9)),
+)
+_NO_VERSION: Final = ("NoSuchVersion", "NoSuchKey")
+
+DOCUMENTED: Final[tuple[DocumentedDifference, ...]] = (
+    DocumentedDifference(
+        "location of an upload",
+        "compatibility.md#what-no-table-can-list",
+        "it is the URL that the client used",
+        lambda found: found.name == "element CompleteMultipartUploadResult/Location 1" and found.statuses == (200, 200),
+        (
+            Call(0, "POST", "open", "a", (("uploads", ""),)),
+            Call(1, "PUT", "open", "a", (("partNumber", "1"), ("uploadId", "{upload:0}")), body=Content(1, 9)),
+            Call(
+                2,
+                "POST",
+                "open",
+                "a",
+                (("uploadId", "{upload:0}"),),
+                body="<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{part:1}</ETag></Part>"
+                "</CompleteMultipartUpload>",
+            ),
+        ),
+    ),
+    DocumentedDifference(
+        "headers of a 304",
+        "compatibility.md#ranges-and-conditions",
+        "RFC 9110 wants those that guide caches, and S3 leaves them out",
+        lambda found: (
+            found.statuses == (304, 304)
+            and found.is_added
+            and found.name in {"header accept-ranges", "header cache-control", "header expires"}
+        ),
+        (_PUT, Call(1, "GET", "open", "minute/a", headers=(("If-None-Match", "*"),))),
+    ),
+    DocumentedDifference(
+        "headers of a 416",
+        "compatibility.md#ranges-and-conditions",
+        "RFC 9110 wants the object's size, which S3 has in its document alone",
+        lambda found: (
+            found.statuses == (416, 416)
+            and found.is_added
+            and found.name in {"header accept-ranges", "header content-range"}
+        ),
+        (_PUT, Call(1, "GET", "open", "minute/a", headers=(("Range", "bytes=100-"),))),
+    ),
+    DocumentedDifference(
+        "checksums of the journal",
+        "semantics.md#write-back",
+        "an answer from the journal has the checksums that its client sent, the origin's computes one of its own",
+        lambda found: (
+            found.name.startswith("header x-amz-checksum-")
+            and found.through is None
+            and found.through_answer.headers.get("x-forebay-durable") == "local"
+        ),
+        (Call(0, "PUT", "back", "a", body=Content(1, 9)), Call(1, "PUT", "back", "b", body=Content(1, 9))),
+    ),
+    DocumentedDifference(
+        "checksums of a range",
+        "compatibility.md#what-is-cached",
+        "a response to a range never has any, the origin's has those of the whole if the range is all of it",
+        lambda found: (
+            found.name.startswith("header x-amz-checksum-") and found.through is None and found.statuses == (206, 206)
+        ),
+        (
+            _PUT,
+            Call(1, "GET", "open", "minute/a", headers=(("Range", "bytes=0-"), ("x-amz-checksum-mode", "ENABLED"))),
+        ),
+    ),
+    DocumentedDifference(
+        "owner of an upload in the journal",
+        "semantics.md#write-back",
+        "only the origin knows who owns its buckets",
+        lambda found: (
+            found.call.bucket == "back"
+            and found.name.startswith("element ListMultipartUploadsResult/Upload/Owner/")
+            and found.through is None
+        ),
+        (
+            Call(0, "PUT", "back", "a", body=Content(1, 9)),
+            Call(1, "POST", "back", "b", (("uploads", ""),)),
+            Call(2, "GET", "back", None, (("uploads", ""),)),
+        ),
+    ),
+    DocumentedDifference(
+        "code of a HEAD",
+        "compatibility.md#oss-clients",
+        "S3 has no code in answers to HEAD, so a version that is not there is an object that is not there",
+        lambda found: (
+            found.name == "code" and found.call.method == "HEAD" and (found.direct, found.through) == _NO_VERSION
+        ),
+        (*_KEPT, Call(2, "HEAD", "kept", "a", (("versionId", "unknown"),))),
+        "oss",
+    ),
+    DocumentedDifference(
+        "delete marker in an error",
+        "compatibility.md#oss-clients",
+        "an error has no header of the object",
+        lambda found: (
+            found.name in {"header x-oss-delete-marker", "header x-oss-version-id"}
+            and found.through is None
+            and found.statuses[1] >= 400
+        ),
+        (*_KEPT, Call(2, "DELETE", "kept", "a"), Call(3, "GET", "kept", "a")),
+        "oss",
+    ),
+    DocumentedDifference(
+        "code of a long key",
+        "compatibility.md#oss-clients",
+        "it is that of S3's error in OSS's terms",
+        lambda found: (
+            found.name == "code" and (found.direct, found.through) == ("InvalidObjectName", "InvalidArgument")
+        ),
+        (Call(0, "GET", "open", "k" * 1024),),
+        "oss",
+    ),
+)

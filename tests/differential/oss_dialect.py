@@ -1,0 +1,88 @@
+"""The same programs in the terms of OSS: straight to the stand-in for OSS, and through Forebay to another one."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from differential.program import Call, Pairs, Pause, Program, Step
+from harness.fake.s3_request import S3Request
+from harness.oss.authority import signature
+from harness.oss.oss_request import CLASSES, parse
+from harness.oss_origin import DOMAIN
+from harness.raw_connection import RawAnswer, RawConnection, head_bytes
+from harness.reference_sigv4 import Secret, timestamp_of
+
+_QUERIES: Final = ("versionId", "response-")
+"""What an OSS request may have in its query here. Uploads, batches, listings and subresources are compared by S3
+clients alone: the stand-in is stricter than the service in some, and laxer in others."""
+_UNKNOWN_HEADERS: Final = ("x-amz-checksum-", "x-amz-expected-", "if-range")
+_CONDITIONS: Final = frozenset(["if-match", "if-none-match"])
+_CLASSES: Final = {s3: oss for oss, s3 in CLASSES.items()}
+
+
+def in_oss(program: Program) -> Iterator[Step]:
+    """The steps that OSS has an equivalent of."""
+    for step in program:
+        if isinstance(step, Pause):
+            yield step
+        elif _is_known(step):
+            query = tuple(pair for pair in step.query if pair[0] != "x-id")
+            yield replace(step, query=query, headers=tuple(_headers(step)), form="plain")
+
+
+def _is_known(call: Call) -> bool:
+    query = [name for name, _ in call.query if name != "x-id"]
+    if call.bucket == "kept" and ("versioning", "") in call.query and call.method == "PUT":
+        return True
+    conditional = any(name.startswith("x-amz-copy-source-if") for name, _ in call.headers)
+    plain = call.key is not None and call.method != "POST" and all(name.startswith(_QUERIES) for name in query)
+    return plain and call.bucket != "back" and not conditional
+
+
+def _headers(call: Call) -> Iterator[tuple[str, str]]:
+    for name, sent in call.headers:
+        lower, value = name.lower(), sent.replace("W/", "")  # OSS has no weak ETags
+        if lower.startswith(_UNKNOWN_HEADERS) or (call.method not in {"GET", "HEAD"} and lower in _CONDITIONS):
+            continue
+        if lower == "range" and (call.method == "HEAD" or value.startswith("Bytes")):
+            continue
+        if lower == "x-amz-storage-class":
+            yield "x-oss-storage-class", _CLASSES.get(value, value)
+        elif lower == "x-amz-acl":
+            yield "x-oss-object-acl", value
+        else:
+            yield lower.replace("x-amz-", "x-oss-", 1) if lower.startswith("x-amz-") else name, value
+
+
+class OssClient:
+    """Signs by version 4. The signature is of the bucket and the key, wherever they stand in the request."""
+
+    def __init__(self, port: int, secret: Secret, clock: Callable[[], float], *, virtual: bool) -> None:
+        self._port, self._secret, self._clock, self._virtual = port, secret, clock, virtual
+
+    async def send(self, call: Call, target: str, headers: list[tuple[str, str]], body: bytes) -> RawAnswer:
+        bucket, slash, rest = target[1:].partition("/")
+        bare, mark, query = bucket.partition("?")
+        inner = f"/{rest}" if slash else f"/{mark}{query}"
+        timestamp = timestamp_of(self._clock())
+        pairs: Pairs = (
+            ("Host", f"{bare}.{DOMAIN}:{self._port}"),
+            ("x-oss-date", timestamp),
+            ("x-oss-content-sha256", "UNSIGNED-PAYLOAD"),
+            *headers,
+        )
+        if body or call.method in {"PUT", "POST"}:
+            pairs += (("Content-Length", str(len(body))),)
+        parsed = parse(call.method, inner, CIMultiDictProxy(CIMultiDict(pairs)), DOMAIN)
+        assert isinstance(parsed, S3Request)
+        proof = signature(self._secret, timestamp, parsed, [])
+        scope = f"{timestamp[:8]}/{self._secret.region}/oss/aliyun_v4_request"
+        credential = f"OSS4-HMAC-SHA256 Credential={self._secret.access}/{scope}, Signature={proof}"
+        if not self._virtual:
+            pairs = (("Host", f"127.0.0.1:{self._port}"), *pairs[1:])
+        async with await RawConnection.open("127.0.0.1", self._port) as connection:
+            sent = inner if self._virtual else target
+            await connection.send(head_bytes(call.method, sent, (*pairs, ("Authorization", credential))) + body)
+            return await connection.answer(call.method)

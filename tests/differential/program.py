@@ -1,0 +1,71 @@
+"""A program: requests in a row, as data. What an earlier answer has named stands in them as a placeholder.
+
+    {etag:bucket/key}      the ETag that was last seen of an object, without quotes
+    {modified:bucket/key}  its Last-Modified
+    {upload:3}  {version:3}  {token:3}  {part:3}
+                           upload id, version id, continuation token, ETag of the answer to call 3
+
+The names of uploads, versions and pages are each side's own; ETags and times must be the same on both.
+"""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Final, TypeAlias
+
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
+FRAMED: Final = ("signed-chunks", "signed-chunks-trailer", "unsigned-chunks-trailer")
+VERSIONING: Final = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+FORMS: Final = ("plain", "unsigned", "presigned", *FRAMED)
+"""How a request is signed, and how its body is framed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Random bytes, short to print."""
+
+    seed: int
+    size: int
+
+    def bytes(self) -> bytes:
+        return Random(self.seed).randbytes(self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request. `bucket` is the kind of a bucket: each program has one of each kind."""
+
+    number: int
+    method: str
+    bucket: str
+    key: str | None = None
+    query: Pairs = ()
+    headers: Pairs = ()
+    body: Content | str = ""
+    form: str = "plain"
+    twice: bool = False
+    """Sent a second time, which may be answered from the cache."""
+    digest: str = ""
+    """Content-MD5: "right", "wrong", or none."""
+
+    def name(self) -> str:
+        """What placeholders call the object."""
+        return f"{self.bucket}/{self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The clocks of all sides move on."""
+
+    number: int
+    seconds: int
+
+
+Step: TypeAlias = Call | Pause
+Program: TypeAlias = Sequence[Step]
+
+
+def md5_of(body: bytes) -> str:
+    return base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()

@@ -1,0 +1,229 @@
+"""The two ways that a program goes: straight to an origin, and through a Forebay to another one.
+
+Both origins and the Forebay have one clock, which stands still but for a program's pauses, so that equal times are
+equal to the second.
+"""
+
+import re
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from differential.oss_dialect import OssClient
+from differential.program import FRAMED, Call, md5_of
+from harness.aws_chunked import Framing
+from harness.clients import UNSIGNED_PAYLOAD, RawClient, path_of, query_of
+from harness.fake_origin import FakeOrigin
+from harness.oss_origin import OssOrigin
+from harness.raw_connection import RawAnswer
+from harness.reference_sigv4 import SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER
+from harness.rig import TRAINER, Rig
+
+_KINDS: Final = dict(zip(FRAMED, (SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER), strict=True))
+_PLACEHOLDER: Final = re.compile(r"\{(\w+):([^}]*)\}")
+RULES: Final = """\
+[journal]
+path = "{journal}"
+size = "64MiB"
+
+[[rules]]
+path = "open*/always/**"
+freshness = "always"
+
+[[rules]]
+path = "open*/frozen/**"
+freshness = "immutable"
+
+[[rules]]
+path = "open*/small/**"
+block = "64KiB"
+
+[[rules]]
+path = "open*/warm/**"
+warm_on_write = true
+
+[[rules]]
+path = "open*/passed/**"
+accelerate = false
+
+[[rules]]
+path = "listed*/**"
+listing = "immutable"
+
+[[rules]]
+path = "back*/**"
+write = "back"
+"""
+
+
+class Clock:
+    """Seconds, whole ones, of all sides."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = float(int(seconds))
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+class ClockedRig(Rig):
+    """A Forebay with a clock of ours."""
+
+    def __init__(self, origin: FakeOrigin, directory: Path, clock: Clock, **settings: str) -> None:
+        rules = RULES.format(journal=directory / "journal")
+        super().__init__(origin.endpoint, origin.secret, directory, ssd="64MiB", rest=rules, **settings)
+        self.configuration = self.configuration.replace('drain_timeout = "5s"', 'drain_timeout = "1ms"')
+        self._clock = clock
+
+    def now(self) -> float:
+        return self._clock()
+
+    async def settled(self) -> None:
+        """Waits until no write is pending and nothing happens in the background."""
+        assert self.parts.writes.write_back is not None
+        await self.parts.writes.write_back.pending.wait_settled(lambda _: True)
+        await self.parts.context.tasks.wait_idle()
+
+
+class Objects:
+    """What both sides must say alike of objects, as the direct side last said it."""
+
+    def __init__(self) -> None:
+        self.etags: dict[str, str] = {}
+        self.times: dict[str, str] = {}
+
+    def learn(self, call: Call, answer: RawAnswer) -> None:
+        if answer.status in {200, 206} and call.key is not None:
+            if etag := answer.headers.get("ETag", ""):
+                self.etags[call.name()] = etag.strip('"')
+            if modified := answer.headers.get("Last-Modified", ""):
+                self.times[call.name()] = modified
+
+
+class Client(Protocol):
+    """Sends one call, its placeholders resolved."""
+
+    async def send(self, call: Call, target: str, headers: list[tuple[str, str]], body: bytes) -> RawAnswer: ...
+
+
+class S3Client:
+    def __init__(self, raw: RawClient) -> None:
+        self._raw = raw
+
+    async def send(self, call: Call, target: str, headers: list[tuple[str, str]], body: bytes) -> RawAnswer:
+        if call.form == "presigned":
+            return await self._raw.unsigned(
+                call.method, self._raw.presign(call.method, target, headers=headers), headers, body
+            )
+        payload = UNSIGNED_PAYLOAD if call.form == "unsigned" else None
+        framing = Framing(_KINDS[call.form]) if call.form in FRAMED else None
+        return await self._raw.request(call.method, target, headers, body, payload=payload, framing=framing)
+
+
+class Side:
+    """One way, for one program: its client, and the names that the way has invented."""
+
+    def __init__(self, client: Client, objects: Objects, program: str) -> None:
+        self._client, self.objects, self._program = client, objects, program
+        self.names: dict[str, str] = {}
+        """Upload ids, version ids and tokens, and the placeholder of each."""
+        self._values: dict[str, str] = {}
+
+    def bucket(self, kind: str) -> str:
+        return f"{kind}-{self._program}"
+
+    def _resolve(self, text: str) -> str:
+        kinds: dict[str, Callable[[str], str]] = {
+            "bucket": self.bucket,
+            "etag": lambda name: self.objects.etags.get(name, "0" * 32),
+            "modified": lambda name: self.objects.times.get(name, "Wed, 18 Nov 1998 10:00:00 GMT"),
+        }
+
+        def value(found: re.Match[str]) -> str:
+            resolver = kinds.get(found[1])
+            return resolver(found[2]) if resolver else self._values.get(found[0], "unknown")
+
+        return _PLACEHOLDER.sub(value, text)
+
+    async def send(self, call: Call) -> RawAnswer:
+        body = self._resolve(call.body).encode() if isinstance(call.body, str) else call.body.bytes()
+        query = query_of({name: self._resolve(value) for name, value in call.query})
+        target = path_of(self.bucket(call.bucket), call.key) + (f"?{query}" if query else "")
+        headers = [(name, self._resolve(value)) for name, value in call.headers]
+        if call.digest:
+            headers.append(("Content-MD5", md5_of(body if call.digest == "right" else b"other")))
+        answer = await self._client.send(call, target, headers, body)
+        self._learn(call, answer)
+        return answer
+
+    def _learn(self, call: Call, answer: RawAnswer) -> None:
+        for kind, name in (("upload", "UploadId"), ("token", "NextContinuationToken")):
+            if found := re.search(rf"<{name}>([^<]*)</{name}>".encode(), answer.body):
+                self._name(kind, call, found[1].decode())
+        if call.method != "GET" and (
+            version := answer.headers.get("x-amz-version-id", answer.headers.get("x-oss-version-id"))
+        ):
+            self._name("version", call, version)
+        for found in re.findall(rb"<DeleteMarkerVersionId>([^<]*)</DeleteMarkerVersionId>", answer.body):
+            self.names.setdefault(found.decode(), f"{{marker:{len(self.names)}}}")
+        if call.method == "PUT":
+            found = re.search(rb"<ETag>(?:&quot;|\")?([^<&\"]*)", answer.body)
+            etag = found[1].decode() if found else answer.headers.get("ETag", "").strip('"')
+            self._values[f"{{part:{call.number}}}"] = etag or "0" * 32
+
+    def _name(self, kind: str, call: Call, value: str) -> None:
+        placeholder = f"{{{kind}:{call.number}}}"
+        self._values[placeholder] = value
+        if value not in {"null", "unknown"}:
+            self.names.setdefault(value, placeholder)
+
+
+class Pair:
+    """Two origins of equal content, and the Forebay in front of the second."""
+
+    def __init__(self, directory: Path, clock: Clock, dialect: str = "swift") -> None:
+        """`dialect`: of both origins; their clients speak OSS's protocol where it is "oss"."""
+        self.clock, self._dialect = clock, dialect
+        self.direct, self.behind = self._origin(), self._origin()
+        self._directory, self._stack = directory, AsyncExitStack()
+        self._programs = 0
+        self.rig: ClockedRig
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self.direct)
+        await self._stack.enter_async_context(self.behind)
+        self.rig = ClockedRig(self.behind, self._directory, self.clock, dialect=self._dialect)
+        await self._stack.enter_async_context(self.rig)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    def sides(self) -> tuple[Side, Side]:
+        """Both ways for a new program, with buckets of its own."""
+        self._programs += 1
+        for origin in (self.direct, self.behind):
+            for kind in ("open", "listed", "back", "kept"):
+                origin.store.create_bucket(f"{kind}-{self._programs:04}")
+        objects, program = Objects(), f"{self._programs:04}"
+        direct, through = self._clients()
+        return Side(direct, objects, program), Side(through, objects, program)
+
+    def _origin(self) -> FakeOrigin:
+        if self._dialect == "oss":
+            return OssOrigin(clock=self.clock, keep_log=False)
+        return FakeOrigin(clock=self.clock, smallest_part=1000, keep_log=False)
+
+    def _clients(self) -> tuple[Client, Client]:
+        if self._dialect == "oss":
+            port = self.rig.worker.address[1]
+            return (
+                OssClient(self.direct.port, self.direct.secret, self.clock, virtual=True),
+                OssClient(port, TRAINER, self.clock, virtual=False),
+            )
+        direct = RawClient(self.direct.endpoint, self.direct.secret, clock=self.clock)
+        return S3Client(direct), S3Client(RawClient(self.rig.endpoint, TRAINER, clock=self.clock))

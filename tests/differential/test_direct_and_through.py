@@ -1,0 +1,95 @@
+"""Each request once straight to an origin and once through Forebay to an equal one: the answers are the same.
+
+Requests are random, in programs that are printed short when they fail. Where the answers differ on purpose,
+`differential.documented_differences` names the page that says so.
+"""
+
+import os
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from differential.documented_differences import DOCUMENTED, DocumentedDifference
+from differential.oss_dialect import in_oss
+from differential.program import Program
+from differential.program_generator import ProgramGenerator
+from differential.runner import Counts, Failure, run, shorten
+from differential.sides import Clock, Pair
+
+SEEDS: Final = int(os.environ.get("FOREBAY_DIFFERENTIAL_SEEDS", "6"))
+"""Programs; `make fuzz` has 400."""
+FIRST: Final = int(os.environ.get("FOREBAY_DIFFERENTIAL_FIRST", "1"))
+"""The first of the seeds."""
+OSS_BUCKETS: Final = ("open", "open", "listed", "kept")
+STEPS: Final = 50
+"""Of a program, each one or two requests."""
+PROGRAMS_OF_A_PAIR: Final = 10
+"""How many programs have one Forebay: pauses move its clock on, and a clock may differ by 15 minutes from ours."""
+DOCS: Final = Path(__file__).parents[2] / "docs"
+
+
+async def run_alone(directory: Path, dialect: str, program: Program) -> Failure | None:
+    async with Pair(directory, _clock(), dialect) as pair:
+        return await run(pair, program, Counts())
+
+
+def program_of(seed: int, dialect: str) -> Program:
+    if dialect == "oss":
+        return [*in_oss(ProgramGenerator(seed, STEPS, OSS_BUCKETS).program())]
+    return ProgramGenerator(seed, STEPS).program()
+
+
+async def compare(directory: Path, dialect: str, seeds: range) -> Counts:
+    """Runs the programs of all seeds. Fails with the first that went wrong, shortened."""
+    counts, failed, alone = Counts(), dict[int, Failure](), 0
+    for first in seeds[::PROGRAMS_OF_A_PAIR]:
+        async with Pair(directory / str(first), _clock(), dialect) as pair:
+            for seed in range(first, min(first + PROGRAMS_OF_A_PAIR, seeds.stop)):
+                failure = await run(pair, program_of(seed, dialect), counts)
+                if failure is not None:
+                    failed[seed] = failure
+
+    async def fresh(program: Program) -> Failure | None:
+        nonlocal alone
+        alone += 1
+        return await run_alone(directory / f"alone-{alone}", dialect, program)
+
+    if failed:
+        seed, failure = next(iter(failed.items()))
+        pytest.fail(f"seeds {list(failed)}; {seed}, {len(failure.prefix)} steps: {await shorten(failure, fresh)}")
+    # So that the programs keep meeting what they are for.
+    assert {"hit-memory", "revalidated", "miss", "bypass"} <= set(counts.sources)
+    assert {200, 204, 206, 304, 400, 404, 412} <= set(counts.statuses)
+    assert counts.sources["hit-memory"] > counts.requests // 20
+    assert sum(often for status, often in counts.statuses.items() if status < 300) > counts.requests // 2
+    return counts
+
+
+@pytest.mark.parametrize(("dialect", "share"), [("swift", 1), ("oss", 3)])
+async def test_answers_are_the_origins_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], dialect: str, share: int
+) -> None:
+    counts = await compare(tmp_path, dialect, range(FIRST, FIRST + SEEDS // share))
+    if "FOREBAY_DIFFERENTIAL_SEEDS" in os.environ:
+        with capsys.disabled():
+            sys.stdout.write(f"\n{dialect}: {counts}\n")
+
+
+@pytest.mark.parametrize("difference", DOCUMENTED, ids=lambda each: each.name.replace(" ", "-"))
+async def test_documented_difference_is_real(tmp_path: Path, difference: DocumentedDifference) -> None:
+    """An entry of the table that no program needs is out of date, as is one whose section is not there."""
+    page, _, anchor = difference.anchor.partition("#")
+    headings = re.findall(r"^#+ (.*)$", (DOCS / page).read_text(), re.MULTILINE)
+    assert anchor in {re.sub(r"[^a-z0-9 _-]", "", each.lower()).replace(" ", "-") for each in headings}
+    counts = Counts()
+    async with Pair(tmp_path, _clock(), difference.dialect) as pair:
+        assert await run(pair, difference.witness, counts) is None
+    assert difference.name in counts.documented
+
+
+def _clock() -> Clock:
+    return Clock(time.time() - 300)
