@@ -10,10 +10,15 @@ settled after the publication finds the member itself (write.packed_deletions).
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 
+from forebay.core.fences import Tick
+from forebay.core.names import ObjectName
 from forebay.jobs.packing.index_publisher import MemberSource
+from forebay.jobs.packing.pack_order import PackOrder
+from forebay.jobs.packing.pack_services import PackServices
 from forebay.namespace.pending_entries import PendingState
 from forebay.origin.bucket_listing import ListedObject
 from forebay.protocol.packs.packed_member import PackedMember, PackShard
+from forebay.protocol.packs.tombstones import Tombstone
 
 
 async def deleted_members(
@@ -56,3 +61,31 @@ class PresentMembers:
             if byte >= len(self._left_out) or not self._left_out[byte] >> bit & 1:
                 yield member
             number += 1
+
+
+class DeletedOriginals:
+    """Of the originals that an order packs, those that were deleted meanwhile. Keeps no state."""
+
+    def __init__(self, order: PackOrder, packing: PackServices) -> None:
+        self._order, self._packing = order, packing
+
+    def members(self, source: MemberSource) -> AsyncIterator[tuple[int, PackedMember]]:
+        """The members whose originals are not there any more, with their numbers. Raises ForebayError."""
+        order, packing = self._order, self._packing
+        pending = packing.pending.state(order.bucket, order.prefix)
+        return deleted_members(source, packing.origins.list_objects(order.bucket, order.prefix), pending)
+
+    async def hide(self, source: MemberSource, since: Tick) -> None:
+        """Hides published members whose originals were deleted through this node `since` then. Raises ForebayError."""
+        bucket, prefix = self._order.bucket, self._order.prefix
+        written = self._packing.fences.raised_since(since)
+        if written is None or bucket in written:
+            written = None
+        elif not any(name[0] == bucket and name[1].startswith(prefix) for name in written if isinstance(name, tuple)):
+            return
+        hidden = [
+            (self._order.index_key, Tombstone(member.key, source.shards[member.shard].key, member.offset))
+            async for _, member in self.members(source)
+            if written is None or ObjectName(bucket, member.key) in written
+        ]
+        await self._packing.deletions.hide(bucket, hidden, None)
