@@ -14,6 +14,9 @@ from typing import Final, NamedTuple
 from forebay_client.transport.object_request import BodyInterrupted, BodyStream
 
 AHEAD: Final = 256 << 10
+BELIEVED: Final = 64 << 20
+"""Bytes of an entry that memory is allocated for because its header says so. For more, as much as has come by then."""
+_DIGITS: Final = 20
 _BLOCK: Final = 512
 _MAX_RECORDS: Final = 64 << 10
 _SIZE: Final = slice(124, 136)
@@ -38,8 +41,8 @@ class TarEntry(NamedTuple):
 class TarStream:
     """Reads a TAR from the body of a response. Iterate over it once; `close` it in the end."""
 
-    def __init__(self, stream: BodyStream) -> None:
-        self._stream = stream
+    def __init__(self, stream: BodyStream, believed: int = BELIEVED) -> None:
+        self._stream, self._believed = stream, believed
         self._buffer = memoryview(bytearray(AHEAD))
         self._start = self._stop = 0
 
@@ -61,7 +64,7 @@ class TarStream:
             if kind not in _FILES:
                 raise TarBroken("an entry that is no file")
             if records:
-                size = int(records.get("size", size))
+                size = _size(records, size)
             name = records.get("path") or _name(header)
             data = self._receive(size)
             self._skip(-size % _BLOCK)
@@ -83,11 +86,14 @@ class TarStream:
         return bytes(self._buffer[start : self._start])
 
     def _receive(self, size: int) -> memoryview:
-        data = memoryview(bytearray(size))
-        received = min(size, self._stop - self._start)
+        here = self._stop - self._start
+        data = memoryview(bytearray(min(size, max(here, self._believed))))
+        received = min(len(data), here)
         data[:received] = self._buffer[self._start : self._start + received]
         self._start += received
         while received < size:
+            if received == len(data):  # as much has come as was believed: now twice that is
+                data = _longer(data, min(size, 2 * received))
             received += self._read_into(data[received:])
         return data
 
@@ -115,6 +121,19 @@ class TarStream:
             raise TarBroken(str(interrupted)) from interrupted
 
 
+def _longer(data: memoryview, size: int) -> memoryview:
+    longer = memoryview(bytearray(size))
+    longer[: len(data)] = data
+    return longer
+
+
+def _size(records: Mapping[str, str], size: int) -> int:
+    text = records.get("size", str(size))
+    if not (text.isascii() and text.isdecimal() and len(text) < _DIGITS):
+        raise TarBroken("an entry of that size")
+    return int(text)
+
+
 def _name(header: bytes) -> str:
     name, prefix = header[:100].rstrip(b"\0"), header[345:500].rstrip(b"\0")
     if prefix and header[257:263] == b"ustar\0":
@@ -124,9 +143,12 @@ def _name(header: bytes) -> str:
 
 def _number(digits: bytes) -> int:
     try:
-        return int(digits.rstrip(b"\0 ") or b"0", 8)
+        number = int(digits.rstrip(b"\0 ") or b"0", 8)
     except ValueError:
-        raise TarBroken("no header of a TAR") from None
+        number = -1
+    if number < 0:
+        raise TarBroken("no header of a TAR")
+    return number
 
 
 def _parse_records(content: bytes) -> Mapping[str, str]:
