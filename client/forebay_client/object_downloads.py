@@ -24,7 +24,11 @@ _META: Final = ("x-amz-meta-", "x-oss-meta-")
 def read_object(send: SendRequest, bucket: str, key: str, version_id: str | None = None) -> memoryview:
     """The whole object. Raises ClientError."""
     query = (("versionId", version_id),) if version_id is not None else ()
-    return send(ObjectRequest("GET", bucket, key, query)).body.toreadonly()
+    response = send(ObjectRequest("GET", bucket, key, query))
+    found = content_range(response) if response.status == 206 else None
+    if response.status == 206 and (found is None or (found.start, found.end) != (0, found.size)):
+        raise BodyCorrupt("a part came of an object that was requested whole", bucket=bucket, key=key)
+    return response.body.toreadonly()
 
 
 def read_range(send: SendRequest, bucket: str, key: str, start: int, end: int | None) -> memoryview:

@@ -1,6 +1,6 @@
 """What a response says of its body, compared with the body.
 
-    length       http_transport: every body
+    length       http_transport: every body; two that differ, or what is no number, are refused
     range        Content-Range against the range that was requested; some servers (gofakes3, so `rclone serve s3`) send
                  the range with a 200, where HTTP has a 206: what Content-Length and Content-Range both say is believed
     checksum     of whole objects, where the response has one: x-amz-checksum-crc32, -sha256, -crc32c, -crc64nvme, and
@@ -18,7 +18,7 @@ from hashlib import sha256
 from importlib import import_module
 from typing import Final, NamedTuple
 
-from forebay_client.transport.object_request import ObjectRequest, ObjectResponse
+from forebay_client.transport.object_request import ObjectRequest, ObjectResponse, TransportFailed
 
 _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,19})-([0-9]{1,19})/([0-9]{1,19}|\*)")
 
@@ -39,6 +39,17 @@ def content_range(response: ObjectResponse) -> ContentRange | None:
     if found is None:
         return None
     return ContentRange(int(found[1]), int(found[2]) + 1, int(found[3]) if found[3] != "*" else None)
+
+
+def check_length(response: ObjectResponse) -> None:
+    """Checks that Content-Length is one number, where there is one. Raises TransportFailed: what two of them frame is
+    not known (RFC 9112 section 6.3)."""
+    text = response.headers.get("content-length", "0")
+    if text.isascii() and text.isdecimal():
+        return
+    lengths = set(map(str.strip, text.split(",")))
+    if len(lengths) != 1 or not all(each.isascii() and each.isdecimal() for each in lengths):
+        raise TransportFailed(f"the length of the body is no number: {', '.join(sorted(lengths))[:100]}")
 
 
 def is_unmarked_part(response: ObjectResponse) -> bool:

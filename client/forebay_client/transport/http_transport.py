@@ -13,7 +13,7 @@ from typing import Final
 
 from forebay_client.client_errors import ClientConfigurationError
 from forebay_client.client_settings import ClientSettings
-from forebay_client.transport.body_checks import is_unmarked_part
+from forebay_client.transport.body_checks import check_length, is_unmarked_part
 from forebay_client.transport.connection_shelf import (
     ConnectionLease,
     ConnectionMaker,
@@ -32,6 +32,8 @@ from forebay_client.transport.server_outage import ServerOutage
 from forebay_client.transport.signed_request import ObjectRequestSigner, SignedRequest
 from forebay_client.transport.upload_content import pieces_of
 
+_BROKEN: Final = (OSError, HTTPException, ValueError)
+"""What http.client raises where a response breaks off; ValueError for a chunk of negative size."""
 MAX_DOCUMENT: Final = 32 << 20
 """Bytes of the body of a response that is no success, or that has no length."""
 _CHUNK_FRONT: Final = 8 << 10
@@ -84,6 +86,7 @@ class HttpTransport:
                 is_released = False
                 response = self._exchange(shelf, lease, signed, request)
             head = ObjectResponse(response.status, _headers(response))
+            check_length(head)
             if request.span is not None and is_unmarked_part(head):
                 response.status = 206
                 head = ObjectResponse(response.status, head.headers)
@@ -190,7 +193,7 @@ class HttpBodyStream:
                 piece = response.read1(min(len(buffer), _CHUNK_FRONT))
                 count = len(piece)
                 buffer[:count] = piece
-        except (OSError, HTTPException) as error:
+        except _BROKEN as error:
             if isinstance(error, TimeoutError):
                 self._shelf.unanswered()
             self.close()
@@ -249,7 +252,7 @@ def _read_body(
                 raise TransportFailed("the body has no length: nothing says that it is whole")
             if body:
                 response.read()
-        except (OSError, HTTPException) as error:
+        except _BROKEN as error:
             raise TransportFailed(f"the response broke off: {str(error) or type(error).__name__}") from error
         if length is not None and len(body) < length:
             raise TransportFailed("the response broke off")
@@ -257,7 +260,10 @@ def _read_body(
     own = request.buffer
     # A range that was ignored must not overflow, or be mistaken for the range.
     fits = own is not None and len(own) >= length and (request.span is None or response.status == 206)
-    buffer = own[:length] if own is not None and fits else memoryview(bytearray(length))
+    try:
+        buffer = own[:length] if own is not None and fits else memoryview(bytearray(length))
+    except (MemoryError, OverflowError):  # as it says, and as it may be no truth
+        raise TransportFailed(f"there is no memory for a body of {length} bytes") from None
     received = 0
     try:
         while received < length:
@@ -265,7 +271,7 @@ def _read_body(
             if not count:
                 raise BodyInterrupted(f"{length - received} bytes are missing", head, buffer, received)
             received += count
-    except (OSError, HTTPException) as error:
+    except _BROKEN as error:
         if isinstance(error, TimeoutError):
             shelf.unanswered()
         reason = str(error) or type(error).__name__

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from forebay_client import Client, ClientConfigurationError, ServiceUnavailable
+from forebay_client import Client, ClientConfigurationError, ClientError, ServiceUnavailable
 from forebay_client.client_transports import client_transports
 from forebay_client.transport.object_request import BodyInterrupted, ObjectRequest
 from harness.certificates import TestAuthority
@@ -258,3 +258,48 @@ async def test_a_part_sent_as_a_200_is_taken_for_what_it_is(*, ignores_range: bo
                 assert bytes(buffer) == CONTENT[5:1005]
 
             await asyncio.to_thread(read)
+
+
+WHOLE = {
+    "get": lambda client: client.get("b", "k"),
+    "get_many": lambda client: next(client.get_many("b", ["k"])).content(),
+}
+
+
+@pytest.mark.parametrize("call", WHOLE)
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ("200 OK\r\nContent-Length: 3\r\nContent-Length: 5\r\n\r\nabcde", "no number: 3, 5"),
+        ("200 OK\r\nContent-Length: -5\r\n\r\nabcde", "no number: -5"),
+        ("200 OK\r\nContent-Length: 1_0\r\n\r\nabcde", "no number: 1_0"),
+        (f"200 OK\r\nContent-Length: {10**18}\r\n\r\nabcde", "no memory for a body of 1000000000000000000 bytes"),
+        (f"200 OK\r\nContent-Length: {10**24}\r\n\r\nabcde", "no memory"),
+        ("200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nabc\r\n0\r\n\r\n", "broke off"),
+        ("206 Partial Content\r\nContent-Range: bytes 5-8/100\r\nContent-Length: 4\r\n\r\nabcd", "a part came"),
+        ("206 Partial Content\r\nContent-Range: bytes 0-3/100\r\nContent-Length: 4\r\n\r\nabcd", "a part came"),
+        ("206 Partial Content\r\nContent-Length: 4\r\n\r\nabcd", "a part came"),
+        ("307 Temporary Redirect\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n", "HTTP 307"),
+    ],
+)
+async def test_a_server_that_lies_is_not_believed(call: str, answer: str, problem: str) -> None:
+    async def serve(connection: ScriptedConnection) -> None:
+        while True:
+            await connection.read_request()
+            await connection.send_raw(f"HTTP/1.1 {answer}".encode())
+
+    async with scripted_origin(serve) as origin:
+        with Client(origin.url, access_key="", secret_key="", socket="", retries=0, timeout=5.0) as client:
+            with pytest.raises(ClientError, match=problem) as found:
+                await asyncio.to_thread(WHOLE[call], client)
+            assert found.value.key == "k"
+
+
+async def test_a_length_that_is_said_twice_is_one() -> None:
+    async def serve(connection: ScriptedConnection) -> None:
+        await connection.read_request()
+        await connection.send_raw(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc")
+
+    async with scripted_origin(serve) as origin:
+        with Client(origin.url, access_key="", secret_key="", socket="", retries=0) as client:
+            assert bytes(await asyncio.to_thread(client.get, "b", "k")) == b"abc"
