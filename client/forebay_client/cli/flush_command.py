@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from forebay_client.cli.admin_client import AdminClient, api_path
+from forebay_client.cli.admin_client import AdminClient, AdminUnreachable, JsonObject, api_path
 from forebay_client.cli.command_context import CommandContext
 from forebay_client.cli.human_format import escape_unprintable, format_plural
 from forebay_client.cli.s3_location import Location
@@ -15,15 +15,22 @@ def run_flush(
     admin: AdminClient, context: CommandContext, location: Location, timeout: float | None, *, as_json: bool
 ) -> int:
     """Wait, for `timeout` seconds at most (None: no bound), or until nothing that is left moves. The exit code: 1 if
-    some are not there."""
+    some are not there. Raises AdminError."""
     until = context.monotonic() + timeout if timeout is not None else None
     where = {"bucket": location.bucket, "prefix": location.prefix}
-    before = ""
+    flushed: JsonObject | None = None
+    has_ended = False
     while True:
         wait = ONE_WAIT if until is None else max(0.0, min(ONE_WAIT, until - context.monotonic()))
-        flushed = admin.post(api_path("flush"), {**where, "wait": wait, "before": before})
-        left, before, held_up = flushed["left"], flushed["before"], flushed["held_up"]
-        if left == held_up or (until is not None and context.monotonic() >= until):
+        before = flushed["before"] if flushed is not None else ""
+        try:
+            flushed = admin.post(api_path("flush"), {**where, "wait": wait, "before": before})
+        except AdminUnreachable:
+            if flushed is None:
+                raise
+            has_ended = True
+        left, held_up = flushed["left"], flushed["held_up"]
+        if has_ended or left == held_up or (until is not None and context.monotonic() >= until):
             break
     name = escape_unprintable(str(location))
     if as_json:
@@ -33,6 +40,8 @@ def run_flush(
             context.screen.write_error(f"stuck  {_describe(each)}")
         rest = f", {held_up} of them until a person has dealt with the stuck" if held_up else ""
         see = f"; see `forebay writes ls s3://{escape_unprintable(location.bucket)}/`"
+        if has_ended:
+            see = "; Forebay does not answer any more, and its next start carries them out"
         context.screen.write_error(f"Not at the origin under {name}: {format_plural(left, 'write')}{rest}{see}.")
     else:
         context.screen.write_line(f"All writes under {name} are at the origin.")

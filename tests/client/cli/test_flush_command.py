@@ -1,7 +1,16 @@
 """`forebay flush`, against a scripted admin port."""
 
+import io
 import json
+from collections.abc import Mapping
 
+import pytest
+
+from forebay_client.cli.admin_client import AdminClient, AdminUnreachable, JsonObject
+from forebay_client.cli.argument_types import admin_address
+from forebay_client.cli.command_context import CommandContext, Screen
+from forebay_client.cli.flush_command import run_flush
+from forebay_client.cli.s3_location import Location
 from harness.admin_control import FakeControl, sample_write
 from harness.admin_port import admin_port
 from harness.terminal import Typist
@@ -45,3 +54,28 @@ def test_it_needs_a_journal() -> None:
     with admin_port(FakeControl(pending=None)) as address:
         typed = Typist(address).type("flush", "s3://ckpts")
     assert (typed.code, typed.err[:31]) == (1, "Forebay runs without a journal;")
+
+
+class _EndingForebay(AdminClient):
+    """Answers once, with so many writes that are left."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__(admin_address("127.0.0.1:1"), None)
+        self._left = left
+
+    def post(self, path: str, fields: Mapping[str, object]) -> JsonObject:
+        if fields["before"] or not self._left:
+            raise AdminUnreachable("Nothing listens.")
+        return {"left": self._left, "held_up": 0, "stuck": [], "before": "1"}
+
+
+def test_it_says_what_was_left_when_forebay_ended() -> None:
+    err = io.StringIO()
+    context = CommandContext(
+        Screen(io.StringIO(), err, False), io.StringIO(), {}, lambda: 0.0, lambda: 0.0, lambda _: None
+    )
+    where = Location("ckpts", "run-7/")
+    assert run_flush(_EndingForebay(3), context, where, None, as_json=False) == 1
+    assert err.getvalue().startswith("Not at the origin under s3://ckpts/run-7/: 3 writes; Forebay does not answer")
+    with pytest.raises(AdminUnreachable):
+        run_flush(_EndingForebay(0), context, where, None, as_json=False)
