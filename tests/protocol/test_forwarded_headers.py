@@ -15,6 +15,7 @@ KEPT = (
     ("Cache-Control", "no-cache"),
     ("If-None-Match", "*"),
     ("Range", "bytes=0-1"),
+    ("x-forebay-durability", "origin"),
     ("x-amz-acl", "private"),
     ("x-amz-meta-Colour", "blue"),
     ("X-Amz-Checksum-Crc32", "AAAAAA=="),

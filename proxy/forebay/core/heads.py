@@ -14,6 +14,8 @@ DURABLE: Final = "x-forebay-durable"
 """Of answers: where what they are about is durable."""
 DURABLE_LOCAL: Final = (DURABLE, "local")
 DURABLE_ORIGIN: Final = (DURABLE, "origin")
+DURABILITY: Final = "x-forebay-durability"
+"""Of requests: where the write has to be durable when it is acknowledged."""
 
 _EMPTY_ETAG: Final = '"d41d8cd98f00b204e9800998ecf8427e"'
 """The MD5 of nothing."""

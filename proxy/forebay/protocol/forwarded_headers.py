@@ -17,7 +17,7 @@ such requests, too; clients of OSS have none of them.
 from collections.abc import Iterator
 from typing import Final
 
-from forebay.core.heads import DURABLE, HeaderPairs
+from forebay.core.heads import DURABILITY, DURABLE, HeaderPairs
 from forebay.protocol.copy_source import COPY_SOURCE, encode_copy_source, parse_copy_source
 from forebay.protocol.header_map import Headers
 from forebay.protocol.signatures.sigv4 import unsigned_header_error
@@ -48,6 +48,7 @@ _FORWARDED: Final = frozenset(
         "content-language",
         "content-md5",
         "content-type",
+        DURABILITY,  # the origin may be a Forebay that acknowledges from its journal; others ignore it
         "expires",
         "if-match",
         "if-modified-since",

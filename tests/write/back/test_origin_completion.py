@@ -13,9 +13,12 @@ from forebay.write.back.origin_completion import conditions_of, is_for_origin
     [
         ({}, None),
         ({"x-forebay-durability": "local"}, None),
-        ({"X-Forebay-Durability": "origin"}, ()),
+        ({"X-Forebay-Durability": "origin"}, (("x-forebay-durability", "origin"),)),
         ({"If-None-Match": "*"}, (("If-None-Match", "*"),)),
-        ({"if-match": '"e"', "x-forebay-durability": "origin"}, (("if-match", '"e"'),)),
+        (
+            {"if-match": '"e"', "x-forebay-durability": "origin"},
+            (("if-match", '"e"'), ("x-forebay-durability", "origin")),
+        ),
     ],
 )
 def test_the_origin_decides_conditions(headers: dict[str, str], conditions: HeaderPairs | None) -> None:

@@ -12,13 +12,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from forebay.core.heads import DURABILITY
 from forebay.core.names import ObjectName
 from forebay.policy.acceptable_writes import obstacle
 from forebay.policy.rules import Rules
 from forebay.protocol.forwarded_headers import SIGNATURE_QUERY
 from forebay.protocol.xml.s3_documents import ListedKey
 from forebay.write.back.object_acceptance import ObjectAcceptance
-from forebay.write.back.origin_completion import DURABILITY, is_for_origin
+from forebay.write.back.origin_completion import is_for_origin
 from forebay.write.back.pending_uploads import is_local
 from forebay.write.back.record_writer import RecordWriter
 from forebay.write.back.upload_acceptance import MOVED, UploadAcceptance

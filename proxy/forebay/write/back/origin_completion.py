@@ -12,15 +12,13 @@ from typing import Final
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3_CODES, S3Error
-from forebay.core.heads import HeaderPairs
+from forebay.core.heads import DURABILITY, HeaderPairs
 from forebay.protocol.header_map import Headers
 from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.persister import Persister
 from forebay.write.forward_request import WriteContext
 from forebay.write.invalidation import AffectedKeys
 
-DURABILITY: Final = "x-forebay-durability"
-"""Of requests: where the write has to be durable when it is acknowledged."""
 _CONDITIONS: Final = frozenset({"if-match", "if-none-match"})
 
 Wait = Callable[[WriteContext, AffectedKeys], Awaitable[bool]]
@@ -35,11 +33,14 @@ def is_for_origin(headers: Headers) -> bool:
 
 
 def conditions_of(headers: Headers) -> HeaderPairs | None:
-    """Returns the conditions of a completion that the origin decides; None: it needs no origin. Raises S3Error."""
+    """Returns the conditions of a completion that the origin decides, and the demand for durability, as the origin may
+    be a Forebay, too; None: it needs no origin. Raises S3Error."""
     found = tuple((name, value) for name, value in headers.items() if name.lower().startswith("if-"))
     if any(name.lower() not in _CONDITIONS for name, _ in found):
         raise S3Error("NotImplemented", "A completion has If-Match or If-None-Match as its condition.")
-    return found if found or is_for_origin(headers) else None
+    if is_for_origin(headers):
+        return (*found, (DURABILITY, headers[DURABILITY]))
+    return found or None
 
 
 class OriginCompletion:
