@@ -12,12 +12,13 @@ from forebay.namespace.entry_lookup import EntryLookup
 from forebay.namespace.listings import Listings
 from forebay.namespace.namespaces import MAX_NAMESPACES, Namespaces
 from forebay.namespace.snapshots import Snapshots
+from forebay.namespace.write_overlay import MAX_WRITTEN
 from forebay.policy.listing_scopes import ListingScopes
 from forebay.protocol.listing_query import ListingQuery, StartPoint
 from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
 from forebay.settings.freshness_values import Immutable, MaxAge
 from forebay.settings.rule_settings import Rule
-from harness.listed_keys import ListedKeys
+from harness.listed_keys import ListedKeys, damage_snapshots
 
 QUERY = ListingQuery(2, "bucket", "", "", StartPoint(), None)
 
@@ -93,6 +94,22 @@ async def test_a_doubt_about_the_whole_bucket_passes_listings_on(tmp_path: Path)
     assert await subject.source() is None
     subject.now += 901  # what was listed during the doubt proves nothing after it, what is listed then does
     assert await subject.source() == "miss"
+
+
+async def test_nothing_is_listed_in_doubt_about_the_whole_bucket(tmp_path: Path) -> None:
+    subject = Subject(tmp_path, origin := Origin(["a"]))
+    subject.in_doubt_writes.mark_bucket("bucket", subject.now + 900)
+    assert await subject.source() is None
+    assert origin.requests == []
+
+
+async def test_a_snapshot_with_too_many_written_keys_is_listed_anew(tmp_path: Path) -> None:
+    subject = Subject(tmp_path, Origin(["a"]))
+    await subject.source()
+    for number in range(MAX_WRITTEN + 1):
+        subject.snapshots.fence(ObjectName("bucket", f"b{number:07}"))
+    assert await subject.source() == "miss"
+    assert await subject.source() == "hit-ssd"
 
 
 async def test_a_clock_that_was_set_back_lists_anew(tmp_path: Path) -> None:
@@ -174,6 +191,20 @@ async def test_an_entry_proves_nothing_of_a_written_key(tmp_path: Path) -> None:
     assert await subject.listings.entry(ObjectName("bucket", "b")) is None
 
 
+async def test_a_damaged_snapshot_proves_nothing(tmp_path: Path) -> None:
+    keys = [f"{number:05d}" for number in range(12_000)]  # more blocks than are kept decoded
+    subject = Subject(tmp_path, Origin(keys))
+    await subject.source()
+    await subject.tasks.wait_idle()
+    for position in range(20, subject.snapshots.size, 10_000):
+        assert damage_snapshots(tmp_path, position) == 1
+    proven = [await subject.listings.entry(ObjectName("bucket", key)) for key in keys[::500]]
+    assert None in proven
+    assert not any(proven[proven.index(None) :]), "it is dropped"
+    assert subject.ended() == ["complete", "damaged"]
+    assert await subject.source() == "miss"
+
+
 async def test_a_refresh_is_background_work_and_a_first_listing_is_not(tmp_path: Path) -> None:
     origin = Origin([f"{number:04d}" for number in range(2500)])
     subject = Subject(tmp_path, origin)
@@ -182,7 +213,9 @@ async def test_a_refresh_is_background_work_and_a_first_listing_is_not(tmp_path:
     await subject.tasks.wait_idle()
     origin.awaited.clear()
     subject.now += 301
-    assert await subject.source() == "hit-ssd"
+    for _ in range(3):
+        assert await subject.source() == "hit-ssd"
+        assert len(subject.tasks) == 1
     await subject.tasks.wait_idle()
     assert set(origin.awaited) == {False}
 
@@ -198,4 +231,8 @@ async def test_a_walk_longer_than_the_rule_allows_is_given_up(tmp_path: Path) ->
     subject = Subject(tmp_path, Slow([f"{number:05d}" for number in range(20_000)]), listing=MaxAge(20))
     last = ListingQuery(2, "bucket", "", "", StartPoint("19000"), None)
     assert [await subject.source(last) for _ in range(3)].count(None) >= 2
+    await subject.tasks.wait_idle()
     assert subject.ended() == ["failed"]
+    found = subject.snapshots.namespaces.find("bucket", "")
+    assert found is not None
+    assert found.snapshots == [], "what it has listed is not whole"

@@ -139,6 +139,36 @@ async def test_a_key_of_a_page_that_is_being_written_counts_once(tmp_path: Path)
     assert snapshot.keys == 100
 
 
+async def test_a_position_behind_the_only_page_is_listed(tmp_path: Path) -> None:
+    snapshot = snapshot_in(tmp_path)
+    walk = SnapshotWalk(snapshot, ListedKeys(FLAT[:100]))
+    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    await run_loop_until(lambda: snapshot.file.size > 0)
+    walk.request_position(FLAT[200])
+    await running
+    assert snapshot.is_complete
+    assert [key for key, _ in await all_entries(snapshot)] == FLAT[:100]
+
+
+async def test_a_walk_is_background_work_once_no_client_waits(tmp_path: Path) -> None:
+    origin, snapshot = ListedKeys(FLAT, 10), snapshot_in(tmp_path)
+    walk = SnapshotWalk(snapshot, origin, parallel=1)
+    running = asyncio.ensure_future(walk.run())  # noqa: TID251 # awaited below
+    leaving = asyncio.ensure_future(walk.wait_changed())  # noqa: TID251 # cancelled below
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await walk.wait_changed()
+    await run_loop_until(lambda: len(origin.requests) > 5)
+    assert origin.awaited[-1] is False
+    walk.end()
+    await running
+
+
+async def test_an_origin_with_too_long_pages_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OriginBroken, match="a thousand"):
+        await SnapshotWalk(snapshot_in(tmp_path), ListedKeys(FLAT, 1001)).run()
+
+
 async def test_an_origin_that_begins_elsewhere_is_refused(tmp_path: Path) -> None:
     origin, snapshot = ListedKeys(FLAT, 10), snapshot_in(tmp_path, "train/")
     origin.keys = ["other", *FLAT]

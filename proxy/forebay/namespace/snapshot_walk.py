@@ -73,11 +73,9 @@ class SnapshotWalk:
         if len(page.keys) > _PAGE:
             raise OriginBroken("listing: pages of more than a thousand keys")
         snapshot.echoed_max_keys = page.max_keys if page.max_keys != str(_FIRST_PAGE) else None
-        self._active.add(first)  # it may be split from now on
         adding = self._add(first, page)
         del page
         await adding
-        self._active.discard(first)
         if not first.is_listed:
             self._waiting.insert(0, first)
         if self._waiting or self._urgent:
@@ -123,7 +121,7 @@ class SnapshotWalk:
         while True:
             listed = self._next_range() if not self._is_ended else None
             if listed is None:
-                if self._is_ended or not (self._active or self._waiting or self._urgent):
+                if self._is_ended or not self._active:
                     return
                 await self._changed.wait()
                 continue
