@@ -7,6 +7,7 @@ import select
 import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ import pytest
 from forebay.server.shared_memory.channel_writer import ChannelWriter
 from forebay.server.shared_memory.read_channel import ReadChannel
 from harness.fake_origin import FakeOrigin
+from harness.inspection import run_loop_until
+from harness.manual_timers import ManualTimers
 from harness.socket_rig import HandChannel, SocketRig
 
 
@@ -118,3 +121,26 @@ async def test_all_that_wait_for_the_client_go_on(ends: Ends, *, leaves: bool) -
     async with asyncio.timeout(30):
         *ended, _ = await asyncio.gather(*[writer.drain() for _ in range(3)], go_on(), return_exceptions=True)
     assert [type(each) for each in ended] == [ConnectionResetError if leaves else type(None)] * 3
+
+
+async def test_a_client_that_takes_something_is_waited_for(ends: Ends) -> None:
+    """A drain gives up once the client has taken nothing for so long, and not before."""
+    timers, services = ManualTimers(), ends.writer._services  # noqa: SLF001 # but for its clock
+    writer, transport = ChannelWriter(replace(services, timers=timers)), ends.writer.transport
+    assert transport is not None
+    writer.open(transport)
+    transport.write(bytes(8 << 20))
+    writer.pause()
+    stall = services.limits.stall
+    async with asyncio.timeout(30):
+        draining = asyncio.ensure_future(writer.drain())  # noqa: TID251 # awaited below
+        await timers.armed(within=stall)
+        left = transport.get_write_buffer_size()
+        while transport.get_write_buffer_size() == left:
+            await asyncio.to_thread(ends.client.recv, 1 << 20)
+        timers.advance(stall)
+        await run_loop_until(lambda: draining.done() or timers.pending > 0)
+        assert not draining.done(), "it has taken something"
+        timers.advance(stall)
+        with pytest.raises(ConnectionAbortedError):
+            await draining
