@@ -36,7 +36,7 @@ def oss_response_headers(request: OssRequest | None, status: int, headers: Heade
 
 def oss_object_headers(request: OssRequest | None, status: int, headers: HeaderPairs) -> HeaderPairs:
     """Those of `oss_response_headers` that are about the object, not about the request."""
-    translated = list(_translated(headers, origin_is_oss=request is not None and request.origin_is_oss))
+    translated = list(_translated(headers))
     if request is None or request.name not in _READS or status not in {200, 206}:
         return tuple(translated)
     if request.name == "GetObjectMeta":
@@ -51,7 +51,7 @@ def oss_object_headers(request: OssRequest | None, status: int, headers: HeaderP
     return (*added, *translated)
 
 
-def _translated(headers: HeaderPairs, *, origin_is_oss: bool) -> Iterable[tuple[str, str]]:
+def _translated(headers: HeaderPairs) -> Iterable[tuple[str, str]]:
     for name, value in headers:
         lower = name.lower()
         if lower.startswith("x-amz-"):
@@ -59,7 +59,7 @@ def _translated(headers: HeaderPairs, *, origin_is_oss: bool) -> Iterable[tuple[
             if translated is not None:
                 yield translated
         elif lower == "etag":
-            yield name, value if origin_is_oss else oss_etag(value)
+            yield name, oss_etag(value)  # in front of OSS, too: the journal has digests of its own
         elif lower not in _OF_THE_ORIGIN and not _is_ours(lower):
             yield name, value
 
