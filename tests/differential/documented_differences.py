@@ -163,4 +163,20 @@ DOCUMENTED: Final[tuple[DocumentedDifference, ...]] = (
         (Call(0, "GET", "open", "k" * 1024),),
         "oss",
     ),
+    DocumentedDifference(
+        "CRC64 of what is pending",
+        "compatibility.md#oss-clients",
+        "the journal has none",
+        lambda found: (
+            found.name == "header x-oss-hash-crc64ecma"
+            and found.through is None
+            and found.through_answer.headers.get("x-forebay-durable") == "local"
+        ),
+        (
+            Call(0, "PUT", "back", "a", body=Content(1, 9)),
+            Call(1, "PUT", "back", "b", body=Content(1, 9)),
+            Call(2, "GET", "back", "b"),
+        ),
+        "oss",
+    ),
 )

@@ -38,7 +38,7 @@ def _is_known(call: Call) -> bool:
         return True
     conditional = any(name.startswith("x-amz-copy-source-if") for name, _ in call.headers)
     plain = call.key is not None and call.method != "POST" and all(name.startswith(_QUERIES) for name in query)
-    return plain and call.bucket != "back" and not conditional
+    return plain and not conditional
 
 
 def _headers(call: Call) -> Iterator[tuple[str, str]]:

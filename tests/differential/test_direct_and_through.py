@@ -24,7 +24,7 @@ SEEDS: Final = int(os.environ.get("FOREBAY_DIFFERENTIAL_SEEDS", "6"))
 """Programs; `make fuzz` has 400."""
 FIRST: Final = int(os.environ.get("FOREBAY_DIFFERENTIAL_FIRST", "1"))
 """The first of the seeds."""
-OSS_BUCKETS: Final = ("open", "open", "listed", "kept")
+OSS_BUCKETS: Final = ("open", "open", "back", "kept")
 STEPS: Final = 50
 """Of a program, each one or two requests."""
 PROGRAMS_OF_A_PAIR: Final = 10
