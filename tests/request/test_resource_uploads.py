@@ -37,6 +37,38 @@ async def test_boto3_uploads_a_file_in_parts(tmp_path: Path) -> None:
         assert len(rig.parts.storage.spool) == 0
 
 
+async def test_the_parts_that_are_here_are_listed(tmp_path: Path) -> None:
+    """As oss2 wants it before a resumable upload, and boto3 where somebody resumes one."""
+    async with rig_with_notes(tmp_path) as (_, rig):
+        client, other = rig.boto3(), rig.boto3(READER)
+
+        def dialogue() -> None:
+            upload = client.create_multipart_upload(Bucket="open", Key=KEY)["UploadId"]
+            names = {"Bucket": "open", "Key": KEY, "UploadId": upload}
+            assert "Parts" not in client.list_parts(**names)
+            etags = [client.upload_part(**names, PartNumber=n, Body=b"x" * n)["ETag"] for n in (1, 2, 3)]
+            parts = client.list_parts(**names)["Parts"]
+            assert [(each["PartNumber"], each["ETag"], each["Size"]) for each in parts] == [
+                *zip((1, 2, 3), etags, (1, 2, 3), strict=True)
+            ]
+            page = client.list_parts(**names, MaxParts=1, PartNumberMarker=1)
+            assert ([each["PartNumber"] for each in page["Parts"]], page["IsTruncated"]) == ([2], True)
+            assert "Parts" not in other.list_parts(**names), "an upload is its principal's"
+            client.abort_multipart_upload(**names)
+            assert "Parts" not in client.list_parts(**names)
+
+        await asyncio.to_thread(dialogue)
+        client.close()
+        other.close()
+        oss = OssClient(rig.endpoint, TRAINER)
+        upload = await oss.initiate(PATH)
+        sent = await oss.part(PATH, upload, 7, b"seven")
+        answer = await oss.request("GET", f"{PATH}?uploadId={upload}&encoding-type=url&max-parts=10")
+        assert (answer.status, told(answer, "PartNumber"), told(answer, "Size")) == (200, "7", "5"), answer.body
+        assert told(answer, "ETag").strip('"') == sent.headers["ETag"].strip('"')
+        assert (await oss.request("DELETE", f"{PATH}?uploadId={upload}")).status == 204
+
+
 async def test_parts_are_joined_as_the_completion_lists_them(tmp_path: Path) -> None:
     async with rig_with_notes(tmp_path) as (_, rig):
         client = rig.boto3()

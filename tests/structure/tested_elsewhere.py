@@ -91,6 +91,7 @@ storage/ssd/test_ssd_pools.py            storage/ssd/ssd_pool
 scenarios/test_data_set_objects.py       server/data_set_resource
 protocol/packs/test_tar_members.py       protocol/tar_header
 request/test_gateway.py                  protocol/exchange
+request/test_resource_uploads.py         protocol/xml/parts_page
 request/test_object_read.py              request/read_context
 scenarios/test_cors.py                   request/cors_frontend request/cors_reply
 jobs/plans/test_plan_store.py            jobs/plans/plan_entries jobs/plans/plan_files

@@ -30,7 +30,7 @@ def run_advise(
     elif rows:
         context.screen.write_lines(line for row in rows for line in _lines(row))
     if not rows:
-        unknown = "No object was read under a rule since Forebay was started."
+        unknown = "No object was read under a rule with a name, eviction or quota since Forebay was started."
         if by_recordings:
             unknown = "No epoch was recorded to its end."
         missing = "was recorded" if by_recordings else "was read"

@@ -38,7 +38,8 @@ def run_datasets(admin: AdminClient, context: CommandContext, *, as_json: bool) 
     elif rows:
         context.screen.write_lines(data_sets_table(rows))
     else:
-        context.screen.write_error("No object was read under a rule since Forebay was started.")
+        none = "No object was read under a rule with a name, eviction or quota since Forebay was started."
+        context.screen.write_error(none)
     return 0
 
 

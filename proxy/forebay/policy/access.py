@@ -47,6 +47,7 @@ RESOURCE_OPERATIONS: Final = frozenset(
     {
         *("GetObject", "HeadObject", "PutObject", "DeleteObject"),
         *("CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload", "AbortMultipartUpload"),
+        "ListParts",
         "GetBatch",
     }
 )

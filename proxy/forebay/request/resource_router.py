@@ -41,7 +41,9 @@ from forebay.write.reserved_deletions import RemoveResource
 
 _READ_SIZE: Final = 256 << 10
 _CHECKSUMS: Final = ("x-amz-checksum-", "x-amz-sdk-checksum-")
-_IGNORED_QUERY: Final = frozenset({"x-id", "uploads", "partnumber", "uploadid"})
+_IGNORED_QUERY: Final = frozenset(
+    {"x-id", "uploads", "partnumber", "uploadid", "max-parts", "part-number-marker", "encoding-type"}
+)
 KINDS_HEADER: Final = "x-forebay-resources"
 """Of a listing: the kinds of resources there are. By it the client library knows that it talks to a Forebay."""
 _XML: Final[HeaderPairs] = (("Content-Type", "application/xml"),)
@@ -80,6 +82,9 @@ class ResourceRouter:
             case "AbortMultipartUpload":
                 await self._uploads.abort(admission)
                 await _send(reply, record, 204, (), b"")
+            case "ListParts":
+                document = self._uploads.list_parts(admission, request.received_at)
+                await _send(reply, record, 200, _XML, document)
             case "GetObject" | "HeadObject":
                 found = await resource.read(owner, name) if resource is not None else None
                 if found is None:

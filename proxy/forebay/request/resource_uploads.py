@@ -3,6 +3,7 @@
     CreateMultipartUpload      an upload id; nothing is kept for it
     UploadPart                 verified, and kept in the spool and the multipart registry, as OSS's small parts are
     CompleteMultipartUpload    the parts' bytes, in the order that it lists
+    ListParts                  the parts that are here: SDKs that resume an upload ask for them
     AbortMultipartUpload       the parts are dropped, as those of an upload that stays idle are
 
 The workers of a node share the parts, so each may come to another worker. An upload is its principal's: another one's
@@ -19,6 +20,7 @@ from forebay.core.buffers import Piece
 from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import S3Error, SpoolFailed
 from forebay.core.names import ObjectName
+from forebay.protocol.xml.parts_page import ListedPart, part_listing
 from forebay.protocol.xml.s3_documents import UploadedPart, read_parts_cooperatively
 from forebay.request.admission import Admission
 from forebay.storage.spool import SPILL_SIZE, Spool, spool_full
@@ -94,6 +96,14 @@ class ResourceUploads:
             raise
         await self._registry.add(key, int(number), part)
         return part.etag
+
+    def list_parts(self, admission: Admission, now: float) -> bytes:
+        """Returns the answer to a ListParts. `now`: stands for when the parts came, which is not kept. Raises
+        S3Error."""
+        parts = self._registry.parts(_upload_of(admission))
+        return part_listing(
+            admission.target, {number: ListedPart(part.etag, part.digest.size, now) for number, part in parts.items()}
+        )
 
     async def complete(self, admission: Admission, document: bytes) -> CompletedUpload:
         """Returns the body that a completion makes of its parts; `forget` it once it is used. Raises S3Error."""

@@ -293,7 +293,8 @@ def test_datasets(forebay: Typist, control: FakeControl) -> None:
     assert [row["name"] for row in rows(forebay.type("datasets", "--json"))] == ["imagenet", "ckpts/**"]
     control.sets = ()
     typed = forebay.type("datasets")
-    assert (typed.code, typed.err) == (0, "No object was read under a rule since Forebay was started.\n")
+    unread = "No object was read under a rule with a name, eviction or quota since Forebay was started.\n"
+    assert (typed.code, typed.err) == (0, unread)
 
 
 def test_advice_by_recordings(forebay: Typist, control: FakeControl) -> None:

@@ -23,7 +23,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -125,6 +125,10 @@ class MultipartRegistry:
                 return None
             staged.append(part.staged)
         return staged
+
+    def parts(self, key: UploadKey) -> Mapping[int, KnownPart]:
+        """The parts of an upload, by number; empty: none is known."""
+        return self._parts(key)
 
     def crc(self, key: UploadKey, number: int, etag: str) -> int | None:
         """Returns the CRC64 of a part, if its ETag is `etag`."""

@@ -1,0 +1,65 @@
+"""The answer to a ListParts that Forebay gives itself.
+
+https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListParts.html
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from forebay.core.errors import S3Error
+from forebay.protocol.dates import format_document_time
+from forebay.protocol.target import Target
+from forebay.protocol.xml.xml_tree import S3_NAMESPACE, Element, write_tree
+
+MOST_PARTS: Final = 1000
+"""Of one answer."""
+
+
+class ListedPart(NamedTuple):
+    """A part of an upload."""
+
+    etag: str
+    """Quoted."""
+    size: int
+    modified_at: float
+    """Seconds since the epoch."""
+
+
+def part_listing(target: Target, parts: Mapping[int, ListedPart]) -> bytes:
+    """The page that the query of `target` wants, of the parts of its upload by number. Raises S3Error."""
+    after, most = _number(target, "part-number-marker", 0), _number(target, "max-parts", MOST_PARTS)
+    most = min(most, MOST_PARTS)
+    numbers = sorted(number for number in parts if number > after)
+    shown = numbers[:most]
+    root = Element("ListPartsResult")
+    for field, text in (
+        ("Bucket", target.name.bucket),
+        ("Key", target.name.key),
+        ("UploadId", target.param("uploadId") or ""),
+        ("StorageClass", "STANDARD"),
+        ("PartNumberMarker", str(after)),
+        ("NextPartNumberMarker", str(shown[-1] if shown else 0)),
+        ("MaxParts", str(most)),
+        ("IsTruncated", "true" if len(shown) < len(numbers) else "false"),
+    ):
+        root.add(field, text)
+    for number in shown:
+        part = parts[number]
+        root.add(
+            "Part",
+            "",
+            Element("PartNumber", str(number)),
+            Element("LastModified", format_document_time(part.modified_at)),
+            Element("ETag", part.etag),
+            Element("Size", str(part.size)),
+        )
+    return write_tree(root, S3_NAMESPACE)
+
+
+def _number(target: Target, name: str, default: int) -> int:
+    text = target.param(name)
+    if not text:
+        return default
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:
+        raise S3Error("InvalidArgument", f"{name} is a number.", ArgumentName=name)
+    return int(text)
