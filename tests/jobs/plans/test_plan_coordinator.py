@@ -102,3 +102,18 @@ async def test_what_a_worker_left_half_way_goes_with_its_plan(tmp_path: Path) ->
         assert (await store.plans(), [plan.is_removed for plan in plans.plans()]) == ([], [True])
         await plans.add(ID)
         assert shown(plans) == [("cancelled", 1)]
+
+
+async def test_what_is_missed_removes_nothing_that_comes_meanwhile(tmp_path: Path) -> None:
+    """Sent, deleted before it was loaded, and sent again."""
+    async with coordinator(tmp_path) as (plans, store), asyncio.TaskGroup() as group:
+        await store.send("a")
+        await store.remove_any(ID)
+        store.let_go.clear()
+        first = group.create_task(plans.add(ID))
+        await store.loading.acquire()
+        await store.send("a", "b")
+        store.let_go.set()
+        await first
+        await plans.add(ID)
+        assert shown(plans) == [("running", 2)]

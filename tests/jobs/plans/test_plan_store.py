@@ -95,15 +95,15 @@ async def test_a_body_that_breaks_off_leaves_the_plan_before_it(tmp_path: Path) 
     assert len(names_in(tmp_path)) == 1
 
 
-async def test_a_damaged_plan_is_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["offsets", "keys", "plan.json"])
+async def test_a_damaged_plan_is_none_and_removed(tmp_path: Path, name: str) -> None:
     store = PlanStore(tmp_path)
     kept = await receive(store, b"a\nb\n")
-    for name in ("offsets", "keys", "plan.json"):
-        file = tmp_path / kept.id / name
-        whole = file.read_bytes()
-        file.write_bytes(whole[:-1])
-        assert await store.load(kept.id) is None, name
-        file.write_bytes(whole)
+    file = tmp_path / kept.id / name
+    file.write_bytes(file.read_bytes()[:-1])
+    assert await store.load(kept.id) is None
+    assert names_in(tmp_path) == []
+    await receive(store, b"a\nb\n")
     assert (await entries_of(store)) == [PlanEntry("a"), PlanEntry("b")]
 
 

@@ -119,8 +119,7 @@ class PlanCoordinator:
     async def _load(self, plan: str) -> None:
         loaded = await self._store.load(plan)
         if loaded is None:
-            _log.warning("a plan was removed before it could run, or is damaged, and removed")
-            await self._store.remove_any(plan)
+            _log.info("plan %s was removed before it could run", plan)
             self.stop(plan)
             return
         record, entries, position = loaded

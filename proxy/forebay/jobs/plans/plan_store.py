@@ -14,6 +14,7 @@ bucket, principal and digest: nobody uses another's.
 
 import asyncio
 import json
+import logging
 import os
 import secrets
 import shutil
@@ -33,6 +34,8 @@ from forebay.jobs.plans.plan_body import HEADER_SIZE, MAGIC, CompactPlan, Readab
 from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries
 from forebay.jobs.plans.plan_files import PlanFiles, locked_plans
 from forebay.policy.access import Principal
+
+_log = logging.getLogger(__name__)
 
 _CHUNK: Final = 4096
 MAX_KEY_LISTS: Final = 64
@@ -167,7 +170,7 @@ class PlanStore:
     # Reading
 
     async def load(self, plan: str) -> tuple[PlanRecord, PlanEntries, int] | None:
-        """A plan, its entries, and up to which it was read; None: it is not here, or damaged."""
+        """A plan, its entries, and up to which it was read; None: it is not here, or damaged, and removed."""
         return await asyncio.to_thread(self._load, plan)
 
     def _load(self, plan: str) -> tuple[PlanRecord, PlanEntries, int] | None:
@@ -175,16 +178,27 @@ class PlanStore:
         position = 0
         try:
             with locked_plans(self._root):
-                record = _record_in(directory)
-                entries = PlanEntries(directory, self._root / record.keys if record.keys else None)
+                try:
+                    record, entries = self._open(directory)
+                except (FileNotFoundError, ValueError, TypeError):
+                    if directory.exists():  # under the lock: else it might be another one by now that is removed
+                        _log.warning("a plan is damaged, and removed")
+                        shutil.rmtree(directory, ignore_errors=True)
+                    return None
                 with suppress(OSError, ValueError):
                     position = int((directory / "position").read_text())
-        except (OSError, ValueError, TypeError):
-            return None
-        if entries.count != record.entries:
-            entries.close()
+        except OSError:
             return None
         return record, entries, position
+
+    def _open(self, directory: Path) -> tuple[PlanRecord, PlanEntries]:
+        """Raises OSError, and ValueError and TypeError for a plan that is damaged."""
+        record = _record_in(directory)
+        entries = PlanEntries(directory, self._root / record.keys if record.keys else None)
+        if entries.count != record.entries:
+            entries.close()
+            raise ValueError("entries are missing")
+        return record, entries
 
     async def plans(self) -> Sequence[str]:
         """The ids of all plans, in the order in which they were sent. Removes what was abandoned half way."""
