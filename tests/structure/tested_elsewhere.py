@@ -163,7 +163,7 @@ settings/test_setting_table.py           settings/server_table settings/storage_
 
 storage/ssd/test_ssd_tier.py             storage/ssd/block_reads storage/tier_contract
 storage/ssd/test_ssd_tier.py             storage/ssd/stored_objects
-storage/ssd/test_ssd_tier_model.py       storage/ssd/index_updates storage/ssd/reclaim storage/ssd/ssd_writer
+storage/ssd/test_ssd_tier_model.py       storage/ssd/index_updates storage/ssd/reclaim
 
 server/admin/test_worker_writes.py       core/pending_write write/back/node_backlog request/write_resource
 server/admin/test_worker_writes.py       server/admin/pending_schema
