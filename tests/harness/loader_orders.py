@@ -1,11 +1,13 @@
 """The orders in which loaders read: a shuffle, and how several workers of a DataLoader change it on the way."""
 
+from array import array
 from collections.abc import Sequence
 from random import Random
 
 from forebay.core.events import RecordedRead
+from forebay.core.read_hashes import ReadHashes
 from forebay.core.read_log import read_hash
-from forebay.policy.recognition import AnchorIndex
+from forebay.policy.anchor_index import AnchorIndex
 
 
 def sample_keys(count: int) -> list[str]:
@@ -46,8 +48,8 @@ def alternating(first: Sequence[str], second: Sequence[str]) -> list[str]:
     return [key for pair in zip(first, second, strict=False) for key in pair]
 
 
-def hashes_of(keys: Sequence[str]) -> list[int]:
-    return [read_hash(key, 0) for key in keys]
+def hashes_of(keys: Sequence[str]) -> ReadHashes:
+    return array("I", [read_hash(key, 0) for key in keys])
 
 
 def whole_reads(keys: Sequence[str], size: int = 1000) -> list[RecordedRead]:

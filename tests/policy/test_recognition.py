@@ -1,5 +1,6 @@
 """Recognition: the same order is found soon, whatever the loader does to it; another order never is."""
 
+from array import array
 from random import Random
 
 import pytest
@@ -7,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.core.read_log import read_hash
+from forebay.policy.anchor_index import MAX_ANCHORS, AnchorIndex
 from forebay.policy.recognition import (
-    MAX_ANCHORS,
     PARTED_AT_ONCE,
     PARTED_OF,
-    AnchorIndex,
     FollowedReader,
     Recogniser,
     RecordingMatch,
@@ -97,7 +97,7 @@ def test_a_large_recording_keeps_few_positions_and_is_recognised() -> None:
 
 
 def test_ranges_of_an_object_are_reads_of_their_own() -> None:
-    ranges = [read_hash("table.parquet", start << 20) for start in shuffled_numbers(500)]
+    ranges = array("I", [read_hash("table.parquet", start << 20) for start in shuffled_numbers(500)])
     index = AnchorIndex()
     index.extend(ranges)
     match = Recogniser(index).observe(ranges[100:116])
@@ -109,21 +109,6 @@ def shuffled_numbers(count: int) -> list[int]:
     numbers = list(range(count))
     Random(1).shuffle(numbers)
     return numbers
-
-
-def test_truncation_forgets_the_reads_behind() -> None:
-    keys = sample_keys(100)
-    index = index_of(keys)
-    index.truncate(40)
-    assert (index.count, set(index.positions.values())) == (40, set(range(40)))
-
-
-def test_an_index_of_the_first_reads_leaves_the_whole_alone() -> None:
-    index = index_of(sample_keys(50))
-    whole = dict(index.positions)
-    before = index.before(20)
-    assert (before.count, sorted(before.positions.values())) == (20, list(range(20)))
-    assert (index.count, index.positions) == (50, whole)
 
 
 @given(st.lists(st.integers(-1, 9999), max_size=64))

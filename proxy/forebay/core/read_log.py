@@ -20,6 +20,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
 from forebay.core.number_halves import high_halves, low_halves
+from forebay.core.read_hashes import ReadHashes
 
 TRANSIENT: Final = 1 << 31
 """Numbers from here on are of transient reads."""
@@ -50,7 +51,7 @@ class LogContext(NamedTuple):
 class KnownReads:
     """Whole objects, by number."""
 
-    __slots__ = ("extents", "keys", "largest")
+    __slots__ = ("__weakref__", "extents", "keys", "largest")
 
     def __init__(self) -> None:
         self.keys: list[str] = []
@@ -66,6 +67,11 @@ class KnownReads:
         self.extents.append(2 * size + 1)
         self.largest = max(self.largest, size)
         return number << 32 | read_hash(key, 0)
+
+    def size_of(self, numbers: Sequence[int]) -> int:
+        """Bytes of these objects."""
+        extents = _picked(self.extents, numbers)
+        return (sum(extents) - len(extents)) // 2
 
 
 class ReadGroup:
@@ -83,9 +89,9 @@ class ReadGroup:
         return len(self.codes)
 
     @property
-    def hashes(self) -> list[int]:
+    def hashes(self) -> ReadHashes:
         """Of each read."""
-        return low_halves(self.codes).tolist()
+        return array("I", low_halves(self.codes).tobytes())
 
     @property
     def numbers(self) -> list[int]:
@@ -110,6 +116,10 @@ class ReadGroup:
     def part(self, start: int, stop: int) -> "ReadGroup":
         """The reads from `start` to `stop`."""
         return ReadGroup(self.context, self.codes[start:stop], self.known, self.transient)
+
+    def chosen(self, positions: Iterable[int]) -> "ReadGroup":
+        """The reads at these positions."""
+        return ReadGroup(self.context, array("Q", [self.codes[each] for each in positions]), self.known, self.transient)
 
     def runs(self) -> "Iterator[ReadGroup | ObjectRead]":
         """The reads in order: transient ones as they are, those of known objects together."""

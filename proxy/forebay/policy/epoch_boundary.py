@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from forebay.policy.recognition import AnchorIndex
+from forebay.core.read_hashes import ReadHashes
+from forebay.policy.anchor_index import AnchorIndex
 
 JUDGED: Final = 16
 OLD_OF: Final = 8
@@ -37,19 +38,35 @@ class EpochBoundary:
     __slots__ = ("_latest", "index")
 
     def __init__(self, known: AnchorIndex | None = None) -> None:
-        self.index = known or AnchorIndex()
+        self.index = AnchorIndex() if known is None else known
         self._latest: deque[tuple[int, bool]] = deque(maxlen=_SEARCHED)
         """Of the latest anchors: the position of the read, and whether it is old."""
 
-    def add_new(self, hashes: Sequence[int]) -> bool:
+    def add_new(self, hashes: ReadHashes) -> bool:
         """Appends reads if the anchors among them differ from each other and from all of the epoch. Returns whether
         they do."""
         index = self.index
         if not index.extend_new(hashes):
             return False
-        first = max(index.count - _SEARCHED, index.count - len(hashes))
-        self._latest.extend([(position, False) for position in range(first, index.count)])
+        self._note_new(len(hashes))
         return True
+
+    def append(self, hashes: ReadHashes) -> None:
+        """Appends reads that are new, but for the odd one: nothing is looked up."""
+        self.index.append(hashes)
+        self._note_new(len(hashes))
+
+    def append_distinct(self, hashes: ReadHashes) -> bool:
+        """Appends reads if all of them differ from each other, and the anchors among them from those before. Returns
+        whether they do."""
+        if not self.index.append_distinct(hashes):
+            return False
+        self._note_new(len(hashes))
+        return True
+
+    def _note_new(self, reads: int) -> None:
+        count = self.index.count
+        self._latest.extend([(position, False) for position in range(max(count - _SEARCHED, count - reads), count)])
 
     def add(self, hashes: Sequence[int]) -> int | None:
         """Appends reads. Returns the position at which the next epoch began, once it is known that one did."""

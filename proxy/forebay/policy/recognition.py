@@ -11,11 +11,11 @@ with another; positions are:
 `evidence` is the logarithm of that chance, and EVIDENCE is demanded. Eight reads exactly one after another count as
 well, which tells small sets apart: by chance that is n^-7.
 
-*Anchors* are the reads whose hash lies below a threshold. A recording keeps the positions of its anchors, at most
-MAX_ANCHORS: all its reads while it is small, a uniform share of them when it is large. So the memory of a recording is
-bounded, and a read that is no anchor costs one comparison.
+A recording keeps the positions of its anchors alone (policy.anchor_index), so its memory is bounded, and a read that is
+no anchor costs one comparison.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,9 +24,8 @@ from math import comb, exp, log
 from operator import sub
 from typing import Final
 
-MAX_ANCHORS: Final = 1 << 12
-"""Positions that are kept of one recording: 0.4 MiB at most."""
-_ALL: Final = 1 << 32
+from forebay.core.read_hashes import ReadHashes
+from forebay.policy.anchor_index import AnchorIndex
 
 WINDOW: Final = 64
 """The latest anchors that are judged."""
@@ -49,79 +48,6 @@ _MAX_GAP: Final = 8
 """Anchors that are further apart than so many times their mean are too rare to matter."""
 
 
-class AnchorIndex:
-    """The positions of a recording's anchors."""
-
-    __slots__ = ("count", "positions", "threshold")
-
-    def __init__(self) -> None:
-        self.positions: dict[int, int] = {}
-        """By hash, in the order of the positions."""
-        self.threshold = _ALL
-        """Hashes below it are anchors."""
-        self.count = 0
-        """Reads, anchors or not."""
-
-    @property
-    def spacing(self) -> int:
-        """Reads for each anchor, on average."""
-        return -(-_ALL // self.threshold)
-
-    @property
-    def has_all(self) -> bool:
-        """Whether every read is an anchor."""
-        return self.threshold == _ALL
-
-    def extend(self, hashes: Sequence[int]) -> list[tuple[int, int]]:
-        """Appends reads. Of a read that is repeated the first position is kept. Returns the anchors among them, and the
-        positions of these reads."""
-        positions, threshold = self.positions, self.threshold
-        anchors = [(found, position) for position, found in enumerate(hashes, self.count) if found < threshold]
-        for found, position in anchors:
-            positions.setdefault(found, position)
-        self._count(len(hashes))
-        return anchors
-
-    def extend_new(self, hashes: Sequence[int]) -> bool:
-        """Appends reads if the anchors among them differ from each other and from all others. Returns whether they do.
-        Fast: that is what most reads are."""
-        positions, known, threshold = self.positions, len(self.positions), self.threshold
-        anchors = hashes if self.has_all else [found for found in hashes if found < threshold]
-        if not positions.keys().isdisjoint(anchors):
-            return False
-        if self.has_all:
-            positions.update(zip(anchors, range(self.count, self.count + len(hashes)), strict=True))
-        else:
-            positions.update([(found, at) for at, found in enumerate(hashes, self.count) if found < threshold])
-        if len(positions) < known + len(anchors):  # two of them are alike
-            for each in anchors:
-                positions.pop(each, None)
-            return False
-        self._count(len(hashes))
-        return True
-
-    def _count(self, reads: int) -> None:
-        self.count += reads
-        while len(self.positions) > MAX_ANCHORS:
-            self.threshold >>= 1
-            self.positions = {found: at for found, at in self.positions.items() if found < self.threshold}
-
-    def before(self, count: int) -> "AnchorIndex":
-        """The index of the first `count` reads."""
-        copied = AnchorIndex()
-        copied.threshold, copied.count = self.threshold, self.count
-        copied.positions = self.positions.copy()
-        copied.truncate(count)
-        return copied
-
-    def truncate(self, count: int) -> None:
-        """Forgets the reads from position `count` on."""
-        positions = self.positions
-        while positions and next(reversed(positions.values())) >= count:
-            positions.popitem()
-        self.count = min(self.count, count)
-
-
 @dataclass(frozen=True, slots=True)
 class RecordingMatch:
     """Where the latest reads are in a recording."""
@@ -138,14 +64,22 @@ def judge(positions: Sequence[int], count: int) -> RecordingMatch | None:
     """Returns the match of the latest anchors' `positions` (oldest first; -1: not in the recording) with a recording of
     `count` reads; None: it may be chance."""
     best: RecordingMatch | None = None
+    few = positions[-_CLOSE[0][0] :]
+    is_wide = max(few, default=0) - min(few, default=0) >= _WIDEST * count
     for latest, close, share in _JUDGED:
         if latest > len(positions):
             break
+        if close == latest and is_wide:
+            continue
         recent = positions[-latest:]
         if close == latest and max(recent) - min(recent) >= share * count:
             continue
+        ordered = sorted(recent)
+        known = bisect_left(ordered, 0)
+        if latest - known < close or min(map(sub, ordered[known + close - 1 :], ordered[known:])) >= share * count:
+            continue
         # A set: an object that is read again and again lies close to itself.
-        found = sorted({position for position in recent if position >= 0})
+        found = sorted(set(ordered[known:]))
         if len(found) < close:
             continue
         spreads = list(map(sub, found[close - 1 :], found))
@@ -171,6 +105,7 @@ _JUDGED: Final = tuple(
     (latest, close, exp(-(EVIDENCE + log(comb(latest, close)) + log(close)) / (close - 1))) for latest, close in _CLOSE
 )
 """And the share of the recording that they may be spread over at most, for chance to be unlikely enough."""
+_WIDEST: Final = max(share for latest, close, share in _JUDGED if latest == close)
 
 
 def _are_in_row(positions: Sequence[int]) -> bool:
@@ -190,11 +125,11 @@ class Recogniser:
         self._index = index
         self._positions: deque[int] = deque(maxlen=WINDOW)
 
-    def observe(self, hashes: Sequence[int]) -> RecordingMatch | None:
+    def observe(self, hashes: ReadHashes) -> RecordingMatch | None:
         """Adds reads. Returns where they are in the recording; None: they go another way, or it is too early to say."""
         index = self._index
-        positions, threshold = index.positions, index.threshold
-        anchors = hashes if index.has_all else [found for found in hashes if found < threshold]
+        positions = index.positions
+        anchors = index.anchors(hashes)
         if not anchors:
             return None
         latest = [positions.get(found, -1) for found in anchors[-WINDOW:]]
@@ -227,12 +162,12 @@ class FollowedReader:
         self.looked_at = 0
         """How many of the reads that were added last were looked at."""
 
-    def observe(self, hashes: Sequence[int]) -> bool:
+    def observe(self, hashes: ReadHashes) -> bool:
         """Adds reads. Returns whether the reader still goes along, or is at its end: then the rest was not looked at.
         As long as the latest ones are near, the others are."""
         index, slack = self._index, self._slack + len(hashes)
         known = index.positions
-        latest = self._anchors(hashes[-PARTED_OF * index.spacing :])[-PARTED_OF:]
+        latest = index.anchors(hashes[-PARTED_OF * index.spacing :])[-PARTED_OF:]
         near = [known.get(found, -1) for found in latest]
         low, high = max(0, self.position - slack), self.position + slack
         if len(latest) == PARTED_OF and low <= min(near) and max(near) <= high:
@@ -242,7 +177,7 @@ class FollowedReader:
             self.furthest = max(self.furthest, *near)
             self.looked_at = len(hashes)
             return True
-        for found in self._anchors(hashes):
+        for found in index.anchors(hashes):
             position = known.get(found, -1)
             is_near = position >= 0 and abs(position - self.position) <= slack
             self._near.append(position if is_near else -1)
@@ -258,10 +193,6 @@ class FollowedReader:
             self.looked_at = len(hashes)
         is_along = self._away < PARTED_AT_ONCE and sum(position >= 0 for position in self._near) >= PARTED_BELOW
         return self.is_at_end or is_along
-
-    def _anchors(self, hashes: Sequence[int]) -> Sequence[int]:
-        threshold = self._index.threshold
-        return hashes if self._index.has_all else [found for found in hashes if found < threshold]
 
     @property
     def is_certain(self) -> bool:

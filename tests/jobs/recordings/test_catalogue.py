@@ -14,6 +14,7 @@ from forebay.jobs.recordings.recording import MAX_FILE_SIZE, RING_SIZE, Recordin
 from forebay.protocol.recordings.recording_page import MAX_PAGE_BYTES, RecordingPage
 from harness.inspection import run_loop_until
 from harness.loader_orders import index_of, sample_keys, whole_reads
+from harness.numbered_reads import NumberedReader
 from harness.recording_content import filtered, keys_in, recording_of
 
 KEYS = sample_keys(100)
@@ -46,6 +47,10 @@ async def opened(directory: Path | None, limit: int = MIB) -> AsyncIterator[tupl
 
 def files_in(directory: Path, suffix: str) -> int:
     return len(list(directory.glob(f"*{suffix}")))
+
+
+def size_in(directory: Path, suffix: str) -> int:
+    return sum(path.stat().st_size for path in directory.glob(f"*{suffix}"))
 
 
 def record(catalogue: RecordingCatalogue, keys: list[str] = KEYS, run: str = "run", epoch: int = 1) -> Recording:
@@ -204,13 +209,13 @@ async def test_pages_beyond_those_that_wait_for_the_disk_are_dropped(tmp_path: P
         recording = catalogue.begin("bucket", "user", "set", "run", 1)
         for _ in range(MAX_UNWRITTEN + 4):
             catalogue.append(recording, RecordingPage.of(whole_reads(KEYS)))
-        assert dropped == [100] * 5
+        assert dropped == [100] * 4
         await run_loop_until(lambda: recording.file_size > 0)
         await catalogue.flush()
         catalogue.append(recording, RecordingPage.of(whole_reads(KEYS)))
-        assert len(dropped) == 5
+        assert len(dropped) == 4
         catalogue.end(recording, index_of(KEYS))
-        assert len(keys_in(await catalogue.read(recording))) == recording.reads == MAX_UNWRITTEN * 100
+        assert len(keys_in(await catalogue.read(recording))) == recording.reads == (MAX_UNWRITTEN + 1) * 100
 
 
 async def test_a_file_of_the_largest_size_grows_no_further(tmp_path: Path) -> None:
@@ -268,3 +273,27 @@ async def test_so_many_recordings_may_be_saved(tmp_path: Path) -> None:
             await catalogue.add("bucket", "one more", "user", content)
         with pytest.raises(Throttled, match=str(MAX_SAVED)):
             await catalogue.save(record(catalogue), "one more", "user")
+
+
+async def test_a_removed_recording_leaves_no_tail(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (catalogue, _):
+        recording = catalogue.begin("bucket", "user", "set", "run", 1)
+        page = RecordingPage.of(whole_reads(KEYS))
+        catalogue.append(recording, page)
+        catalogue.remove(recording)
+        catalogue.save_tail(recording, [page])
+        await catalogue.flush()
+        assert files_in(tmp_path, "") == 1  # the lock
+
+
+async def test_names_count_as_bytes_of_recordings(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (catalogue, _):
+        recording = catalogue.begin("bucket", "user", "set", "run", 1)
+        catalogue.append(recording, NumberedReader().page(KEYS))
+        catalogue.end(recording, index_of(KEYS))
+        await catalogue.flush()
+        assert catalogue.file_size == recording.file_size + size_in(tmp_path, ".names")
+        assert keys_in(await catalogue.read(recording)) == KEYS
+        catalogue.remove(recording)
+        await catalogue.flush()
+        assert catalogue.file_size == 0

@@ -1,5 +1,7 @@
 """The epoch recorder: all reads in order, once, in pages; and epochs apart."""
 
+from array import array
+
 import pytest
 
 from forebay.core.events import RecordedRead
@@ -66,6 +68,13 @@ def test_a_large_epoch_is_recorded_whole_whatever_the_batches() -> None:
         assert epochs(record(order, step)) == [order]
 
 
+@pytest.mark.parametrize("joined", [300, 5000, 15_000])
+def test_reads_of_a_rank_that_joins_late_are_recorded_once(joined: int) -> None:
+    order = shuffled(sample_keys(20_000), 1)
+    both = [key for key in order[joined:] for _ in range(2)]
+    assert epochs(record(order[:joined] + both)) == [order]
+
+
 @pytest.mark.parametrize("count", [900, 3000])
 def test_one_repeated_read_in_a_batch_is_recorded_once(count: int) -> None:
     keys = sample_keys(count)
@@ -85,7 +94,7 @@ def test_an_epoch_goes_on_behind_what_is_known_of_it() -> None:
 def test_ranges_of_an_object_are_recorded_each() -> None:
     recorder = EpochRecorder(0.0)
     reads = [RecordedRead("table", start << 20, 1 << 20, False) for start in range(30)]
-    recorder.add(ReadColumns.of(reads), list(range(1, 31)), 0.0)
+    recorder.add(ReadColumns.of(reads), array("I", range(1, 31)), 0.0)
     [page, end] = recorder.end()
     assert isinstance(page, RecordingPage)
     assert list(page.reads) == reads

@@ -12,7 +12,7 @@ from forebay.jobs.recordings.recording import (
     recording_from,
     surplus,
 )
-from forebay.policy.recognition import AnchorIndex
+from forebay.policy.anchor_index import AnchorIndex
 
 
 def recorded(run: str, epoch: int, ended: float, **fields: object) -> Recording:

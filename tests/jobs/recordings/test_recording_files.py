@@ -1,5 +1,6 @@
 """The files of recordings: what a process has written the next one finds, also after a kill."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from forebay.jobs.recordings.recording import Recording
 from forebay.jobs.recordings.recording_files import RecordingFiles
 from forebay.protocol.recordings.recording_page import RecordingPage
 from harness.loader_orders import index_of, sample_keys, whole_reads
+from harness.numbered_reads import NumberedReader
 from harness.recording_content import filtered, keys_in, recording_of
 
 KEYS = sample_keys(120)
@@ -18,9 +20,10 @@ def new_recording(recording_id: str = "0123456789abcdef") -> Recording:
 
 
 def record_pages(files: RecordingFiles, recording: Recording) -> None:
-    files.begin(recording)
+
     for start in range(0, len(KEYS), 40):
         files.append(recording, RecordingPage.of(whole_reads(KEYS[start : start + 40])))
+    files.flush()
 
 
 def end(files: RecordingFiles, recording: Recording) -> None:
@@ -92,7 +95,9 @@ def test_a_damaged_tail_is_left_out(tmp_path: Path, damage: str) -> None:
 
 def test_what_broke_off_at_its_beginning_goes(tmp_path: Path) -> None:
     files = RecordingFiles(tmp_path)
-    files.begin(new_recording())
+    files.append(new_recording(), RecordingPage.of(whole_reads(KEYS[:9])))
+    files.flush()
+    assert list(tmp_path.glob("*.recording"))
     files, found = reopened(files, tmp_path)
     assert found == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lock"]
@@ -139,7 +144,6 @@ def test_a_prefix_has_so_many_reads(tmp_path: Path, reads: int) -> None:
     files, source, recording = RecordingFiles(tmp_path), new_recording(), new_recording("fedcba9876543210")
     record_pages(files, source)
     end(files, source)
-    files.begin(recording)
     assert files.append_prefix(recording, source.id, reads) > 0
     files.append(recording, RecordingPage.of(whole_reads(["last"])))
     end(files, recording)
@@ -190,4 +194,132 @@ def test_a_directory_in_use_costs_no_descriptor(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="unavailable"):
             RecordingFiles(tmp_path)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+    files.close()
+
+
+# Numbers in place of names
+
+
+def record_numbers(files: RecordingFiles, recording: Recording, reader: NumberedReader, keys: list[str]) -> None:
+    for start in range(0, len(keys), 40):
+        files.append(recording, reader.page(keys[start : start + 40]))
+    files.flush()
+
+
+def numbers_of(directory: Path) -> list[str]:
+    return sorted(path.suffix for path in directory.iterdir() if path.name != "lock")
+
+
+def test_epochs_of_one_log_have_their_names_once(tmp_path: Path) -> None:
+    files, reader = RecordingFiles(tmp_path), NumberedReader()
+    recordings = [new_recording("0" * 16), new_recording("1" * 16)]
+    for recording, keys in zip(recordings, (KEYS, KEYS[::-1]), strict=True):
+        record_numbers(files, recording, reader, keys)
+        end(files, recording)
+        assert (recording.size, keys_in(files.read(recording.id))) == (120_000, keys)
+        assert KEYS[0].encode() not in (tmp_path / f"{recording.id}.recording").read_bytes()
+    assert numbers_of(tmp_path) == sorted([".anchors", ".json", ".recording"] * 2 + [".names"])
+    files, found = reopened(files, tmp_path)
+    assert [keys_in(files.read(each.id)) for each in found] == [KEYS, KEYS[::-1]]
+    for recording in found:
+        assert (tmp_path / f"{recording.names[0]}.names").exists()
+        files.remove(recording.id)
+    assert numbers_of(tmp_path) == []
+    files.close()
+
+
+def test_a_saved_recording_has_its_names_in_itself(tmp_path: Path) -> None:
+    files, recording = RecordingFiles(tmp_path), new_recording()
+    record_numbers(files, recording, NumberedReader(), KEYS)
+    end(files, recording)
+    content = files.read(recording.id)
+    recording.state = "saved"
+    files.save(recording)
+    assert (tmp_path / f"{recording.id}.recording").read_bytes() == content
+    assert (recording.names, recording.file_size) == ([], len(content))
+    assert ".names" not in numbers_of(tmp_path)
+    files, [found] = reopened(files, tmp_path)
+    assert (found, files.read(found.id)) == (recording, content)
+    files.close()
+
+
+@pytest.mark.parametrize("behind", [0, 80, 119])
+def test_numbers_of_a_killed_process_are_found(tmp_path: Path, behind: int) -> None:
+    files, recording, reader = RecordingFiles(tmp_path), new_recording(), NumberedReader()
+    record_numbers(files, recording, reader, KEYS)
+    files.write_tail(recording, behind, [reader.page([*KEYS[behind:], "more"])])
+    path = tmp_path / f"{recording.id}.recording"
+    path.write_bytes(path.read_bytes()[:-7])
+    files, [found] = reopened(files, tmp_path)
+    kept = [*KEYS, "more"] if behind <= 80 else KEYS[:80]
+    assert (found.reads, keys_in(files.read(found.id))) == (len(kept), kept)
+    assert numbers_of(tmp_path) == [".anchors", ".json", ".recording"]
+    files.close()
+
+
+def test_a_recording_without_its_names_goes(tmp_path: Path) -> None:
+    files, recording = RecordingFiles(tmp_path), new_recording()
+    record_numbers(files, recording, NumberedReader(), KEYS)
+    end(files, recording)
+    (tmp_path / f"{recording.names[0]}.names").unlink()
+    files, found = reopened(files, tmp_path)
+    assert (found, numbers_of(tmp_path)) == ([], [])
+    files.close()
+
+
+def test_names_that_an_earlier_process_left_go(tmp_path: Path) -> None:
+    files = RecordingFiles(tmp_path)
+    (tmp_path / f"{'a' * 16}.names").write_bytes(recording_of(KEYS))
+    files, found = reopened(files, tmp_path)
+    assert (found, numbers_of(tmp_path)) == ([], [])
+    files.close()
+
+
+@pytest.mark.parametrize("names", [["../lock"], [7], 7, [""]])
+def test_names_with_another_name_are_never_opened(tmp_path: Path, names: object) -> None:
+    files, recording = RecordingFiles(tmp_path), new_recording()
+    record_numbers(files, recording, NumberedReader(), KEYS)
+    end(files, recording)
+    path = tmp_path / f"{recording.id}.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"names": names}))
+    files, found = reopened(files, tmp_path)
+    assert (found, numbers_of(tmp_path)) == ([], [])
+    files.close()
+
+
+def test_a_document_of_an_earlier_forebay_needs_no_names(tmp_path: Path) -> None:
+    files, recording = RecordingFiles(tmp_path), new_recording()
+    record_pages(files, recording)
+    end(files, recording)
+    path = tmp_path / f"{recording.id}.json"
+    document = json.loads(path.read_text())
+    assert document.pop("names") == []
+    path.write_text(json.dumps(document))
+    files, [found] = reopened(files, tmp_path)
+    assert keys_in(files.read(found.id)) == KEYS
+    files.close()
+
+
+def test_damaged_names_are_no_recording_to_read(tmp_path: Path) -> None:
+    files, recording = RecordingFiles(tmp_path), new_recording()
+    record_numbers(files, recording, NumberedReader(), KEYS)
+    end(files, recording)
+    (tmp_path / f"{recording.names[0]}.names").write_bytes(b"!" * 100)
+    files, [found] = reopened(files, tmp_path)
+    with pytest.raises(FileNotFoundError, match="damaged"):
+        files.read(found.id)
+    files.close()
+
+
+def test_a_recording_goes_on_behind_the_numbers_of_another(tmp_path: Path) -> None:
+    files, reader = RecordingFiles(tmp_path), NumberedReader()
+    first, second = new_recording("0" * 16), new_recording("1" * 16)
+    record_numbers(files, first, reader, KEYS)
+    end(files, first)
+    files.append_prefix(second, first.id, 70)
+    files.append(second, reader.page(["other"]))
+    assert files.portable_size(second.id) > 70
+    end(files, second)
+    files.remove(first.id)
+    assert keys_in(files.read(second.id)) == [*KEYS[:70], "other"]
     files.close()

@@ -1,6 +1,7 @@
 """Files of recordings: written piece by piece, read whole, and every damage found."""
 
 import zlib
+from array import array
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from forebay.core.errors import MalformedRecording
 from forebay.core.events import RecordedRead
+from forebay.protocol.recordings.numbered_page import NumberedSection
 from forebay.protocol.recordings.recording_file import (
     SIGNATURE,
     RecordingDecoder,
@@ -109,6 +111,14 @@ def test_a_bad_page_is_named(content: bytes, reason: str) -> None:
     start = RecordingEncoder().start(RecordingHeader(1))
     with pytest.raises(MalformedRecording, match=rf"{reason}.*page 0, at byte {len(start)}"):
         read_whole(start + damaged_chunk(b"P", content))
+
+
+def test_numbers_without_names_are_refused() -> None:
+    encoder = RecordingEncoder()
+    start = encoder.start(RecordingHeader(1))
+    numbers = encoder.numbered_page(0, [NumberedSection(b"12345678", array("I", [0]))], 10)
+    with pytest.raises(MalformedRecording, match=f"no chunk P begins at byte {len(start)}"):
+        read_whole(start + numbers + encoder.end())
 
 
 @pytest.mark.parametrize("header", [b"", b"[]", b"{}", b'{"began": -1}', b'{"began": true}', b"\xff"])

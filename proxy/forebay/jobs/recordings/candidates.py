@@ -7,9 +7,10 @@ of them. A recording that the reader has parted from twice is not tried again be
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
+from forebay.core.read_hashes import ReadHashes
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.recording import Recording
 from forebay.policy.recognition import Recogniser, RecordingMatch
@@ -66,7 +67,7 @@ class RecordingCandidates:
         for _, recogniser in self._recognisers.values():
             recogniser.forget()
 
-    def compare(self, hashes: Sequence[int]) -> tuple[Recording, RecordingMatch] | None:
+    def compare(self, hashes: ReadHashes) -> tuple[Recording, RecordingMatch] | None:
         """Adds reads. Returns the recording that the latest ones go along best."""
         compared, self._compared = self._compared, self._compared + len(hashes)
         if compared // self._attentive % SELDOM:

@@ -24,7 +24,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.recordings.recording import MAX_FILE_SIZE, MIN_READS, Recording, automatic_name, surplus
 from forebay.jobs.recordings.recording_files import RecordingFiles
 from forebay.jobs.recordings.recording_filter import FilteredRecording
-from forebay.policy.recognition import AnchorIndex
+from forebay.policy.anchor_index import AnchorIndex
 from forebay.protocol.recordings.recording_page import MAX_PAGE_BYTES, RecordingPage
 from forebay.storage.private_directory import PrivateDirectory
 
@@ -69,7 +69,8 @@ class RecordingCatalogue:
     @property
     def file_size(self) -> int:
         """Bytes of all files."""
-        return sum(recording.file_size for recording in self._recordings.values())
+        names = self._files.names.size if self._files is not None else 0
+        return names + sum(recording.file_size for recording in self._recordings.values())
 
     @property
     def recordings(self) -> list[Recording]:
@@ -115,7 +116,6 @@ class RecordingCatalogue:
         name = automatic_name(began, recording_id)
         recording = Recording(recording_id, bucket, name, principal, track, "recording", now, run, epoch)
         self._recordings[recording_id] = recording
-        self._write(recording, lambda files: files.begin(recording))
         return recording
 
     def _new_id(self) -> str:
@@ -125,7 +125,8 @@ class RecordingCatalogue:
         """Appends a page, or drops it."""
         if recording.id not in self._recordings:
             return
-        is_full = recording.file_size > MAX_FILE_SIZE - MAX_PAGE_BYTES
+        portable_size = self._files.portable_size(recording.id) if self._files is not None else 0
+        is_full = max(recording.file_size, portable_size) > MAX_FILE_SIZE - MAX_PAGE_BYTES
         if is_full or self._unwritten >= MAX_UNWRITTEN or not self._make_space():
             self._on_dropped(len(page))
             return
@@ -134,6 +135,8 @@ class RecordingCatalogue:
 
     def save_tail(self, recording: Recording, pages: Sequence[RecordingPage]) -> None:
         """Keeps, for the case of a kill, what will be appended but may still be told apart from the next epoch."""
+        if recording.id not in self._recordings:
+            return
         behind = recording.reads
         self._write(recording, lambda files: files.write_tail(recording, behind, pages))
 
@@ -206,7 +209,7 @@ class RecordingCatalogue:
         if previous is not None and previous is not recording:
             self.remove(previous)
         recording.state, recording.name, recording.principal = "saved", name, principal
-        await self._change(lambda files: files.write_document(recording))
+        await self._change(lambda files: files.save(recording))
         return recording
 
     def remove(self, recording: Recording) -> None:
@@ -217,7 +220,7 @@ class RecordingCatalogue:
 
     async def flush(self) -> None:
         """Waits until what was recorded so far is in the files."""
-        await self._run(lambda: None)
+        await self._change(lambda files: files.flush())
 
     def _check_saved(self, size: int, previous: Recording | None) -> None:
         saved = [each for each in self._recordings.values() if each.state == "saved" and each is not previous]

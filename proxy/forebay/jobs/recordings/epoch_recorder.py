@@ -3,16 +3,20 @@
     reads ──> tail (up to 2 pages, in memory) ──> pages, to be stored
                 └── a new epoch began in it: the reads before are the last page, those behind begin the next recording
 
-The tail is as long as it takes to see that a new epoch began. A read that was made shortly before is not recorded
-again: ranks of a job read the same samples.
+Nearly all reads are passed by sentinels (jobs.recordings.repeat_sentinels) and looked at no further; where one is
+repeated, the reads of the tail are looked at one by one until the epoch ends. The tail is as long as it takes to see
+that a new epoch began. A read that was made shortly before is not recorded again: ranks of a job read the same samples.
 """
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from forebay.core.read_hashes import ReadHashes
+from forebay.jobs.recordings.repeat_sentinels import RepeatSentinels
+from forebay.policy.anchor_index import AnchorIndex
 from forebay.policy.epoch_boundary import EpochBoundary, is_old
-from forebay.policy.recognition import AnchorIndex
 from forebay.protocol.recordings.read_columns import ColumnSource
 from forebay.protocol.recordings.read_tail import ReadTail
 from forebay.protocol.recordings.recording_page import PAGE_READS, RecordingPage
@@ -42,7 +46,9 @@ class EpochRecorder:
         self._began = began
         self._boundary = EpochBoundary(known)
         self._tail = ReadTail()
-        self._tail_hashes: list[int] = []
+        self._tail_hashes: ReadHashes = array("I")
+        self._sentinels: RepeatSentinels | None = RepeatSentinels() if known is None else None
+        """While no read is known to be repeated: then the boundary knows nothing of the tail yet."""
         self._again: dict[int, int] = {}
         """While every read is an anchor: the latest positions of reads that the tail has, and the epoch had before."""
         self._latest: tuple[set[int], set[int]] = set(), set()
@@ -52,17 +58,51 @@ class EpochRecorder:
     @property
     def count(self) -> int:
         """Reads of the epoch so far."""
-        return self._boundary.index.count
+        indexed = self._boundary.index.count
+        return indexed if self._sentinels is None else indexed + len(self._tail)
 
-    def add(self, reads: ColumnSource, hashes: Sequence[int], now: float) -> list[RecordingPage | EpochEnded]:
+    def add(self, reads: ColumnSource, hashes: ReadHashes, now: float) -> list[RecordingPage | EpochEnded]:
         """Adds reads, each with its `policy.recognition.read_hash`. Returns pages to store and ends of epochs."""
         if not len(self._tail):
             self._tail_began = now
-        if self._add_new(reads, hashes):
-            return self._cut_full_pages(now)
+        return self._add_all(reads, hashes, now)
+
+    def _add_all(self, reads: ColumnSource, hashes: ReadHashes, now: float) -> list[RecordingPage | EpochEnded]:
         made: list[RecordingPage | EpochEnded] = []
+        while len(reads):
+            if self._sentinels is not None and self._sentinels.pass_by(hashes):
+                self._tail.append(reads)
+                self._tail_hashes += hashes
+                return made + self._cut_full_pages(now)
+            reads, hashes = self._look_closely(reads, hashes)
+            added = self._add_closely(reads, hashes, now, made)
+            reads, hashes = reads.part(added, len(reads)), hashes[added:]
+        return made
+
+    def _look_closely(self, reads: ColumnSource, hashes: ReadHashes) -> tuple[ColumnSource, ReadHashes]:
+        """Relies on sentinels no longer. Returns what is to be added read by read: these, and the tail before them if
+        the boundary can't know it otherwise."""
+        if self._sentinels is None:
+            return reads, hashes
+        self._sentinels = None
+        if self._boundary.append_distinct(self._tail_hashes):
+            if not self._boundary.index.has_all:
+                self._latest = set(self._tail_hashes[-self._recent :]), set()
+            return reads, hashes
+        whole, whole_hashes = self._tail, self._tail_hashes
+        self._tail, self._tail_hashes = ReadTail(), array("I")
+        whole.append(reads)
+        return whole, whole_hashes + hashes
+
+    def _add_closely(
+        self, reads: ColumnSource, hashes: ReadHashes, now: float, made: list[RecordingPage | EpochEnded]
+    ) -> int:
+        """Adds reads, up to the end of an epoch. Returns how many."""
+        if self._add_new(reads, hashes):
+            made += self._cut_full_pages(now)
+            return len(reads)
         start, is_first = 0, True
-        while start < len(reads):
+        while start < len(reads) and self._sentinels is None:
             step = self._step(is_first=is_first)
             new = self._count_new(hashes, start)
             if new >= _STEP and self._add_new(reads.part(start, start + new), hashes[start : start + new]):
@@ -72,14 +112,14 @@ class EpochRecorder:
                 made += self._add(reads.part(start, start + step), hashes[start : start + step], now)
                 start += step
                 is_first = False
-        return made
+        return start
 
     def _step(self, *, is_first: bool) -> int:
         if self.count < _SMALL:
             return _STEP
         return min(_LARGE_STEP, _STEP * self._boundary.index.spacing) if is_first else _LARGE_STEP
 
-    def _count_new(self, hashes: Sequence[int], start: int) -> int:
+    def _count_new(self, hashes: ReadHashes, start: int) -> int:
         """How many reads there are from `start` on before one that was made before."""
         positions, (this, before), seen = self._boundary.index.positions, self._latest, set[int]()
         for number, found in enumerate(hashes[start:]):
@@ -88,7 +128,7 @@ class EpochRecorder:
             seen.add(found)
         return len(hashes) - start
 
-    def _add_new(self, reads: ColumnSource, hashes: Sequence[int]) -> bool:
+    def _add_new(self, reads: ColumnSource, hashes: ReadHashes) -> bool:
         """Adds reads if all of them are new. Fast, as it is done with nearly all reads."""
         found = None
         if not self._boundary.index.has_all:
@@ -106,11 +146,9 @@ class EpochRecorder:
             self._leave_out()
         return True
 
-    def _add(self, reads: ColumnSource, hashes: Sequence[int], now: float) -> list[RecordingPage | EpochEnded]:
-        if not len(self._tail):
-            self._tail_began = now
+    def _add(self, reads: ColumnSource, hashes: ReadHashes, now: float) -> list[RecordingPage | EpochEnded]:
         new = self._new_of(reads, hashes)
-        self._tail_hashes += new
+        self._tail_hashes.extend(new)
         had_all = self._boundary.index.has_all
         boundary = self._boundary.add(new)
         if had_all and not self._boundary.index.has_all:
@@ -126,7 +164,7 @@ class EpochRecorder:
         self._restart(behind, behind_hashes, now)
         return made
 
-    def _new_of(self, reads: ColumnSource, hashes: Sequence[int]) -> list[int]:
+    def _new_of(self, reads: ColumnSource, hashes: ReadHashes) -> list[int]:
         """Appends to the tail the reads that were not made shortly before. Returns their hashes."""
         index, position, new = self._boundary.index, self.count, list[int]()
         chosen = list[int]()
@@ -147,7 +185,7 @@ class EpochRecorder:
                     chosen.append(number)
                     new.append(found)
             self._remember(())
-        self._tail.append(reads if len(chosen) == len(reads) else reads.columns.chosen(chosen))
+        self._tail.append(reads if len(chosen) == len(reads) else reads.chosen(chosen))
         return new
 
     def _leave_out(self) -> None:
@@ -167,6 +205,8 @@ class EpochRecorder:
     def _cut_full_pages(self, now: float) -> list[RecordingPage | EpochEnded]:
         made: list[RecordingPage | EpochEnded] = []
         while len(self._tail) >= 2 * PAGE_READS:
+            if self._sentinels is not None:
+                self._boundary.append(self._tail_hashes[:PAGE_READS])
             made.append(self._cut_page(now))
         return made
 
@@ -180,11 +220,13 @@ class EpochRecorder:
     def end(self) -> list[RecordingPage | EpochEnded]:
         """Returns what is left of the epoch: its last pages, and its end. Empty if nothing was read."""
         made: list[RecordingPage | EpochEnded] = []
+        while self._sentinels is not None:
+            made += self._add_all(*self._look_closely(ReadTail(), array("I")), self._tail_began)
         while len(self._tail):
             made.append(self._cut_page(self._tail_began))
         if self.count:
             made.append(EpochEnded(self._boundary.index))
-        self._restart(ReadTail(), [], self._tail_began)
+        self._restart(ReadTail(), array("I"), self._tail_began)
         return made
 
     def _cut_page(self, now: float) -> RecordingPage:
@@ -194,9 +236,12 @@ class EpochRecorder:
         self._tail_began = now
         return page
 
-    def _restart(self, reads: ReadTail, hashes: list[int], now: float) -> None:
+    def _restart(self, reads: ReadTail, hashes: ReadHashes, now: float) -> None:
         self._boundary = EpochBoundary()
-        self._boundary.add(hashes)
+        self._sentinels = RepeatSentinels()
+        if not self._sentinels.pass_by(hashes):
+            self._sentinels = None
+            self._boundary.add(hashes)
         self._tail, self._tail_hashes = reads, hashes
         self._again.clear()
         self._latest = set(), set()

@@ -1,9 +1,11 @@
 """The reads of one context as recordings have them: put into columns only if they are recorded."""
 
 from array import array
+from collections.abc import Sequence
 
+from forebay.core.number_halves import high_halves
 from forebay.core.read_log import TRANSIENT, ReadGroup
-from forebay.protocol.recordings.read_columns import ReadColumns
+from forebay.protocol.recordings.read_columns import NumberedReads, ReadColumns
 
 
 class GroupReads:
@@ -20,6 +22,18 @@ class GroupReads:
     def part(self, start: int, stop: int) -> "GroupReads":
         """The reads from `start` to `stop`."""
         return GroupReads(self._group.part(start, stop))
+
+    def chosen(self, positions: Sequence[int]) -> "GroupReads":
+        """The reads at these positions."""
+        return GroupReads(self._group.chosen(positions))
+
+    @property
+    def numbered(self) -> list[NumberedReads] | None:
+        """The reads by their numbers; None: some are transient."""
+        numbers = array("I", high_halves(self._group.codes).tobytes())
+        if self._group.transient and max(numbers, default=0) >= TRANSIENT:
+            return None
+        return [NumberedReads(self._group.known, numbers)]
 
     @property
     def columns(self) -> ReadColumns:

@@ -17,13 +17,15 @@ from random import getrandbits
 from typing import Final, Protocol
 
 from forebay.core.events import ReaderKey
+from forebay.core.read_hashes import ReadHashes
 from forebay.jobs.plans.plan_window import SPREAD, PlanStart
 from forebay.jobs.recordings.candidates import RecordingCandidates
 from forebay.jobs.recordings.catalogue import RecordingCatalogue
 from forebay.jobs.recordings.epoch_recorder import EpochEnded, EpochRecorder
 from forebay.jobs.recordings.recent_reads import RecentReads
 from forebay.jobs.recordings.recording import Recording
-from forebay.policy.recognition import AnchorIndex, FollowedReader
+from forebay.policy.anchor_index import AnchorIndex
+from forebay.policy.recognition import FollowedReader
 from forebay.protocol.recordings.read_columns import ColumnSource
 from forebay.protocol.recordings.recording_page import RecordingPage
 
@@ -94,7 +96,7 @@ class ReaderTrack:
         """Whether the epoch goes along a recording since its beginning, and is not recorded."""
         self._certain = 0
         """So many reads of the recording are the epoch's, for certain."""
-        self._doubtful: list[tuple[ColumnSource, Sequence[int]]] = []
+        self._doubtful: list[tuple[ColumnSource, ReadHashes]] = []
         """What was read since."""
         self._prefix: tuple[Recording, int] | None = None
         """What a recording of the epoch is to begin with: so many reads of another one."""
@@ -117,7 +119,7 @@ class ReaderTrack:
     def observe(
         self,
         reads: ColumnSource,
-        hashes: Sequence[int],
+        hashes: ReadHashes,
         *,
         records: bool,
         follows: bool,
@@ -147,7 +149,7 @@ class ReaderTrack:
             return _AT_ONCE
         return max(_LEAST_AT_ONCE, min(_AT_ONCE, self._followed[0].index.count // 8))
 
-    def _observe(self, reads: ColumnSource, hashes: Sequence[int]) -> None:
+    def _observe(self, reads: ColumnSource, hashes: ReadHashes) -> None:
         followed = self._followed
         if self._follows:
             self._recent.add(hashes)
@@ -161,7 +163,8 @@ class ReaderTrack:
                 reads, hashes = reads.part(read, len(reads)), hashes[read:]
         self._store(self._recorder.add(reads, hashes, self.latest_read))
         if self._followed is None:
-            self._compare(hashes[-self._recorder.count :] if self._recorder.count else ())  # none of the epoch before
+            count = self._recorder.count
+            self._compare(hashes[-count:] if count else hashes[:0])  # none of the epoch before
 
     def end(self) -> None:
         """Ends the recording that is being made, and following."""
@@ -208,7 +211,7 @@ class ReaderTrack:
         self._repeats, self._certain, self._prefix = True, 0, None
         self._doubtful.clear()
 
-    def _repeat(self, reader: FollowedReader, reads: ColumnSource, hashes: Sequence[int]) -> None:
+    def _repeat(self, reader: FollowedReader, reads: ColumnSource, hashes: ReadHashes) -> None:
         if reader.is_certain:
             self._certain = reader.furthest + 1
             self._doubtful.clear()
@@ -285,7 +288,7 @@ class ReaderTrack:
 
     # Recognition
 
-    def _compare(self, hashes: Sequence[int]) -> None:
+    def _compare(self, hashes: ReadHashes) -> None:
         """Looks for a recording that the latest reads go along."""
         best = self._candidates.compare(hashes)
         if best is not None:
@@ -307,7 +310,7 @@ class ReaderTrack:
         front = reader.furthest + 1
         return PlanStart(max(reader.rearmost, front - SPREAD), front, self._recent.hashes)
 
-    def _go_along(self, recording: Recording, reader: FollowedReader, hashes: Sequence[int]) -> bool:
+    def _go_along(self, recording: Recording, reader: FollowedReader, hashes: ReadHashes) -> bool:
         """Moves the reader's position. Returns whether it goes along still."""
         if not reader.observe(hashes):
             self._candidates.part(recording)

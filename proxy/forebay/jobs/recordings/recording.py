@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, TypeAlias
 
 from forebay.core.names import is_bucket_name
-from forebay.policy.recognition import AnchorIndex
+from forebay.policy.anchor_index import AnchorIndex
 
 RING_SIZE: Final = 8
 """Automatic recordings of one track."""
@@ -55,6 +55,8 @@ class Recording:
     size: int = 0
     """Bytes that were read."""
     file_size: int = 0
+    names: list[str] = field(default_factory=list)
+    """The files of the names that its file has numbers of."""
     index: AnchorIndex = field(default_factory=AnchorIndex, compare=False)
     """Empty while it is recorded."""
 
@@ -73,6 +75,8 @@ _DOCUMENT_FIELDS: Final = {each.name: each.type for each in fields(Recording) if
 
 def recording_from(document: Any) -> Recording:
     """The recording of a file's document. Raises ValueError if this is none."""
+    if isinstance(document, dict):
+        document = {"names": []} | document  # an earlier Forebay wrote names into the recording itself
     if not isinstance(document, dict) or document.keys() != _DOCUMENT_FIELDS.keys():
         raise ValueError("a file that describes no recording")
     recording = Recording(**document)

@@ -36,7 +36,7 @@ def recording_info(recording: Recording) -> RecordingInfo:
         recording.reads,
         recording.size,
         recording.file_size,
-        len(recording.index.positions),
+        len(recording.index),
     )
 
 

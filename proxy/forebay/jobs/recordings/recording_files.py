@@ -2,14 +2,18 @@
 
     <directory>/lock             flock'ed by the process that uses the directory
                 ID.recording     the reads (protocol.recordings.recording_file)
+                ID.names         the names that numbers in these stand for (jobs.recordings.recording_names)
                 ID.tail          while it is made: u64 reads that the file above has; then a file with those behind them
                 ID.json          what else is known of it (jobs.recordings.recording), written when that changes
                 ID.anchors       u64 threshold, u64 reads, u32 count; then the hashes of the anchors, and their
-                                 positions, u32 each (policy.recognition)
+                                 positions, u32 each (policy.anchor_index)
 
-Nothing is fsync'ed: a recording that a power cut damages is found out by its checksums, and cut or dropped.
+What a node records itself has numbers in place of names, and is put together where it is read or saved. A few pages
+wait in memory until the tail is written. Nothing is fsync'ed: a recording that a power cut damages is found out by its
+checksums, and cut or dropped.
 """
 
+import errno
 import fcntl
 import json
 import logging
@@ -26,14 +30,34 @@ from forebay.core.cooperative import run_to_completion
 from forebay.core.errors import MalformedRecording
 from forebay.jobs.recordings.recording import MIN_READS, Recording, recording_from
 from forebay.jobs.recordings.recording_filter import filter_recording
-from forebay.policy.recognition import AnchorIndex
+from forebay.jobs.recordings.recording_names import RecordingNames
+from forebay.policy.anchor_index import AnchorIndex
+from forebay.protocol.recordings.numbered_page import NumberedSection
 from forebay.protocol.recordings.recording_file import RecordingDecoder, RecordingEncoder, RecordingHeader
 from forebay.protocol.recordings.recording_page import RecordingPage
 
 _ANCHORS: Final = struct.Struct("<QQI")
 _BEHIND: Final = struct.Struct("<Q")
 _ID: Final = re.compile("[0-9a-f]{16}")
+MAX_WAITING: Final = 4
+"""Pages of a recording that wait in memory."""
 _log = logging.getLogger(__name__)
+
+
+class _Growing:
+    """A recording that is being made."""
+
+    __slots__ = ("documented", "encoder", "portable_size", "recording", "waiting")
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.encoder = RecordingEncoder()
+        self.waiting = [self.encoder.start(RecordingHeader(int(recording.began)))]
+        """What is not in its file yet."""
+        self.documented = -1
+        """So many files of names its document has; -1: it has no document."""
+        self.portable_size = 0
+        """About how many bytes it takes where it has its names in itself."""
 
 
 class RecordingFiles:
@@ -48,7 +72,10 @@ class RecordingFiles:
         except OSError:
             os.close(self._lock)
             raise
-        self._encoders: dict[str, RecordingEncoder] = {}
+        self.names = RecordingNames(directory)
+        self._growing: dict[str, _Growing] = {}
+        self._used: dict[str, list[str]] = {}
+        """The names of each recording that needs any."""
 
     def close(self) -> None:
         """Unlocks the directory."""
@@ -62,6 +89,11 @@ class RecordingFiles:
                 recording = recording_from(json.loads(path.read_bytes()))
                 if path.stem != recording.id or _ID.fullmatch(recording.id) is None:
                     raise ValueError("its name is that of another recording")
+                for names_id in recording.names:
+                    if _ID.fullmatch(names_id) is None:
+                        raise ValueError("its names have no name of a file")
+                    self.names.use(names_id)
+                    self._used.setdefault(recording.id, []).append(names_id)
                 if recording.state == "recording":
                     self._salvage(recording)
                 else:
@@ -77,42 +109,90 @@ class RecordingFiles:
             is_left = path.suffix in {".recording", ".anchors"} and path.stem not in known
             if is_left or path.suffix in {".new", ".tail"}:
                 path.unlink(missing_ok=True)
+        self.names.remove_unused()
+        self.names.forget_loaded()
         return found
-
-    def begin(self, recording: Recording) -> None:
-        """Makes the files of a recording without reads."""
-        encoder = self._encoders[recording.id] = RecordingEncoder()
-        self._append(recording.id, encoder.start(RecordingHeader(int(recording.began))))
-        self.write_document(recording)
 
     def append(self, recording: Recording, page: RecordingPage) -> int:
         """Appends a page, and notes the bytes of all reads so far. Returns its size in the file."""
-        encoder = self._encoders[recording.id]
-        chunk = encoder.page(page)
-        self._append(recording.id, chunk)
-        recording.size = encoder.size
+        growing = self._grow(recording)
+        chunk, names_size = self._encoded(recording, growing.encoder, page)
+        growing.waiting.append(chunk)
+        growing.portable_size += len(chunk) + names_size
+        recording.size = growing.encoder.size
+        if len(growing.waiting) > MAX_WAITING:
+            self._write_waiting(recording)
         return len(chunk)
+
+    def _grow(self, recording: Recording) -> _Growing:
+        growing = self._growing.get(recording.id)
+        if growing is None:
+            growing = self._growing[recording.id] = _Growing(recording)
+        return growing
+
+    def portable_size(self, recording_id: str) -> int:
+        """About how many bytes a recording that is being made takes elsewhere. May be called in any thread."""
+        growing = self._growing.get(recording_id)
+        return growing.portable_size if growing is not None else 0
+
+    def _encoded(self, recording: Recording, encoder: RecordingEncoder, page: RecordingPage) -> tuple[bytes, int]:
+        """Returns a page as a chunk, and about how many bytes the names take that it has not in itself."""
+        numbered = page.source.numbered
+        if numbered is None:
+            return encoder.page(page), 0
+        sections, size, names_size = list[NumberedSection](), 0, 0
+        for known, numbers in numbered:
+            names_id = self.names.write(known, numbers)
+            if names_id not in recording.names:
+                recording.names.append(names_id)
+                self.names.use(names_id)
+                self._used.setdefault(recording.id, []).append(names_id)
+            size += known.size_of(numbers)
+            names_size += self.names.size_of(names_id, len(numbers))
+            sections.append(NumberedSection(bytes.fromhex(names_id), numbers))
+        return encoder.numbered_page(page.seconds, sections, size), names_size
+
+    def flush(self) -> None:
+        """Writes what waits in memory."""
+        for growing in self._growing.values():
+            self._write_waiting(growing.recording)
+
+    def _write_waiting(self, recording: Recording) -> None:
+        growing = self._grow(recording)
+        content, growing.waiting = b"".join(growing.waiting), []
+        with self._path(recording.id).open("ab") as file:
+            file.write(content)
+        if recording.state == "recording" and growing.documented < len(recording.names):
+            growing.documented = len(recording.names)
+            self.write_document(recording)
 
     def append_prefix(self, recording: Recording, source_id: str, reads: int) -> int:
         """Appends the first reads of another recording. Returns their size in the file."""
         size = 0
-        for page in RecordingDecoder(self.read(source_id)).pages():
+        for page in self._decoder(self._path(source_id).read_bytes()).pages():
             size += self.append(recording, RecordingPage(page.columns.part(0, reads), page.seconds))
             reads -= len(page)
             if reads <= 0:
                 break
+        self.names.forget_loaded()
         return size
 
     def write_tail(self, recording: Recording, behind: int, pages: Sequence[RecordingPage]) -> None:
         """Writes the reads behind the first `behind`, in place of those written before, for the case of a kill."""
         encoder = RecordingEncoder()
-        pieces = [encoder.start(RecordingHeader(int(recording.began))), *map(encoder.page, pages), encoder.end()]
-        self._replace(self._directory / f"{recording.id}.tail", b"".join([_BEHIND.pack(behind), *pieces]))
+        pieces = [encoder.start(RecordingHeader(int(recording.began)))]
+        pieces += [self._encoded(recording, encoder, page)[0] for page in pages]
+        content = b"".join([_BEHIND.pack(behind), *pieces, encoder.end()])
+        self._write_waiting(recording)
+        self._replace(self._directory / f"{recording.id}.tail", content)
 
     def end(self, recording: Recording) -> int:
         """Ends a recording, whose state and index are final. Returns the size of its end."""
-        chunk = self._encoders.pop(recording.id).end()
-        self._append(recording.id, chunk)
+        growing = self._grow(recording)
+        chunk = growing.encoder.end()
+        growing.waiting.append(chunk)
+        self._write_waiting(recording)
+        del self._growing[recording.id]
         self._write_anchors(recording)
         self.write_document(recording)
         (self._directory / f"{recording.id}.tail").unlink(missing_ok=True)
@@ -121,6 +201,8 @@ class RecordingFiles:
     def create(self, recording: Recording, content: bytes) -> None:
         """Makes the files of a whole recording."""
         self._replace(self._path(recording.id), content)
+        self._release_names(recording.id)
+        recording.names.clear()
         self._write_anchors(recording)
         self.write_document(recording)
 
@@ -130,19 +212,47 @@ class RecordingFiles:
         self._replace(path, json.dumps(recording.to_document()).encode())
 
     def read(self, recording_id: str) -> bytes:
-        """Returns the whole file."""
-        return self._path(recording_id).read_bytes()
+        """Returns the whole file, with its names in itself. Raises OSError."""
+        content = self._path(recording_id).read_bytes()
+        if recording_id not in self._used:
+            return content
+        try:
+            return _joined(self._decoder(content))
+        except MalformedRecording as malformed:
+            _log.warning("the recording %s can't be read: %s", recording_id, malformed)
+            raise FileNotFoundError(errno.ENOENT, "the recording is damaged") from None
+        finally:
+            self.names.forget_loaded()
+
+    def save(self, recording: Recording) -> None:
+        """Has a recording that has ended need no names any more, and writes what is known of it."""
+        if recording.names:
+            content = self.read(recording.id)
+            self._replace(self._path(recording.id), content)
+            self._release_names(recording.id)
+            recording.names.clear()
+            recording.file_size = len(content)
+        self.write_document(recording)
+
+    def _decoder(self, content: bytes) -> RecordingDecoder:
+        return RecordingDecoder(content, self.names.find)
+
+    def _release_names(self, recording_id: str) -> None:
+        for names_id in self._used.pop(recording_id, ()):
+            self.names.release(names_id)
 
     def remove(self, recording_id: str) -> None:
         """Removes the files of a recording, those that there are."""
-        self._encoders.pop(recording_id, None)
+        self._growing.pop(recording_id, None)
+        self._release_names(recording_id)
         for suffix in (".json", ".anchors", ".recording", ".tail"):
             (self._directory / f"{recording_id}{suffix}").unlink(missing_ok=True)
 
     def _salvage(self, recording: Recording) -> None:
-        found = run_to_completion(filter_recording(self.read(recording.id), salvage=True))
+        content = self._path(recording.id).read_bytes()
+        found = run_to_completion(filter_recording(content, salvage=True, find_names=self.names.find))
         if (rest := self._read_tail(recording.id, found.reads)) is not None:
-            found = run_to_completion(filter_recording(_joined(found.content, rest)))
+            found = run_to_completion(filter_recording(_joined(RecordingDecoder(found.content), rest)))
         if found.reads < MIN_READS:
             raise ValueError("it broke off at its beginning")
         recording.state, recording.index = "automatic", found.index
@@ -155,7 +265,7 @@ class RecordingFiles:
         try:
             content = (self._directory / f"{recording_id}.tail").read_bytes()
             (behind,) = _BEHIND.unpack_from(content)
-            pages = list(RecordingDecoder(content[_BEHIND.size :]).pages())
+            pages = list(self._decoder(content[_BEHIND.size :]).pages())
         except (OSError, struct.error, MalformedRecording):
             return None
         found = []
@@ -172,10 +282,6 @@ class RecordingFiles:
     def _path(self, recording_id: str) -> Path:
         return self._directory / f"{recording_id}.recording"
 
-    def _append(self, recording_id: str, chunk: bytes) -> None:
-        with self._path(recording_id).open("ab") as file:
-            file.write(chunk)
-
     def _replace(self, path: Path, content: bytes) -> None:
         new = path.with_suffix(".new")
         new.write_bytes(content)
@@ -183,11 +289,11 @@ class RecordingFiles:
 
     def _write_anchors(self, recording: Recording) -> None:
         index = recording.index
-        columns = [array("I", index.positions.keys()), array("I", index.positions.values())]
+        columns = [column[:] for column in index.columns]
         if sys.byteorder == "big":
             for column in columns:
                 column.byteswap()
-        head = _ANCHORS.pack(index.threshold, index.count, len(index.positions))
+        head = _ANCHORS.pack(index.threshold, index.count, len(columns[0]))
         content = b"".join([head, *(column.tobytes() for column in columns)])
         self._replace(self._directory / f"{recording.id}.anchors", content)
 
@@ -195,20 +301,18 @@ class RecordingFiles:
         content = (self._directory / f"{recording_id}.anchors").read_bytes()
         if len(content) < _ANCHORS.size:
             raise ValueError("its anchors are cut short")
-        index = AnchorIndex()
-        index.threshold, index.count, count = _ANCHORS.unpack_from(content)
-        if len(content) != _ANCHORS.size + 8 * count or not index.threshold:
+        threshold, reads, count = _ANCHORS.unpack_from(content)
+        if len(content) != _ANCHORS.size + 8 * count or not threshold:
             raise ValueError("its anchors are damaged")
         columns = array("I")
         columns.frombytes(content[_ANCHORS.size :])
         if sys.byteorder == "big":
             columns.byteswap()
-        index.positions = dict(zip(columns[:count], columns[count:], strict=True))
-        return index
+        return AnchorIndex.of(threshold, reads, columns[:count], columns[count:])
 
 
-def _joined(content: bytes, rest: Sequence[RecordingPage]) -> bytes:
-    decoder, encoder = RecordingDecoder(content), RecordingEncoder()
+def _joined(decoder: RecordingDecoder, rest: Sequence[RecordingPage] = ()) -> bytes:
+    encoder = RecordingEncoder()
     pieces = [encoder.start(decoder.header)]
     pieces += [encoder.page(page) for pages in (decoder.pages(), rest) for page in pages]
     return b"".join([*pieces, encoder.end()])

@@ -11,7 +11,8 @@ from forebay.core.cooperative import CooperativeWork
 from forebay.core.errors import MalformedRecording
 from forebay.core.events import RecordedRead
 from forebay.core.read_log import read_hash
-from forebay.policy.recognition import AnchorIndex
+from forebay.policy.anchor_index import AnchorIndex
+from forebay.protocol.recordings.numbered_page import FindNames
 from forebay.protocol.recordings.recording_file import RecordingDecoder, RecordingEncoder
 from forebay.protocol.recordings.recording_page import RecordingPage
 
@@ -31,14 +32,18 @@ class FilteredRecording:
 
 
 def filter_recording(
-    content: bytes, may_read: Callable[[str], bool] | None = None, *, salvage: bool = False
+    content: bytes,
+    may_read: Callable[[str], bool] | None = None,
+    *,
+    salvage: bool = False,
+    find_names: FindNames | None = None,
 ) -> CooperativeWork[FilteredRecording]:
     """Verifies a file and returns it with the reads of keys that `may_read` (None: all). Raises MalformedRecording.
 
     Yields several times a page. `salvage`: whether a file that breaks off, because its recorder was killed, is ended
-    after its last whole page.
+    after its last whole page. `find_names`: see RecordingDecoder.
     """
-    decoder, encoder, index = RecordingDecoder(content), RecordingEncoder(), AnchorIndex()
+    decoder, encoder, index = RecordingDecoder(content, find_names), RecordingEncoder(), AnchorIndex()
     pieces = [encoder.start(decoder.header)]
     allowed: dict[str, bool] = {}
     size = dropped = kept = 0
@@ -63,7 +68,7 @@ def filter_recording(
         yield
         pieces.append(encoder.page(RecordingPage.of(reads, page.seconds)))
         yield
-    is_unchanged = decoder.is_complete and not dropped
+    is_unchanged = decoder.is_complete and not dropped and not decoder.has_numbers
     whole = content if is_unchanged else b"".join([*pieces, encoder.end()])
     return FilteredRecording(whole, decoder.header.began, index, kept, size, dropped)
 

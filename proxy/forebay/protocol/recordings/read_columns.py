@@ -8,14 +8,23 @@ extents   its length in bytes, times two, plus one if it was the whole object: a
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from forebay.core.events import RecordedRead
+from forebay.core.read_log import KnownReads
 
 Numbers: TypeAlias = "array[int]"
 _ZERO: Final = bytes(8)
 _LOWEST: Final = 0 if sys.byteorder == "little" else 7
 _ODD: Final = bytes(each & 1 for each in range(256))
+
+
+class NumberedReads(NamedTuple):
+    """Reads of whole objects, by their numbers in a log."""
+
+    known: KnownReads
+    numbers: Numbers
+    """Of 32 bits."""
 
 
 class ReadColumns:
@@ -52,6 +61,11 @@ class ReadColumns:
     def columns(self) -> "ReadColumns":
         """Themselves: they are in columns already."""
         return self
+
+    @property
+    def numbered(self) -> list[NumberedReads] | None:
+        """None: they have no numbers."""
+        return None
 
     @property
     def reads(self) -> tuple[RecordedRead, ...]:
@@ -93,8 +107,17 @@ class ColumnSource(Protocol):
         """All of them."""
         ...
 
+    @property
+    def numbered(self) -> list[NumberedReads] | None:
+        """All of them by their numbers; None: some have none."""
+        ...
+
     def part(self, start: int, stop: int) -> "ColumnSource":
         """The reads from `start` to `stop`."""
+        ...
+
+    def chosen(self, positions: Sequence[int]) -> "ColumnSource":
+        """The reads at these positions, which ascend."""
         ...
 
 

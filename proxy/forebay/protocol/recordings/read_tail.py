@@ -3,9 +3,10 @@
 batch  batch  batch ...      a column is made of them once a page is encoded, in the thread that writes it
 """
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 
-from forebay.protocol.recordings.read_columns import ColumnSource, ReadColumns, no_reads
+from forebay.protocol.recordings.read_columns import ColumnSource, NumberedReads, ReadColumns, no_reads
 
 
 class ReadTail:
@@ -30,6 +31,15 @@ class ReadTail:
         """The reads from `start` to `stop`."""
         return ReadTail(self._between(start, stop))
 
+    def chosen(self, positions: Sequence[int]) -> "ReadTail":
+        """The reads at these positions, which ascend."""
+        found, first, at = list[ColumnSource](), 0, 0
+        for batch in self._batches:
+            behind = bisect_left(positions, first + len(batch), at)
+            found.append(batch.chosen([each - first for each in positions[at:behind]]))
+            first, at = first + len(batch), behind
+        return ReadTail(found)
+
     def _between(self, start: int, stop: int) -> list[ColumnSource]:
         found, first = list[ColumnSource](), 0
         for batch in self._batches:
@@ -45,6 +55,21 @@ class ReadTail:
         first, rest = self._between(0, count), self._between(count, self._count)
         self._batches, self._count = rest, sum(map(len, rest))
         return ReadTail(first)
+
+    @property
+    def numbered(self) -> list[NumberedReads] | None:
+        """All of them by their numbers, those of one log together; None: some have none."""
+        found = list[NumberedReads]()
+        for batch in self._batches:
+            more = batch.numbered
+            if more is None:
+                return None
+            for each in more:
+                if found and found[-1].known is each.known:
+                    found[-1].numbers.extend(each.numbers)
+                else:
+                    found.append(NumberedReads(each.known, each.numbers[:]))
+        return found
 
     @property
     def columns(self) -> ReadColumns:

@@ -3,6 +3,7 @@
     89 46 42 52 0d 0a 1a 0a | u16 version                            the signature; text transfer damages it
     "H" chunk    a JSON object: {"began": seconds since 1970}        unknown members are ignored
     "P" chunks   a page each, compressed (zlib, RFC 1950)            recording_page
+    "N" chunks   instead, on the node's own disk: a page of numbers  numbered_page
     "E" chunk    u64 reads | u32 pages | u32 CRC-32 of the CRC-32s of all chunks before, in order
 
     chunk        u8 kind | u32 length | u32 CRC-32 of kind, length and content | content
@@ -14,11 +15,12 @@ last whole page where a process was killed while it recorded. A change of the la
 import json
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from forebay.core.errors import MalformedRecording
+from forebay.protocol.recordings.numbered_page import FindNames, NumberedSection, decode_numbered, encode_numbered
 from forebay.protocol.recordings.recording_page import MAX_PAGE_BYTES, RecordingPage, decode_page, encode_page
 
 VERSION: Final = 1
@@ -61,6 +63,13 @@ class RecordingEncoder:
         self.size += columns.size
         return self._chunk(b"P", zlib.compress(encode_page(RecordingPage(columns, page.seconds)), _LEVEL))
 
+    def numbered_page(self, seconds: int, sections: Sequence[NumberedSection], size: int) -> bytes:
+        """Returns a page of numbers as a chunk. `size`: bytes of its reads."""
+        self._reads += sum(len(each.numbers) for each in sections)
+        self._pages += 1
+        self.size += size
+        return self._chunk(b"N", encode_numbered(seconds, sections))
+
     def end(self) -> bytes:
         """Returns the end of the file."""
         return self._chunk(b"E", _END.pack(self._reads, self._pages, zlib.crc32(self._checksums)))
@@ -72,13 +81,19 @@ class RecordingEncoder:
 
 
 class RecordingDecoder:
-    """Reads a file from `content`. Raises MalformedRecording, which says what is wrong and at which byte."""
+    """Reads a file from `content`. Raises MalformedRecording, which says what is wrong and at which byte.
 
-    def __init__(self, content: bytes) -> None:
+    `find_names`: for pages of numbers, which are refused without it.
+    """
+
+    def __init__(self, content: bytes, find_names: FindNames | None = None) -> None:
         self._content = content
+        self._find_names = find_names
         self._checksums = bytearray()
         """Of the chunks read so far, four bytes each."""
         self.read_count = self.page_count = 0
+        self.has_numbers = False
+        """Whether a page of numbers was read."""
         self.is_complete = False
         """Whether the end was read."""
         if content[: len(SIGNATURE)] != SIGNATURE[: len(content)] or not content:
@@ -99,12 +114,14 @@ class RecordingDecoder:
         if kind == b"E":
             self._read_end()
             return None
-        stored = self._next_chunk(b"P")
+        find_names = self._find_names if kind == b"N" else None
+        stored = self._next_chunk(b"P" if find_names is None else b"N")
         try:
-            page = decode_page(_decompress(stored))
+            page = decode_page(_decompress(stored)) if find_names is None else decode_numbered(stored, find_names)
         except MalformedRecording as reason:
             message = f"{reason} (page {self.page_count}, at byte {at})"
         else:
+            self.has_numbers = self.has_numbers or find_names is not None
             self.page_count += 1
             self.read_count += len(page)
             return page

@@ -1,0 +1,30 @@
+"""Hashes of reads in columns (core.read_log.read_hash), searched without a look at each of them. Pure."""
+
+import re
+import sys
+from array import array
+from typing import Final, TypeAlias
+
+ReadHashes: TypeAlias = "array[int]"
+"""32 bits each."""
+
+_TOP: Final = 3 if sys.byteorder == "little" else 0
+_TOP_STEP: Final = 1 << 24
+"""The least hash with 1 in its top byte."""
+_FIND: Final = re.compile(b"\1").finditer
+_TABLES: Final = {tops: bytes(int(top < tops) for top in range(256)) for tops in (1, 2, 4, 8, 16, 32, 64, 128)}
+"""Which top bytes are below."""
+
+
+def flags_below(hashes: ReadHashes, threshold: int) -> bytes:
+    """Returns for each hash whether it is below `threshold`, a power of two up to 2^31: for itertools.compress."""
+    if threshold < _TOP_STEP:
+        return bytes(found < threshold for found in hashes)
+    return memoryview(hashes).cast("B")[_TOP::4].tobytes().translate(_TABLES[threshold // _TOP_STEP])
+
+
+def numbers_below(hashes: ReadHashes, threshold: int) -> list[int]:
+    """Returns the numbers of the hashes that are below `threshold`, a power of two: fast if they are few."""
+    flags = flags_below(hashes, max(threshold, _TOP_STEP))
+    numbers = [found.start() for found in _FIND(flags)]
+    return numbers if threshold >= _TOP_STEP else [number for number in numbers if hashes[number] < threshold]
