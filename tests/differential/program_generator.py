@@ -265,6 +265,8 @@ class ProgramGenerator:
 
     def _complete(self, upload: Call) -> None:
         sent = dict(self._parts.get(upload.number, ()))
+        if upload.bucket == "back":  # a journal demands S3's 5 MiB of all parts but the last, the fake here 1,000 bytes
+            sent = dict([*sent.items()][:1])
         listed = [(number, f'"{{part:{call}}}"') for number, call in sorted(sent.items())]
         change = self._random.randrange(8)
         if change == 0 and listed:
