@@ -130,7 +130,6 @@ REFUSALS: dict[str, tuple[Refused, int, str]] = {
     "reader, tags": (by(READER, f"{CLOSED}?tagging"), 403, "AccessDenied"),
     "reader, writes": (by(READER, OPEN, "PUT", body=b"x"), 403, "AccessDenied"),
     "reader, deletes": (by(READER, OPEN, "DELETE"), 403, "AccessDenied"),
-    "reader, deletes many": (by(READER, "/bucket?delete", "POST", body=b"<Delete/>"), 403, "AccessDenied"),
     "reader, lists everything": (by(READER, "/bucket?list-type=2"), 403, "AccessDenied"),
     "reader, lists what is closed": (by(READER, "/bucket?list-type=2&prefix=closed%2F"), 403, "AccessDenied"),
     "reader, lists more than is open": (by(READER, "/bucket?list-type=2&prefix=open"), 403, "AccessDenied"),
@@ -160,6 +159,23 @@ async def test_the_refusal_is_the_same_cold_and_warm_and_tells_nothing(tmp_path:
             assert (answer.status, error_code(answer) if code else "") == (status, code)
         assert_leaks_nothing(answer, origin, asked)
         assert (await rig.client().request("GET", CLOSED)).body == SECRET_BYTES
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        (b"<Delete><Object><Key>open/key</Key></Object></Delete>", (403, "AccessDenied")),
+        (b"<Delete/>", (400, "MalformedXML")),
+    ],
+)
+async def test_a_batch_delete_is_refused_once_its_keys_are_known(
+    tmp_path: Path, document: bytes, expected: tuple[int, str]
+) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        fill(origin)
+        answer = await rig.client().send(by(READER, "/bucket?delete", "POST", body=document)(rig))
+        assert (answer.status, error_code(answer), answer.headers["x-forebay-cache"]) == (*expected, "bypass")
+        assert not any(seen.bucket is not None for seen in origin.log.requests)
 
 
 @pytest.mark.parametrize("condition", ["If-None-Match", "If-Match", "If-Modified-Since"])
