@@ -42,15 +42,15 @@ sent; that is added to the warm epoch. "Bare" is a third epoch by the warm one: 
 process of its own receives each sample from the same origin, over {_BARE} connections, into new memory, and does
 nothing else ([benchmarks/bare_transfer.py](../benchmarks/bare_transfer.py)). "Cold" is the first epoch without a plan,
 "direct" one without a cache; nginx (`proxy_cache`) keeps everything. Readers, Forebay and the origin share this
-machine's cores, so what it costs to fetch delays the readers as well. Lower is better; the goal is 1.1."""
+machine's cores, so what it costs to fetch delays the readers as well; where "bare" is near 1 and Forebay is not, reads
+wait for Forebay's loop, which fetches, too. Lower is better; the goal is 1.1."""
 _EARLY: Final = 0.5
 """Seconds of a warm epoch after which its reads are compared: a plan leads by then."""
 _SHARES: Final = f"""\
 Of the same turns: CPU of a sample, by process, and how many cores all of them together kept busy. "Behind" is how much
 later a sample arrives with a plan than the sample of the same number does in the warm epoch: at the one that this has
 after {_EARLY:g} s, and at the last. What is added between the two is no start. With a plan each sample is fetched as
-well, so the processes need more of the cores than in the warm epoch: the closer they come to all of them, the more of
-the ratio is the machine's. Longer epochs have the same start."""
+well, so the processes need more of the cores than in the warm epoch. Longer epochs have the same start."""
 _HALF: Final = f"""\
 {TEXT} Forebay has memory for half of the set, `eviction = "epoch"`, and gets a plan for each epoch: {_HALF_EPOCHS} of
 them from an empty cache. Compared with a warm epoch with memory for all of it are the first, which has to fetch
