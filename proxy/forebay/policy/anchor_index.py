@@ -154,10 +154,10 @@ class AnchorIndex:
             behind = first + len(hashes)
             return hashes, _COUNTED[first:behind] if behind <= len(_COUNTED) else array("I", range(first, behind))
         if self.spacing <= _MANY:
-            at = array("I", compress(range(first, first + len(hashes)), flags_below(hashes, self.threshold)))
-        else:
-            at = array("I", [first + each for each in numbers_below(hashes, self.threshold)])
-        return self.anchors(hashes), at
+            flags, positions = flags_below(hashes, self.threshold), range(first, first + len(hashes))
+            return array("I", compress(hashes, flags)), array("I", compress(positions, flags))
+        numbers = numbers_below(hashes, self.threshold)
+        return array("I", [hashes[each] for each in numbers]), array("I", [first + each for each in numbers])
 
     def _count(self, reads: int) -> None:
         self.count += reads
