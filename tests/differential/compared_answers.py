@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from xml.etree import ElementTree as Tree
 
 from differential.sides import Side
+from harness.conformance import parsed
 from harness.raw_connection import RawAnswer
 
 Fields: TypeAlias = Mapping[str, str | bytes]
@@ -67,12 +68,9 @@ def _document(answer: RawAnswer) -> Tree.Element | None:
     if not answer.body.startswith((b"<?xml", b"<Error>")):
         return None
     try:
-        tree = Tree.fromstring(answer.body)  # noqa: S314  # from a server that we started
+        return parsed(answer)
     except Tree.ParseError:
         return None
-    for each in tree.iter():
-        each.tag = each.tag.rpartition("}")[2]
-    return tree
 
 
 def _leaves(element: Tree.Element, path: str, side: Side) -> Iterator[tuple[str, str]]:

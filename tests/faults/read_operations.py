@@ -8,6 +8,7 @@ from xml.etree import ElementTree as Tree
 
 from faults.scene import BLOCK, STALE, Pairs, Scene, bytes_of
 from forebay.core.byte_ranges import Span
+from harness.conformance import parsed
 from harness.fake.store import StoredObject
 from harness.raw_connection import RawAnswer
 
@@ -53,15 +54,12 @@ class Operation:
         return 204 in self.honest or self.answers_etag or self.name.startswith("HEAD")
 
 
-def parsed(answer: RawAnswer) -> Tree.Element | None:
+def document_of(answer: RawAnswer) -> Tree.Element | None:
     """The document of an answer, names without namespaces; None for what is none, which each client sees."""
     try:
-        tree = Tree.fromstring(answer.body)  # noqa: S314  # from an origin of our own
+        return parsed(answer)
     except Tree.ParseError:
         return None
-    for each in tree.iter():
-        each.tag = each.tag.rpartition("}")[2]
-    return tree
 
 
 def is_of(etag: str | None, expected: str) -> bool:
@@ -245,7 +243,7 @@ async def _oss_list(scene: Scene) -> RawAnswer:
 
 
 def _listing_complaint(scene: Scene, answer: RawAnswer) -> str:
-    tree = parsed(answer)
+    tree = document_of(answer)
     if tree is None or tree.tag == "Error":
         return ""
     if tree.tag != "ListBucketResult":
@@ -260,7 +258,7 @@ async def _get_tags(scene: Scene) -> RawAnswer:
 
 
 def _tags_complaint(_scene: Scene, answer: RawAnswer) -> str:
-    tree = parsed(answer)
+    tree = document_of(answer)
     return "" if tree is None or tree.tag in {"Tagging", "Error"} else f"no tags: {tree.tag}"
 
 

@@ -10,7 +10,7 @@ from hashlib import md5
 from random import Random
 from typing import Final
 
-from faults.read_operations import LARGE, SMALL, Operation, is_of, parsed
+from faults.read_operations import LARGE, SMALL, Operation, document_of, is_of
 from faults.scene import SMALLEST, Scene, bytes_of
 from harness.aws_chunked import Framing
 from harness.clients import chunked, path_of
@@ -78,7 +78,7 @@ def _document_holds(root: str, body: bytes) -> Callable[[Scene, RawAnswer], str]
     """The same of an operation whose outcome is in its answer's body."""
 
     def complaint(scene: Scene, answer: RawAnswer) -> str:
-        tree = parsed(answer)
+        tree = document_of(answer)
         if tree is None or tree.tag == "Error":
             return ""  # each client sees that it failed
         return _holds(body)(scene, answer) if tree.tag == root else f"an answer to something else: {tree.tag}"
@@ -119,7 +119,7 @@ async def _oss_delete_both(scene: Scene) -> RawAnswer:
 
 
 def _both_deleted(scene: Scene, answer: RawAnswer) -> str:
-    tree = parsed(answer)
+    tree = document_of(answer)
     if tree is None or tree.tag == "Error":
         return ""
     if tree.tag != "DeleteResult":
@@ -163,7 +163,7 @@ async def _create(scene: Scene) -> RawAnswer:
 
 
 def _created(scene: Scene, answer: RawAnswer) -> str:
-    tree = parsed(answer)
+    tree = document_of(answer)
     if tree is None or tree.tag == "Error":
         return ""
     upload = tree.findtext("UploadId")
@@ -176,7 +176,7 @@ async def _begun(scene: Scene) -> None:
 
 
 async def _begin(scene: Scene) -> None:
-    tree = parsed(await _create(scene))
+    tree = document_of(await _create(scene))
     assert tree is not None
     scene.notes["upload"] = tree.findtext("UploadId") or ""
 
@@ -206,7 +206,7 @@ async def _copy_part(scene: Scene) -> RawAnswer:
 
 
 def _part_is_copied(scene: Scene, answer: RawAnswer) -> str:
-    tree = parsed(answer)
+    tree = document_of(answer)
     if tree is None or tree.tag == "Error":
         return ""
     if tree.tag != "CopyPartResult":
@@ -262,7 +262,7 @@ async def _list_parts(scene: Scene) -> RawAnswer:
 
 
 def _parts_complaint(_scene: Scene, answer: RawAnswer) -> str:
-    tree = parsed(answer)
+    tree = document_of(answer)
     if tree is None or tree.tag == "Error":
         return ""
     found = [each.findtext("Size") for each in tree.iterfind("Part")]
