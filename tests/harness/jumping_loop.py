@@ -29,16 +29,28 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-def _others_are_at_work() -> bool:
-    """Whether another thread of this process runs, waits for a core, or for the disk."""
-    own = threading.get_native_id()
-    for thread in Path("/proc/self/task").iterdir():
-        if int(thread.name) == own:
-            continue
-        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
-            if (thread / "stat").read_text().rpartition(")")[2].split()[0] in _AT_WORK:
-                return True
-    return False
+class _OtherThreads:
+    """Those of this process but the one that asks."""
+
+    def __init__(self) -> None:
+        self._ran: dict[int, str] = {}
+        """By thread: nanoseconds on a core."""
+
+    def are_at_work(self) -> bool:
+        """Whether one runs, waits for a core or for the disk, or has run since the last call.
+
+        A thread that waits for the interpreter's lock looks asleep: that it has run shortly before tells it apart."""
+        ran, is_one_at_work = dict[int, str](), False
+        for thread in Path("/proc/self/task").iterdir():
+            number = int(thread.name)
+            if number == threading.get_native_id():
+                continue
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+                state = (thread / "stat").read_text().rpartition(")")[2].split()[0]
+                ran[number] = (thread / "schedstat").read_text().split()[0]  # after it: it may run in between
+                is_one_at_work |= state in _AT_WORK or ran[number] != self._ran.get(number)
+        self._ran = ran
+        return is_one_at_work
 
 
 class _Selector(selectors.DefaultSelector):
@@ -50,12 +62,16 @@ class _Selector(selectors.DefaultSelector):
         self.skipped = 0.0
         self.threads = 0
         """At work for the loop."""
+        self._others = _OtherThreads()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if not self.jumps or self.threads or timeout is None or timeout <= QUIET:
             return super().select(timeout)
         found = super().select(QUIET)
-        if not found and not _others_are_at_work():
+        if found or self._others.are_at_work():
+            return found
+        found = super().select(0)  # from a thread that has ended since
+        if not found:
             self.skipped += timeout - QUIET
         return found
 

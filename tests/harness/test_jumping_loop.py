@@ -93,6 +93,27 @@ def test_a_thread_at_work_is_waited_for_that_no_executor_has() -> None:
     assert run(work())
 
 
+def test_a_thread_that_waits_for_the_interpreter_lock_is_waited_for() -> None:
+    async def work() -> bool:
+        ended, this_loop = asyncio.Event(), loop()
+
+        def run_thread() -> None:
+            data = bytes(4 << 10)
+            for _ in range(50_000):  # each releases the lock, and waits for it behind the loop
+                hashlib.sha256(data).digest()
+            this_loop.call_soon_threadsafe(ended.set)
+
+        thread = threading.Thread(target=run_thread)
+        thread.start()
+        with this_loop.jumping():
+            async with asyncio.timeout(60):
+                await ended.wait()
+        thread.join()
+        return True
+
+    assert run(work())
+
+
 def test_a_thread_is_waited_for() -> None:
     async def work() -> int:
         with loop().jumping():
