@@ -58,7 +58,7 @@ async def test_a_completion_heard_while_the_journal_is_read_has_its_parts(tmp_pa
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
         await rig.prove()
         write_back = rig.write_back
-        exchange = RecordExchange(Peers(), write_back.shown, write_back.proofs)
+        exchange = RecordExchange(Peers(), write_back.shown, write_back.proofs, write_back.room)
         upload, *heard = _entries(write_back.journal.stamp())
         for record, entry, payload in heard[::-1]:
             document = dict(entry.document())
@@ -86,7 +86,7 @@ async def test_what_is_heard_while_the_journal_is_shown_comes_behind_it(tmp_path
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
         await rig.prove()
         write_back = rig.write_back
-        exchange = RecordExchange(Peers(), write_back.shown, write_back.proofs)
+        exchange = RecordExchange(Peers(), write_back.shown, write_back.proofs, write_back.room)
         *found, completed = _entries(write_back.journal.stamp())
         named = write_back.record_origins.named("ckpt")
         other = AcceptedUpload(ObjectName("ckpt", "a/other"), "other", (), 0.0)
@@ -126,7 +126,7 @@ async def test_an_answer_waits_for_other_workers_alone(tmp_path: Path, has_other
         await rig.prove()
         write_back, seen = rig.write_back, list[str]()
         peers = Peers({1: cast("Peer", OtherWorker(seen))}) if has_others else Peers()
-        exchange = RecordExchange(peers, write_back.shown, write_back.proofs)
+        exchange = RecordExchange(peers, write_back.shown, write_back.proofs, write_back.room)
         record, upload, payload = _entries(write_back.journal.stamp())[0]
 
         async def answer() -> None:
@@ -136,6 +136,22 @@ async def test_an_answer_waits_for_other_workers_alone(tmp_path: Path, has_other
 
         await exchange.publish_answered(answer(), upload, record, payload)
         assert seen == (["pending", "shown", "shown"] if has_others else ["not shown", "shown"])
+
+
+async def test_bodies_of_other_workers_take_room(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        room, exchange = rig.write_back.room, rig.write_back.exchange
+        await room.measure()
+        used, (upload, part, _) = room.used, _entries(rig.write_back.journal.stamp())
+        bodies = [["e" * 32, 5 << 20, 0]]
+        for record, entry, _ in (upload, part, part):  # a message whose answer was lost is repeated
+            named = {"bodies": bodies} if isinstance(entry, AcceptedPart) else {}
+            document = {**entry.document(), **named}
+            exchange.receive_pending({"log": record.log, "number": record.number, "document": document, "payload": ""})
+        assert room.used == used + (5 << 20)
+        for _ in range(2):
+            exchange.receive_settled({"records": [list(part[0])], "persisted": False})
+        assert room.used == used
 
 
 async def test_what_another_worker_cannot_settle_is_not_waited_for(tmp_path: Path) -> None:
@@ -170,7 +186,7 @@ async def test_all_workers_hear_of_what_cannot_be_settled(tmp_path: Path) -> Non
 
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
         shown, proofs = rig.write_back.shown, rig.write_back.proofs
-        exchange = RecordExchange(Peers({1: cast("Peer", _Peer())}), shown, proofs)
+        exchange = RecordExchange(Peers({1: cast("Peer", _Peer())}), shown, proofs, rig.write_back.room)
         exchange.tell_unsettled(RecordId("a" * 32, 7), "EROFS")
     assert told == [{"kind": "unsettled", "log": "a" * 32, "number": 7, "reason": "EROFS"}]
 
@@ -202,7 +218,8 @@ async def test_a_worker_that_begins_hears_what_waits_would_be_in_vain(tmp_path: 
         unsettled, stopped = ({"log": record.log, "number": record.number} for record in shown.writes)
         rig.write_back.exchange.receive_unsettled({**unsettled, "reason": "EROFS"})
         rig.write_back.exchange.receive_stopped({**stopped, "reason": "403"})
-        RecordExchange(Peers({1: cast("Peer", _Peer())}), shown, rig.write_back.proofs).tell_again()
+        peers = Peers({1: cast("Peer", _Peer())})
+        RecordExchange(peers, shown, rig.write_back.proofs, rig.write_back.room).tell_again()
         assert told == [
             {"kind": "unsettled", **unsettled, "reason": "EROFS"},
             {"kind": "stopped", **stopped, "reason": "403"},

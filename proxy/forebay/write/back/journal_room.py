@@ -4,10 +4,10 @@
                                      └ a small write that fits goes on beside it
 
 The files of a long backlog are many: to look at all of them would keep the event loop from its readers. What was
-accepted since the last measurement is added to it, what was removed subtracted. Near its end the journal takes nothing:
-what is accepted already (parts of uploads, records of deletions) must still fit.
+accepted since the last measurement, by any worker (record_exchange), is added to it, what was removed subtracted. Near
+its end the journal takes nothing: what is accepted already (parts of uploads, records of deletions) must still fit.
 
-Other workers may have filled the journal since an old size was measured. So what goes on beside a measurement is a
+Bodies that other workers are receiving count once their records are known. So what goes on beside a measurement is a
 small share of that reserve, and nothing is refused for an old size.
 """
 
@@ -66,8 +66,7 @@ class JournalRoom:
         is_open = not self.is_ending or (for_part and self.is_finishing)
         fits = is_open and self._fits(size)
         if fits:
-            self._filled += size
-            self._accepted += size
+            self.fill(size)
         elif is_open and self.can_hold(size):
             self._denied, self._denied_until = size, self._monotonic() + DENIED_SECONDS
         return fits
@@ -81,6 +80,11 @@ class JournalRoom:
     def can_hold(self, size: int) -> bool:
         """Returns whether the journal would take `size` bytes if it were empty."""
         return size <= self.size * _HIGH_WATER
+
+    def fill(self, size: int) -> None:
+        """`size` bytes more were accepted, here or by another worker."""
+        self._filled += size
+        self._accepted += size
 
     def release(self, size: int) -> None:
         """Files of `size` bytes were removed."""

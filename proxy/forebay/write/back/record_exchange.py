@@ -23,9 +23,11 @@ from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode, encode_name
+from forebay.storage.journal.journal_reclaim import bodies_of
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.recovery_scan import PendingRecord
 from forebay.write.back.accepted_write import JournalEntry, decode_record
+from forebay.write.back.journal_room import JournalRoom
 from forebay.write.back.shown_records import ShownRecords
 from forebay.write.back.write_proofs import WriteProofs, proof_of
 
@@ -33,10 +35,11 @@ from forebay.write.back.write_proofs import WriteProofs, proof_of
 class RecordExchange:
     """The exchange of one worker."""
 
-    def __init__(self, peers: Peers, shown: ShownRecords, proofs: WriteProofs) -> None:
+    def __init__(self, peers: Peers, shown: ShownRecords, proofs: WriteProofs, room: JournalRoom) -> None:
         self._peers = peers
         self._shown = shown
         self._proofs = proofs
+        self._room = room
         self._heard: list[PendingRecord] | None = []
         """What came of other workers while the journal is read; None: it was."""
 
@@ -125,6 +128,8 @@ class RecordExchange:
         payload = decode(lambda: b64decode(message["payload"]))
         pending = PendingRecord(record, message["document"], payload)
         entry = decode(lambda: decode_record(pending))
+        if not self._shown.is_known(record):
+            self._room.fill(len(payload) + sum(body.size for body in bodies_of(pending.document)))
         if self._heard is not None:
             self._heard.append(pending)
         else:
@@ -141,6 +146,7 @@ class RecordExchange:
     def receive_settled(self, message: Document) -> None:
         """Forgets records that another worker has settled. Raises PeerUnavailable for a malformed message."""
         records = decode(lambda: [RecordId(str(log), int(number)) for log, number in message["records"]])
+        self._room.release(sum(body.size for record in records for body in self._shown.bodies_of(record)))
         self.forget_here(records, is_persisted=message.get("persisted") is True)
 
 

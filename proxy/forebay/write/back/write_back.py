@@ -106,7 +106,7 @@ class WriteBack:
             self.shown.is_held_up,
         )
         self.loader = JournalLoader(state.origins, self.shown, versions)
-        self.exchange = RecordExchange(peers, self.shown, self.proofs)
+        self.exchange = RecordExchange(peers, self.shown, self.proofs, self.room)
         self.settlement = Settlement(
             journal,
             pending,
