@@ -3,7 +3,8 @@
     queued ──> running ──┬──> done          every entry was read, or the reader has passed it
        │          │ ▲    ├──> expired       nobody has read of it for a day
        │       idle─┘    └──> revoked       the key that sent it is gone
-       └──────────┴─────────> cancelled
+       └──────────┴──────┬──> cancelled
+                         └──> displaced     its slot was taken for a key with fewer plans
 
 Idle: nothing was read for ten minutes, so what had been fetched ahead was given up; the next read goes on. Imports
 nothing: the supervisor reads it too.
@@ -12,7 +13,7 @@ nothing: the supervisor reads it too.
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-PlanState: TypeAlias = Literal["queued", "running", "idle", "done", "expired", "revoked", "cancelled"]
+PlanState: TypeAlias = Literal["queued", "running", "idle", "done", "expired", "revoked", "cancelled", "displaced"]
 LIVE_STATES: Final[tuple[PlanState, ...]] = ("queued", "running", "idle")
 
 

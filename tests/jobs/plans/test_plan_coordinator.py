@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from forebay.jobs.plans.plan_coordinator import PlanCoordinator
+from forebay.jobs.plans.plan_coordinator import MAX_PLANS, PlanCoordinator
 from forebay.jobs.plans.plan_entries import PlanEntries
 from forebay.jobs.plans.plan_store import PlanRecord, PlanStore, plan_id
 from forebay.server.gateway_policy import EVERYBODY
@@ -30,13 +30,14 @@ class HeldStore(PlanStore):
         await self.let_go.wait()
         return loaded
 
-    async def send(self, *keys: str) -> None:
+    async def send(self, *keys: str, name: str = "order") -> None:
         """A worker receives a plan."""
 
         async def body() -> AsyncIterator[bytes]:
             yield "\n".join(keys).encode()
 
-        record = PlanRecord(ID, "bucket", EVERYBODY.id, "order", 0.0, 0, 0)
+        plan = plan_id("bucket", EVERYBODY.id, name)
+        record = PlanRecord(plan, "bucket", EVERYBODY.id, name, 0.0, 0, 0)
         await self.receive(record, EVERYBODY, body())
 
 
@@ -117,3 +118,12 @@ async def test_what_is_missed_removes_nothing_that_comes_meanwhile(tmp_path: Pat
         await first
         await plans.add(ID)
         assert shown(plans) == [("running", 2)]
+
+
+async def test_plans_sent_while_nobody_counted_take_no_more_places(tmp_path: Path) -> None:
+    """Worker 0 is away: the others keep what is sent, for its return."""
+    async with coordinator(tmp_path) as (plans, store):
+        for number in range(MAX_PLANS + 3):
+            await store.send("a", name=str(number))
+        await plans.start()
+        assert len(plans.plans()) == len(await store.plans()) == MAX_PLANS

@@ -4,7 +4,8 @@
 
 Plans whose names agree up to their last slash are a series (`train/epoch-1`, `train/epoch-2`): they run one after
 another in the order in which they were sent, each as soon as the one before has fetched its last entry. Others run side
-by side and share `memory.ahead` equally.
+by side and share `memory.ahead` equally. Where all slots are taken, an access key with few plans gets a slot of one
+with many (jobs.plans.plan_slots).
 
 The rest of a recording that a reader goes along is a plan, too (jobs.recordings.follower): it is in no store.
 
@@ -16,14 +17,16 @@ is none of its reads.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, TypeAlias
 
 from forebay.core.errors import Throttled
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
-from forebay.core.plan_progress import PlanProgress
+from forebay.core.plan_progress import PlanProgress, PlanState
 from forebay.core.read_stream import ReadBatch
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
@@ -32,6 +35,7 @@ from forebay.jobs.plans.plan_allowance import Allowance
 from forebay.jobs.plans.plan_entries import OrderedEntries
 from forebay.jobs.plans.plan_report import progress_of
 from forebay.jobs.plans.plan_runner import PlanRunner
+from forebay.jobs.plans.plan_slots import PlanSlot, plan_to_displace
 from forebay.jobs.plans.plan_store import PlanRecord, PlanStore
 from forebay.jobs.plans.plan_window import PlanStart
 from forebay.peers.node_reads import NodeReads
@@ -39,7 +43,7 @@ from forebay.policy.access import permit_read
 from forebay.request.admission import GatewayPolicy
 
 MAX_PLANS: Final = 64
-"""Plans that run or are queued."""
+"""Plans that run or are queued, of all access keys."""
 MAX_ENDED: Final = 100
 """Plans that have ended and are still shown."""
 TICK_SECONDS: Final = 0.5
@@ -66,8 +70,10 @@ class PlanCoordinator:
         tasks: TaskRegistry,
         clock: Callable[[], float],
         count: Callable[[str, int], None] = lambda _result, _by: None,
+        count_displaced: Callable[[], None] = lambda: None,
     ) -> None:
-        """`capacity`: bytes that all workers together may have fetched ahead. `count`: see PlanRunner."""
+        """`capacity`: bytes that all workers together may have fetched ahead. `count`: see PlanRunner.
+        `count_displaced` is called for each plan that gives its slot to another key's."""
         self._store = store
         self._ahead = ahead
         self._node_reads = node_reads
@@ -77,6 +83,7 @@ class PlanCoordinator:
         self._tasks = tasks
         self._clock = clock
         self._count = count
+        self._count_displaced = count_displaced
         self._runners: dict[str, PlanRunner] = {}
         """Queued and running, by id, in the order in which they were sent."""
         self._recorded: dict[str, int] = {}
@@ -101,7 +108,8 @@ class PlanCoordinator:
             for plan in await self._store.plans():
                 async with self._change:
                     if plan not in self._runners:  # else it was sent meanwhile
-                        await self._load(plan)
+                        with suppress(Throttled):  # of one that was sent while nobody counted them
+                            await self._load(plan)
         finally:
             self._started.set()
 
@@ -112,11 +120,10 @@ class PlanCoordinator:
     async def add(self, plan: str) -> None:
         """Queues a plan that was stored, in place of one with the same id. Raises Throttled."""
         async with self._change:
-            if plan not in self._runners and len(self._runners) >= MAX_PLANS:
-                raise Throttled(f"{MAX_PLANS} plans are running or queued")
             await self._load(plan)
 
     async def _load(self, plan: str) -> None:
+        """Raises Throttled, and removes the plan, if there is no slot for it."""
         loaded = await self._store.load(plan)
         if loaded is None:
             _log.info("plan %s was removed before it could run", plan)
@@ -130,7 +137,30 @@ class PlanCoordinator:
         if current is not None:
             del self._runners[plan]
             current.close("cancelled")
+        elif len(self._runners) >= MAX_PLANS and not await self._make_room(record.principal):
+            entries.close()
+            await self._store.remove(record)
+            own = sum(runner.record.principal == record.principal for runner in self._runners.values())
+            raise Throttled(
+                f"{MAX_PLANS} plans are running or queued, {own} of them this access key's: delete one, or wait"
+            )
         self._queue(record, entries, PlanStart(position))
+
+    async def _make_room(self, principal: str) -> bool:
+        """Ends a plan of the access key with the most, if `principal` has fewer."""
+        slots = [
+            PlanSlot(plan, runner.record.principal, runner.state, bool(runner.record.recording))
+            for plan, runner in self._runners.items()
+        ]
+        displaced = plan_to_displace(slots, principal)
+        if displaced is None:
+            return False
+        runner = self._runners[displaced]
+        _log.info("plan %s/%s gives its slot to another key's", runner.record.bucket, runner.record.name)
+        self.stop(displaced, "displaced")
+        self._count_displaced()
+        await self._store.remove(runner.record)
+        return True
 
     def follow(self, record: PlanRecord, entries: OrderedEntries, start: PlanStart) -> PlanRunner | None:
         """Runs a plan that nobody has sent: the rest of a recording, from `start` on. None: there are too many."""
@@ -163,8 +193,9 @@ class PlanCoordinator:
     def _note_ended(self, runner: PlanRunner) -> None:
         self._ended.pop(runner.record.id, None)
         self._ended[runner.record.id] = progress_of(runner)
-        if len(self._ended) > MAX_ENDED:
-            del self._ended[next(iter(self._ended))]
+        if len(self._ended) > MAX_ENDED:  # the oldest of the key that has the most
+            (principal, _), *_ = Counter(each.principal for each in self._ended.values()).most_common(1)
+            del self._ended[next(plan for plan, each in self._ended.items() if each.principal == principal)]
 
     async def cancel(self, plan: str) -> bool:
         """Ends a plan. Returns whether it was running or queued."""
@@ -184,12 +215,12 @@ class PlanCoordinator:
                 self._ended[plan] = replace(ended, is_removed=True)
             await self._store.remove_any(plan)
 
-    def stop(self, plan: str) -> bool:
+    def stop(self, plan: str, state: PlanState = "cancelled") -> bool:
         """Ends a plan, which stays in the store if it is there. Returns whether it was running or queued."""
         runner = self._runners.pop(plan, None)
         if runner is None:
             return False
-        runner.close("cancelled")
+        runner.close(state)
         self._note_ended(runner)
         self._begin_some()
         return True

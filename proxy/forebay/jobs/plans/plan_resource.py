@@ -82,9 +82,9 @@ class PlanResource:
         self._count("dropped", record.dropped)
         try:
             await self._plans.add(plan)
-        except Throttled:
+        except Throttled as refused:
             await self._plans.store.remove(record)
-            raise
+            raise S3Error("SlowDown", f"{refused}.") from None
         return (("x-forebay-plan-entries", str(record.entries)), ("x-forebay-plan-dropped", str(record.dropped)))
 
     async def remove(self, owner: ResourceOwner, name: str) -> None:

@@ -189,6 +189,7 @@ def _plans(
         context.tasks,
         context.clock,
         count_entries,
+        lambda: context.metrics.count("forebay_plans_displaced_total"),
     )
     plans = NodePlans(store, coordinator, peers)
     return plans, PlanResource(plans, context.clock, count_entries)

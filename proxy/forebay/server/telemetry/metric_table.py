@@ -252,6 +252,11 @@ CATALOGUE: Final = (
         ("fetched", "used", "useless"),
     ),
     _gauge("forebay_plans", "state", "Plans that run or wait, by state: queued, running or idle."),
+    _counter(
+        "forebay_plans_displaced_total",
+        "",
+        "Plans that gave their slot to one of an access key with fewer plans, as all slots were taken.",
+    ),
     _gauge("forebay_plan_lead_bytes", "", "Bytes that plans have fetched, or are fetching, and nobody has read."),
     _gauge("forebay_plan_lead_seconds", "", "The shortest lead of a running plan, at the pace of its reader."),
     _counter(
