@@ -389,6 +389,29 @@ BAD = {
 }
 
 
+async def test_lists_of_keys_are_listed_and_deleted_as_plans_are(tmp_path: Path) -> None:
+    async with rig_with_data(tmp_path) as (_, rig):
+        await send_compact(rig, KEYS, [3, 1])
+        name = f".forebay/plans/keys/{hashlib.sha256(text(KEYS)).hexdigest()}"
+
+        def follow() -> None:
+            s3 = rig.boto3()
+            listed = s3.list_objects_v2(Bucket="b", Prefix=".forebay/plans/", Delimiter="/")
+            assert [each["Key"] for each in listed["Contents"]] == [".forebay/plans/order"]
+            assert [each["Prefix"] for each in listed["CommonPrefixes"]] == [".forebay/plans/keys/"]
+            (found,) = s3.list_objects_v2(Bucket="b", Prefix=".forebay/plans/keys/")["Contents"]
+            read = s3.get_object(Bucket="b", Key=name)
+            content = read["Body"].read()
+            assert (found["Key"], found["Size"], json.loads(content)) == (name, len(content), {"keys": len(KEYS)})
+            assert found["LastModified"] == read["LastModified"]
+            s3.delete_object(Bucket="b", Key=name)
+            assert "Contents" not in s3.list_objects_v2(Bucket="b", Prefix=".forebay/plans/keys/")
+
+        await asyncio.to_thread(follow)
+        listed = await OssClient(rig.endpoint, READER).request("GET", "/b?prefix=.forebay/plans/")
+        assert (listed.status, b"<Key>" in listed.body) == (200, False)
+
+
 @pytest.mark.parametrize(("body", "told_line"), BAD.values(), ids=BAD)
 async def test_a_body_that_is_no_plan_is_refused_with_its_line(tmp_path: Path, body: bytes, told_line: str) -> None:
     async with rig_with_data(tmp_path, ()) as (_, rig):

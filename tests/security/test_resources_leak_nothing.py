@@ -11,6 +11,7 @@ import time
 from base64 import b64decode
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +29,11 @@ from security.signers import SIGNERS
 
 CLOSED: Final = [f"closed/{number:02}" for number in range(20)]
 THERE, MISSING = "there-1", "wanted-"
-KINDS: Final = ("plans", "recordings", "datasets")
+KEY_LIST: Final = "".join(f"{key}\n" for key in CLOSED).encode()
+NAMES: Final = dict.fromkeys(("plans", "recordings", "datasets"), (THERE, MISSING)) | {
+    "plans/keys": (sha256(KEY_LIST).hexdigest(), sha256(b"wanted").hexdigest())
+}
+"""By kind: a resource of the trainer's, and none."""
 NOBODY, OWNER = Secret("none", "none-secret"), Secret("owner", "owner-secret")
 CONFIGURATION: Final = f"""
 [[rules]]
@@ -86,14 +91,15 @@ async def with_resources(tmp_path: Path) -> AsyncIterator[tuple[Rig, FakeOrigin]
         client = rig.client()
         for key in CLOSED:
             origin.store.put("bucket", key, key.encode())
-        for kind, body in (("plans", "\n".join(CLOSED).encode()), ("recordings", recording_of(CLOSED))):
-            answer = await client.request("PUT", path_of("bucket", f".forebay/{kind}/{THERE}"), (), body)
+        bodies = {"plans": "\n".join(CLOSED).encode(), "recordings": recording_of(CLOSED), "plans/keys": KEY_LIST}
+        for kind, body in bodies.items():
+            answer = await client.request("PUT", path_of("bucket", f".forebay/{kind}/{NAMES[kind][0]}"), (), body)
             assert answer.status == 200, answer.body
         await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets == len(CLOSED))
         assert (await client.request("GET", path_of("bucket", CLOSED[0]))).status == 200
         await run_loop_until(lambda: bool(rig.parts.jobs.data_sets.states()))
-        for kind in KINDS:
-            assert (await client.request("GET", path_of("bucket", f".forebay/{kind}/{THERE}"))).status == 200, kind
+        for kind, (there, _) in NAMES.items():
+            assert (await client.request("GET", path_of("bucket", f".forebay/{kind}/{there}"))).status == 200, kind
         yield rig, origin
 
 
@@ -111,10 +117,10 @@ async def test_nobody_learns_of_anothers_resources(tmp_path: Path, caller: str) 
     async with with_resources(tmp_path) as (rig, origin):
         client, ask = rig.client(), CALLERS[caller]
         before = len(origin.log.requests)
-        for kind in KINDS:
+        for kind, names in NAMES.items():
             for way in WAYS:
                 told = []
-                for name in (THERE, MISSING):
+                for name in names:
                     answer = await client.send(ask(way, f"/bucket/.forebay/{kind}/{name}", b""))
                     assert b"closed/" not in answer.body
                     told.append(_plain(answer, name))
@@ -122,8 +128,19 @@ async def test_nobody_learns_of_anothers_resources(tmp_path: Path, caller: str) 
             listed = await client.send(ask("GET", f"/bucket?prefix=.forebay%2F{kind}%2F", b""))
             assert listed.body.count(b"<Contents>") == 0, kind
         assert len(origin.log.requests) == before, "the origin was asked"
-        for kind in KINDS:  # all of it was there all the time
-            assert (await client.request("GET", path_of("bucket", f".forebay/{kind}/{THERE}"))).status == 200
+        for kind, (there, _) in NAMES.items():  # all of it was there all the time
+            assert (await client.request("GET", path_of("bucket", f".forebay/{kind}/{there}"))).status == 200
+
+
+async def test_a_plan_over_anothers_list_tells_nothing_of_it(tmp_path: Path) -> None:
+    async with with_resources(tmp_path) as (rig, _):
+        told = []
+        for digest in NAMES["plans/keys"]:
+            body = b"FBPLAN1\n" + bytes.fromhex(digest) + bytes(4) + (1).to_bytes(4, "little") + bytes(4)
+            answer = await rig.client(READER).request("PUT", path_of("bucket", ".forebay/plans/mine"), (), body)
+            assert answer.status == 400, answer.body
+            told.append(_plain(answer, digest))
+        assert told[0] == told[1]
 
 
 async def test_a_plan_tells_nothing_of_keys_that_its_sender_may_not_read(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from forebay.jobs.plans.plan_coordinator import MAX_PLANS, PlanCoordinator
 from forebay.jobs.plans.plan_entries import PlanEntries
-from forebay.jobs.plans.plan_store import PlanRecord, PlanStore, plan_id
+from forebay.jobs.plans.plan_files import plan_id
+from forebay.jobs.plans.plan_store import PlanRecord, PlanStore
 from forebay.server.gateway_policy import EVERYBODY
 from harness.fake_origin import FakeOrigin
 from harness.plan_process import plan_process

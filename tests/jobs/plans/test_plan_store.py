@@ -9,7 +9,9 @@ import pytest
 
 from forebay.core.errors import S3Error
 from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries, PlanEntry
-from forebay.jobs.plans.plan_store import PlanRecord, PlanStore, key_list_id, plan_id
+from forebay.jobs.plans.plan_files import plan_id
+from forebay.jobs.plans.plan_key_lists import key_list_id
+from forebay.jobs.plans.plan_store import PlanRecord, PlanStore
 from forebay.policy.access import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access
@@ -110,9 +112,10 @@ async def test_a_damaged_plan_is_none_and_removed(tmp_path: Path, name: str) -> 
 async def test_indices_share_one_list_of_keys(tmp_path: Path) -> None:
     store, listed = PlanStore(tmp_path), b"open/a\nsecret/b\nopen/c\n"
     digest = sha256(listed).hexdigest()
-    assert await store.receive_keys("b", "p", digest, pieces(listed[:9], listed[9:])) == 3
-    assert await store.count_keys("b", "p", digest) == 3
-    assert await store.count_keys("b", "q", digest) is None
+    received = await store.receive_keys("b", "p", digest, pieces(listed[:9], listed[9:]))
+    assert received.keys == 3
+    assert await store.key_lists.find("b", "p", digest) == received
+    assert await store.key_lists.find("b", "q", digest) is None
 
     def compact(*indices: int) -> bytes:
         return b"FBPLAN1\n" + bytes.fromhex(digest) + bytes(4) + array("I", [len(indices), *indices]).tobytes()

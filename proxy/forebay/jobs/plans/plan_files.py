@@ -12,6 +12,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, Final, Self
 
@@ -19,6 +20,11 @@ from forebay.core.errors import S3Error
 
 _BUFFER_SIZE: Final = 1 << 20
 """Bytes that are kept before they are written, of all files of a plan together."""
+
+
+def plan_id(bucket: str, principal: str, name: str) -> str:
+    """The id of a plan, and of the directory that it is in."""
+    return blake2b("\0".join((bucket, principal, name)).encode(), digest_size=16).hexdigest()
 
 
 @contextmanager

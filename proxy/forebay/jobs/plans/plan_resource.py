@@ -3,8 +3,9 @@
     PUT <name>             a plan, in one of the forms of jobs.plans.plan_body
     PUT keys/<sha-256>     a list of keys for the compact form
     GET, HEAD              the progress, as JSON
+    GET, HEAD keys/...     the number of its keys, as JSON
     DELETE                 ends the plan, which is no object any more, or removes the list
-    listing                the plans
+    listing                the plans and the lists
 
 Everybody sees and changes the own plans alone, by the id that bucket, principal and name make.
 """
@@ -21,7 +22,9 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.plan_progress import PlanProgress
 from forebay.jobs.plans.node_plans import NodePlans
 from forebay.jobs.plans.plan_coordinator import plans_of
-from forebay.jobs.plans.plan_store import PlanRecord, key_list_id, plan_id
+from forebay.jobs.plans.plan_files import plan_id
+from forebay.jobs.plans.plan_key_lists import SentKeyList
+from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
 
 KEY_LISTS: Final = "keys/"
@@ -49,16 +52,21 @@ class PlanResource:
         self._count = count
 
     async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:
-        """The owner's plans."""
-        found = plans_of(await self._plans.plans(), owner.bucket, owner.principal.id)
-        return [ResourceEntry(each.name, len(_document(each)), each.sent_at) for each in found]
+        """The owner's plans and lists of keys."""
+        bucket, principal = owner.bucket, owner.principal.id
+        plans = plans_of(await self._plans.plans(), bucket, principal)
+        lists = await self._plans.store.key_lists.of(bucket, principal)
+        return [
+            *(ResourceEntry(each.name, len(_document(each)), each.sent_at) for each in plans),
+            *(ResourceEntry(f"{KEY_LISTS}{each.digest}", len(_list_document(each)), each.sent_at) for each in lists),
+        ]
 
     async def read(self, owner: ResourceOwner, name: str) -> ResourceDocument | None:
         """The progress of a plan, or the size of a list of keys."""
         if name.startswith(KEY_LISTS):
             digest = name.removeprefix(KEY_LISTS)
-            count = await self._plans.store.count_keys(owner.bucket, owner.principal.id, digest)
-            return ResourceDocument(json.dumps({"keys": count}).encode(), 0.0) if count is not None else None
+            keys = await self._plans.store.key_lists.find(owner.bucket, owner.principal.id, digest)
+            return ResourceDocument(_list_document(keys), keys.sent_at) if keys is not None else None
         found = plans_of(await self._plans.plans(), owner.bucket, owner.principal.id)
         plan = next((each for each in found if each.name == name), None)
         return ResourceDocument(_document(plan), plan.sent_at) if plan is not None else None
@@ -70,8 +78,8 @@ class PlanResource:
             digest = name.removeprefix(KEY_LISTS)
             if _DIGEST.fullmatch(digest) is None:
                 raise S3Error("InvalidArgument", "A list of keys is named by the SHA-256 of its bytes, in lower case.")
-            count = await self._plans.store.receive_keys(bucket, principal.id, digest, body)
-            return (("x-forebay-plan-keys", str(count)),)
+            keys = await self._plans.store.receive_keys(bucket, principal.id, digest, body)
+            return (("x-forebay-plan-keys", str(keys.keys)),)
         if len(name) > MAX_NAME or name.endswith("/"):
             raise S3Error(
                 "InvalidArgument", f"The name of a plan has at most {MAX_NAME} characters, the last no slash."
@@ -91,7 +99,7 @@ class PlanResource:
         """End a plan, or remove a list of keys."""
         bucket, principal = owner.bucket, owner.principal.id
         if name.startswith(KEY_LISTS):
-            await self._plans.store.discard(key_list_id(bucket, principal, name.removeprefix(KEY_LISTS)))
+            await self._plans.store.key_lists.remove(bucket, principal, name.removeprefix(KEY_LISTS))
         else:
             await self._plans.remove(plan_id(bucket, principal, name))
 
@@ -99,3 +107,7 @@ class PlanResource:
 def _document(plan: PlanProgress) -> bytes:
     fields = {name: value for name, value in asdict(plan).items() if name != "is_removed"}
     return json.dumps(fields, indent=1).encode() + b"\n"
+
+
+def _list_document(keys: SentKeyList) -> bytes:
+    return json.dumps({"keys": keys.keys}).encode()

@@ -2,14 +2,13 @@
 
     <state_dir>/plans-<origin, address>/    <id>/            a plan: its entries (jobs.plans.plan_entries), plan.json
                                             <id>/position    the entry up to which it was read
-                                            keys-<id>/       a key list
+                                            keys-<id>/       a key list (jobs.plans.plan_key_lists)
                                             new-<random>/    one that is being received
                                             .lock            held while a plan is exchanged, read or removed
 
 Whichever worker receives a plan writes it, and renames the directory when the body was verified to its end. So a plan
 is there whole or not at all, and survives a restart. An `id` is made of bucket, principal and name: another plan of
-that name replaces it, under a lock of the directory, and the end of the older one leaves it alone. Key lists are by
-bucket, principal and digest: nobody uses another's.
+that name replaces it, under a lock of the directory, and the end of the older one leaves it alone.
 """
 
 import asyncio
@@ -23,7 +22,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Final
 
@@ -33,12 +31,12 @@ from forebay.core.errors import S3Error
 from forebay.jobs.plans.plan_body import HEADER_SIZE, MAGIC, CompactPlan, ReadableKeys, TextPlan, read_header
 from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries
 from forebay.jobs.plans.plan_files import PlanFiles, locked_plans
+from forebay.jobs.plans.plan_key_lists import PREFIX, PlanKeyLists, SentKeyList
 from forebay.policy.access import Principal
 
 _log = logging.getLogger(__name__)
 
 _CHUNK: Final = 4096
-MAX_KEY_LISTS: Final = 64
 ABANDONED_SECONDS: Final = 3600.0
 """Age of a directory that is being written after which its writer has ended."""
 
@@ -66,17 +64,15 @@ class PlanRecord:
     """Differs from that of every other plan that was sent under the same id."""
 
 
-def plan_id(bucket: str, principal: str, name: str) -> str:
-    """The id of a plan, and of the directory that it is in."""
-    return blake2b("\0".join((bucket, principal, name)).encode(), digest_size=16).hexdigest()
-
-
 class PlanStore:
     """Plans in `root`, which is made with the first of them. None: there is no state directory, and no plan."""
 
-    def __init__(self, root: Path | None) -> None:
+    def __init__(self, root: Path | None, clock: Callable[[], float] = time.time) -> None:
+        """`clock`: seconds since the epoch."""
         self._is_usable = root is not None
         self._root = root if root is not None else Path(os.devnull, "plans")  # which nobody can make
+        self._clock = clock
+        self.key_lists = PlanKeyLists(self._root, clock)
 
     def _receive(self) -> PlanFiles:
         if not self._is_usable:
@@ -112,12 +108,11 @@ class PlanStore:
         self, files: PlanFiles, record: PlanRecord, readable: ReadableKeys, header: bytes
     ) -> tuple[CompactPlan, PlanRecord]:
         digest, count = read_header(header)
-        keys = key_list_id(record.bucket, record.principal, digest)
-        try:
-            table = await asyncio.to_thread(KeyTable, self._root / keys)
-        except (OSError, ValueError):
+        found = await self.key_lists.open(record.bucket, record.principal, digest)
+        if found is None:
             message = f"Line 1: the list of keys {digest} is not known here. PUT it as .forebay/plans/keys/{digest}."
-            raise S3Error("InvalidArgument", message, Line="1") from None
+            raise S3Error("InvalidArgument", message, Line="1")
+        keys, table = found
         try:
             allowed = await _readable_numbers(table, readable)
             check = None if allowed is None else lambda numbers: [bool(allowed[number]) for number in numbers]
@@ -125,47 +120,10 @@ class PlanStore:
         finally:
             table.close()
 
-    async def receive_keys(self, bucket: str, principal: str, digest: str, body: AsyncIterator[Piece]) -> int:
-        """Writes a key list. Returns the number of its keys. Raises S3Error."""
+    async def receive_keys(self, bucket: str, principal: str, digest: str, body: AsyncIterator[Piece]) -> SentKeyList:
+        """Writes a key list. Raises S3Error."""
         async with self._receive() as files:
-            plan, hashed = TextPlan(files.append, None), sha256()
-            async for piece in body:
-                hashed.update(piece)
-                await run_cooperatively(plan.feed(bytes(piece)))
-                await files.flush_excess()
-            plan.close()
-            if hashed.hexdigest() != digest:
-                message = f"The list of keys has the SHA-256 {hashed.hexdigest()}, which must be its name."
-                raise S3Error("InvalidArgument", message)
-            await files.keep(key_list_id(bucket, principal, digest))
-        await asyncio.to_thread(self._prune_key_lists)
-        return plan.entries
-
-    def _prune_key_lists(self) -> None:
-        """Removes the oldest key lists that no plan uses, above MAX_KEY_LISTS."""
-        used, found = set[str](), list[tuple[float, Path]]()
-        for directory in self._root.iterdir():
-            with suppress(OSError, ValueError, KeyError):
-                if directory.name.startswith("keys-"):
-                    found.append((directory.stat().st_mtime, directory))
-                elif not directory.name.startswith("new-"):
-                    used.add(json.loads((directory / "plan.json").read_bytes())["keys"])
-        unused = [directory for _, directory in sorted(found) if directory.name not in used]
-        for directory in unused[: max(0, len(found) - MAX_KEY_LISTS)]:
-            shutil.rmtree(directory, ignore_errors=True)
-
-    async def count_keys(self, bucket: str, principal: str, digest: str) -> int | None:
-        """The number of keys in a list; None: it is not here."""
-
-        def count() -> int:
-            table = KeyTable(self._root / key_list_id(bucket, principal, digest))
-            table.close()
-            return table.count
-
-        try:
-            return await asyncio.to_thread(count)
-        except (OSError, ValueError):
-            return None
+            return await self.key_lists.receive(files, bucket, principal, digest, body)
 
     # Reading
 
@@ -201,7 +159,8 @@ class PlanStore:
         return record, entries
 
     async def plans(self) -> Sequence[str]:
-        """The ids of all plans, in the order in which they were sent. Removes what was abandoned half way."""
+        """The ids of all plans, in the order in which they were sent. Removes what was abandoned half way, and old
+        key lists."""
         return await asyncio.to_thread(self._plans)
 
     def _plans(self) -> Sequence[str]:
@@ -210,11 +169,12 @@ class PlanStore:
             for directory in self._root.iterdir():
                 if directory.name.startswith("new-"):
                     with suppress(OSError):
-                        if directory.stat().st_mtime < time.time() - ABANDONED_SECONDS:
+                        if directory.stat().st_mtime < self._clock() - ABANDONED_SECONDS:
                             shutil.rmtree(directory, ignore_errors=True)
-                elif not directory.name.startswith("keys-"):
+                elif not directory.name.startswith(PREFIX):
                     with suppress(OSError, ValueError, KeyError):
                         found.append((json.loads((directory / "plan.json").read_bytes())["sent_at"], directory.name))
+        self.key_lists.prune()
         return [name for _, name in sorted(found)]
 
     async def record_position(self, record: PlanRecord, position: int) -> None:
@@ -246,19 +206,10 @@ class PlanStore:
             if _record_in(directory).version == record.version:
                 change(directory)
 
-    async def discard(self, directory: str) -> None:
-        """Removes a key list."""
-        await asyncio.to_thread(shutil.rmtree, self._root / directory, ignore_errors=True)
-
 
 def _record_in(directory: Path) -> PlanRecord:
     """Raises OSError, ValueError, TypeError."""
     return PlanRecord(**json.loads((directory / "plan.json").read_bytes()))
-
-
-def key_list_id(bucket: str, principal: str, digest: str) -> str:
-    """The directory of a key list."""
-    return f"keys-{plan_id(bucket, principal, digest)}"
 
 
 async def _first_bytes(pieces: AsyncIterator[Piece]) -> bytes:

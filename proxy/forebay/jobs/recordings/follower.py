@@ -17,8 +17,9 @@ from typing import Final, Protocol
 from forebay.core.events import ReaderKey
 from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.plans.plan_entries import OrderedEntries
+from forebay.jobs.plans.plan_files import plan_id
 from forebay.jobs.plans.plan_runner import PlanRunner
-from forebay.jobs.plans.plan_store import PlanRecord, plan_id
+from forebay.jobs.plans.plan_store import PlanRecord
 from forebay.jobs.plans.plan_window import PlanStart
 from forebay.jobs.recordings.recording import Recording
 from forebay.jobs.recordings.recording_entries import RecordingEntries

@@ -178,7 +178,7 @@ def _plans(
     def count_entries(result: str, number: int) -> None:
         context.metrics.count("forebay_plan_entries_total", result, by=number)
 
-    store = PlanStore(plan_directory(context.settings, context.run))
+    store = PlanStore(plan_directory(context.settings, context.run), context.clock)
     coordinator = PlanCoordinator(
         store,
         ahead,
