@@ -48,7 +48,7 @@ fetch/test_ordered_body.py               fetch/block_source
 core/test_fences.py                      core/names
 protocol/packs/test_pack_index.py        protocol/packs/index_block
 scenarios/test_packing.py                jobs/packing/pack_order core/pack_names jobs/packing/pack_services
-scenarios/test_packing.py                jobs/packing/pack_run jobs/packing/index_publisher jobs/packing/present_pack
+scenarios/test_packing.py                jobs/packing/pack_run jobs/packing/present_pack
 scenarios/test_packing.py                jobs/packing/packed_shards
 scenarios/test_unpacking.py              jobs/packing/unpacking
 scenarios/test_packing.py                jobs/packing/shard_writer server/admin/pack_request

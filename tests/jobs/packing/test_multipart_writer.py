@@ -6,10 +6,10 @@ import pytest
 
 from forebay.core.errors import OriginBroken
 from forebay.core.names import ObjectName
-from forebay.jobs.packing.multipart_writer import LEAST_PART, MultipartWriter
+from forebay.jobs.packing.multipart_writer import ATTEMPTS, LEAST_PART, MultipartWriter
 from forebay.origin.origins import Origins
 from forebay.origin.small_objects import put_object
-from harness.fake.actions import Respond
+from harness.fake.actions import LateError, Respond
 from harness.fake_origin import FakeOrigin
 from harness.origin_client import KEY, NOW, client_of
 from harness.reference_sigv4 import Secret
@@ -68,6 +68,34 @@ async def test_a_refusal_is_final_and_an_abort_leaves_nothing(origin: FakeOrigin
     await write(origin, b"x" * LEAST_PART, finish=False)
     assert NAME.key not in origin.store.buckets["bucket"].versions
     assert len(origin.store.buckets["bucket"].uploads) == 1, "only that which was refused, and not aborted"
+
+
+async def test_a_part_is_sent_so_often_and_no_more(origin: FakeOrigin) -> None:
+    refused = origin.faults.add(Respond(503, "SlowDown"), operation="UploadPart")
+    with pytest.raises(OriginBroken, match="SlowDown to UploadPart"):
+        await write(origin, b"content")
+    assert refused.applied == ATTEMPTS
+
+
+async def test_a_completion_that_fails_late_is_a_failure(origin: FakeOrigin) -> None:
+    origin.faults.add(LateError("InternalError"), operation="CompleteMultipartUpload")
+    with pytest.raises(OriginBroken, match="InternalError"):
+        await write(origin, b"content")
+
+
+async def test_an_upload_without_an_id_gets_no_part(origin: FakeOrigin) -> None:
+    """An origin may take a part without an id for the object."""
+    origin.faults.add(Respond(200), operation="CreateMultipartUpload")
+    with pytest.raises(OriginBroken, match="without an id"):
+        await write(origin, b"content")
+    assert not origin.log.count(operation="UploadPart")
+
+
+async def test_an_upload_that_was_not_begun_is_not_aborted(origin: FakeOrigin) -> None:
+    """An origin may take an abort without an id for the deletion of the object."""
+    origin.store.put("bucket", NAME.key, b"mine")
+    await write(origin, finish=False)
+    assert not origin.log.count(method="DELETE")
 
 
 async def test_a_small_object_is_put_at_once(origin: FakeOrigin) -> None:
