@@ -3,6 +3,7 @@
 import io
 import json
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import aiohttp
 import fsspec
 import pytest
 
+from forebay.jobs.packing.packed_shards import BROKEN_SHARDS
 from harness.clients import RawClient, path_of
 from harness.conformance import texts
-from harness.fake.actions import HoldHead, Respond
+from harness.fake.actions import HoldHead, Respond, Rewrite
 from harness.fake.gate import Gate
+from harness.fake.response_bytes import ResponseBytes
 from harness.fake_origin import FakeOrigin
 from harness.oss_origin import OssOrigin
 from harness.rig import Rig
@@ -227,6 +230,38 @@ async def test_impossible_orders_are_refused(tmp_path: Path, fields: dict[str, s
         order = {"bucket": "bucket", "prefix": "train/"} | fields
         async with session.post(f"{rig.admin}/v1/packs", json=order) as answer:
             assert answer.status == 400
+
+
+async def test_a_listing_that_breaks_off_packs_nothing(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        fill(origin)
+        gone = origin.faults.add(Respond(403, "AccessDenied"), operation="ListObjectsV2")
+        assert "the listing broke off" in (await run_job(rig, "failed"))["reason"]
+        assert not stored(origin, ".fbpack")
+        origin.faults.remove(gone)
+        assert (await run_job(rig))["done"] == len(OBJECTS)
+
+
+async def test_a_pack_of_a_bucket_has_no_pack_in_it(tmp_path: Path) -> None:
+    rules = RULE.replace("bucket/train/**", "bucket/**")
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rules) as rig:
+        fill(origin)
+        for done in (len(OBJECTS), 0):
+            assert (await run_job(rig, prefix=""))["done"] == done
+
+
+async def test_a_shard_that_differs_is_written_again_twice(tmp_path: Path) -> None:
+    def damaged(response: ResponseBytes) -> ResponseBytes:
+        return replace(response, body=bytes(len(response.body)))
+
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        fill(origin, {"train/1": b"content"})
+        spoilt = origin.faults.add(
+            Rewrite(damaged), method="GET", where=lambda asked: (asked.key or "").endswith(".tar")
+        )
+        assert "are not those that were read" in (await run_job(rig, "failed"))["reason"]
+        assert spoilt.applied == BROKEN_SHARDS
+        assert not stored(origin, ".fbpack")
 
 
 async def test_an_oss_origin_has_packs(tmp_path: Path) -> None:

@@ -138,6 +138,65 @@ async def test_an_origin_without_conditions_gets_members(tmp_path: Path) -> None
         assert refused.applied == 2, "each operation is tried once"
 
 
+@pytest.mark.parametrize("key", [FIRST, LARGE])
+async def test_a_damaged_member_becomes_no_object(tmp_path: Path, key: str) -> None:
+    async with packed(tmp_path) as (rig, origin):
+        ((shard, written),) = stored(origin, ".tar").items()
+        damaged = bytearray(written)
+        damaged[written.index(OBJECTS[key])] ^= 1
+        etag = origin.store.get("bucket", shard).etag
+        origin.store.put("bucket", shard, bytes(damaged), etag=etag)
+        job = await run_job(rig, "failed", action="unpack", only="train/")
+        failures = [(each["key"], each["reason"]) for each in job["failures"]]
+        assert failures == [(key, "its bytes do not match its digest")]
+        assert origin.store.current("bucket", key) is None
+        assert content(origin, LAST) == OBJECTS[LAST]
+        assert not origin.store.buckets["bucket"].uploads
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"),
+    [("GetObject", "can't be read"), ("PutObject", "is not the one that the index names")],
+    ids=["refused", "replaced"],
+)
+async def test_a_shard_that_is_not_the_one_becomes_no_object(tmp_path: Path, operation: str, reason: str) -> None:
+    async with packed(tmp_path) as (rig, origin):
+        ((shard, written),) = stored(origin, ".tar").items()
+        if operation == "PutObject":
+            origin.store.put("bucket", shard, written)
+        else:
+            origin.faults.add(Respond(403, "AccessDenied"), method="GET", key=shard)
+        job = await run_job(rig, "failed", action="unpack", only="train/")
+        assert [each["key"] for each in job["failures"]] == list(OBJECTS)
+        assert all(reason in each["reason"] for each in job["failures"])
+        assert [origin.store.current("bucket", key) for key in OBJECTS] == [None] * len(OBJECTS)
+
+
+async def test_a_key_that_the_origin_does_not_show_is_not_free(tmp_path: Path) -> None:
+    async with packed(tmp_path) as (rig, origin):
+        origin.faults.add(Respond(403, "AccessDenied"), method="HEAD", key=FIRST)
+        job = await run_job(rig, "failed", action="unpack", only="train/")
+        failures = [(each["key"], each["reason"]) for each in job["failures"]]
+        assert failures == [(FIRST, "it is not known whether there is an object")]
+        assert origin.store.current("bucket", FIRST) is None
+
+
+async def test_an_object_written_before_the_step_without_conditions_stays(tmp_path: Path) -> None:
+    """Around this node, while the origin refuses the step with a condition."""
+    async with packed(tmp_path) as (rig, origin):
+
+        def writes(asked: S3Request) -> bool:
+            if "If-None-Match" not in asked.headers or asked.key not in OBJECTS:
+                return False
+            origin.store.put("bucket", asked.key, b"mine")
+            return True
+
+        origin.faults.add(Respond(501, "NotImplemented"), where=writes)
+        await run_job(rig, action="unpack", only="train/")
+        assert {key: content(origin, key) for key in OBJECTS} == dict.fromkeys(OBJECTS, b"mine")
+        assert not origin.store.buckets["bucket"].uploads
+
+
 async def test_an_index_is_forgotten_before_another_takes_its_name(tmp_path: Path) -> None:
     """A process that is killed between the two has nothing of the old one."""
     async with packed(tmp_path) as (rig, origin):

@@ -51,7 +51,7 @@ scenarios/test_packing.py                jobs/packing/pack_order core/pack_names
 scenarios/test_packing.py                jobs/packing/pack_run jobs/packing/present_pack
 scenarios/test_packing.py                jobs/packing/packed_shards
 scenarios/test_unpacking.py              jobs/packing/unpacking
-scenarios/test_packing.py                jobs/packing/shard_writer server/admin/pack_request
+scenarios/test_packing.py                server/admin/pack_request
 scenarios/test_packed_objects.py         metadata/packed_objects namespace/packs/index_file namespace/packs/pack_view
 scenarios/test_packed_objects.py         namespace/packs/pack_catalogue namespace/packs/packed_pages
 scenarios/test_packed_deletions.py       namespace/packs/tombstone_store write/packed_deletions

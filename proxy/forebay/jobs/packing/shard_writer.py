@@ -56,11 +56,11 @@ async def read_pieces(origins: ObjectReads, name: ObjectName, size: int, etag: s
     for start in range(0, size, PIECE):
         span = Span(start, min(start + PIECE, size))
         answer = await origins.open_read(name, OriginRead(span=span))
-        if not isinstance(answer, ObjectOpened) or answer.facts.version.etag != etag:
-            raise OriginBroken("it was replaced while it was read")
-        if answer.span != span:
+        if not isinstance(answer, ObjectOpened):
+            raise OriginBroken("it can't be read any more")
+        if answer.facts.version.etag != etag or answer.span != span:
             answer.body.close()
-            raise OriginBroken("it is shorter than it was")
+            raise OriginBroken("it was replaced while it was read")
         yield await answer.body.read_all()
 
 
