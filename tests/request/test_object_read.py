@@ -7,7 +7,7 @@ import pytest
 from multidict import CIMultiDict
 
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import S3Error
+from forebay.core.errors import OriginError, OriginRefused, OriginUnfit, S3Error, VersionChanged
 from forebay.core.events import ObjectRead
 from forebay.core.read_stream import BATCH_SECONDS, ReadStream
 from forebay.core.request_record import RequestRecord
@@ -20,6 +20,7 @@ from forebay.protocol.target import parse_target
 from forebay.request.admission import Admission, GatewayPolicy, admit
 from forebay.request.authentication import Keyring
 from forebay.request.object_read import Bypass, ObjectReader
+from harness.fake.actions import FORBIDDEN, MISSING_ETAG, Action, IgnoreRange
 from harness.fetch_rig import BLOCK, NAME, FetchRig, fetch_rig
 from harness.memory_exchange import MemoryReply
 
@@ -121,3 +122,21 @@ async def test_another_operation_is_for_the_origin() -> None:
         bypass, reply, _ = await answer(reader_of(rig), admission_of("GET", "/bucket/key?tagging"))
         assert isinstance(bypass, Bypass)
         assert not reply.started
+
+
+@pytest.mark.parametrize(
+    ("action", "error"), [(IgnoreRange(), OriginUnfit), (MISSING_ETAG, VersionChanged), (FORBIDDEN, OriginRefused)]
+)
+async def test_nothing_follows_a_body_that_fails_in_the_middle(action: Action, error: type[OriginError]) -> None:
+    """Neither the origin's refusal nor its own answer to the request."""
+    content = bytes(range(256)) * (64 * BLOCK // 256)
+    async with fetch_rig() as rig:
+        reader = reader_of(rig)
+        rig.origin.store.put(*NAME, content)
+        rig.origin.faults.add(action, method="GET", skip=2)
+        reply = MemoryReply()
+        with pytest.raises(error):
+            await answer(reader, admission_of("GET", "/bucket/key"), reply)
+        assert (reply.length, reply.finished) == (len(content), False)
+        assert 0 < len(reply.body) < len(content)
+        assert content.startswith(bytes(reply.body))

@@ -73,6 +73,18 @@ async def test_a_range_of_a_file_is_read(tmp_path: Path) -> None:
         assert repeated.status == 304
 
 
+async def test_a_condition_keeps_what_is_there(tmp_path: Path) -> None:
+    async with rig_with_notes(tmp_path) as (_, rig):
+        client, absent = rig.client(), (("If-None-Match", "*"),)
+        assert (await client.request("PUT", PATH, absent, b"first")).status == 200
+        assert (await client.request("PUT", PATH, absent, b"second")).status == 412
+        refused = await client.request("PUT", PATH, (("If-Match", '"other"'),), b"second")
+        assert (refused.status, b"NotImplemented" in refused.body) == (501, True)
+        assert (await client.request("GET", PATH)).body == b"first"
+        other = await client.request("GET", PATH, (("If-Match", '"other"'),))
+        assert (other.status, b"first" in other.body) == (412, False)
+
+
 async def test_a_listing_above_shows_no_resource(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("open", "open/object", b"object")
