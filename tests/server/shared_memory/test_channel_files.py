@@ -1,15 +1,19 @@
 """Files of the cache that a channel passes: how they are opened, and by which numbers its client knows them."""
 
+import errno
 import fcntl
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
+
 from forebay.policy.access import Grant, Principal
 from forebay.policy.path_patterns import Pattern
+from forebay.protocol.channel_frames import MAX_PIECES
 from forebay.protocol.operations import Access
 from forebay.server.shared_memory.channel_files import MAX_CHANNEL_FILES, ChannelFiles
 from forebay.server.shared_memory.channel_writer import ChannelServices, ChannelWriter
@@ -41,8 +45,26 @@ class Writer:
         self.modes += [fcntl.fcntl(each, fcntl.F_GETFL) & os.O_ACCMODE for each in descriptors]
 
 
-def files_of(writer: Writer, policies: Iterator[object] | None = None) -> ChannelFiles:
-    passed = SimpleNamespace(open_reader=lambda: os.open(os.devnull, os.O_RDONLY))
+def open_null() -> int:
+    return os.open(os.devnull, os.O_RDONLY)
+
+
+def descriptors() -> int:
+    """How many this process has."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def memory_block() -> Block:
+    """A block in an arena of its own, which is full."""
+    block = Block(Arena(4096, 0, deque()))
+    block.arena.end = 4096
+    return block
+
+
+def files_of(
+    writer: Writer, policies: Iterator[object] | None = None, open_reader: Callable[[], int] = open_null
+) -> ChannelFiles:
+    passed = SimpleNamespace(open_reader=open_reader)
     memory = SimpleNamespace(share=lambda _arena: passed, count=lambda _form: None)
     policy = object if policies is None else lambda: next(policies)
     services = cast("ChannelServices", SimpleNamespace(memory=memory, policy=policy))
@@ -63,8 +85,8 @@ def test_a_segment_goes_only_to_who_may_read_all_that_is_in_it(tmp_path: Path) -
     segment = SegmentFile(tmp_path / "segment", os.O_RDWR | os.O_CREAT)
     some = Principal("some", (Grant(Pattern("bucket/**"), frozenset(Access)),))
     assert not files_of(writer).send_body(some, b"head", [(segment, 0, 10, None)], 10)
-    memory = Block(Arena(4096, 0, deque()))
-    memory.arena.end, memory.fd = 4096, segment.fd
+    memory = memory_block()
+    memory.fd = segment.fd
     assert not files_of(writer).send_body(READER, b"head", [(segment, 0, 10, None), (memory, 0, 10, None)], 20)
     assert writer.modes == []
 
@@ -73,8 +95,7 @@ def test_a_channel_is_outdated_by_a_policy_after_its_first_file() -> None:
     first, second = object(), object()
     files = files_of(Writer(), iter([first, first, second, second]))
     assert not files.is_outdated, "no file was passed"
-    block = Block(Arena(4096, 0, deque()))
-    block.arena.end = 4096
+    block = memory_block()
     assert files.send_entry(READER, b"", [(block, 0, 10, None)], 10)
     assert not files.is_outdated
     assert files.is_outdated
@@ -90,13 +111,44 @@ def test_nothing_is_passed_while_the_client_takes_nothing(tmp_path: Path) -> Non
 
 def test_no_two_files_of_a_client_have_one_number() -> None:
     """Numbers come round again; a file that is in use still has its own."""
-    files, kept = files_of(Writer()), Block(Arena(4096, 0, deque()))
-    kept.arena.end = 4096
+    files, kept = files_of(Writer()), memory_block()
     assert files.send_entry(READER, b"", [(kept, 0, 10, None)], 10)
     for _ in range(NUMBERS):
-        other = Block(Arena(4096, 0, deque()))
-        other.arena.end = 4096
-        assert files.send_entry(READER, b"", [(other, 0, 10, None)], 10)
+        assert files.send_entry(READER, b"", [(memory_block(), 0, 10, None)], 10)
         assert files.known_entry(b"", [(kept, 0, 10, None)], 10) is not None  # a use
     numbers = list(files._numbers.values())  # noqa: SLF001 # what the client has
     assert len(set(numbers)) == len(numbers) == MAX_CHANNEL_FILES
+
+
+@pytest.mark.parametrize("pieces", [MAX_PIECES, MAX_PIECES + 1])
+def test_no_body_has_more_pieces_than_a_client_takes(tmp_path: Path, pieces: int) -> None:
+    """A client has room for the descriptors of so many: the kernel drops the rest."""
+    memory, segment = memory_block(), SegmentFile(tmp_path / "segment", os.O_RDWR | os.O_CREAT)
+    taken = pieces == MAX_PIECES
+    for file in (memory, segment):
+        assert files_of(Writer()).send_body(READER, b"", [(file, 0, 10, None)] * pieces, 10 * pieces) == taken
+    files = files_of(Writer())
+    assert files.send_entry(READER, b"", [(memory, 0, 10, None)], 10)
+    known = files.known_frame(b"", [(memory, 0, 10, None)] * pieces, 10 * pieces)
+    assert (known is not None) == taken
+
+
+def test_without_a_free_descriptor_none_is_sent_or_kept(tmp_path: Path) -> None:
+    """A frame with descriptors that were closed would pass other files of this process."""
+    opened: list[int] = []
+
+    def open_once() -> int:
+        if opened:
+            raise OSError(errno.EMFILE, "too many open files")
+        opened.append(open_null())
+        return opened[0]
+
+    writer, gone = Writer(), SegmentFile(tmp_path / "gone", os.O_RDWR | os.O_CREAT)
+    segment = SegmentFile(tmp_path / "segment", os.O_RDWR | os.O_CREAT)
+    os.close(gone.fd)
+    gone.fd = -1
+    before = descriptors()
+    files = files_of(writer, open_reader=open_once)
+    assert not files.send_body(READER, b"", [(memory_block(), 0, 10, None), (memory_block(), 0, 10, None)], 20)
+    assert not files.send_body(READER, b"", [(segment, 0, 10, None), (gone, 0, 10, None)], 20)
+    assert (writer.modes, len(opened), descriptors()) == ([], 1, before)
