@@ -180,6 +180,7 @@ async def test_members_are_taken_out_and_become_objects(tmp_path: Path) -> None:
         origin.store.put("bucket", "train/002/a.jpg", b"real")
         assert (await run_job(rig, action="unpack", only="train/002/"))["state"] == "done"
         assert stored(origin, "002/a.cls") == {"train/002/a.cls": OBJECTS["train/002/a.cls"]}
+        assert origin.store.current("bucket", "train/003/a.cls") is None, "nobody has asked for it"
         assert await body(rig.client(), "train/002/a.jpg") == b"real"
         unpacked = await rig.client().request("GET", path_of("bucket", "train/002/a.cls"))
         assert (unpacked.headers["Content-Type"], unpacked.headers["x-amz-meta-label"]) == ("image/jpeg", "cat")
@@ -262,6 +263,14 @@ async def test_a_shard_that_differs_is_written_again_twice(tmp_path: Path) -> No
         assert "are not those that were read" in (await run_job(rig, "failed"))["reason"]
         assert spoilt.applied == BROKEN_SHARDS
         assert not stored(origin, ".fbpack")
+
+
+async def test_a_shard_that_breaks_off_leaves_no_upload(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        fill(origin, {"train/1": b"content"})
+        refused = origin.faults.add(Respond(403, "AccessDenied"), operation="UploadPart")
+        assert "AccessDenied to UploadPart" in (await run_job(rig, "failed"))["reason"]
+        assert (refused.applied, origin.store.buckets["bucket"].uploads) == (BROKEN_SHARDS, {})
 
 
 async def test_an_oss_origin_has_packs(tmp_path: Path) -> None:

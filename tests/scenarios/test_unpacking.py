@@ -212,7 +212,7 @@ async def test_an_index_is_forgotten_before_another_takes_its_name(tmp_path: Pat
 @STEPS
 async def test_a_conflict_without_an_object_is_a_failure(tmp_path: Path, operation: str, key: str) -> None:
     async with packed(tmp_path) as (rig, origin):
-        origin.faults.add(Respond(409, "ConditionalRequestConflict"), operation=operation, key=key)
+        origin.faults.add(Respond(409, "ConditionalRequestConflict"), operation=operation, key=key, times=1)
         job = await run_job(rig, "failed", action="unpack", only="train/")
         assert [each["key"] for each in job["failures"]] == [key]
         assert "ConditionalRequestConflict" in job["failures"][0]["reason"]

@@ -1,5 +1,7 @@
 """Shards: what is refused before its bytes become a member, and that members are read back as the origin has them."""
 
+import io
+import tarfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,6 +13,7 @@ from forebay.core.names import ObjectName
 from forebay.jobs.packing.multipart_writer import MultipartWriter
 from forebay.jobs.packing.shard_writer import PIECE, ShardWriter, read_object, read_pieces
 from forebay.origin.origins import Origins
+from forebay.protocol.tar_header import END_OF_TAR
 from harness.fake.actions import FORBIDDEN, MISSING_ETAG, Action, AnnounceLength, Rewrite
 from harness.fake.response_bytes import ResponseBytes
 from harness.fake_origin import FakeOrigin
@@ -85,3 +88,22 @@ async def test_an_object_that_changes_between_pieces_is_refused(etag: str, size:
             origin.store.delete(*OBJECT)
         with pytest.raises(OriginBroken, match="was replaced" if size else "can't be read any more"):
             await anext(pieces)
+
+
+async def test_a_large_object_is_a_member_of_the_archive() -> None:
+    content = bytes(range(256)) * (PIECE // 256) + b"end"
+    async with packing() as (origin, origins):
+        large = ObjectName("bucket", "train/large")
+        origin.store.put(*large, content)
+        facts = (await read_object(origins, large, len(content))).facts
+        writer = ShardWriter(origins, MultipartWriter(origins, SHARD, 0, no_pause), 0)
+        await writer.add_large(large, facts)
+        await writer.finish()
+        stored = origin.store.get(*SHARD)
+    archive = b"".join(stored.content.views(0, stored.size))
+    assert archive.endswith(END_OF_TAR)
+    with tarfile.open(fileobj=io.BytesIO(archive)) as members:
+        assert members.getnames() == [large.key]
+        found = members.extractfile(large.key)
+        assert found is not None
+        assert found.read() == content
