@@ -73,6 +73,12 @@ async def test_a_range_of_a_file_is_read(tmp_path: Path) -> None:
         assert repeated.status == 304
 
 
+async def test_an_unknown_kind_is_refused_by_name(tmp_path: Path) -> None:
+    async with rig_with_notes(tmp_path) as (_, rig):
+        answer = await rig.client().request("PUT", path_of("open", ".forebay/none/a"), (), b"body")
+        assert (answer.status, b".forebay/notes/" in answer.body) == (400, True)
+
+
 async def test_a_condition_keeps_what_is_there(tmp_path: Path) -> None:
     async with rig_with_notes(tmp_path) as (_, rig):
         client, absent = rig.client(), (("If-None-Match", "*"),)

@@ -98,6 +98,20 @@ async def test_a_delete_does_not_show_the_member_of_another_pack(tmp_path: Path)
         assert await is_gone(rig.client())
 
 
+async def test_a_delete_hides_nothing_of_another_bucket(tmp_path: Path) -> None:
+    """In which the same pack lies under the same keys."""
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path, RULE.replace("bucket/", "*/")) as rig:
+        pack(origin)
+        for key in ("packed/train-0.tar", "packed/train.fbpack"):
+            copied = origin.store.get("bucket", key)
+            origin.store.put("other", key, b"".join(copied.content.views(0, copied.size)), etag=copied.etag)
+        for bucket in ("bucket", "other"):  # a view of each
+            assert (await rig.client().request("GET", path_of(bucket, KEY))).status == 200
+        assert await delete(rig.client(), KEY) == 204
+        assert await is_gone(rig.client())
+        assert (await rig.client().request("GET", path_of("other", KEY))).body == OBJECTS[KEY]
+
+
 async def test_a_later_object_wins_and_can_be_deleted(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
         pack(origin)

@@ -38,7 +38,6 @@ server/http/test_client_connection.py    server/http/accepted_bytes server/http/
 server/http/test_client_connection.py    server/http/request_connections server/http/sending_connection
 server/fastpath/test_fast_lane.py        server/fastpath/client_state server/fastpath/lane_answer
 scenarios/test_arriving_uploads.py       server/http/small_uploads
-server/shared_memory/test_read_channel.py        server/shared_memory/channel_reply
 server/shared_memory/test_read_channel.py        server/shared_memory/client_memory
 request/batch/test_tar_output.py                 protocol/batch/batch_output
 server/shared_memory/test_read_channel.py        server/shared_memory/socket_connection
