@@ -17,6 +17,8 @@ MAX_ANCHORS: Final = 1 << 12
 _ALL: Final = 1 << 32
 _COUNTED: Final = array("I", range(2 * MAX_ANCHORS))
 """Positions, from the first on."""
+_POSITIONS: Final = list(_COUNTED)
+"""The same as objects, which the dictionaries of small recordings share."""
 _MANY: Final = 4
 """One of so many reads is an anchor: then they are not searched for one by one."""
 
@@ -65,7 +67,7 @@ class AnchorIndex:
     def positions(self) -> dict[int, int]:
         """By hash, in the order of the positions. Not to be changed."""
         if self._found is None:
-            self._found = dict(zip(self._hashes, self._at, strict=True))
+            self._found = self._by_hash()
             if len(self._found) < len(self._hashes):
                 self._found = dict(zip(reversed(self._hashes), reversed(self._at), strict=True))
                 pairs = sorted(self._found.items(), key=lambda each: each[1])
@@ -73,6 +75,11 @@ class AnchorIndex:
                 self._at = array("I", [at for _, at in pairs])
                 self._found = dict(pairs)
         return self._found
+
+    def _by_hash(self) -> dict[int, int]:
+        if len(self._hashes) == self.count <= len(_POSITIONS):  # no read is left out: their positions count them
+            return dict(zip(self._hashes, _POSITIONS, strict=False))
+        return dict(zip(self._hashes, self._at, strict=True))
 
     def _distinct(self) -> None:
         """Of a read that is repeated the first position alone is kept."""
@@ -133,7 +140,7 @@ class AnchorIndex:
         if not self.has_all or self.count + len(hashes) > MAX_ANCHORS:
             return len(set(hashes)) == len(hashes) and self.extend_new(hashes)
         self.append(hashes)
-        found = dict(zip(self._hashes, self._at, strict=True))
+        found = self._by_hash()
         if len(found) == len(self._hashes):
             self._found = found
             return True
@@ -167,7 +174,7 @@ class AnchorIndex:
             self._at = array("I", compress(self._at, kept))
             self._hashes = array("I", compress(self._hashes, kept))
             if self._found is not None:
-                self._found = dict(zip(self._hashes, self._at, strict=True))
+                self._found = self._by_hash()
 
     def before(self, count: int) -> "AnchorIndex":
         """The index of the first `count` reads."""

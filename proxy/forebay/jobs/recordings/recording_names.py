@@ -61,8 +61,8 @@ class RecordingNames:
             names = self._files[names_id] = _Names()
             self._append(names_id, names, names.encoder.start(RecordingHeader(0)))
         names = self._files[names_id]
-        if max(numbers) >= names.written:
-            count = len(known.extents)
+        count = len(known.extents)
+        if names.written < count and max(numbers) >= names.written:  # the first is cheap: nearly always all are there
             for start in range(names.written, count, PAGE_READS):
                 stop = min(count, start + PAGE_READS)
                 columns = ReadColumns.of_whole(known.keys[start:stop], known.extents[start:stop])
