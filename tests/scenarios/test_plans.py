@@ -235,6 +235,23 @@ async def test_a_reader_in_the_second_epoch_of_a_plan_is_found(tmp_path: Path, f
         assert "hit-memory" in await read(rig, second[1050:1090])
 
 
+@pytest.mark.parametrize("form", ["text", "compact"])
+async def test_a_reader_in_a_later_short_epoch_is_found(tmp_path: Path, form: str) -> None:
+    """All epochs are within the window, so its reads are entries of the first one."""
+    keys, random = [f"open/{number:05}" for number in range(400)], Random(1)
+    order = [number for _ in range(8) for number in random.sample(range(400), 400)]
+    horizon = '[[rules]]\npath = "**"\nfreshness = "immutable"\nplan_horizon = "1MiB"\n'
+    async with rig_with_data(tmp_path, keys, rest=horizon) as (_, rig):
+        await (send(rig, [keys[at] for at in order]) if form == "text" else send_compact(rig, keys, order))
+        epoch = [keys[at] for at in order[5 * 400 : 6 * 400]]
+        await read(rig, epoch[100:150])
+        await until(rig, lambda plan: plan["position"] >= 5 * 400 + 100)
+        await run_loop_until(lambda: rig.parts.jobs.prefetcher.tickets > 0)
+        await read(rig, epoch[150:160])
+        found = await until(rig, lambda plan: plan["position"] >= 5 * 400 + 150)
+        assert found["position"] <= 5 * 400 + 160
+
+
 async def test_plans_of_a_series_run_one_after_another(tmp_path: Path) -> None:
     async with rig_with_data(tmp_path) as (_, rig):
         await send(rig, KEYS[:20], "train/1")

@@ -5,7 +5,7 @@ from random import Random
 
 from forebay.jobs.plans.entry_access import EntryAccess
 from forebay.jobs.plans.plan_entries import PlanEntry
-from forebay.jobs.plans.plan_window import SPREAD
+from forebay.jobs.plans.plan_window import SPREAD, WindowEntry
 from forebay.jobs.plans.reader_search import STRAYS, ReaderSearch
 
 
@@ -39,26 +39,26 @@ async def test_the_reader_is_where_the_last_reads_are() -> None:
     due = [search.is_due]
     search.begin()
     due.append(search.is_due)
-    assert await search.position(0) == 5000
+    assert await search.position(0, 0) == 5000
     assert [*due, search.is_due] == [True, False, False]
 
 
 async def test_scattered_reads_are_no_reader() -> None:
     search, _ = searching(["1", "2", "3", str(SPREAD + 2)])
-    assert await search.position(0) is None
+    assert await search.position(0, 0) is None
     search, _ = searching(["1", "2", "3", "elsewhere"])
-    assert await search.position(0) is None
+    assert await search.position(0, 0) is None
 
 
 async def test_nothing_is_found_once_the_plan_has_ended() -> None:
     search, entries = searching(["1", "2", "3", "4"])
     entries.close()
-    assert await search.position(0) is None
+    assert await search.position(0, 0) is None
 
 
 def test_a_read_of_the_window_ends_the_row() -> None:
     search, _ = searching(["1"])
-    search.entry_read()
+    search.entry_read(WindowEntry(0, PlanEntry("0")))
     assert not search.is_due
 
 
@@ -94,7 +94,7 @@ async def test_a_reader_in_a_later_epoch_of_one_plan_is_found() -> None:
         while found is None or at - found > SPREAD:
             for key in [f"elsewhere {number}" for number in range(STRAYS)] + keys[at : at + 4]:
                 search.stray_read(key)
-            found = await search.position(after)
+            found = await search.position(after, 0)
             assert found is not None, "it was passed"
             assert found <= at
             searches, after = searches + 1, found + 1
@@ -103,7 +103,7 @@ async def test_a_reader_in_a_later_epoch_of_one_plan_is_found() -> None:
 
 async def test_one_key_that_is_read_over_and_over_is_no_reader() -> None:
     search, _ = searching([])
-    search.entry_read()
+    search.entry_read(WindowEntry(0, PlanEntry("0")))
     for _ in range(2 * STRAYS):
         search.stray_read("5000")
     assert not search.is_due
@@ -116,5 +116,5 @@ async def test_a_reader_of_something_else_is_searched_ever_less() -> None:
         if search.is_due:
             search.begin()
             searches += 1
-            assert await search.position(0) is None
+            assert await search.position(0, 0) is None
     assert searches <= 8

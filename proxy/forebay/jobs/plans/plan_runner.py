@@ -118,7 +118,7 @@ class PlanRunner:
                 self._search.stray_read(read.name.key)
                 strays.append(read)
                 continue
-            self._search.entry_read()
+            self._search.entry_read(found[0])
             (late if read.cached < 1.0 else ready).extend(found)
             for entry in found:
                 stop = read.span.stop if entry.stop is None else min(entry.stop, read.span.stop)
@@ -341,8 +341,8 @@ class PlanRunner:
 
     async def _find_reader(self) -> None:
         """Goes to where the reader is, if that is found and ahead of the window."""
-        found = await self._search.position(self.window.loaded)
-        if found is not None and found >= self.window.loaded and not self.is_closed.is_set():
+        found = await self._search.position(self.window.loaded, self.window.front)
+        if found is not None and found > self.window.front and not self.is_closed.is_set():
             _log.info("plan %s: its reader is at entry %d", self.record.name, found)
             self._give_up(self.window.give_up_before(found))
         self._wake.set()

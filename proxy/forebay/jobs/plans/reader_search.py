@@ -6,6 +6,8 @@ reads that are no entries of the window ──STRAYS in a row──> their keys 
 A plan may name a key many times, as one of several epochs does. The reader is taken to be at the next entries where the
 latest keys are near one another; where that was chance, the reads that follow are strays again, and the search goes on
 from there. So it never passes the reader, and each search reads what is left of the plan once for each of the keys.
+
+Reads that are entries of the window, and those of a later epoch all the same: jobs.plans.scattered_reads.
 """
 
 import asyncio
@@ -13,7 +15,8 @@ from collections import deque
 from typing import Final
 
 from forebay.jobs.plans.entry_access import EntryAccess
-from forebay.jobs.plans.plan_window import SPREAD
+from forebay.jobs.plans.plan_window import SPREAD, WindowEntry
+from forebay.jobs.plans.scattered_reads import ScatteredReads
 
 STRAYS: Final = 32
 """Reads in a row that are not in the window, after which they are looked for in the rest of the plan."""
@@ -32,6 +35,7 @@ class ReaderSearch:
         self._entries = entries
         self._keys: deque[str] = deque(maxlen=KEYS)
         self._strays, self._wanted = 0, STRAYS
+        self._scattered = ScatteredReads()
         self._is_under_way = False
 
     def stray_read(self, key: str) -> None:
@@ -40,8 +44,10 @@ class ReaderSearch:
         if key not in self._keys:  # one object that is read over and over says nothing
             self._keys.append(key)
 
-    def entry_read(self) -> None:
+    def entry_read(self, entry: WindowEntry) -> None:
         """The reader has read an entry of the window."""
+        if entry.stop is None and not entry.start:
+            self._scattered.entry_read(entry.key, entry.number)
         if self._strays:
             self._strays, self._wanted = 0, STRAYS
             self._keys.clear()
@@ -49,23 +55,40 @@ class ReaderSearch:
     @property
     def is_due(self) -> bool:
         """Whether the reader is to be searched."""
-        return self._strays >= self._wanted and len(self._keys) == KEYS and not self._is_under_way
+        return not self._is_under_way and (self._is_astray or self._scattered.is_due())
+
+    @property
+    def _is_astray(self) -> bool:
+        return self._strays >= self._wanted and len(self._keys) == KEYS
 
     def begin(self) -> None:
         """The search is due no longer."""
         self._is_under_way = True
 
-    async def position(self, after: int) -> int | None:
-        """Looks for the latest reads in the plan, from `after` on. Returns the first entry of them, if all are there
-        and near one another."""
-        found = None
+    async def position(self, loaded: int, front: int) -> int | None:
+        """Looks for the latest reads in the plan: for strays from `loaded` on, for others from `front` on. Returns the
+        first entry of them, if all are there and near one another."""
         try:
-            found = await asyncio.to_thread(self._find, tuple(self._keys), after)
+            if self._is_astray:
+                return await self._position_of_strays(loaded)
+            search, found = self._scattered.begin(), None
+            try:
+                found = await asyncio.to_thread(search, self._entries.find, front)
+            finally:
+                self._scattered.end(found is not None)
+            return found
         except (OSError, ValueError):
             return None  # the plan has ended
         finally:
+            self._is_under_way = False
+
+    async def _position_of_strays(self, after: int) -> int | None:
+        found = None
+        try:
+            found = await asyncio.to_thread(self._find, tuple(self._keys), after)
+        finally:
             self._wanted = STRAYS if found is not None else min(2 * self._wanted, MOST_STRAYS)
-            self._strays, self._is_under_way = 0, False
+            self._strays = 0
         return found
 
     def _find(self, keys: tuple[str, ...], after: int) -> int | None:
