@@ -53,6 +53,13 @@ def test_lines_are_keys_with_an_optional_range() -> None:
     assert (plan.entries, plan.dropped) == (5, 0)
 
 
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_a_byte_order_mark_is_no_part_of_a_key(size: int) -> None:
+    body = b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n"
+    written, _ = parse([body[start : start + size] for start in range(0, len(body), size)])
+    assert written.entries() == [("a", 0, WHOLE), ("\ufeffb", 0, WHOLE)]
+
+
 @given(st.lists(st.sampled_from(["a", "ü" * 30, "x\t1-2", "", "long" * 40]), max_size=20), st.integers(1, 50))
 def test_any_pieces_give_the_same_entries(lines: list[str], size: int) -> None:
     body = "\n".join(lines).encode()
@@ -87,6 +94,8 @@ def test_one_range_gives_all_entries_ranges() -> None:
         (b"a\nb\nk\0\n", 3),
         (b"a\n" + b"k" * 1025 + b"\n", 2),
         (b"a\n" + b"k" * 3000, 2),
+        (b"FBPLAN2\n" + b"\1" * 40, 1),
+        (b"FBPLAN12\r\na\n", 1),
     ],
 )
 def test_an_error_names_its_line(body: bytes, line: int) -> None:
@@ -132,11 +141,19 @@ def test_indices_name_keys_of_the_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("indices", "count", "entry"), [([0, 4, 1], 3, 2), ([0, 1], 3, 3), ([0, 1, 2], 2, 4), ([], 1, 1)]
+    ("indices", "count", "entry"), [([0, 4, 1], 3, 2), ([0, 1], 3, 3), ([0, 1, 2], 2, 3), ([], 1, 1)]
 )
 def test_an_error_of_the_compact_form_names_its_entry(indices: list[int], count: int, entry: int) -> None:
     with pytest.raises(S3Error, match=f"Entry {entry}:"):
         compact(indices, count, 4)
+
+
+def test_a_compact_body_that_is_too_long_is_not_read_to_its_end() -> None:
+    written = Written()
+    plan = CompactPlan(written.append, 3, 4, None)
+    with pytest.raises(S3Error, match="Entry 4:"):
+        run_to_completion(plan.feed(bytes(1 << 20)))
+    assert written.files["indices"] == b""
 
 
 def test_a_header_is_read_strictly() -> None:

@@ -1,7 +1,7 @@
 """The bodies that plans are sent in: read as they arrive, and written to disk as plan entries.
 
     text        UTF-8, a key a line, optionally a tab and `first-last` (bytes, inclusive; `first-` to the end).
-                Empty lines are skipped; a line may end in CR LF.
+                Empty lines are skipped; a line may end in CR LF; a byte order mark at the start is skipped.
     compact     offset  size
                      0     8   "FBPLAN1\\n"
                      8    32   SHA-256 of the body of a key list that was sent before (text, without ranges)
@@ -13,7 +13,9 @@ Errors name the line, or the entry, from 1. Work is done in short steps: a body 
 event loop. Keys that the sender may not read are left out and counted.
 """
 
+import re
 from array import array
+from codecs import BOM_UTF8
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Final
@@ -31,6 +33,7 @@ HEADER_SIZE: Final = 48
 _STEP: Final = 32 << 10
 """Bytes of text in one step: some 0.3 ms."""
 _LARGEST: Final = WHOLE - 1
+_OTHER_VERSION: Final = re.compile(rb"FBPLAN[0-9]+\r?(\n|$)")
 
 Sink = Callable[[str, bytes], None]
 """Appends bytes to a file of the plan: `keys`, `offsets`, `ranges` or `indices`."""
@@ -71,6 +74,7 @@ class TextPlan:
         self._sink = sink
         self._readable = readable
         self._rest = b""
+        self._is_begun = False
         self._line = 0
         self._size = 0
         self._has_ranges = False
@@ -100,6 +104,11 @@ class TextPlan:
 
     def _read(self, content: bytes) -> None:
         """Reads whole lines, without the last line feed."""
+        if not self._is_begun:
+            self._is_begun = True
+            content = content.removeprefix(BOM_UTF8)
+            if _OTHER_VERSION.match(content):
+                raise _error(1, f"this is a compact form of another version; known is {MAGIC.decode().strip()}")
         try:
             text = content.decode()
         except UnicodeDecodeError as error:
@@ -209,6 +218,8 @@ class CompactPlan:
             message = f"Entry {entry}: there is no key {indices[nth]} in the list, which has {self._keys}."
             raise S3Error("InvalidArgument", message, Line=str(entry))
         self._read_entries += len(indices)
+        if self._read_entries > self._count:
+            raise self._wrong_count()
         if self._readable is not None:
             kept = array("I", [index for index, yes in zip(indices, self._readable(indices), strict=True) if yes])
             self.dropped += len(indices) - len(kept)
@@ -219,9 +230,12 @@ class CompactPlan:
     def close(self) -> None:
         """The body has ended. Raises S3Error."""
         if self._rest or self._read_entries != self._count:
-            entry = self._read_entries + 1
-            message = f"Entry {entry}: {self._count} entries were announced, and the body does not end behind them."
-            raise S3Error("InvalidArgument", message, Line=str(entry))
+            raise self._wrong_count()
+
+    def _wrong_count(self) -> S3Error:
+        entry = min(self._read_entries, self._count) + 1
+        message = f"Entry {entry}: {self._count} entries were announced, and the body does not end behind them."
+        return S3Error("InvalidArgument", message, Line=str(entry))
 
 
 def read_header(header: bytes) -> tuple[str, int]:
