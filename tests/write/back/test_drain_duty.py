@@ -20,6 +20,7 @@ from forebay.policy.drain_order import WriteInterval
 from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
+from forebay.storage.journal.recovery_scan import JournalScan
 from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.drain_duty import ADDED, DrainDuty
 from forebay.write.back.journal_watch import JournalWatch
@@ -43,7 +44,9 @@ class Node:
 
     def __init__(self) -> None:
         self.pending = PendingObjects(_read_body)  # type: ignore[arg-type] # nothing is read
-        self.shown: Any = SimpleNamespace(writes={}, kept={}, stopped={}, remembering=nullcontext)
+        self.shown: Any = SimpleNamespace(
+            writes={}, kept={}, stopped={}, remembering=nullcontext, known=frozenset, refuse_without=len
+        )
         self.added, self.moved = Added(), list[int]()
         moves: Any = SimpleNamespace(carry_all=lambda: self.moved.append(len(self.added)))
         drainer: Any = self.added
@@ -138,13 +141,14 @@ class Loader:
 def watch_of(node: Node, loader: Loader) -> JournalWatch:
     """The watch of a node whose drainer has ended."""
 
-    async def scan() -> None: ...
+    async def scan() -> JournalScan:
+        return JournalScan([])
 
     journal: Any = SimpleNamespace(try_become_drainer=lambda: True, scan=scan)
     its_loader: Any = loader
     room: Any = SimpleNamespace(is_full=False)
-    nothing: Any = None
-    return JournalWatch(journal, node.pending, node.shown, its_loader, nothing, node.duty, room, lambda _: None)
+    exchange: Any = SimpleNamespace(forget_here=len)
+    return JournalWatch(journal, node.pending, node.shown, its_loader, exchange, node.duty, room, lambda _: None)
 
 
 @pytest.mark.parametrize("steps", [2, 4, 8])

@@ -224,14 +224,37 @@ def test_parts_of_a_moved_upload_are_carried_whenever_they_come() -> None:
     assert rig.superseded[3:] == [_id(10)], "it has ended"
 
 
-def test_a_completion_after_the_move_is_refused() -> None:
-    """It was accepted by a worker that had not heard of the move yet: parts may be at the origin alone."""
+@pytest.mark.parametrize("is_carried", [False, True])
+def test_a_completion_after_the_move_needs_its_parts(*, is_carried: bool) -> None:
+    """It was accepted by a worker that had not heard of the move yet. The origin alone may have its parts."""
     rig = _Rig()
     create, part, complete, _ = _upload(1)
-    for number, entry in ((0, create), (1, part), (9, MOVED), (2, complete)):
+    for number, entry in ((0, create), (1, part), (9, MOVED)):
         rig.shown.show(entry, _id(number), b"x", is_recovered=False)
-    assert (list(rig.shown.refused), rig.superseded, rig.shown.writes) == ([_id(2)], [_id(2)], {})
-    assert list(rig.uploads.by_id) == ["u"], "the upload goes on"
+    rig.uploads.carried.update([_id(1)] if is_carried else [])
+    rig.shown.show(complete, _id(2), b"", is_recovered=False)
+    if is_carried:
+        assert (list(rig.shown.refused), rig.superseded, rig.shown.writes) == ([_id(2)], [_id(2)], {})
+        assert list(rig.uploads.by_id) == ["u"], "the upload goes on"
+    else:
+        assert (list(rig.shown.refused), rig.superseded, rig.carried_out) == ([], [], [_id(2)])
+        assert set(rig.shown.with_upload(_id(2))) == {_id(0), _id(1), _id(2), _id(9)}
+
+
+@pytest.mark.parametrize("settled", [1, 5])
+def test_a_completion_without_a_part_is_refused_late(settled: int) -> None:
+    """The drainer has ended that had settled the part and told nobody."""
+    rig = _Rig()
+    create, part, complete, _ = _upload(1)
+    for number, entry in ((0, create), (1, part), (5, part), (2, complete)):
+        rig.shown.show(entry, _id(number), b"x", is_recovered=False)
+    rig.shown.forget(_id(settled))
+    rig.shown.refuse_without({_id(settled)})
+    if settled == 1:
+        assert (list(rig.shown.refused), rig.superseded, rig.shown.writes) == ([_id(2)], [_id(2)], {})
+        assert (len(rig.pending), rig.shown.sums.writes) == (0, 0)
+    else:
+        assert (list(rig.shown.refused), list(rig.shown.writes)) == ([], [_id(2)])
 
 
 @pytest.mark.parametrize("is_carried", [False, True])

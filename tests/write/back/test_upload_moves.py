@@ -42,7 +42,7 @@ class _Rig:
             lambda: True,
             RetryPauses(self.tasks, lambda _: "origin", self._sleep),
         )
-        self.slept = 0
+        self.slept, self.woken, self.aborted = 0, asyncio.Event(), list[str]()
         self.published: list[tuple[str, RecordId]] = []
 
     async def publish(self, moved: MovedUpload, record: RecordId) -> None:
@@ -56,6 +56,9 @@ class _Rig:
             raise OriginUnreachable("no network")
         return '"e"'
 
+    async def abort(self, _name: ObjectName, origin_id: str) -> None:
+        self.aborted.append(origin_id)
+
     async def _settle(self, records: Sequence[RecordId]) -> None:
         self.is_settling.set()
         await self.may_settle.wait()
@@ -65,7 +68,7 @@ class _Rig:
 
     async def _sleep(self, _: float) -> None:
         self.slept += 1
-        await asyncio.Event().wait()
+        await self.woken.wait()
 
 
 async def test_it_ends_with_the_process_when_a_part_fails_then() -> None:
@@ -88,6 +91,31 @@ async def test_a_part_is_settled_though_another_one_fails() -> None:
     await run_loop_until(lambda: rig.slept == 1)
     assert (rig.settled, rig.published) == ([RecordId("l", 2)], [("there", RecordId("l", 3))])
     assert list(rig.uploads.by_id["u"].parts) == [1]
+    await rig.tasks.close()
+
+
+async def test_a_part_that_is_being_settled_is_carried() -> None:
+    """A completion that lists it would lack it."""
+    rig = _Rig()
+    rig.moves.carry_all()
+    await rig.is_settling.wait()
+    assert rig.uploads.carried == {RecordId("l", 2)}
+    rig.may_settle.set()
+    rig.fails.set()
+    await run_loop_until(lambda: rig.slept == 1)
+    assert rig.uploads.carried == set()
+    await rig.tasks.close()
+
+
+async def test_a_move_ends_when_a_completion_has_the_parts() -> None:
+    rig = _Rig()
+    rig.moves.carry_all()
+    rig.may_settle.set()
+    await run_loop_until(lambda: rig.settled == [RecordId("l", 2)])
+    rig.uploads.end("u")
+    rig.fails.set()
+    rig.woken.set()
+    await run_loop_until(lambda: rig.aborted == ["there"])
     await rig.tasks.close()
 
 

@@ -66,6 +66,11 @@ class DrainDuty:
         self.is_taken = True
         self._arrived = {}
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether this worker has the duty, and has been shown all that is pending: what it says of a record counts."""
+        return self.is_taken and self._arrived is None
+
     async def take_over(self, load: CooperativeWork[None], shown: ShownRecords, pending: PendingObjects) -> None:
         """Has `load` show what is pending, and assumes the duty. Goes on if the caller is cancelled, as a worker that
         ends waits for pending writes. A failure is logged, and then nobody has the duty: try again."""

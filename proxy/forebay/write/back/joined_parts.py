@@ -18,7 +18,7 @@ from forebay.storage.journal.pending_objects import PendingObjects
 from forebay.write.back.accepted_write import JOINED, AcceptedPart, body_parts
 from forebay.write.back.copied_part import SourceBody
 from forebay.write.back.origin_uploads import pieces_of
-from forebay.write.back.pending_uploads import PendingPart, PendingUpload
+from forebay.write.back.pending_uploads import PendingPart
 from forebay.write.back.record_writer import RecordWriter, md5_header
 from forebay.write.back.upload_room import UploadRoom
 from forebay.write.forward_request import WriteContext
@@ -33,9 +33,7 @@ class JoinedParts:
         self._room = room
         self._origins = origins
 
-    async def join(
-        self, context: WriteContext, upload: PendingUpload, parts: Sequence[PendingPart]
-    ) -> Sequence[PendingPart]:
+    async def join(self, context: WriteContext, parts: Sequence[PendingPart]) -> Sequence[PendingPart]:
         """Returns the parts as the origin accepts them. Raises S3Error: EntityTooSmall where it accepts none of that,
         SlowDown where the journal has no room."""
         dialect = self._origins.of(context.forward.target.bucket).dialect
@@ -49,10 +47,7 @@ class JoinedParts:
         if isinstance(found, PartTooSmall):
             raise S3Error("EntityTooSmall", PartNumber=str(found.part.number))
         runs = [[by_number[each.number] for each in run] for run in found.runs]
-        joined = [run[0] if len(run) == 1 else await self._joined(context, run) for run in runs]
-        if upload.origin_id:
-            raise S3Error("SlowDown", "The upload goes on at the origin. Please try again.")
-        return joined
+        return [run[0] if len(run) == 1 else await self._joined(context, run) for run in runs]
 
     async def _joined(self, context: WriteContext, run: Sequence[PendingPart]) -> PendingPart:
         first, size = run[0].part, sum(each.part.size for each in run)

@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, TypeVar
 
-from forebay.core.cooperative import run_cooperatively
+from forebay.core.cooperative import CooperativeWork, run_cooperatively
 from forebay.storage.journal.journal import Journal
+from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingObjects
 from forebay.storage.journal.recovery_scan import JournalScan
 from forebay.write.back.drain_duty import DrainDuty
@@ -125,13 +126,20 @@ class JournalWatch:
         if not self._journal.try_become_drainer():
             return True
         with self._shown.remembering():
-            scan = await self._journal.scan()
+            known, scan = self._shown.known(), await self._journal.scan()
             _log.info("this worker carries out the journal's writes from now on")
             for record in list(self._shown.stopped):  # each is tried again
                 self._exchange.tell_stopped(record, "")
-            await self._duty.take_over(self._loader.load(scan, is_first=True), self._shown, self._pending)
+            await self._duty.take_over(self._load_of_last(known, scan), self._shown, self._pending)
         self._duty.keep(self._shown.kept.values())
         return self._duty.is_taken
+
+    def _load_of_last(self, known: frozenset[RecordId], scan: JournalScan) -> CooperativeWork[None]:
+        """Shows what is pending after the last drainer has ended, once what it had settled is forgotten."""
+        settled = _settled(known, scan)
+        self._exchange.forget_here(settled)
+        self._shown.refuse_without(settled)
+        yield from self._loader.load(scan, is_first=True)
 
     async def _load(self, scan: JournalScan) -> None:
         await run_cooperatively(self._loader.load(scan))
@@ -149,8 +157,7 @@ class JournalWatch:
                 await self._load(scan)
                 self._exchange.tell_again()
                 return
-        pending = {each.id for each in scan.pending}
-        self._exchange.forget_here([each for each in known - pending if each.log not in scan.damages])
+        self._exchange.forget_here(_settled(known, scan))
 
     async def stop(self, seconds: float, hurry: asyncio.Event | None = None) -> int:
         """Gives pending writes so many seconds, or until `hurry` is set. Returns how many are left in the journal."""
@@ -165,6 +172,12 @@ class JournalWatch:
             if left := len(self._shown.writes):
                 _log.warning("%d writes stay in the journal: the next start carries them out", left)
         return len(self._shown.writes)
+
+
+def _settled(known: frozenset[RecordId], scan: JournalScan) -> frozenset[RecordId]:
+    """Returns those of the known records that a later scan has no more."""
+    pending = {each.id for each in scan.pending}
+    return frozenset(each for each in known - pending if each.log not in scan.damages)
 
 
 async def _attempt(work: Awaitable[T], failure: str) -> T | None:

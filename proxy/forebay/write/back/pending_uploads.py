@@ -82,6 +82,8 @@ class PendingUploads:
         self.by_id: dict[str, PendingUpload] = {}
         self.parts: dict[RecordId, PendingPart] = {}
         """Every part whose record is not settled, also replaced ones and those of completed uploads."""
+        self.carried: set[RecordId] = set()
+        """Parts that this worker settles, as the origin has them."""
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
 
     def find(self, name: ObjectName, upload_id: str) -> PendingUpload | None:
@@ -129,6 +131,7 @@ class PendingUploads:
 
     def settle(self, record: RecordId) -> None:
         """Forgets a part that nothing needs any more."""
+        self.carried.discard(record)
         part = self.parts.pop(record, None)
         upload = self.by_id.get(part.part.upload_id) if part is not None else None
         if part is None or upload is None:

@@ -11,13 +11,13 @@ it: journal_loader sorts what comes at once.
 
 An upload may be completed and aborted at once, in two workers, or completed and moved to the origin. What the draining
 worker hears of first counts: it settles the parts of an aborted upload, and those of a moved one that the origin has,
-and refuses a completion that comes after (`refused`). A start that finds a completion of a moved upload carries it out
-if all of its parts are here; else it was refused.
+and refuses a completion that comes after (`refused`). A completion of a moved upload is carried out if all of its parts
+are here: each worker sees that alike, so that any of them can take the drain over.
 """
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Final, NamedTuple, Protocol, TypeVar
@@ -139,7 +139,7 @@ class ShownRecords:
                 if upload is not None:
                     _remember(self._ended_uploads, entry.upload_id, is_settled)
             case AcceptedWrite():
-                if self._is_refused(entry, is_recovered=is_recovered):
+                if self._is_refused(entry):
                     _remember(self.refused, record, None)
                     self.listener.settle_soon([record])
                     return
@@ -174,14 +174,28 @@ class ShownRecords:
                 self.kept[record] = KeptWrite(entry, entry.version(record, parts), reason)
                 self.sums.add(entry)
 
-    def _is_refused(self, entry: AcceptedWrite, *, is_recovered: bool) -> bool:
-        """Whether a completion comes after the abort of its upload, or after its move."""
+    def _is_refused(self, entry: AcceptedWrite) -> bool:
+        """Whether a completion comes after the abort of its upload, or lists a part that the origin alone has."""
         if entry.kind != "complete":
             return False
         upload = self._uploads.by_id.get(entry.upload_id)
         if upload is not None and upload.origin_id:
-            return not is_recovered or any(part.record not in self._uploads.parts for part in entry.parts)
+            return any(
+                part.record not in self._uploads.parts or part.record in self._uploads.carried for part in entry.parts
+            )
         return self._ended_uploads.get(entry.upload_id, False)
+
+    def refuse_without(self, settled: Collection[RecordId]) -> None:
+        """Refuses the completions that list one of these parts. For a worker that takes the drain over: the one before
+        it had settled them, and told nobody."""
+        for record in list(self._ended) if settled else ():
+            write = self.writes.get(record)
+            if write is not None and any(part.record in settled for part in write.parts):
+                del self.writes[record]
+                self.sums.remove(write)
+                self._pending.remove(write.name, record)
+                _remember(self.refused, record, None)
+                self.listener.settle_soon([record])
 
     @contextmanager
     def remembering(self) -> Iterator[None]:

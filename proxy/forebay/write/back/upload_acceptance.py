@@ -61,7 +61,7 @@ class UploadAcceptance:
         expiry: UploadExpiry,
         joined: JoinedParts,
     ) -> None:
-        """`is_refused`: whether the node knows of an abort that came before a completion."""
+        """`is_refused`: whether the draining worker refuses a completion. Raises S3Error."""
         self._writer = writer
         self._uploads = uploads
         self._forwarder = forwarder
@@ -159,7 +159,7 @@ class UploadAcceptance:
         listed = await run_cooperatively(read_parts_cooperatively(document))
         upload = self._upload_of(context)
         with self._expiry.receiving(upload.upload.upload_id):
-            parts = await self._joined.join(context, upload, _listed_parts(upload, listed))
+            parts = await self._joined.join(context, _listed_parts(upload, listed))
         etags = b"".join(bytes.fromhex(part.part.etag.strip('"')) for part in parts)
         etag = f'"{md5(etags, usedforsecurity=False).hexdigest()}-{len(parts)}"'
         write = AcceptedWrite(
@@ -175,6 +175,8 @@ class UploadAcceptance:
             replaces=self._writer.seen(forward.target.name),
         )
         durable = DURABLE_LOCAL
+        if upload.origin_id:
+            raise S3Error("SlowDown", "The upload goes on at the origin. Please try again.")
         if conditions is None and not self._room.is_ending:
             record = await self._writer.write(context, write, document)
             if await self._is_refused(record):

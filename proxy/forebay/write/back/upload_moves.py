@@ -52,7 +52,7 @@ class UploadMoves:
         pauses: RetryPauses,
         on_moved: Callable[[], None] = lambda: None,
     ) -> None:
-        """`is_draining`: whether this worker is the one that moves uploads (drain_duty)."""
+        """`is_draining`: whether this worker is the one that moves uploads, and knows all of them (drain_duty)."""
         self._uploads = uploads
         self._at_origin = at_origin
         self._writer = writer
@@ -156,6 +156,8 @@ class UploadMoves:
     async def _carry(self, upload: PendingUpload) -> None:
         try:
             await self._carry_parts(upload)
+            if not self._is_unfinished(upload):  # a completion has its parts
+                await self.abort(upload)
         finally:
             self._carrying.discard(upload.upload.upload_id)  # at once: a part that comes now is not to be missed
 
@@ -173,7 +175,7 @@ class UploadMoves:
             failure: BaseException | None = None
             try:
                 if upload.replaced:
-                    await self._settle([part.record for part in upload.replaced])
+                    await self._settle_parts(upload.replaced)
             except OSError as error:
                 failure = error
             # Each goes on to its end, whatever becomes of the others: none is settled in part.
@@ -201,7 +203,12 @@ class UploadMoves:
         except BodyDamaged as damage:  # the origin reports it as missing at the completion
             _log.error("part %d of an upload of %s is damaged in the journal: %s", part.part.number, name.path, damage)
         if self._is_unfinished(upload):
-            await self._settle([part.record])
+            await self._settle_parts([part])
+
+    async def _settle_parts(self, parts: Sequence[PendingPart]) -> None:
+        records = [part.record for part in parts]
+        self._uploads.carried.update(records)  # a completion that comes from here on can't have them
+        await self._settle(records)
 
     # Its end
 

@@ -8,12 +8,14 @@
 Every worker knows what is pending (record_exchange).
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
 from math import inf
 from typing import Final
 
+from forebay.core.errors import S3Error
 from forebay.peers.frames import Document
 from forebay.peers.peer_codec import decode, decode_name
 from forebay.policy.acceptable_writes import has_opaque_etags
@@ -66,6 +68,9 @@ from forebay.write.forward_request import WriteContext
 
 _REFUSALS: Final = frozenset({401, 403, 404, 405})
 """Statuses by which the origin says that it would not accept other such writes, either."""
+_LOOK_SECONDS: Final = 0.1
+"""Between two looks for a worker that takes the drain over."""
+_MOST_LOOKS: Final = 100
 ANSWER_SECONDS: Final = 1.0
 """Before the end of a drain, to answer those that still wait."""
 
@@ -148,7 +153,7 @@ class WriteBack:
             self.settlement.settle,
             tasks,
             peers,
-            lambda: self.duty.is_taken,
+            lambda: self.duty.is_ready,
             pauses,
             events.moved,
         )
@@ -311,13 +316,17 @@ class WriteBack:
     def check_completion(self, request: Document) -> Document:
         """Answers another worker, whether a completion of its is refused. Raises PeerUnavailable."""
         record = decode(lambda: RecordId(str(request["log"]), int(request["number"])))
-        return {"is_drainer": self.is_draining, "refused": record in self.shown.refused}
+        return {"is_drainer": self.duty.is_ready, "refused": record in self.shown.refused}
 
     async def _is_refused(self, record: RecordId) -> bool:
-        """Whether the draining worker had heard of an abort of its upload before a completion came."""
-        if not self.is_draining:
-            request = {"kind": "completion", "log": record.log, "number": record.number}
+        """Whether the draining worker refuses a completion (shown_records). One that has just ended may have settled
+        its parts: the next one knows. Raises S3Error."""
+        request = {"kind": "completion", "log": record.log, "number": record.number}
+        for _ in range(_MOST_LOOKS):
+            if self.duty.is_ready:
+                return record in self.shown.refused
             for response in (await self._worker.peers.call_all(request)).values():
                 if response.get("is_drainer") is True:
                     return response.get("refused") is True
-        return record in self.shown.refused
+            await asyncio.sleep(_LOOK_SECONDS)
+        raise S3Error("SlowDown", "No worker carries writes out at the moment. Please try again.")
