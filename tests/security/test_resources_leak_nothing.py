@@ -8,7 +8,7 @@ a plan, what its sender may not read is counted, and neither named nor looked fo
 import json
 import re
 import time
-from base64 import b64decode
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from hashlib import sha256
@@ -130,6 +130,49 @@ async def test_nobody_learns_of_anothers_resources(tmp_path: Path, caller: str) 
         assert len(origin.log.requests) == before, "the origin was asked"
         for kind, (there, _) in NAMES.items():  # all of it was there all the time
             assert (await client.request("GET", path_of("bucket", f".forebay/{kind}/{there}"))).status == 200
+
+
+async def test_positions_made_by_hand_show_nobody_elses_names(tmp_path: Path) -> None:
+    """A page begins behind any name: of another's resource, of none, or of nothing below the prefix."""
+    async with with_resources(tmp_path) as (rig, _):
+        client = rig.client(READER)
+        for kind in ("plans", "recordings", "plans/keys"):
+            for position in ("", "closed/", *(name[:-1] for name in NAMES[kind])):
+                behind = f".forebay/{kind}/{position}"
+                token = urlsafe_b64encode(behind.encode()).decode().replace("=", "%3D")
+                name = behind.replace("/", "%2F")
+                for page in (
+                    f"continuation-token={token}&list-type=2",
+                    f"list-type=2&start-after={name}",
+                    f"delimiter=%2F&marker={name}",
+                    f"delimiter=t&list-type=2&start-after={name}",
+                ):
+                    query = "&".join(sorted([*page.split("&"), "prefix=.forebay%2F"]))
+                    answer = await client.request("GET", f"/bucket?{query}")
+                    assert answer.status == 200, answer.body
+                    assert b"<Contents>" not in answer.body
+                    assert b"<CommonPrefixes>" not in answer.body
+
+
+@pytest.mark.parametrize("kind", ["plans", "recordings", "datasets"])
+async def test_no_name_leads_to_another_kind_or_key(tmp_path: Path, kind: str) -> None:
+    """Dots, doubled slashes, other cases: each is a name of its own, and of nothing."""
+    async with with_resources(tmp_path) as (rig, _):
+        for name in (
+            f"../plans/{THERE}",
+            f"./{THERE}",
+            f"/{THERE}",
+            f"keys/../{THERE}",
+            THERE.upper(),
+            f"{THERE}/",
+            f"{THERE} ",
+        ):
+            path = path_of("bucket", f".forebay/{kind}/{name}")
+            for client in (rig.client(READER), rig.client()):
+                assert [(await client.request(way, path)).status for way in ("GET", "HEAD")] == [404, 404], name
+                await client.request("DELETE", path)
+        for each, (there, _) in NAMES.items():
+            assert (await rig.client().request("GET", path_of("bucket", f".forebay/{each}/{there}"))).status == 200
 
 
 async def test_a_plan_over_anothers_list_tells_nothing_of_it(tmp_path: Path) -> None:
