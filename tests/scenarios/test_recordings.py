@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from forebay.core.events import RecordedRead
 from forebay.jobs.plans.plan_runner import END_SECONDS
+from forebay.jobs.recordings.recorder import IDLE_AFTER
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
@@ -140,6 +141,23 @@ async def test_an_order_is_recorded_and_downloaded(tmp_path: Path) -> None:
     assert keys_in(content)[:380] == order[:380]
     assert set(keys_in(content)) >= set(KEYS[:380]) & set(order[:380])
     assert abs(len(keys_in(content)) - 400) < 10
+
+
+@pytest.mark.parametrize("seconds", [86400.0, -86400.0])
+async def test_a_clock_that_is_set_ends_and_keeps_no_recording(tmp_path: Path, seconds: float) -> None:
+    """The reader reads on, and stops afterwards."""
+    order = shuffled(KEYS, 1)
+    async with node(tmp_path, rule(record=True)) as one:
+        kept = one.rig.parts.jobs.kept_recordings
+        assert kept is not None
+        await one.read(order[:200])
+        one.rig.advance_clock(seconds)
+        await one.read([*order[200:], *shuffled(KEYS, 2)[:100]])
+        [name] = await one.names()
+        assert keys_in(await one.download(name))[:380] == order[:380]
+        one.timers.advance(IDLE_AFTER + 1.0)
+        kept.recorder.end_idle()
+        assert [*kept.recorder.tracks] == []
 
 
 async def test_a_second_run_on_another_node_is_served_from_the_cache(tmp_path: Path) -> None:

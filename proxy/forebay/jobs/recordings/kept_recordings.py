@@ -46,10 +46,11 @@ class KeptRecordings:
         plans: FollowedPlans,
         tasks: TaskRegistry,
         clock: Callable[[], float],
+        monotonic: Callable[[], float],
         count: CountRecordings,
     ) -> None:
-        """`directory`, `limit`: see RecordingCatalogue. `plans`: where the rest of a recording runs. `subscribe`: to
-        the reads of the node."""
+        """`clock`: seconds since 1970; readers are idle by `monotonic`. `directory`, `limit`: see RecordingCatalogue.
+        `plans`: where the rest of a recording runs. `subscribe`: to the reads of the node."""
         self._subscribe = subscribe
         self._unsubscribe: Callable[[], None] | None = None
         self._policy = policy
@@ -62,7 +63,7 @@ class KeptRecordings:
             clock,
             lambda event: count(event, 1),
         )
-        self.recorder = Recorder(self.catalogue, self.follower, policy.rules, clock, count)
+        self.recorder = Recorder(self.catalogue, self.follower, policy.rules, monotonic, count)
         self.local = LocalRecordings(self.catalogue, self.recorder.cut, self.recorder.leave)
 
     async def start(self) -> None:

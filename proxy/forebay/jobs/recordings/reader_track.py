@@ -79,7 +79,7 @@ class ReaderTrack:
     def __init__(
         self, key: ReaderKey, catalogue: RecordingCatalogue, listener: FollowListener, clock: Callable[[], float]
     ) -> None:
-        """`clock`: seconds since 1970."""
+        """`clock`: monotonic, in seconds."""
         self.key = key
         self._catalogue = catalogue
         self._listener = listener

@@ -37,7 +37,8 @@ class Recorder:
         clock: Callable[[], float],
         count: Callable[[str, int], None],
     ) -> None:
-        """`rules`: those in force. `count("recorded" or "dropped", reads)` is called for each batch."""
+        """`rules`: those in force. `clock`: monotonic seconds. `count("recorded" or "dropped", reads)` is called for
+        each batch."""
         self._catalogue = catalogue
         self._listener = listener
         self._rules = rules

@@ -25,6 +25,7 @@ def compose_recordings(
         plans,
         context.tasks,
         context.clock,
+        context.timers.time,
         lambda event, count: context.metrics.count(f"forebay_recording_{event}_total", by=count),
     )
     return kept, kept.local
