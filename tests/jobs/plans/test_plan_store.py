@@ -1,5 +1,6 @@
 """The plan store: plans are there whole or not at all, survive a restart, and are read in windows."""
 
+import os
 from array import array
 from collections.abc import AsyncIterator
 from hashlib import sha256
@@ -11,7 +12,7 @@ from forebay.core.errors import S3Error
 from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries, PlanEntry
 from forebay.jobs.plans.plan_files import plan_id
 from forebay.jobs.plans.plan_key_lists import key_list_id
-from forebay.jobs.plans.plan_store import PlanRecord, PlanStore
+from forebay.jobs.plans.plan_store import ABANDONED_SECONDS, PlanRecord, PlanStore
 from forebay.policy.access import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access
@@ -134,6 +135,44 @@ async def test_indices_share_one_list_of_keys(tmp_path: Path) -> None:
     entries.close()
 
 
+async def test_rights_are_asked_for_all_of_a_long_list(tmp_path: Path) -> None:
+    """Some thousand keys are looked at together; those of the first may all be readable."""
+    listed = b"".join(b"open/%05d\n" % number for number in range(5000)) + b"secret/b\n" + b"open/z\n" * 5000
+    store, digest = PlanStore(tmp_path), sha256(listed).hexdigest()
+    await store.receive_keys("b", "p", digest, pieces(listed))
+    header = b"FBPLAN1\n" + bytes.fromhex(digest) + bytes(4) + b"\4\0\0\0"
+    kept = await receive(store, header + array("I", [0, 5000, 5001, 10_000]).tobytes(), principal=OWNER)
+    assert (kept.entries, kept.dropped) == (3, 1)
+    assert [entry.key for entry in await entries_of(store)] == ["open/00000", "open/z", "open/z"]
+
+
+async def test_a_plan_that_lost_indices_is_none(tmp_path: Path) -> None:
+    store, digest = PlanStore(tmp_path), sha256(b"a\n").hexdigest()
+    await store.receive_keys("b", "p", digest, pieces(b"a\n"))
+    kept = await receive(store, b"FBPLAN1\n" + bytes.fromhex(digest) + bytes(4) + b"\2\0\0\0" + bytes(8))
+    (tmp_path / kept.id / "indices").write_bytes(bytes(4))
+    assert await store.load(kept.id) is None
+    assert await store.plans() == []
+
+
+async def test_plans_are_in_the_order_in_which_they_were_sent(tmp_path: Path) -> None:
+    store = PlanStore(tmp_path)
+    sent = [record(f"order-{number}", float(number)) for number in range(20)]
+    for each in reversed(sent):
+        await store.receive(each, ALL, pieces(b"a\n"))
+    assert await store.plans() == [each.id for each in sent]
+
+
+async def test_what_is_abandoned_half_way_is_removed_and_no_other(tmp_path: Path) -> None:
+    store = PlanStore(tmp_path, lambda: 1e6)
+    ages = {"new-old": ABANDONED_SECONDS + 1.0, "new-young": ABANDONED_SECONDS - 1.0}
+    for name, age in ages.items():
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (1e6 - age, 1e6 - age))
+    assert await store.plans() == []
+    assert names_in(tmp_path) == ["new-young"]
+
+
 async def test_a_list_is_named_by_its_digest(tmp_path: Path) -> None:
     store = PlanStore(tmp_path)
     with pytest.raises(S3Error, match="SHA-256"):
@@ -157,6 +196,7 @@ async def test_a_key_is_found_wherever_it_is(tmp_path: Path) -> None:
 
 async def test_without_a_directory_nothing_is_received() -> None:
     store = PlanStore(None)
-    with pytest.raises(S3Error, match=r"server\.state_dir"):
+    with pytest.raises(S3Error, match=r"set server\.state_dir") as refused:
         await receive(store, b"a\n")
+    assert refused.value.code == "NotImplemented"
     assert await store.plans() == []
