@@ -136,3 +136,23 @@ async def test_a_full_journal_joins_no_parts(tmp_path: Path) -> None:
         await upload.send()
         refused = await upload.complete()
         assert (refused.status, told(refused, "Code")) == (503, "SlowDown")
+
+
+async def test_an_etag_of_the_journal_is_the_one_in_the_bucket(tmp_path: Path) -> None:
+    """OSS writes them in upper case; a client of S3 that keeps one finds the same after the write was carried out."""
+    async with OssOrigin() as origin, WriteBackRig(origin, tmp_path, dialect="oss") as rig:
+        await rig.prove()
+        client, target = rig.client(), path_of("ckpt", "a/key")
+        copy = path_of("ckpt", "a/copy")
+        acknowledged = await rig.put("a/key", b"content")
+        copied = told(await client.request("PUT", copy, [("x-amz-copy-source", target)]), "ETag")
+        upload = told(await client.request("POST", f"{TARGET}?uploads="), "UploadId")
+        part = await client.request("PUT", f"{TARGET}?partNumber=1&uploadId={upload}", (), b"part")
+        listed = f"<Part><PartNumber>1</PartNumber><ETag>{part.headers['ETag']}</ETag></Part>"
+        document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
+        completed = told(await client.request("POST", f"{TARGET}?uploadId={upload}", (), document), "ETag")
+        pending = [(await client.request("HEAD", each)).headers["ETag"] for each in (target, copy, TARGET)]
+        await rig.settled()
+        found = [(await client.request("HEAD", each)).headers["ETag"] for each in (target, copy, TARGET)]
+        assert [acknowledged, copied, completed] == pending == found
+        assert part.headers["ETag"] == f'"{md5(b"part", usedforsecurity=False).hexdigest().upper()}"'

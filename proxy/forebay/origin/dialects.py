@@ -36,6 +36,10 @@ class Dialect:
     """Whether it is OSS in its own protocol. Callers speak S3 to it all the same (forebay.origin.oss_origin); it
     accepts OSS's small parts, and its ETags are in upper case."""
 
+    def etag(self, digest: str) -> str:
+        """The ETag that it makes of a digest in lower case."""
+        return f'"{digest.upper() if self.speaks_oss else digest}"'
+
 
 DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
     {

@@ -8,6 +8,7 @@ import pytest
 
 from forebay.core.errors import S3Error
 from forebay.core.names import ObjectName
+from forebay.origin.origins import Origins
 from forebay.storage.journal.journal import Journal, JournalBody
 from forebay.storage.journal.log_writer import JournalFailed, RecordId
 from forebay.storage.journal.record_origins import RecordOrigins
@@ -29,6 +30,7 @@ class _Rig:
         self.writer = RecordWriter(
             cast("Journal", self),
             cast("RecordOrigins", SimpleNamespace(named=lambda _: {})),
+            cast("Origins", None),
             cast("Forwarder", None),
             cast("Publisher", None),
             lambda: self.wall,

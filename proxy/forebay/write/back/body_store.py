@@ -37,11 +37,8 @@ class StoredBody(NamedTuple):
     ref: BodyRef | None
     digest: BodyDigest
     md5: bytes
-
-    @property
-    def etag(self) -> str:
-        """The ETag that S3 gives these bytes."""
-        return f'"{self.md5.hex()}"'
+    etag: str = ""
+    """The ETag that its origin gives these bytes, which RecordWriter.store adds."""
 
     @property
     def bodies(self) -> tuple[BodyRef, ...]:

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 from forebay.core.errors import S3Error
 from forebay.core.heads import DURABLE_LOCAL, HeaderPairs, ObjectFacts
 from forebay.core.names import ObjectName, Version
+from forebay.origin.origins import Origins
 from forebay.protocol.dates import http_date
 from forebay.protocol.forwarded_headers import forwarded_headers
 from forebay.storage.journal.journal import Journal
@@ -83,6 +84,7 @@ class RecordWriter:
         self,
         journal: Journal,
         origins: RecordOrigins,
+        routes: Origins,
         forwarder: Forwarder,
         publisher: Publisher,
         clock: Callable[[], float],
@@ -96,6 +98,7 @@ class RecordWriter:
         self.bodies = BodyStore(journal)
         self._journal = journal
         self._origins = origins
+        self._routes = routes
         self._forwarder = forwarder
         self._publisher = publisher
         self._monotonic = monotonic
@@ -130,10 +133,15 @@ class RecordWriter:
     ) -> StoredBody:
         """Writes a body into the journal; `kept` comes next. Raises S3Error, and what its pieces raise."""
         try:
-            return await self.bodies.store(body, verified_md5=verified_md5, size=context.forward.length or 0)
+            stored = await self.bodies.store(body, verified_md5=verified_md5, size=context.forward.length or 0)
         except OSError as error:
             reason = str(error.strerror)
             raise self._failed(context, reason) from None
+        return stored._replace(etag=self.etag(context, stored.md5.hex()))
+
+    def etag(self, context: WriteContext, digest: str) -> str:
+        """The ETag that the origin of the bucket will give what has this digest."""
+        return self._routes.of(context.forward.target.bucket).dialect.etag(digest)
 
     def submit(self, entry: JournalEntry, payload: bytes = b"") -> asyncio.Future[RecordId]:
         """Hands a record over, which names its origin. The result comes once it is durable, or JournalFailed."""

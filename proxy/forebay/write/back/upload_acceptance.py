@@ -161,7 +161,7 @@ class UploadAcceptance:
         with self._expiry.receiving(upload.upload.upload_id):
             parts = await self._joined.join(context, _listed_parts(upload, listed))
         etags = b"".join(bytes.fromhex(part.part.etag.strip('"')) for part in parts)
-        etag = f'"{md5(etags, usedforsecurity=False).hexdigest()}-{len(parts)}"'
+        etag = self._writer.etag(context, f"{md5(etags, usedforsecurity=False).hexdigest()}-{len(parts)}")
         write = AcceptedWrite(
             "complete",
             forward.target.name,

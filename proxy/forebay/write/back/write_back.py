@@ -140,6 +140,7 @@ class WriteBack:
         self.writer = writer = RecordWriter(
             journal,
             state.origins,
+            origin.origins,
             origin.forwarder,
             self.exchange,
             worker.clock,
