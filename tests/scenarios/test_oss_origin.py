@@ -5,7 +5,9 @@ in front of the stand-in too.
 """
 
 import asyncio
+from base64 import b64encode
 from dataclasses import replace
+from hashlib import md5
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,14 @@ async def test_refused_range_beyond_the_end_is_retried_within_it(tmp_path: Path)
             answer = await rig.client().request("GET", OBJECT)
             assert (answer.status, answer.body, answer.headers["x-forebay-cache"]) == (200, BODY, cache)
         assert origin.log.ranges("key")[-1] == f"bytes=0-{len(BODY) - 1}"
+
+
+@pytest.mark.parametrize("accelerated", ["true", "false"])
+async def test_a_range_that_is_none_is_ignored(tmp_path: Path, accelerated: str) -> None:
+    async with OssOrigin() as origin, rig_over(origin, tmp_path, rest=f"{RULES}accelerate = {accelerated}\n") as rig:
+        origin.store.put("bucket", "key", BODY)
+        answer = await rig.client().request("GET", OBJECT, [("Range", "bytes=9-8")])
+        assert (answer.status, answer.body) == (200, BODY)
 
 
 async def test_the_whole_for_a_range_is_refused(tmp_path: Path) -> None:
@@ -213,6 +223,20 @@ async def test_content_changed_under_its_etag_is_not_cached(tmp_path: Path, kind
             origin.store.swap(home, home.versions["key"][-1], replace(version, content=Stored(BODY[:size])))
             answer = await rig.client().request("GET", OBJECT)
             assert (answer.status, answer.body, answer.headers["x-forebay-cache"]) == (200, BODY[:size], "bypass")
+
+
+async def test_documents_have_the_headers_of_s3(tmp_path: Path) -> None:
+    async with OssOrigin() as origin, rig_over(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        origin.store.put("bucket", "other", BODY)
+        client = rig.client()
+        copied = await client.request("PUT", path_of("bucket", "copy"), [("x-amz-copy-source", "/bucket/key")])
+        body = b"<Delete><Quiet>true</Quiet><Object><Key>other</Key></Object></Delete>"
+        digest = ("Content-MD5", b64encode(md5(body, usedforsecurity=False).digest()).decode())
+        deleted = await client.request("POST", f"{path_of('bucket')}?delete=", [digest], body)
+        for answer in (copied, deleted):
+            assert (answer.status, "ETag" in answer.headers) == (200, False), answer.body
+            assert answer.headers["Content-Type"] == "application/xml"
 
 
 async def test_an_archived_object_is_the_origin_s_to_refuse(tmp_path: Path) -> None:

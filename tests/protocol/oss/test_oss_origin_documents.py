@@ -58,6 +58,11 @@ def test_headers() -> None:
     )
 
 
+def test_default_storage_class_is_not_said() -> None:
+    """S3 says it of no object, and an answer from the journal doesn't."""
+    assert s3_response_headers([("x-oss-storage-class", "Standard"), ("ETag", '"A"')]) == (("ETag", '"A"'),)
+
+
 @given(st.lists(NAMES, min_size=1, max_size=4), st.booleans())
 def test_names_are_encoded_as_requested(names: list[str], encoded: bool) -> None:
     contents = "".join(f"<Contents><Key>{quote(name, safe='')}</Key><Size>1</Size></Contents>" for name in names)

@@ -9,13 +9,12 @@ have been obeyed. Only S3's checksums, which were verified when the body was rea
 out.
 
 Ranges: without `x-oss-range-behavior: standard` OSS answers a range that does not lie in the object entirely with 200
-and the whole object, so that each range goes with it. More than one range, and a range under If-Range, which OSS lacks,
-are sent without a range: the whole object is always a right answer.
+and the whole object, so that each range goes with it. An invalid range, more than one, and a range under If-Range,
+which OSS lacks, are sent without a range: the whole object is always a right answer.
 
 https://www.alibabacloud.com/help/en/oss/developer-reference/getobject
 """
 
-import re
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from forebay.core.heads import HeaderPairs
 from forebay.protocol.oss.oss_headers import check_canned_acl, oss_origin_header
 from forebay.protocol.oss.oss_operation_table import LISTINGS, check_carried
 from forebay.protocol.oss.oss_request_documents import oss_request_document
+from forebay.protocol.range_header import WHOLE, parse_range
 
 Query = tuple[tuple[str, str], ...]
 
@@ -48,7 +48,6 @@ _LEFT_OUT: Final = frozenset(
     }
 )
 _CHECKSUM: Final = "x-amz-checksum-"
-_ONE_RANGE: Final = re.compile(r"bytes=(?:[0-9]+-[0-9]*|-[0-9]+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +76,10 @@ def to_oss_request(
     ranged = False
     if operation == "GetObject":
         lower = {name.lower(): value for name, value in headers}
-        ranged = "range" in lower and "if-range" not in lower and bool(_ONE_RANGE.fullmatch(lower["range"].strip()))
+        value = lower.get("range", "").strip()
+        ranged = "if-range" not in lower and parse_range(value) is not WHOLE
         if ranged:
-            sent += [("Range", lower["range"].strip()), ("x-oss-range-behavior", "standard")]
+            sent += [("Range", "".join(value.split())), ("x-oss-range-behavior", "standard")]
     if operation in STREAMED:
         return OssOriginRequest(method, sent_query, tuple(sent), None, ranged)
     if operation == "HeadBucket":

@@ -22,6 +22,7 @@ from forebay.protocol.oss.oss_request import OssRequest
 
 _READS: Final = frozenset({"GetObject", "HeadObject", "GetObjectMeta"})
 _FOREBAY: Final = "x-forebay-"
+_DEFAULT_CLASS: Final = ("x-amz-storage-class", "STANDARD")  # which S3 never says, and the journal doesn't
 # All that GetObjectMeta answers of an object.
 _META_HEADERS: Final = frozenset({"content-length", "etag", "last-modified", CRC64, "x-oss-version-id", DURABLE})
 REQUEST_ID: Final = "x-oss-request-id"
@@ -79,6 +80,6 @@ def s3_response_headers(headers: Iterable[tuple[str, str]]) -> HeaderPairs:
             continue
         if not lower.startswith("x-oss-"):
             translated.append((name, value))
-        elif (pair := s3_response_header(lower, value)) is not None:
+        elif (pair := s3_response_header(lower, value)) is not None and pair != _DEFAULT_CLASS:
             translated.append(pair)
     return tuple(translated)
