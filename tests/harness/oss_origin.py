@@ -27,6 +27,7 @@ from multidict import CIMultiDictProxy
 
 from harness.fake.authority import Proof
 from harness.fake.errors import Refusal
+from harness.fake.objects import copy_source
 from harness.fake.operations import perform
 from harness.fake.payload import Payload
 from harness.fake.responses import Answer, error_response
@@ -40,6 +41,7 @@ from harness.reference_sigv4 import Secret
 OSS_SECRET = Secret("ossaccess", "osssecret", "test-1")
 SMALLEST = 100 << 10
 DOMAIN = "oss-test-1.localhost"
+_LISTINGS = {"ListObjects", "ListObjectsV2", "ListObjectVersions"}
 _ONE_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 
@@ -90,35 +92,39 @@ class OssOrigin(FakeOrigin):
         try:
             if s3_request.operation == "GetObject":
                 s3_request = self._ranged(s3_request)
-            if s3_request.operation in {"ListObjects", "ListObjectsV2"} and "max-keys" not in s3_request.query:
+            if s3_request.operation in _LISTINGS and "max-keys" not in s3_request.query:
                 s3_request = replace(s3_request, query={**s3_request.query, "max-keys": "100"})
             answer = perform(self.store, s3_request, payload, self._smallest)
             if answer.status == 412:
                 self._refuse_otherwise(s3_request)
         except Refusal as refusal:
             answer = error_response(refusal, s3_request.raw_path, s3_request.method == "HEAD")
-            return self._translate_response(
-                replace(answer, bodiless=answer.bodiless or refusal.status == 304), s3_request
-            )
+            return Answer(304, bodiless=True) if refusal.status == 304 else self._translate_response(answer, s3_request)
         return self._translate_response(answer, s3_request)
 
     def _refuse_otherwise(self, s3_request: OssRequest) -> None:
         """Refusal: where OSS says no in another way than S3."""
         if s3_request.sent.get("x-oss-forbid-overwrite") == "true":
             raise Refusal("FileAlreadyExists", "The object you specified already exists and can not be overwritten.")
-        names = ("if-match", "if-unmodified-since")
-        if s3_request.operation in {"CopyObject", "UploadPartCopy"} and not any(
-            f"x-oss-copy-source-{name}" in s3_request.sent for name in names
-        ):
+        if s3_request.operation in {"CopyObject", "UploadPartCopy"}:
+            headers = s3_request.headers.copy()
+            for name in ("if-none-match", "if-modified-since"):
+                headers.popall(f"x-amz-copy-source-{name}", None)
+            copy_source(
+                self.store, replace(s3_request, headers=CIMultiDictProxy(headers))
+            )  # 412, if it is one of these
             raise Refusal("NotModified", "Not Modified")
 
     def _ranged(self, s3_request: OssRequest) -> OssRequest:
         """Without `x-oss-range-behavior: standard`, only a range that lies in the object is one."""
         if s3_request.range is None or s3_request.sent.get("x-oss-range-behavior") == "standard":
             return s3_request
-        current = self.store.current(s3_request.bucket or "", s3_request.key or "")
+        try:
+            current = self.store.get(s3_request.bucket or "", s3_request.key or "", s3_request.query.get("versionId"))
+        except Refusal:
+            return s3_request
         found = _ONE_RANGE.fullmatch(s3_request.range)
-        if current is not None and found is not None:
+        if found is not None:
             first, last = found[1], found[2]
             if first and int(first) <= int(last or current.size - 1) < current.size:
                 return s3_request
@@ -140,6 +146,9 @@ class OssOrigin(FakeOrigin):
         if s3_request.operation == "UploadPart":
             part = home.uploads[s3_request.query["uploadId"]].parts.get(int(s3_request.query["partNumber"]))
             return (("x-oss-hash-crc64ecma", crc_of(part.content)),) if part is not None else ()  # a fault kept it away
+        if s3_request.operation == "UploadPartCopy":  # oss2 reads it there
+            part = home.uploads[s3_request.query["uploadId"]].parts[int(s3_request.query["partNumber"])]
+            return (("ETag", part.etag.upper()),)
         if s3_request.operation in {"GetObject", "HeadObject"}:
             version = self.store.get(home.name, s3_request.key or "", s3_request.query.get("versionId"))
             facts = (("x-oss-hash-crc64ecma", crc_of(version.content)), ("x-oss-object-type", type_of(version)))

@@ -160,6 +160,33 @@ async def test_a_batch_delete_tells_of_every_key(place: Place) -> None:
     assert (await place.client.request("HEAD", place.at("a%26b"))).status == 404
 
 
+async def test_a_quiet_batch_delete_answers_nothing(place: Place) -> None:
+    await place.put("a")
+    body = b"<Delete><Quiet>true</Quiet><Object><Key>a</Key></Object></Delete>"
+    answer = await place.client.document("POST", f"/{place.bucket}?delete", body)
+    assert (answer.status, answer.body, answer.headers["Content-Length"]) == (200, b"", "0")
+    assert (await place.client.request("HEAD", place.at("a"))).status == 404
+
+
+async def test_a_copy_of_what_has_not_changed_is_304(place: Place) -> None:
+    etag = (await place.put("a")).headers["ETag"]
+    upload = await place.client.initiate(place.at("b"))
+    later = ("x-oss-copy-source-if-modified-since", "Wed, 18 Nov 2037 10:00:00 GMT")
+    same, other = ("x-oss-copy-source-if-none-match", etag), ("x-oss-copy-source-if-match", f'"{"0" * 32}"')
+    for target in (place.at("b"), f"{place.at('b')}?partNumber=1&uploadId={upload}"):
+        for conditions, expected in (((same,), 304), ((later,), 304), ((other,), 412)):
+            source = ("x-oss-copy-source", place.at("a"))
+            answer = await place.client.request("PUT", target, [source, *conditions])
+            assert (answer.status, bool(answer.body)) == (expected, expected != 304), (target, conditions)
+    assert (await place.client.request("HEAD", place.at("b"))).status == 404
+
+
+async def test_a_page_has_1_to_1000_keys(place: Place) -> None:
+    for query in ("list-type=2&max-keys=1001", "max-keys=0", "uploads&max-uploads=x", "versions&max-keys=-1"):
+        refused = await place.client.request("GET", f"/{place.bucket}?{query}")
+        assert (refused.status, told(refused, "Code")) == (400, "InvalidArgument"), query
+
+
 async def test_bucket_and_upload_documents(place: Place) -> None:
     info = await place.client.request("GET", f"/{place.bucket}?bucketInfo")
     assert (info.status, told(info, "Name"), told(info, "Grant")) == (200, place.bucket, "private")

@@ -12,7 +12,7 @@ https://www.alibabacloud.com/help/en/oss/developer-reference/common-http-headers
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypedDict
 
 from forebay.core.buffers import Buffer
 from forebay.core.errors import MalformedXml, OriginBroken, S3Error
@@ -38,6 +38,11 @@ BucketExists = Callable[[], Awaitable[bool]]
 
 _DROPPED: Final = frozenset({"content-type", "content-length", "content-encoding", "etag"})
 _WITH_ERRORS: Final = frozenset({"accept-ranges", "content-range", "retry-after", "x-forebay-cache"})
+
+
+class _Conditions(TypedDict):
+    forbids_overwrite: bool
+    conditions: frozenset[str]
 
 
 class OssReply:
@@ -108,9 +113,7 @@ class OssReply:
             exists = True
             if self._status == 404 and not self._buffered and self.bucket_exists is not None:
                 exists = await self.bucket_exists()
-            forbids = self.request is not None and self.request.forbids_overwrite
-            body = bytes(self._buffered)
-            failure = to_oss_failure(self._status, body, bucket_is_there=exists, forbids_overwrite=forbids)
+            failure = to_oss_failure(self._status, bytes(self._buffered), bucket_is_there=exists, **self._conditions)
             await self._send_error(failure, self._headers)
         else:
             await self._send_document(bytes(self._buffered))
@@ -121,13 +124,19 @@ class OssReply:
 
     async def refuse(self, error: S3Error, headers: HeaderPairs) -> None:
         """Answer with an error made by Forebay. `headers` go with it in either dialect."""
-        forbids = self.request is not None and self.request.forbids_overwrite
-        await self._send_error(failure_of_error(error, forbids_overwrite=forbids), headers)
+        await self._send_error(failure_of_error(error, **self._conditions), headers)
+
+    @property
+    def _conditions(self) -> "_Conditions":
+        """The conditions whose failures OSS tells in another way than S3."""
+        if self.request is None:
+            return _Conditions(forbids_overwrite=False, conditions=frozenset())
+        return _Conditions(forbids_overwrite=self.request.forbids_overwrite, conditions=self.request.source_conditions)
 
     async def _send_document(self, body: bytes) -> None:
         """Send the translation of a document, or the error that it contains."""
         if embedded_error(body) is not None:
-            await self._send_error(to_oss_failure(200, body), ())
+            await self._send_error(to_oss_failure(200, body, **self._conditions), ())
             return
         request = self.request
         if request is None or (not body.strip() and request.name != "GetBucketLocation"):
@@ -137,9 +146,12 @@ class OssReply:
             root = read_origin_document(body)
         except MalformedXml as refused:
             raise OriginBroken(f"its document cannot be parsed: {refused}") from refused
-        failure = failed_batch_delete(root) if request.name == "DeleteMultipleObjects" else None
-        if failure is not None:
-            await self._send_error(failure, ())
+        if request.name == "DeleteMultipleObjects" and root.find("Deleted") is None:
+            failure = failed_batch_delete(root)
+            if failure is not None:
+                await self._send_error(failure, ())
+            else:  # a quiet one
+                await self._send(self._status, self._origin_headers(), b"")
             return
         needs_date = request.name == "GetBucketInfo"
         created = await self.creation_date() if needs_date and self.creation_date is not None else None
@@ -155,6 +167,9 @@ class OssReply:
         return tuple(pair for pair in self._headers if pair[0].lower() not in _DROPPED)
 
     async def _send_error(self, failure: OssFailure, fields: HeaderPairs) -> None:
+        if failure.status == 304:  # which has no body
+            await self._send(304, tuple(pair for pair in fields if pair[0].lower() == "x-forebay-cache"), b"")
+            return
         # Headers about the range and the cache are kept; the others describe the document or the origin.
         kept = tuple(pair for pair in fields if pair[0].lower() in _WITH_ERRORS)
         headers, document = error_response(
@@ -164,7 +179,7 @@ class OssReply:
 
     async def _send(self, status: int, fields: HeaderPairs, document: bytes) -> None:
         headers = oss_response_headers(self.request, status, fields, self._record.request_id)
-        await self._inner.start(status, headers, len(document))
+        await self._inner.start(status, headers, None if status == 304 else len(document))
         if document and not self._is_head:
             await self._inner.write(document)
         await self._inner.finish()

@@ -18,6 +18,8 @@ from harness.oss.oss_request import CLASSES, OssRequest
 _CLASSES = {s3: oss for oss, s3 in CLASSES.items()}
 _NAMED = ("version-id", "delete-marker", "tagging-count", "copy-source-version-id", "storage-class")
 _NAMES = {"Key", "Prefix", "Marker", "Delimiter", "StartAfter"}
+_PLAIN = {"InitiateMultipartUploadResult", "CompleteMultipartUploadResult", "ListPartsResult"}
+"""Documents whose names the fake does not encode."""
 _OVERRIDING = {"x-oss-object-type"}
 
 
@@ -54,6 +56,7 @@ def to_oss_response(answer: Answer, s3_request: OssRequest, *facts: tuple[str, s
 
 def _document(answer: Answer, s3_request: OssRequest) -> Answer:
     tree = Tree.fromstring(b"".join(answer.content.views(answer.start, answer.stop)))  # noqa: S314  # our own fake's
+    encodes = s3_request.query.get("encoding-type") == "url"
     for each in tree.iter():
         each.tag = each.tag.rpartition("}")[2]
         if each.tag == "ETag":
@@ -62,8 +65,10 @@ def _document(answer: Answer, s3_request: OssRequest) -> Answer:
             each.text = _CLASSES.get(each.text or "", each.text)
         elif each.tag in {"Contents", "Version"}:
             Tree.SubElement(each, "Type").text = "Normal"
-        elif each.tag in _NAMES and tree.tag != "DeleteResult" and "encoding-type" in s3_request.query:
-            each.text = (each.text or "").replace("/", "%2F")
+        elif each.tag in _NAMES and encodes and tree.tag != "DeleteResult":
+            each.text = quote(each.text or "", safe="") if tree.tag in _PLAIN else (each.text or "").replace("/", "%2F")
+    if encodes and tree.find("EncodingType") is None and tree.tag != "DeleteResult":
+        Tree.SubElement(tree, "EncodingType").text = "url"
     if tree.tag == "ListBucketResult" and "list-type" not in s3_request.query:
         _next_marker(tree)
     if tree.tag == "DeleteResult":
@@ -71,7 +76,7 @@ def _document(answer: Answer, s3_request: OssRequest) -> Answer:
             return replace(
                 answer.with_body(b""), headers=tuple(each for each in answer.headers if each[0] != "Content-Type")
             )
-        if "encoding-type" in s3_request.query:
+        if encodes:
             for each in tree.iter("Key"):
                 each.text = quote(each.text or "", safe="")
             Tree.SubElement(tree, "EncodingType").text = "url"

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 from multidict import CIMultiDict
 
-from forebay.core.errors import MalformedXml
+from forebay.core.errors import MalformedXml, S3Error
 from forebay.protocol.oss.oss_documents import (
     OssLocation,
     creation_date_of,
@@ -14,7 +14,13 @@ from forebay.protocol.oss.oss_documents import (
     read_origin_document,
     to_oss_document,
 )
-from forebay.protocol.oss.oss_errors import OssFailure, error_response, file_already_exists, to_oss_failure
+from forebay.protocol.oss.oss_errors import (
+    OssFailure,
+    error_response,
+    failure_of_error,
+    file_already_exists,
+    to_oss_failure,
+)
 from forebay.protocol.oss.oss_origin_documents import s3_document
 from forebay.protocol.oss.oss_request import OssRequest, to_s3_request
 from forebay.protocol.oss.oss_response_headers import oss_response_headers
@@ -261,6 +267,24 @@ def test_a_missing_bucket_and_a_forbidden_overwrite() -> None:
     assert to_oss_failure(404, b"", bucket_is_there=False).code == "NoSuchBucket"
     assert to_oss_failure(412, b"", forbids_overwrite=True) == file_already_exists()
     assert file_already_exists().status == 409
+
+
+def test_a_condition_on_a_source_is_the_one_that_is_named() -> None:
+    prefix = "x-amz-copy-source-"
+    both = {f"{prefix}if-match", f"{prefix}if-none-match"}
+    cases = (
+        (f"{prefix}If-None-Match", both, 304),
+        (f"{prefix}If-Match", both, 412),
+        ("", both, 412),
+        ("", {f"{prefix}if-modified-since"}, 304),
+        ("If-None-Match", {f"{prefix}if-none-match"}, 304),
+        ("", set[str](), 412),
+    )
+    for condition, conditions, status in cases:
+        document = f"<Error><Code>PreconditionFailed</Code><Condition>{condition}</Condition></Error>".encode()
+        assert to_oss_failure(412, document, conditions=conditions).status == status, condition
+        error = S3Error("PreconditionFailed", Condition=condition)
+        assert failure_of_error(error, conditions=conditions).status == status, condition
 
 
 def test_headers_of_an_object() -> None:

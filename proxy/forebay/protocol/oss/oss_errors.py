@@ -11,13 +11,14 @@ https://www.alibabacloud.com/help/en/oss/support/http-status-code-1
 """
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from forebay.core.errors import S3_CODES, MalformedXml, S3Error
 from forebay.core.heads import HeaderPairs
+from forebay.protocol.copy_source import COPY_SOURCE
 from forebay.protocol.oss.oss_headers import STORAGE_CLASSES
 from forebay.protocol.xml.xml_tree import Element, read_tree, write_tree
 
@@ -104,6 +105,8 @@ _MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
         "PreconditionFailed": "A precondition that was given did not hold.",
     }
 )
+# Conditions on the source of a copy that ask whether it has changed.
+_CHANGED: Final = frozenset({f"{COPY_SOURCE}-if-none-match", f"{COPY_SOURCE}-if-modified-since"})
 # Elements that are written anew, or are about S3's servers.
 _OWN: Final = frozenset({"Code", "Message", "RequestId", "HostId", "Resource", "Region", "kind"})
 _RENAMED: Final[Mapping[str, str]] = MappingProxyType({"AWSAccessKeyId": "OSSAccessKeyId"})
@@ -120,17 +123,26 @@ class OssFailure:
 
 
 def to_oss_failure(
-    status: int, body: bytes, *, bucket_is_there: bool = True, forbids_overwrite: bool = False
+    status: int,
+    body: bytes,
+    *,
+    bucket_is_there: bool = True,
+    forbids_overwrite: bool = False,
+    conditions: Set[str] = frozenset(),
 ) -> OssFailure:
-    """The error in a response of S3. `bucket_is_there`: for a 404 that does not say what is missing."""
+    """The error in a response of S3. `bucket_is_there`: for a 404 that does not say what is missing. `conditions`: on
+    the source of a copy, as S3's headers in lower case."""
     root = _error(body)
     code = root.text_at("Code") if root is not None else ""
     if not code:
         code = "NoSuchBucket" if status == 404 and not bucket_is_there else _BY_STATUS.get(status, "InternalError")
     message = root.text_at("Message") if root is not None else ""
     details = [(each.name, each.text) for each in root.children if each.name not in _OWN] if root is not None else []
-    if forbids_overwrite and code == "PreconditionFailed":
-        return file_already_exists()
+    if code == "PreconditionFailed":
+        if _source_is_unmodified(dict(details).get("Condition", ""), conditions):
+            return not_modified()
+        if forbids_overwrite:
+            return file_already_exists()
     if status < 400:
         status = status_of(code)
     code, status = _TO_OSS.get(code, (code, status))
@@ -138,14 +150,31 @@ def to_oss_failure(
     return OssFailure(status, code, message or _MESSAGES.get(code) or f"The origin answered {status}.", renamed)
 
 
-def failure_of_error(error: S3Error, *, forbids_overwrite: bool = False) -> OssFailure:
+def failure_of_error(
+    error: S3Error, *, forbids_overwrite: bool = False, conditions: Set[str] = frozenset()
+) -> OssFailure:
     """An error of Forebay's own, in OSS's terms."""
-    if forbids_overwrite and error.code == "PreconditionFailed":
-        return file_already_exists()
+    if error.code == "PreconditionFailed":
+        if _source_is_unmodified(error.details.get("Condition", ""), conditions):
+            return not_modified()
+        if forbids_overwrite:
+            return file_already_exists()
     code, status = _TO_OSS.get(error.code, (error.code, error.status))
     return OssFailure(
         status, code, error.message, tuple((_RENAMED.get(name, name), text) for name, text in error.details.items())
     )
+
+
+def _source_is_unmodified(condition: str, conditions: Set[str]) -> bool:
+    """Whether what failed is a condition that the source of a copy has changed. `condition`: the one that the error
+    names, where it does."""
+    named = condition.lower()
+    return named in _CHANGED if named in conditions else bool(conditions) and conditions <= _CHANGED
+
+
+def not_modified() -> OssFailure:
+    """A copy whose source has not changed: S3 has no 304 for it."""
+    return OssFailure(304, "NotModified", "The source has not been modified.")
 
 
 def file_already_exists() -> OssFailure:
@@ -189,6 +218,7 @@ def s3_error(status: int, body: bytes, *, copies: bool) -> tuple[int, bytes]:
         root = Element("Error")
         root.add("Code", "PreconditionFailed")
         root.add("Message", "A condition on the source does not hold.")
+        root.add("Condition", f"{COPY_SOURCE}-If-None-Match")
         return 412, write_tree(root)
     error = _error(body)
     if error is None:

@@ -19,6 +19,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.core.errors import S3Error
 from forebay.core.names import BATCH_KEY
+from forebay.protocol.copy_source import COPY_SOURCE
 from forebay.protocol.header_map import Headers, single
 from forebay.protocol.operation_table import Level
 from forebay.protocol.oss.oss_claim import SIGNATURE_QUERY
@@ -27,6 +28,8 @@ from forebay.protocol.oss.oss_operation_table import GET_BATCH, LISTINGS, OSS_CA
 from forebay.protocol.range_header import WHOLE, parse_range, range_header
 from forebay.protocol.target import Target
 
+MAX_KEYS: Final = 1000
+"""The most keys, uploads or parts of a page."""
 DEFAULT_KEYS: Final = "100"
 """The keys of a listing by default; S3's own default is 1,000."""
 
@@ -37,6 +40,8 @@ _TAGS: Final = frozenset({"if-match", "if-none-match"})
 # Restricts a signed URL to certain callers, which Forebay can't enforce.
 _RESTRICTING: Final = "x-oss-ac-"
 _CALLBACK: Final = frozenset({"callback", "callback-var", "x-oss-callback", "x-oss-callback-var"})
+_LIMITS: Final = frozenset({"max-keys", "max-parts", "max-uploads"})
+_SOURCE_CONDITION: Final = f"{COPY_SOURCE}-if-"
 _MARKERS: Final = frozenset[str]().union(*(row.optional for row in OSS_CATALOGUE if row.s3 in {*LISTINGS, "ListParts"}))
 _READS: Final = frozenset({"GetObject", "HeadObject"})
 _KEPT_HERE: Final = frozenset({"encoding-type", "objectMeta", "bucketInfo", "sequential"})
@@ -69,6 +74,11 @@ class OssRequest:
         return self.operation.name
 
     @property
+    def source_conditions(self) -> frozenset[str]:
+        """The conditions on the source of a copy, as S3's headers in lower case."""
+        return frozenset(name.lower() for name in self.headers if name.lower().startswith(_SOURCE_CONDITION))
+
+    @property
     def lenient_range(self) -> bool:
         """Whether there is a range that may have to be ignored."""
         return self.ignores_ranges and "Range" in self.headers
@@ -95,6 +105,11 @@ def to_s3_request(method: str, target: Target, headers: Headers, *, origin_is_os
         raise S3Error("NotImplemented", f"Unknown query parameters: {', '.join(sorted(unknown))}.")
     if len(names) < len(query):
         raise S3Error("InvalidArgument", "A query parameter was given more than once.")
+    for limit in _LIMITS & names:
+        value = dict(query)[limit]
+        if value and not (value.isascii() and value.isdecimal() and 1 <= int(value[:5]) <= MAX_KEYS):
+            message = f"Argument {limit} must be an integer between 1 and {MAX_KEYS}."
+            raise S3Error("InvalidArgument", message, ArgumentName=limit, ArgumentValue=value)
     forbids = _is_true(headers, _FORBID)
     fields = _headers(row, headers, extra, origin_is_oss=origin_is_oss)
     if row.copies and "Content-MD5" in fields:

@@ -26,7 +26,7 @@ from forebay.origin.origin_read import OriginRead
 from forebay.origin.origin_request import RequestCredential
 from forebay.origin.origins import Origins
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, ReadOutcome
-from forebay.protocol.conditions import Proceed, evaluate_conditions
+from forebay.protocol.conditions import PreconditionFailed, Proceed, evaluate_conditions
 from forebay.protocol.copy_source import COPY_SOURCE, CopySource, parse_copy_source
 from forebay.protocol.header_map import Headers
 from forebay.storage.journal.body_file import BodyDamaged
@@ -148,7 +148,8 @@ def _judge(headers: Headers, facts: ObjectFacts) -> Span:
     ]
     result = evaluate_conditions(CIMultiDict(stripped), facts.version.etag, facts.last_modified)
     if not isinstance(result, Proceed):
-        raise S3Error("PreconditionFailed", Condition="x-amz-copy-source-if-*")
+        failed = result.condition if isinstance(result, PreconditionFailed) else "If-None-Match"
+        raise S3Error("PreconditionFailed", Condition=f"{COPY_SOURCE}-{failed}")
     text = headers.get(f"{COPY_SOURCE}-range")
     if text is None:
         return Span(0, facts.size)
