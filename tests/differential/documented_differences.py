@@ -39,8 +39,8 @@ class DocumentedDifference:
     explains: Callable[[Found], bool]
     witness: Program
     """A program that shows it."""
-    dialect: str = "swift"
-    """Of the program's clients and origins: "oss", or S3."""
+    kind: str = "s3"
+    """Of the pair that the program runs on."""
 
 
 _PUT: Final = Call(0, "PUT", "open", "minute/a", body=Content(1, 100))
@@ -99,7 +99,7 @@ DOCUMENTED: Final[tuple[DocumentedDifference, ...]] = (
         "an answer from the journal has the checksums that its client sent, the origin's computes one of its own",
         lambda found: (
             found.name.startswith("header x-amz-checksum-")
-            and found.through is None
+            and (found.direct is None or found.through is None)
             and found.through_answer.headers.get("x-forebay-durable") == "local"
         ),
         (Call(0, "PUT", "back", "a", body=Content(1, 9)), Call(1, "PUT", "back", "b", body=Content(1, 9))),
@@ -161,6 +161,31 @@ DOCUMENTED: Final[tuple[DocumentedDifference, ...]] = (
             found.name == "code" and (found.direct, found.through) == ("InvalidObjectName", "InvalidArgument")
         ),
         (Call(0, "GET", "open", "k" * 1024),),
+        "oss",
+    ),
+    DocumentedDifference(
+        "document of what is not there",
+        "compatibility.md#oss-clients",
+        "a document is read before the origin is asked",
+        lambda found: (
+            found.name in {"code", "status"}
+            and found.call.body in {"<Tagging>", "<CompleteMultipartUpload>", "<Other/>"}
+            and found.statuses == (404, 400)
+            and found.through_code == "MalformedXML"
+        ),
+        (Call(0, "PUT", "open", "a", (("tagging", ""),), body="<Tagging>", digest="right"),),
+        "oss",
+    ),
+    DocumentedDifference(
+        "CRC64 of a part in a list",
+        "compatibility.md#oss-clients",
+        "the stand-in has none",
+        lambda found: found.is_added and found.name.startswith("element ListPartsResult/Part/HashCrc64ecma"),
+        (
+            Call(0, "POST", "open", "a", (("uploads", ""),)),
+            Call(1, "PUT", "open", "a", (("partNumber", "1"), ("uploadId", "{upload:0}")), body=Content(1, 9)),
+            Call(2, "GET", "open", "a", (("uploadId", "{upload:0}"),)),
+        ),
         "oss",
     ),
     DocumentedDifference(

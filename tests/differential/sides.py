@@ -56,6 +56,11 @@ listing = "immutable"
 path = "back*/**"
 write = "back"
 """
+PLAIN_RULES: Final = """\
+[[rules]]
+path = "**"
+accelerate = false
+"""
 
 
 class Clock:
@@ -71,8 +76,10 @@ class Clock:
 class ClockedRig(Rig):
     """A Forebay with a clock of ours."""
 
-    def __init__(self, origin: FakeOrigin, directory: Path, clock: Clock, **settings: str) -> None:
-        rules = RULES.format(journal=directory / "journal")
+    def __init__(
+        self, origin: FakeOrigin, directory: Path, clock: Clock, *, rules: str = RULES, **settings: str
+    ) -> None:
+        rules = rules.format(journal=directory / "journal")
         super().__init__(origin.endpoint, origin.secret, directory, ssd="64MiB", rest=rules, **settings)
         self.configuration = self.configuration.replace('drain_timeout = "5s"', 'drain_timeout = "1ms"')
         self._clock = clock
@@ -183,19 +190,28 @@ class Side:
 class Pair:
     """Two origins of equal content, and the Forebay in front of the second."""
 
-    def __init__(self, directory: Path, clock: Clock, dialect: str = "swift") -> None:
-        """`dialect`: of both origins; their clients speak OSS's protocol where it is "oss"."""
-        self.clock, self._dialect = clock, dialect
+    def __init__(self, directory: Path, clock: Clock, kind: str = "s3") -> None:
+        """`kind`: "s3" or "oss", the protocol of both origins and their clients; or "s3-on-oss": clients of S3 and
+        origins of OSS, where the direct way is a Forebay that keeps nothing and only translates."""
+        self.clock, self._kind = clock, kind
+        self._dialect = "swift" if kind == "s3" else "oss"
         self.direct, self.behind = self._origin(), self._origin()
         self._directory, self._stack = directory, AsyncExitStack()
         self._programs = 0
         self.rig: ClockedRig
+        self.plain: ClockedRig
+        """Of the direct way, where that is a Forebay."""
 
     async def __aenter__(self) -> Self:
         await self._stack.enter_async_context(self.direct)
         await self._stack.enter_async_context(self.behind)
         self.rig = ClockedRig(self.behind, self._directory, self.clock, dialect=self._dialect)
         await self._stack.enter_async_context(self.rig)
+        if self._kind == "s3-on-oss":
+            plain = self._directory / "plain"
+            plain.mkdir(parents=True)
+            self.plain = ClockedRig(self.direct, plain, self.clock, rules=PLAIN_RULES, dialect=self._dialect)
+            await self._stack.enter_async_context(self.plain)
         return self
 
     async def __aexit__(
@@ -219,7 +235,10 @@ class Pair:
         return FakeOrigin(clock=self.clock, smallest_part=1000, keep_log=False)
 
     def _clients(self) -> tuple[Client, Client]:
-        if self._dialect == "oss":
+        if self._kind == "s3-on-oss":
+            through, direct = (RawClient(rig.endpoint, TRAINER, clock=self.clock) for rig in (self.rig, self.plain))
+            return S3Client(direct), S3Client(through)
+        if self._kind == "oss":
             port = self.rig.worker.address[1]
             return (
                 OssClient(self.direct.port, self.direct.secret, self.clock, virtual=True),

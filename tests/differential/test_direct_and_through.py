@@ -1,5 +1,7 @@
 """Each request once straight to an origin and once through Forebay to an equal one: the answers are the same.
 
+For S3 clients in front of OSS the straight way is a Forebay that keeps nothing.
+
 Requests are random, in programs that are printed short when they fail. Where the answers differ on purpose,
 `differential.documented_differences` names the page that says so.
 """
@@ -14,7 +16,7 @@ from typing import Final
 import pytest
 
 from differential.documented_differences import DOCUMENTED, DocumentedDifference
-from differential.oss_dialect import in_oss
+from differential.oss_dialect import in_oss, on_oss
 from differential.program import Program
 from differential.program_generator import ProgramGenerator
 from differential.runner import Counts, Failure, run, shorten
@@ -32,31 +34,32 @@ PROGRAMS_OF_A_PAIR: Final = 10
 DOCS: Final = Path(__file__).parents[2] / "docs"
 
 
-async def run_alone(directory: Path, dialect: str, program: Program) -> Failure | None:
-    async with Pair(directory, _clock(), dialect) as pair:
+async def run_alone(directory: Path, kind: str, program: Program) -> Failure | None:
+    async with Pair(directory, _clock(), kind) as pair:
         return await run(pair, program, Counts())
 
 
-def program_of(seed: int, dialect: str) -> Program:
-    if dialect == "oss":
+def program_of(seed: int, kind: str) -> Program:
+    if kind == "oss":
         return [*in_oss(ProgramGenerator(seed, STEPS, OSS_BUCKETS).program())]
-    return ProgramGenerator(seed, STEPS).program()
+    program = ProgramGenerator(seed, STEPS).program()
+    return program if kind == "s3" else [*on_oss(program)]
 
 
-async def compare(directory: Path, dialect: str, seeds: range) -> Counts:
+async def compare(directory: Path, kind: str, seeds: range) -> Counts:
     """Runs the programs of all seeds. Fails with the first that went wrong, shortened."""
     counts, failed, alone = Counts(), dict[int, Failure](), 0
     for first in seeds[::PROGRAMS_OF_A_PAIR]:
-        async with Pair(directory / str(first), _clock(), dialect) as pair:
+        async with Pair(directory / str(first), _clock(), kind) as pair:
             for seed in range(first, min(first + PROGRAMS_OF_A_PAIR, seeds.stop)):
-                failure = await run(pair, program_of(seed, dialect), counts)
+                failure = await run(pair, program_of(seed, kind), counts)
                 if failure is not None:
                     failed[seed] = failure
 
     async def fresh(program: Program) -> Failure | None:
         nonlocal alone
         alone += 1
-        return await run_alone(directory / f"alone-{alone}", dialect, program)
+        return await run_alone(directory / f"alone-{alone}", kind, program)
 
     if failed:
         seed, failure = next(iter(failed.items()))
@@ -69,14 +72,14 @@ async def compare(directory: Path, dialect: str, seeds: range) -> Counts:
     return counts
 
 
-@pytest.mark.parametrize(("dialect", "share"), [("swift", 1), ("oss", 3)])
+@pytest.mark.parametrize(("kind", "share"), [("s3", 1), ("oss", 3), ("s3-on-oss", 3)])
 async def test_answers_are_the_origins_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], dialect: str, share: int
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, share: int
 ) -> None:
-    counts = await compare(tmp_path, dialect, range(FIRST, FIRST + SEEDS // share))
+    counts = await compare(tmp_path, kind, range(FIRST, FIRST + SEEDS // share))
     if "FOREBAY_DIFFERENTIAL_SEEDS" in os.environ:
         with capsys.disabled():
-            sys.stdout.write(f"\n{dialect}: {counts}\n")
+            sys.stdout.write(f"\n{kind}: {counts}\n")
 
 
 @pytest.mark.parametrize("difference", DOCUMENTED, ids=lambda each: each.name.replace(" ", "-"))
@@ -86,7 +89,7 @@ async def test_documented_difference_is_real(tmp_path: Path, difference: Documen
     headings = re.findall(r"^#+ (.*)$", (DOCS / page).read_text(), re.MULTILINE)
     assert anchor in {re.sub(r"[^a-z0-9 _-]", "", each.lower()).replace(" ", "-") for each in headings}
     counts = Counts()
-    async with Pair(tmp_path, _clock(), difference.dialect) as pair:
+    async with Pair(tmp_path, _clock(), difference.kind) as pair:
         assert await run(pair, difference.witness, counts) is None
     assert difference.name in counts.documented
 
