@@ -87,11 +87,11 @@ def common_prefix(key: str, prefix: str, delimiter: str) -> str | None:
     return key[: found + len(delimiter)] if found >= 0 else None
 
 
-def entry_of(head: Head, owners: Sequence[str], storage_class: str = "STANDARD") -> str:
+def entry_of(head: Head, owners: Sequence[str]) -> str:
     """Returns the XML of an entry after its key (protocol.xml.listed_page)."""
     etag = escape_text(head.version.etag).replace('"', _QUOTE)
     return (
         f"<LastModified>{format_document_time(int(head.validated_at))}</LastModified><ETag>{etag}</ETag>"
         f"<Size>{head.size}</Size>{owner_mark(0) if len(owners) == 1 else ''}"
-        f"<StorageClass>{storage_class}</StorageClass>"
+        "<StorageClass>STANDARD</StorageClass>"
     )

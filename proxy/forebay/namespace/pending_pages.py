@@ -92,7 +92,6 @@ class PendingPages:
         self, query: ListingQuery, page: ListedEntries, state: PendingState, form: ListingForm
     ) -> dict[str, str | None]:
         names: dict[str, str | None] = dict(zip(page.keys, page.facts, strict=True))
-        storage_class = "Standard" if self._pages.speaks_oss(query.bucket) else "STANDARD"
         prefixes = set(page.prefixes)
         deleted: dict[str, set[str]] = {}
         for key, head in state.items():
@@ -100,7 +99,7 @@ class PendingPages:
             if rolled is None:
                 names.pop(key, None)
                 if head is not None:
-                    names[key] = entry_of(head, form.owners, storage_class)
+                    names[key] = entry_of(head, form.owners)
             elif head is not None:
                 prefixes.add(rolled)
                 names[rolled] = None

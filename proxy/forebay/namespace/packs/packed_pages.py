@@ -96,7 +96,6 @@ class PackedPages(OriginPages):
     ) -> dict[str, str | None]:
         """The first names behind `after`, one more than `limit` at most: facts of members; None: a common prefix."""
         names: dict[str, str | None] = {}
-        storage_class = "Standard" if self._pages.speaks_oss(bucket) else "STANDARD"
         rules, position = self._rules(), after
         while len(names) <= limit:
             batch = await view.members_behind(position, prefix, end, min(_BATCH, limit + 1))
@@ -106,7 +105,7 @@ class PackedPages(OriginPages):
                     continue
                 found = member.key.find(delimiter, len(prefix)) if delimiter else -1
                 if found < 0:
-                    names[member.key] = _entry(member, form, storage_class)
+                    names[member.key] = _entry(member, form)
                     continue
                 rolled = member.key[: found + len(delimiter)]
                 names[rolled] = None
@@ -120,5 +119,5 @@ class PackedPages(OriginPages):
         return names
 
 
-def _entry(member: PackedMember, form: ListingForm, storage_class: str) -> str:
-    return entry_of(head_of(member.facts(), _BLOCK, float(member.modified)), form.owners, storage_class)
+def _entry(member: PackedMember, form: ListingForm) -> str:
+    return entry_of(head_of(member.facts(), _BLOCK, float(member.modified)), form.owners)
