@@ -156,3 +156,12 @@ async def test_an_etag_of_the_journal_is_the_one_in_the_bucket(tmp_path: Path) -
         found = [(await client.request("HEAD", each)).headers["ETag"] for each in (target, copy, TARGET)]
         assert [acknowledged, copied, completed] == pending == found
         assert part.headers["ETag"] == f'"{md5(b"part", usedforsecurity=False).hexdigest().upper()}"'
+
+
+async def test_oss_asks_for_no_checksum_of_a_part(tmp_path: Path) -> None:
+    async with OssOrigin() as origin, WriteBackRig(origin, tmp_path, dialect="oss") as rig:
+        await rig.prove()
+        client = rig.client()
+        created = await client.request("POST", f"{TARGET}?uploads=", [("x-amz-checksum-algorithm", "SHA256")])
+        target = f"{TARGET}?partNumber=1&uploadId={told(created, 'UploadId')}"
+        assert (await client.request("PUT", target, (), b"part")).status == 200

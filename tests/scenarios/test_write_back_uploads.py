@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 from forebay.core.task_registry import TaskRegistry
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest, LoseAnswer, Respond
+from harness.fake.checksums import digest_of
 from harness.fake.gate import Gate
 from harness.fake.store import Upload
 from harness.fake_origin import FakeOrigin
@@ -378,3 +379,32 @@ async def test_requests_at_once_leave_all_or_nothing(
             assert store.history == ([("a/file", content)] if is_there else [])
             await rig.restart()
             assert (rig.write_back.uploads.by_id, rig.write_back.backlog.writes) == ({}, 0)
+
+
+@pytest.mark.parametrize("algorithm", ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"])
+async def test_checksums_of_parts_reach_the_completion(tmp_path: Path, algorithm: str) -> None:
+    """S3 completes no upload of such an algorithm whose list of parts is without: it would be stuck here."""
+    content = os.urandom(5 * MIB)
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        await rig.put("a/source", b"source")
+        client, at = rig.boto3(), {"Bucket": "ckpt", "Key": "a/file"}
+
+        def upload() -> None:
+            upload_id = client.create_multipart_upload(**at, ChecksumAlgorithm=algorithm)["UploadId"]
+            part = {**at, "UploadId": upload_id}
+            named = f"Checksum{algorithm}"
+            sent = client.upload_part(**part, PartNumber=1, Body=content, ChecksumAlgorithm=algorithm)
+            copied = client.upload_part_copy(**part, PartNumber=2, CopySource="ckpt/a/source")["CopyPartResult"]
+            second = {"PartNumber": 2, "ETag": copied["ETag"], named: digest_of(algorithm.lower(), b"source")}
+            first = {"PartNumber": 1, "ETag": sent["ETag"]}
+            wrong = {**first, named: digest_of(algorithm.lower(), b"other")}
+            with pytest.raises(ClientError, match="InvalidPart"):
+                client.complete_multipart_upload(**part, MultipartUpload={"Parts": [wrong, second]})
+            right = {**first, named: sent[named]}
+            client.complete_multipart_upload(**part, MultipartUpload={"Parts": [right, second]})
+
+        await asyncio.to_thread(upload)
+        await rig.settled()
+        client.close()
+        assert at_origin(origin, "a/file") == content + b"source"

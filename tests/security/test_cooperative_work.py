@@ -126,9 +126,9 @@ async def test_a_completion_of_many_parts_lets_others_have_their_turn() -> None:
     for_oss = to_oss_request("CompleteMultipartUpload", "POST", (), (), document, "r", on_bucket=False)
     assert await _turns_during(run_cooperatively(for_oss)) >= len(document) >> 12
     sums, upload = PartCrc64Table(), ("b", "k", "u")
-    for number, etag in listed:
+    for number, etag, _ in listed:
         sums.add(upload, number, PartCrc64(etag, number, number))
-    assert await _turns_during(run_cooperatively(sums.combined(upload, listed))) >= PARTS >> 4
+    assert await _turns_during(run_cooperatively(sums.combined(upload, [each[:2] for each in listed]))) >= PARTS >> 4
     assert (
         await _turns_during(run_cooperatively(combining_digests(BodyDigest(number, number) for number in range(PARTS))))
         >= PARTS >> 4

@@ -145,7 +145,8 @@ class OssAdapter:
                 self._parts.add(upload, int(number), part)
             case "CompleteMultipartUpload":
                 listed = await run_cooperatively(read_parts_cooperatively(document))
-                computed = await run_cooperatively(self._parts.combined(upload, listed))
+                parts = [(part.number, part.etag) for part in listed]
+                computed = await run_cooperatively(self._parts.combined(upload, parts))
             case "AbortMultipartUpload":
                 self._parts.forget(upload)
             case _:

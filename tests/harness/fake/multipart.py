@@ -11,6 +11,7 @@ import uuid
 from itertools import pairwise
 
 from harness.fake import documents
+from harness.fake.checksums import ALGORITHMS, digest_of
 from harness.fake.conditions import span_of
 from harness.fake.content import Stored, joined
 from harness.fake.errors import Refusal
@@ -41,14 +42,29 @@ def _number(s3_request: S3Request) -> int:
 
 def create(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:
     home, name = store.bucket(bucket), uuid.uuid4().hex
-    home.uploads[name] = Upload(key, kept_headers(s3_request.headers.items()), header_tags(s3_request), store.clock())
+    algorithm = s3_request.headers.get("x-amz-checksum-algorithm", "")
+    kind = s3_request.headers.get("x-amz-checksum-type", "FULL_OBJECT" if algorithm == "CRC64NVME" else "COMPOSITE")
+    if algorithm and algorithm.lower() not in ALGORITHMS:
+        raise Refusal("InvalidRequest", "Checksum algorithm provided is unsupported.")
+    home.uploads[name] = Upload(
+        key,
+        kept_headers(s3_request.headers.items()),
+        header_tags(s3_request),
+        store.clock(),
+        algorithm=algorithm.lower(),
+        full_object=kind == "FULL_OBJECT",
+    )
+    told = (("x-amz-checksum-algorithm", algorithm), ("x-amz-checksum-type", kind)) if algorithm else ()
     said = [("Bucket", bucket), ("Key", key), ("UploadId", name)]
-    return document(documents.xml("InitiateMultipartUploadResult", said), headers=home.encryption_headers)
+    return document(documents.xml("InitiateMultipartUploadResult", said), headers=(*home.encryption_headers, *told))
 
 
 def upload_part(store: Store, s3_request: S3Request, bucket: str, key: str, payload: Payload) -> Answer:
     (_, upload), number = _upload(store, s3_request, bucket, key), _number(s3_request)
     home = store.bucket(bucket)
+    if upload.algorithm and not upload.full_object and upload.algorithm not in dict(payload.checksums):
+        message = f"Checksum Type mismatch occurred, expected checksum Type: {upload.algorithm}, actual: null"
+        raise Refusal("InvalidRequest", message)
     etag = home.etag_of(payload.body)
     upload.parts[number] = StoredObject(key, Stored(payload.body), etag, store.clock(), checksums=payload.checksums)
     told = tuple((f"x-amz-checksum-{name}", value) for name, value in payload.checksums)
@@ -65,7 +81,8 @@ def upload_part_copy(store: Store, s3_request: S3Request, bucket: str, key: str)
         raise Refusal("InvalidArgument", "The x-amz-copy-source-range value must be of the form bytes=first-last")
     start, stop = span or (0, source.size)
     body = b"".join(source.content.views(start, stop))
-    upload.parts[number] = part = StoredObject(key, Stored(body), md5_etag(body), store.clock())
+    sums = ((upload.algorithm, digest_of(upload.algorithm, body)),) if upload.algorithm else ()
+    upload.parts[number] = part = StoredObject(key, Stored(body), md5_etag(body), store.clock(), checksums=sums)
     said = [("LastModified", iso_date(part.modified)), ("ETag", part.etag)]
     return document(documents.xml("CopyPartResult", said))
 
@@ -106,7 +123,22 @@ def complete(store: Store, s3_request: S3Request, bucket: str, key: str, payload
         part = upload.parts.get(number)
         if part is None or part.etag.strip('"') != each.get("ETag", "").strip('"'):
             raise Refusal("InvalidPart", "One or more of the specified parts could not be found.", PartNumber=number)
+        sums = {name.removeprefix("Checksum").lower(): value for name, value in each.items() if "Checksum" in name}
+        if any(dict(part.checksums).get(name, value) != value for name, value in sums.items()):
+            raise Refusal("InvalidPart", "The checksum of a part did not match.", PartNumber=number)
+        if upload.algorithm and not upload.full_object and upload.algorithm not in sums:
+            message = (
+                f"The upload was created using a {upload.algorithm} checksum. The complete request must include it"
+            )
+            raise Refusal(
+                "InvalidRequest", f"{message} for each part. It was missing for part {number} in the request."
+            )
         parts.append(part)
+    whole = b"".join(b"".join(part.content.views(0, part.size)) for part in parts)
+    for algorithm in ALGORITHMS:
+        given = s3_request.headers.get(f"x-amz-checksum-{algorithm}")
+        if given is not None and given != digest_of(algorithm, whole):
+            raise Refusal("BadDigest", f"The {algorithm} you specified did not match the calculated checksum.")
     if any(part.size < smallest for part in parts[:-1]):
         raise Refusal("EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size")
     check_write(store, s3_request, bucket, key)

@@ -51,6 +51,10 @@ class Upload:
     tags: Pairs
     started: float
     parts: dict[int, StoredObject] = field(default_factory=dict)
+    algorithm: str = ""
+    """Of the checksums of its parts, in lower case; empty: none was named."""
+    full_object: bool = False
+    """Whether its checksum is that of the whole, not of the parts' checksums."""
 
 
 @dataclass(slots=True)

@@ -77,7 +77,7 @@ def oss_request_document(operation: str, body: bytes, region: str) -> Cooperativ
             return (yield from _oss_delete(body))
         case "CompleteMultipartUpload":
             parts = yield from read_parts_cooperatively(body)
-            quoted = [UploadedPart(number, _quoted(etag)) for number, etag in parts]
+            quoted = [UploadedPart(part.number, _quoted(part.etag)) for part in parts]
             yield
             return DECLARATION.encode() + (yield from write_completion_cooperatively(quoted))
         case "PutObjectTagging" | "PutBucketTagging":

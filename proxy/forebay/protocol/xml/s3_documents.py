@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from forebay.core.buffers import Piece
 from forebay.core.cooperative import CooperativeWork, run_to_completion
 from forebay.core.errors import MalformedXml, S3Error
+from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.protocol.target import check_key
 from forebay.protocol.xml.record_reader import RecordDocument, RecordReader, read_document
@@ -34,6 +35,7 @@ _BYTES_PER_STEP: Final = 4 << 10
 _PARTS_PER_STEP: Final = 256
 _NUMBER: Final = re.compile("[1-9][0-9]{0,4}")
 _LOCATION: Final = re.compile(rb"<Location>[^<]*</Location>")
+_CHECKSUM: Final = "Checksum"
 _VERSIONING: Final = "VersioningConfiguration"
 _OBJECT_FIELDS: Final = frozenset({"Key", "VersionId", "ETag", "LastModifiedTime", "Size"})
 
@@ -53,6 +55,8 @@ class UploadedPart(NamedTuple):
     number: int
     etag: str
     """As the client sent it, with or without quotes; empty if it sent none."""
+    checksums: HeaderPairs = ()
+    """By the names of their elements: (ChecksumCRC32, base64)."""
 
 
 def error_document(error: S3Error, *, request_id: str, host_id: str) -> bytes:
@@ -163,14 +167,16 @@ def _part(record: tuple[str, dict[str, str]]) -> UploadedPart:
     number = fields.get("PartNumber", "").strip()
     if name != "Part" or not _NUMBER.fullmatch(number) or int(number) > MAX_PARTS:
         raise S3Error("MalformedXML")
-    return UploadedPart(int(number), fields.get("ETag", "").strip())
+    checksums = tuple((field, text.strip()) for field, text in fields.items() if field.startswith(_CHECKSUM))
+    return UploadedPart(int(number), fields.get("ETag", "").strip(), checksums)
 
 
 def write_completion_cooperatively(parts: Sequence[UploadedPart]) -> CooperativeWork[bytes]:
     """The body of a CompleteMultipartUpload that lists `parts`, as cooperative work."""
     written = ["<CompleteMultipartUpload>"]
-    for count, (number, etag) in enumerate(parts, 1):
-        written.append(f"<Part><PartNumber>{number}</PartNumber><ETag>{escape_text(etag)}</ETag></Part>")
+    for count, (number, etag, checksums) in enumerate(parts, 1):
+        sums = "".join(f"<{name}>{escape_text(value)}</{name}>" for name, value in checksums)
+        written.append(f"<Part><PartNumber>{number}</PartNumber><ETag>{escape_text(etag)}</ETag>{sums}</Part>")
         if count % _PARTS_PER_STEP == 0:
             yield
     written.append("</CompleteMultipartUpload>")

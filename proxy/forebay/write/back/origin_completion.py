@@ -1,6 +1,6 @@
 """Completions at the origin: a CompleteMultipartUpload of an upload in the journal that its client wants decided there.
 
-If-Match, If-None-Match, x-forebay-durability: origin
+If-Match, If-None-Match, x-forebay-durability: origin, a checksum or the size of the whole object
   ──> what was acknowledged before is at the origin ──> create, parts, complete with the conditions
         ├─> done: the object is at the origin, and the upload in the journal has ended
         └─> refused: the origin's answer; the upload stays, to be completed otherwise, or aborted
@@ -13,12 +13,14 @@ from multidict import CIMultiDict
 
 from forebay.core.errors import S3_CODES, S3Error
 from forebay.core.heads import DURABILITY, HeaderPairs
+from forebay.protocol.body.checksums import PREFIX, is_checksum
 from forebay.protocol.header_map import Headers
 from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.persister import Persister
 from forebay.write.forward_request import WriteContext
 from forebay.write.invalidation import AffectedKeys
 
+_SIZE: Final = "x-amz-mp-object-size"
 _CONDITIONS: Final = frozenset({"if-match", "if-none-match"})
 
 Wait = Callable[[WriteContext, AffectedKeys], Awaitable[bool]]
@@ -33,11 +35,16 @@ def is_for_origin(headers: Headers) -> bool:
 
 
 def conditions_of(headers: Headers) -> HeaderPairs | None:
-    """Returns the conditions of a completion that the origin decides, and the demand for durability, as the origin may
-    be a Forebay, too; None: it needs no origin. Raises S3Error."""
+    """Returns the conditions of a completion that the origin decides, what it says of the whole object (checksums,
+    size), and the demand for durability, as the origin may be a Forebay, too; None: it needs no origin. Raises
+    S3Error."""
     found = tuple((name, value) for name, value in headers.items() if name.lower().startswith("if-"))
     if any(name.lower() not in _CONDITIONS for name, _ in found):
         raise S3Error("NotImplemented", "A completion has If-Match or If-None-Match as its condition.")
+    if any(is_checksum(name.lower()) or name.lower() == _SIZE for name in headers):
+        found += tuple(
+            (name, value) for name, value in headers.items() if name.lower().startswith(PREFIX) or name.lower() == _SIZE
+        )
     if is_for_origin(headers):
         return (*found, (DURABILITY, headers[DURABILITY]))
     return found or None

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 from forebay.core.errors import S3Error
 from forebay.core.heads import DURABLE_LOCAL, HeaderPairs, ObjectFacts
 from forebay.core.names import ObjectName, Version
+from forebay.origin.dialects import Dialect
 from forebay.origin.origins import Origins
 from forebay.protocol.dates import http_date
 from forebay.protocol.forwarded_headers import forwarded_headers
@@ -141,7 +142,14 @@ class RecordWriter:
 
     def etag(self, context: WriteContext, digest: str) -> str:
         """The ETag that the origin of the bucket will give what has this digest."""
-        return self._routes.of(context.forward.target.bucket).dialect.etag(digest)
+        return self._dialect(context).etag(digest)
+
+    def has_checksums(self, context: WriteContext) -> bool:
+        """Whether the origin of the bucket knows S3's checksums."""
+        return not self._dialect(context).speaks_oss
+
+    def _dialect(self, context: WriteContext) -> Dialect:
+        return self._routes.of(context.forward.target.bucket).dialect
 
     def submit(self, entry: JournalEntry, payload: bytes = b"") -> asyncio.Future[RecordId]:
         """Hands a record over, which names its origin. The result comes once it is durable, or JournalFailed."""

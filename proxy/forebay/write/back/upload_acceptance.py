@@ -32,6 +32,7 @@ from forebay.write.back.body_store import StoredBody
 from forebay.write.back.copied_part import CopySources
 from forebay.write.back.joined_parts import JoinedParts
 from forebay.write.back.origin_completion import OriginCompletion, conditions_of
+from forebay.write.back.part_checksums import HashedSource, algorithm_of, check_listed, check_part
 from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads, new_upload_id
 from forebay.write.back.record_writer import XML, RecordWriter, facts_of, md5_header, origin_headers, with_type
 from forebay.write.back.upload_expiry import UploadExpiry
@@ -97,10 +98,12 @@ class UploadAcceptance:
             await self._part(context)
 
     async def _part(self, context: WriteContext) -> None:
-        self._check_part(context)
+        upload = self._check_part(context)
         body, stored = await self._writer.receive(context)
         async with self._writer.kept(context, stored):
             headers = origin_headers(context, body, stored, is_part=True)
+            if self._writer.has_checksums(context):
+                check_part(upload.upload.headers, headers)
             form = body.form if body is not None else None
             part = self._part_of(context, stored, headers, form.sha256 if isinstance(form, HashedPayload) else None)
             record = await self._writer.append(part, stored.payload)
@@ -118,8 +121,11 @@ class UploadAcceptance:
         await self._room.reserve(upload, source.size)
         if upload.origin_id:
             return False
-        async with self._writer.kept(context, await self._writer.store(context, source)) as stored:
-            part = self._part_of(context, stored, (md5_header(stored),), None)
+        algorithm = algorithm_of(upload.upload.headers)
+        hashed = HashedSource(source, algorithm) if algorithm is not None else None
+        async with self._writer.kept(context, await self._writer.store(context, hashed or source)) as stored:
+            checksums = (hashed.header,) if hashed is not None else ()
+            part = self._part_of(context, stored, (md5_header(stored), *checksums), None)
             record = await self._writer.append(part, stored.payload)
         await self._writer.publish(part, record, stored.payload)
         document = copied_part_document(stored.etag, format_document_time(part.accepted_at))
@@ -214,5 +220,6 @@ def _listed_parts(upload: PendingUpload, listed: Sequence[UploadedPart]) -> list
         part = upload.parts.get(each.number)
         if part is None or not same_etag(part.part.etag, each.etag):
             raise S3Error("InvalidPart")
+        check_listed(part.part.headers, each)
         found.append(part)
     return found

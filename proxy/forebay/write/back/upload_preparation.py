@@ -14,6 +14,7 @@ from forebay.protocol.xml.s3_documents import UploadedPart
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.origin_uploads import PARALLEL_PARTS, OriginUploads, UploadRefused
+from forebay.write.back.part_checksums import listed_checksums
 from forebay.write.back.pending_uploads import PendingPart, PendingUploads
 from forebay.write.back.persist_outcome import PersistOutcome, judge_failure
 
@@ -52,9 +53,8 @@ class UploadPreparation:
 
         async def send(part: PendingPart) -> UploadedPart:
             async with limit:
-                return UploadedPart(
-                    part.part.origin_number, await self._at_origin.send_part(write.name, origin_id, part)
-                )
+                etag = await self._at_origin.send_part(write.name, origin_id, part)
+                return UploadedPart(part.part.origin_number, etag, listed_checksums(write.headers, part.part.headers))
 
         try:
             async with asyncio.TaskGroup() as group:

@@ -1,0 +1,83 @@
+"""Checksums of parts, as S3 demands them of an upload that was created with an algorithm.
+
+    CreateMultipartUpload  x-amz-checksum-algorithm: SHA256        ──> each part has that checksum, or is refused
+    UploadPartCopy                                                 ──> it is computed here: S3 would do so
+    CompleteMultipartUpload  <Part><ChecksumSHA256>                ──> compared with the part's
+      at the origin                                                ──> the completion lists the checksum of each part
+
+S3 completes no such upload whose parts are listed without; SDKs ask for CRC32 in this way by default. Of an upload
+with the type FULL_OBJECT the checksums of parts are left to the client.
+
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
+"""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from forebay.core.buffers import Piece
+from forebay.core.errors import S3Error
+from forebay.core.heads import HeaderPairs
+from forebay.protocol.body.checksums import PREFIX, Hasher, encode, hasher, is_checksum
+from forebay.protocol.xml.s3_documents import UploadedPart
+from forebay.write.back.body_store import ByteSource
+
+_ALGORITHM: Final = f"{PREFIX}algorithm"
+_TYPE: Final = f"{PREFIX}type"
+_ELEMENT: Final = "Checksum"
+
+
+def algorithm_of(upload: HeaderPairs) -> str | None:
+    """The algorithm of an upload, by the headers of its creation, where it is one that can be computed here."""
+    found = next((value.strip().lower() for name, value in upload if name.lower() == _ALGORITHM), "")
+    return found if is_checksum(PREFIX + found, computable=True) else None
+
+
+def check_part(upload: HeaderPairs, part: HeaderPairs) -> None:
+    """Raises S3Error InvalidRequest for a part without the checksum that its upload was created for."""
+    algorithm = algorithm_of(upload)
+    if algorithm is None or algorithm == "crc64nvme" or ("FULL_OBJECT" in dict(_lower(upload)).get(_TYPE, "").upper()):
+        return
+    if PREFIX + algorithm not in dict(_lower(part)):
+        raise S3Error("InvalidRequest", f"The upload was created for checksums of {algorithm}, and the part has none.")
+
+
+def listed_checksums(upload: HeaderPairs, part: HeaderPairs) -> HeaderPairs:
+    """The checksum of a part in the list of a completion at the origin, as an element; none without an algorithm."""
+    algorithm = algorithm_of(upload)
+    value = dict(_lower(part)).get(f"{PREFIX}{algorithm}")
+    return () if algorithm is None or value is None else ((_element(algorithm), value),)
+
+
+def check_listed(part: HeaderPairs, listed: UploadedPart) -> None:
+    """Raises S3Error InvalidPart where the list of a completion names another checksum than the part has."""
+    known = {_element(name.removeprefix(PREFIX)): value for name, value in _lower(part) if is_checksum(name)}
+    if any(known.get(name, value) != value for name, value in listed.checksums):
+        raise S3Error("InvalidPart", "A checksum is not the one of the part.", PartNumber=str(listed.number))
+
+
+class HashedSource:
+    """A body that is hashed as it is read. Implements write.back.body_store.ByteSource."""
+
+    def __init__(self, source: ByteSource, algorithm: str) -> None:
+        self._source = source
+        self._name = PREFIX + algorithm
+        self._hasher: Hasher = hasher(algorithm)
+
+    @property
+    def header(self) -> tuple[str, str]:
+        """The header with the checksum of what was read."""
+        return self._name, encode(self._hasher.digest())
+
+    async def pieces(self) -> AsyncIterator[Piece]:
+        """Yields its bytes. Raises what its source raises."""
+        async for piece in self._source.pieces():
+            self._hasher.update(piece)
+            yield piece
+
+
+def _lower(headers: HeaderPairs) -> list[tuple[str, str]]:
+    return [(name.lower(), value) for name, value in headers]
+
+
+def _element(algorithm: str) -> str:
+    return f"{_ELEMENT}{algorithm.upper()}"

@@ -1,0 +1,65 @@
+"""Checksums of parts: what an upload was created for, what its parts have, and what its completion lists."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from forebay.core.buffers import Piece
+from forebay.core.errors import S3Error
+from forebay.core.heads import HeaderPairs
+from forebay.protocol.xml.s3_documents import UploadedPart
+from forebay.write.back.part_checksums import HashedSource, algorithm_of, check_listed, check_part, listed_checksums
+from harness.fake.checksums import digest_of
+
+PART: HeaderPairs = (("Content-MD5", "x"), ("X-Amz-Checksum-CRC32", "AAAAAA=="))
+
+
+def created(algorithm: str, kind: str = "") -> HeaderPairs:
+    pairs: HeaderPairs = (("Content-Type", "text/plain"), ("X-Amz-Checksum-Algorithm", algorithm))
+    return (*pairs, ("x-amz-checksum-type", kind)) if kind else pairs
+
+
+@pytest.mark.parametrize(
+    ("upload", "refused"),
+    [
+        ((), False),
+        (created("CRC32"), False),
+        (created("SHA256"), True),
+        (created("sha1", "COMPOSITE"), True),
+        (created("CRC32C", "FULL_OBJECT"), False),
+        (created("CRC64NVME"), False),
+        (created("XXHASH3"), False),
+    ],
+)
+def test_a_part_has_the_checksum_of_its_upload(upload: HeaderPairs, refused: bool) -> None:
+    if refused:
+        with pytest.raises(S3Error, match="InvalidRequest"):
+            check_part(upload, PART)
+    else:
+        check_part(upload, PART)
+
+
+def test_a_completion_at_the_origin_lists_that_checksum() -> None:
+    assert listed_checksums(created("CRC32"), PART) == (("ChecksumCRC32", "AAAAAA=="),)
+    assert listed_checksums(created("SHA256"), PART) == ()
+    assert listed_checksums((), PART) == ()
+
+
+def test_a_listed_checksum_is_that_of_the_part() -> None:
+    for checksums in ((), (("ChecksumCRC32", "AAAAAA=="),), (("ChecksumSHA1", "of no part"),)):
+        check_listed(PART, UploadedPart(1, "etag", checksums))
+    with pytest.raises(S3Error, match="InvalidPart"):
+        check_listed(PART, UploadedPart(1, "etag", (("ChecksumCRC32", "AAAAAQ=="),)))
+
+
+@pytest.mark.parametrize("algorithm", ["crc32", "crc32c", "crc64nvme", "sha1", "sha256"])
+async def test_a_copied_part_is_hashed_as_it_is_read(algorithm: str) -> None:
+    class Source:
+        async def pieces(self) -> AsyncIterator[Piece]:
+            yield b"some "
+            yield b"bytes"
+
+    source = HashedSource(Source(), algorithm)
+    assert b"".join([bytes(piece) async for piece in source.pieces()]) == b"some bytes"
+    assert source.header == (f"x-amz-checksum-{algorithm}", digest_of(algorithm, b"some bytes"))
+    assert algorithm_of(created(algorithm.upper())) == algorithm
