@@ -34,7 +34,7 @@ def in_oss(program: Program) -> Iterator[Step]:
 def _is_known(call: Call) -> bool:
     """Left out: HeadBucket, reads by part, POST of nothing, and encodings that neither has."""
     names = {name for name, _ in call.query}
-    if (call.method == "HEAD" and call.key is None) or (call.method == "POST" and not names):
+    if (call.method == "HEAD" and not call.key) or (call.method == "POST" and not names):
         return False
     return ("uploadId" in names or names.isdisjoint(_LACKED)) and ("encoding-type", "other") not in call.query
 

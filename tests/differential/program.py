@@ -49,6 +49,10 @@ class Call:
     """Sent a second time, which may be answered from the cache."""
     digest: str = ""
     """Content-MD5: "right", "wrong", or none."""
+    trailer: str = "crc32"
+    """The algorithm of a trailer, where the form has one; "wrong" for a checksum of other bytes."""
+    is_virtual: bool = False
+    """Whether the bucket stands in the host name."""
 
     def name(self) -> str:
         """What placeholders call the object."""

@@ -25,6 +25,11 @@ _NAMES: Final = (
     "d/./e",
     "<&>",
     "100%",
+    "\u00e9",
+    "./x",
+    "/lead",
+    " blanks ",
+    "a+b",
 )
 _FOLDERS: Final = ("minute/", "always/", "frozen/", "small/", "warm/", "passed/")
 """Of the bucket `open`, each under a rule of its own."""
@@ -57,6 +62,8 @@ class ProgramGenerator:
         self._steps: list[Step] = []
         self._uploads: list[Call] = []
         self._parts: dict[int, list[tuple[int, int]]] = {}
+        self._sums: dict[int, str] = {}
+        """The checksum of a part, by its call."""
         self._pages: list[Call] = []
         self._writes: dict[str, list[int]] = {}
 
@@ -108,11 +115,15 @@ class ProgramGenerator:
         *,
         form: str | None = None,
         digest: str = "",
+        trailer: str = "crc32",
     ) -> Call:
         twice = method in {"GET", "HEAD"} and self._maybe(0.5)
         if form is None:
             form = "presigned" if self._maybe(0.1) else "plain"
-        call = Call(len(self._steps), method, bucket, key, query, headers, body, form, twice, digest)
+        is_virtual = form != "presigned" and bucket != "missing" and self._maybe(0.08)
+        call = Call(
+            len(self._steps), method, bucket, key, query, headers, body, form, twice, digest, trailer, is_virtual
+        )
         self._steps.append(call)
         return call
 
@@ -145,7 +156,7 @@ class ProgramGenerator:
         return self._random.choice((f'"{right}"', right, '"0000"', "*", f'"0000", "{right}"', f'W/"{right}"'))
 
     def _write_condition(self, name: str) -> Pairs:
-        if not self._maybe(0.08):
+        if not self._maybe(0.12):
             return ()
         return (self._random.choice((("If-None-Match", "*"), ("If-Match", f'"{{etag:{name}}}"'), ("If-Match", '"0"'))),)
 
@@ -153,20 +164,25 @@ class ProgramGenerator:
         self._put_to(*self._object())
 
     def _put_to(self, bucket: str, key: str) -> None:
-        content, form, digest = self._content(), self._random.choice(FORMS), ""
+        content, form, digest, trailer = self._content(), self._random.choice(FORMS), "", "crc32"
         headers = (*self._described(), *self._write_condition(f"{bucket}/{key}"))
         if form in FRAMED:
             headers = tuple(pair for pair in headers if pair[0] != "Content-Encoding")
+            trailer = self._random.choice((*sorted(ALGORITHMS), "wrong"))
         elif self._maybe(0.15):
             digest = self._random.choice(("right", "right", "wrong"))
         elif self._maybe(0.2):
             algorithm = self._random.choice(sorted(ALGORITHMS))
             body = content.bytes() if self._maybe(0.8) else b"other"
             headers += ((f"x-amz-checksum-{algorithm}", digest_of(algorithm, body)),)
-        call = self._add("PUT", bucket, key, (), headers, content, form=form, digest=digest)
+        if form != "presigned" and self._maybe(0.1):
+            headers += (("Expect", "100-continue"),)
+        call = self._add("PUT", bucket, key, (), headers, content, form=form, digest=digest, trailer=trailer)
         self._writes.setdefault(call.name(), []).append(call.number)
         if self._maybe(0.4):
             self._read_of(bucket, key)
+        if self._maybe(0.1):
+            self._add("GET", bucket, None, (("list-type", "2"), ("encoding-type", "url"), ("prefix", key[:4])))
 
     def _copy(self) -> None:
         (bucket, key), (source_bucket, source) = self._object(), self._object()
@@ -185,6 +201,7 @@ class ProgramGenerator:
         ):
             if self._maybe(0.12):
                 headers += ((f"x-amz-copy-source-{condition}", value),)
+        headers += self._write_condition(f"{bucket}/{key}")
         call = self._add("PUT", bucket, key, (), headers, form="plain")
         self._writes.setdefault(call.name(), []).append(call.number)
         self._read_of(bucket, key)
@@ -197,14 +214,18 @@ class ProgramGenerator:
 
     def _delete(self) -> None:
         bucket, key = self._object()
-        self._add("DELETE", bucket, key, self._version(bucket, key, 0.3), form="plain")
+        condition = (("If-Match", self._etag(f"{bucket}/{key}")),) if self._maybe(0.15) else ()
+        self._add("DELETE", bucket, key, self._version(bucket, key, 0.3), condition, form="plain")
         self._read_of(bucket, key)
 
     def _batch_delete(self) -> None:
         bucket = self._bucket()
         keys = self._random.sample(self._keys[bucket], self._random.randint(1, 3))
         keys += ["unknown"] * self._maybe(0.4) + keys[:1] * self._maybe(0.2)
-        listed = "".join(f"<Object><Key>{escape(key)}</Key></Object>" for key in keys)
+        listed = ""
+        for key in keys:
+            version = "".join(f"<VersionId>{each}</VersionId>" for _, each in self._version(bucket, key, 0.3))
+            listed += f"<Object><Key>{escape(key)}</Key>{version}</Object>"
         quiet = self._random.choice(("", "", "<Quiet>true</Quiet>", "<Quiet>false</Quiet>"))
         body = f"<Delete>{quiet}{listed}</Delete>"
         if self._maybe(0.1):
@@ -219,15 +240,33 @@ class ProgramGenerator:
     def _upload(self) -> None:
         if not self._uploads or self._maybe(0.25):
             bucket, key = self._object()
-            self._uploads.append(self._add("POST", bucket, key, (("uploads", ""),), self._described(), form="plain"))
-            for number in self._random.sample((1, 2, 3, 7), self._random.randint(0, 3)):
+            if "back" in self._buckets and self._maybe(0.3):
+                bucket, key = "back", self._random.choice(self._keys["back"])
+            described = (*self._described(), *self._checksums_of_upload())
+            self._uploads.append(self._add("POST", bucket, key, (("uploads", ""),), described, form="plain"))
+            for number in self._random.sample((1, 2, 3, 7), self._random.choice((0, 1, 1, 2, 3))):
                 self._part(self._uploads[-1], number)
+            if self._maybe(0.4):
+                self._complete(self._uploads[-1])
+                return
             if not self._maybe(0.6):
                 return
         upload = self._random.choice(self._uploads)
         self._random.choices(
             (self._part, self._part_copy, self._parts_listing, self._complete, self._abort), (3, 1, 2, 4, 1)
         )[0](upload)
+
+    def _checksums_of_upload(self) -> Pairs:
+        if not self._maybe(0.6):
+            return ()
+        named = self._random.choice(("CRC32", "CRC32C", "SHA1", "SHA256", "CRC64NVME"))
+        pairs: Pairs = (("x-amz-checksum-algorithm", named),)
+        if named.startswith("CRC") and self._maybe(0.3):
+            pairs += (("x-amz-checksum-type", "FULL_OBJECT"),)
+        return pairs
+
+    def _algorithm(self, upload: Call) -> str:
+        return dict(upload.headers).get("x-amz-checksum-algorithm", "").lower()
 
     def _upload_query(self, upload: Call, *pairs: tuple[str, str]) -> Pairs:
         name = f"{{upload:{upload.number}}}" if not self._maybe(0.03) else "unknown"
@@ -240,7 +279,13 @@ class ProgramGenerator:
         shown = str(number) if not self._maybe(0.04) else self._random.choice(_REFUSED)
         form = self._random.choice(("plain", "plain", "unsigned", *FRAMED))
         query = self._upload_query(upload, ("partNumber", shown))
-        call = self._add("PUT", upload.bucket, upload.key, query, (), content, form=form)
+        headers: Pairs = ()
+        if (algorithm := self._algorithm(upload)) and form in {"plain", "unsigned"} and self._maybe(0.95):
+            headers = ((f"x-amz-checksum-{algorithm}", digest_of(algorithm, content.bytes())),)
+        call = self._add(
+            "PUT", upload.bucket, upload.key, query, headers, content, form=form, trailer=algorithm or "crc32"
+        )
+        self._sums[call.number] = digest_of(algorithm, content.bytes()) if algorithm else ""
         if shown == str(number):
             self._parts.setdefault(upload.number, []).append((number, call.number))
 
@@ -268,7 +313,7 @@ class ProgramGenerator:
         if upload.bucket == "back":  # a journal demands S3's 5 MiB of all parts but the last, the fake here 1,000 bytes
             sent = dict([*sent.items()][:1])
         listed = [(number, f'"{{part:{call}}}"') for number, call in sorted(sent.items())]
-        change = self._random.randrange(8)
+        change = self._random.randrange(16)
         if change == 0 and listed:
             listed[-1] = (listed[-1][0], '"00000000000000000000000000000000"')
         elif change == 1:
@@ -277,11 +322,19 @@ class ProgramGenerator:
             listed.append((9_999, '"00000000000000000000000000000000"'))
         elif change == 3:
             listed = listed[:1]
-        body = "".join(f"<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>" for number, etag in listed)
+        algorithm, right = self._algorithm(upload), self._maybe(0.75)
+        body = ""
+        for number, etag in listed:
+            checksum = self._sums.get(sent.get(number, -1), "") if right else digest_of(algorithm or "crc32", b"other")
+            element = f"Checksum{algorithm.upper()}"
+            named = f"<{element}>{checksum}</{element}>" if algorithm and checksum else ""
+            body += f"<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag>{named}</Part>"
         body = f"<CompleteMultipartUpload>{body}</CompleteMultipartUpload>"
         if self._maybe(0.04):
             body = self._random.choice(("<CompleteMultipartUpload>", "<Other/>"))
         headers = self._write_condition(upload.name())
+        if self._maybe(0.05):
+            headers += (("x-amz-checksum-crc32", digest_of("crc32", b"other")),)
         call = self._add("POST", upload.bucket, upload.key, self._upload_query(upload), headers, body, form="plain")
         self._writes.setdefault(upload.name(), []).append(call.number)
         assert upload.key is not None
@@ -392,6 +445,8 @@ class ProgramGenerator:
                 (self._random.choice(("versions", "uploads")), ""),
                 *(each for each in query if each[0] == "prefix"),
             ]
+            if query[0][0] == "uploads":
+                query += [("delimiter", "/")] * self._maybe(0.3) + [("key-marker", somewhere)] * self._maybe(0.3)
         call = self._add("GET", bucket, None, tuple(query))
         if ("list-type", "2") in query and not any(name == "continuation-token" for name, _ in query):
             self._pages.append(call)
@@ -423,6 +478,10 @@ class ProgramGenerator:
             ("GET", bucket, None, (("location", ""),), ()),
             ("GET", bucket, None, (("versioning", ""),), ()),
             ("GET", bucket, "k" * 1024, (), ()),
+            ("PUT", bucket, "k" * 1024, (), ()),
+            ("GET", bucket, "", (), ()),
+            ("HEAD", bucket, "", (), ()),
+            ("HEAD", bucket, "dir", (), ()),
             ("GET", bucket, "k" * 1025, (), ()),
             ("PUT", bucket, "k" * 1025, (), ()),
             ("POST", bucket, key, (), ()),

@@ -15,14 +15,16 @@ from differential.oss_dialect import OssClient
 from differential.program import FRAMED, Call, md5_of
 from harness.aws_chunked import Framing
 from harness.clients import UNSIGNED_PAYLOAD, RawClient, path_of, query_of
+from harness.fake.checksums import digest_of
 from harness.fake_origin import FakeOrigin
 from harness.oss_origin import OssOrigin
 from harness.raw_connection import RawAnswer
-from harness.reference_sigv4 import SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER
+from harness.reference_sigv4 import SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER, Secret
 from harness.rig import TRAINER, Rig
 
 _KINDS: Final = dict(zip(FRAMED, (SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER), strict=True))
 _PLACEHOLDER: Final = re.compile(r"\{(\w+):([^}]*)\}")
+DOMAIN: Final = "s3.test"
 RULES: Final = """\
 [journal]
 path = "{journal}"
@@ -56,6 +58,7 @@ listing = "immutable"
 path = "back*/**"
 write = "back"
 """
+_DOMAINS: Final = f'domains = ["{DOMAIN}"]'
 PLAIN_RULES: Final = """\
 [[rules]]
 path = "**"
@@ -80,7 +83,9 @@ class ClockedRig(Rig):
         self, origin: FakeOrigin, directory: Path, clock: Clock, *, rules: str = RULES, **settings: str
     ) -> None:
         rules = rules.format(journal=directory / "journal")
-        super().__init__(origin.endpoint, origin.secret, directory, ssd="64MiB", rest=rules, **settings)
+        super().__init__(
+            origin.endpoint, origin.secret, directory, ssd="64MiB", server=_DOMAINS, rest=rules, **settings
+        )
         self.configuration = self.configuration.replace('drain_timeout = "5s"', 'drain_timeout = "1ms"')
         self._clock = clock
 
@@ -116,8 +121,9 @@ class Client(Protocol):
 
 
 class S3Client:
-    def __init__(self, raw: RawClient) -> None:
-        self._raw = raw
+    def __init__(self, endpoint: str, secret: Secret, clock: Callable[[], float]) -> None:
+        self._endpoint, self._secret, self._clock = endpoint, secret, clock
+        self._raw = RawClient(endpoint, secret, clock=clock)
 
     async def send(self, call: Call, target: str, headers: list[tuple[str, str]], body: bytes) -> RawAnswer:
         if call.form == "presigned":
@@ -125,8 +131,19 @@ class S3Client:
                 call.method, self._raw.presign(call.method, target, headers=headers), headers, body
             )
         payload = UNSIGNED_PAYLOAD if call.form == "unsigned" else None
-        framing = Framing(_KINDS[call.form]) if call.form in FRAMED else None
-        return await self._raw.request(call.method, target, headers, body, payload=payload, framing=framing)
+        framing = None
+        if call.form in FRAMED and call.trailer == "wrong":
+            framing = Framing(_KINDS[call.form], checksum=digest_of("crc32", b"other"))
+        elif call.form in FRAMED:
+            framing = Framing(_KINDS[call.form], algorithm=call.trailer)
+        client = self._raw
+        if call.is_virtual:
+            bucket, slash, rest = target[1:].partition("/")
+            bare, mark, query = bucket.partition("?")
+            target = f"/{rest}" if slash else f"/{mark}{query}"
+            host = f"{bare}.{DOMAIN}:{client.address[1]}"
+            client = RawClient(self._endpoint, self._secret, host=host, clock=self._clock)
+        return await client.request(call.method, target, headers, body, payload=payload, framing=framing)
 
 
 class Side:
@@ -232,17 +249,17 @@ class Pair:
     def _origin(self) -> FakeOrigin:
         if self._dialect == "oss":
             return OssOrigin(clock=self.clock, keep_log=False)
-        return FakeOrigin(clock=self.clock, smallest_part=1000, keep_log=False)
+        return FakeOrigin(clock=self.clock, smallest_part=1000, keep_log=False, domain=DOMAIN)
 
     def _clients(self) -> tuple[Client, Client]:
         if self._kind == "s3-on-oss":
-            through, direct = (RawClient(rig.endpoint, TRAINER, clock=self.clock) for rig in (self.rig, self.plain))
-            return S3Client(direct), S3Client(through)
+            plain = S3Client(self.plain.endpoint, TRAINER, self.clock)
+            return plain, S3Client(self.rig.endpoint, TRAINER, self.clock)
         if self._kind == "oss":
             port = self.rig.worker.address[1]
             return (
                 OssClient(self.direct.port, self.direct.secret, self.clock, virtual=True),
                 OssClient(port, TRAINER, self.clock, virtual=False),
             )
-        direct = RawClient(self.direct.endpoint, self.direct.secret, clock=self.clock)
-        return S3Client(direct), S3Client(RawClient(self.rig.endpoint, TRAINER, clock=self.clock))
+        direct = S3Client(self.direct.endpoint, self.direct.secret, self.clock)
+        return direct, S3Client(self.rig.endpoint, TRAINER, self.clock)
