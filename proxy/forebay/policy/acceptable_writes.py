@@ -15,6 +15,7 @@ A bucket that encrypts with KMS by default shows that in its answers (`has_opaqu
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from forebay.protocol.header_map import Headers
@@ -67,9 +68,11 @@ def obstacle(operation: str, query: Iterable[str], headers: Headers) -> str | No
     """
     if operation not in OPERATIONS:
         return f"{operation} is always carried out at the origin"
-    unknown = next((name for name in query if name.lower() not in _QUERY), None)
-    if unknown is not None:
-        return f"its parameter {unknown}"
+    for name in query:
+        if name.lower() not in _QUERY:
+            return f"its parameter {name}"
+    if _are_plain(tuple(headers)):
+        return None
     metadata: list[tuple[int, int]] = []
     for name, value in headers.items():
         lower = name.lower()
@@ -83,6 +86,16 @@ def obstacle(operation: str, query: Iterable[str], headers: Headers) -> str | No
         if lower.startswith(("x-amz-", "x-oss-")) and lower not in _HEADERS and not lower.startswith(_CHECKSUM):
             return f"its header {name}"
     return "its large metadata" if metadata and _is_large(metadata) else None
+
+
+@lru_cache(maxsize=256)  # the requests of a client have the same names each time
+def _are_plain(names: tuple[str, ...]) -> bool:
+    """Whether headers of these names are no obstacle, whatever their values."""
+    return all(
+        lower not in _CONDITIONS
+        and (lower in _HEADERS or lower.startswith(_CHECKSUM) or not lower.startswith(("x-amz-", "x-oss-")))
+        for lower in (name.lower() for name in names)
+    )
 
 
 def _is_large(metadata: Sequence[tuple[int, int]]) -> bool:

@@ -15,6 +15,8 @@ such requests, too; clients of OSS have none of them.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import compress
 from typing import Final
 
 from forebay.core.heads import DURABILITY, DURABLE, HeaderPairs
@@ -39,6 +41,7 @@ HOP_BY_HOP: Final = frozenset(
 # These concern the origin's host, not ours.
 _ORIGIN_HOST: Final = frozenset({"alt-svc", "set-cookie", "strict-transport-security"})
 _OWN: Final = "x-forebay-"
+_DECODED_LENGTH: Final = "x-amz-decoded-content-length"
 
 _FORWARDED: Final = frozenset(
     {
@@ -108,7 +111,9 @@ def forwarded_headers(headers: Headers, extensions: frozenset[str] = frozenset()
 
     `extensions`: lower-case names of headers that this origin has in addition to S3's.
     """
-    return tuple(_forwarded(headers, extensions))
+    pairs = [*headers.items()]  # a repeated name is one key
+    kept = _forwarded_names(tuple([name for name, _ in pairs]), extensions)
+    return tuple(_forwarded(headers, extensions)) if kept is None else tuple(compress(pairs, kept))
 
 
 def signed_extensions(headers: Headers, extensions: frozenset[str], signed: Signed | None) -> frozenset[str]:
@@ -131,6 +136,20 @@ def forwarded_query(query: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str]
     return tuple(pair for pair in query if pair[0].lower() not in SIGNATURE_QUERY)
 
 
+@lru_cache(maxsize=256)  # the requests of a client have the same names each time
+def _forwarded_names(names: tuple[str, ...], extensions: frozenset[str]) -> tuple[bool, ...] | None:
+    """Which of a request's headers are forwarded, each as it is; None: values have to be looked at."""
+    lowered = [name.lower() for name in names]
+    if COPY_SOURCE in lowered or _DECODED_LENGTH in lowered:
+        return None
+    return tuple([_is_forwarded(lower, extensions) for lower in lowered])
+
+
+def _is_forwarded(lower: str, extensions: frozenset[str]) -> bool:
+    is_plain = lower.startswith("x-amz-") and lower not in _NOT_FORWARDED
+    return is_plain or lower in _FORWARDED or lower in extensions
+
+
 def _forwarded(headers: Headers, extensions: frozenset[str]) -> Iterator[tuple[str, str]]:
     # The Connection header is not consulted: no header of the list belongs to one connection, and an unsigned header
     # (`Connection: if-none-match`) must not remove a header that was signed and authorised.
@@ -138,14 +157,14 @@ def _forwarded(headers: Headers, extensions: frozenset[str]) -> Iterator[tuple[s
         lower = name.lower()
         if lower == COPY_SOURCE:
             continue
-        if lower == "content-encoding" and "x-amz-decoded-content-length" in headers:
+        if lower == "content-encoding" and _DECODED_LENGTH in headers:
             # aws-chunked is the framing of the upload; the other codings are metadata of the object. Without that
             # framing, aws-chunked is metadata, too.
             encodings = [coding.strip() for coding in value.split(",")]
             kept = [coding for coding in encodings if coding and coding.lower() != "aws-chunked"]
             if kept:
                 yield name, ", ".join(kept)
-        elif lower in _FORWARDED or lower in extensions or (lower.startswith("x-amz-") and lower not in _NOT_FORWARDED):
+        elif _is_forwarded(lower, extensions):
             yield name, value
     source = parse_copy_source(headers)
     if source is not None:

@@ -53,6 +53,11 @@ class IncomingBody:
         """The MD5 that the whole body will have, or else its last bytes are not yielded; None: none was declared."""
         return self.reader.checks.declared_md5
 
+    @property
+    def verified(self) -> Piece | None:
+        """The whole body, decoded, once `verify_whole` has it, and before anything is read of it; None otherwise."""
+        return (self._next if self._next is not None else b"") if self._is_read else None
+
     async def read_ahead(self, spool: Spool, limit: int = READ_AHEAD) -> None:
         """Reads the body to its end, or at least `limit` bytes of it, or as many as the spool has memory for. Raises
         S3Error for a body that is not what was announced."""

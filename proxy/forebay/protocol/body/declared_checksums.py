@@ -10,6 +10,7 @@ test/s3api/test_input_errors.py checks both Swift and AWS for them.
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html
 """
 
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from forebay.core.errors import S3Error
@@ -21,6 +22,7 @@ Kind: TypeAlias = Literal["content", "document", "completion"]
 hex; or the document that completes an upload, whose checksum headers are those of the resulting object."""
 
 _ALGORITHM: Final = "x-amz-sdk-checksum-algorithm"
+_DECLARING: Final = frozenset({"content-md5", "x-amz-trailer", _ALGORITHM})
 _SINGLE_EXPECTED: Final = "Expecting a single x-amz-checksum- header"
 
 
@@ -37,6 +39,8 @@ def declared_checksums(headers: Headers, kind: Kind, *, trailing: bool) -> Decla
 
     Raises S3Error InvalidDigest, InvalidRequest, MalformedTrailerError, NotImplemented.
     """
+    if not _are_any(tuple(headers)):
+        return DeclaredChecksums([], None)
     checks = []
     md5 = single(headers, "content-md5")
     if md5 is not None:
@@ -61,6 +65,12 @@ def declared_checksums(headers: Headers, kind: Kind, *, trailing: bool) -> Decla
     if trailer is not None:
         checks.append(ChecksumCheck(trailer))
     return DeclaredChecksums(checks, trailer)
+
+
+@lru_cache(maxsize=256)  # the requests of a client have the same names each time
+def _are_any(names: tuple[str, ...]) -> bool:
+    """Whether headers of these names may declare something."""
+    return any(lower in _DECLARING or is_checksum(lower) for lower in (name.lower() for name in names))
 
 
 def _trailer_names(headers: Headers) -> list[str]:

@@ -24,7 +24,7 @@ from forebay.write.back.pending_uploads import is_local
 from forebay.write.back.record_writer import RecordWriter
 from forebay.write.back.upload_acceptance import MOVED, UploadAcceptance
 from forebay.write.back.write_probe import WriteProbe
-from forebay.write.back.write_proofs import WriteProofs, proof_of
+from forebay.write.back.write_proofs import WriteProof, WriteProofs, proof_of
 from forebay.write.forward_request import WriteContext
 
 _UPLOAD_OPERATIONS: Final = frozenset(
@@ -62,9 +62,10 @@ class Acceptance:
             return await self._uploads.obstacle(context)
         if decision is None or decision.write != "back":
             return "the rule"
-        if any(fence.matches(forward.target.name.path) for fence in decision.fence):
+        name = forward.target.name
+        if decision.fence and any(fence.matches(name.path) for fence in decision.fence):
             return "a fence"
-        return await self._obstacle(context, [forward.target.name])
+        return await self._obstacle(context, [name])
 
     async def batch_obstacle(self, context: WriteContext, listed: Sequence[ListedKey], rules: Rules) -> str | None:
         """Returns why a batch delete has to go through, as `obstacle` does for other writes. `listed`: by its
@@ -95,8 +96,7 @@ class Acceptance:
         credential_reason = self._probe.credential_obstacle(forward.target.bucket or "")
         if credential_reason is not None:
             return credential_reason
-        needed = {proof_of(operation, name): name for name in names}
-        unproven = {proof: name for proof, name in needed.items() if proof is None or not self._proofs.covers(proof)}
+        unproven = self._unproven(operation, names)
         if unproven:
             await asyncio.gather(
                 *(self._probe.prove(proof, name) for proof, name in unproven.items() if proof is not None)
@@ -105,7 +105,7 @@ class Acceptance:
             return "the bucket keeps versions"
         if self._proofs.has_opaque_etags(forward.target.bucket or ""):
             return "the bucket's ETags are not known beforehand"
-        if unproven and not all(proof is not None and self._proofs.covers(proof) for proof in needed):
+        if unproven and self._unproven(operation, names):
             return "the first of its kind"
         if operation == "CreateMultipartUpload" and self._proofs.has_outgrown(names[0]):
             return "its last upload was larger than the journal"
@@ -113,6 +113,15 @@ class Acceptance:
         if operation == "PutObject" and length is None:
             return "a body of unknown length"
         return None if await self._has_room(length or 0) else "the journal is full"
+
+    def _unproven(self, operation: str, names: Sequence[ObjectName]) -> dict[WriteProof | None, ObjectName]:
+        """The proofs that writes of these objects need, and that there are not, each with one of the objects."""
+        covers, found = self._proofs.covers, dict[WriteProof | None, ObjectName]()
+        for name in names:
+            proof = proof_of(operation, name)
+            if proof is None or not covers(proof):
+                found[proof] = name
+        return found
 
     async def accept(self, context: WriteContext) -> str | None:
         """Accepts a write without an obstacle, and answers it: None. Where one has come up meanwhile, returns it as

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from forebay.core.buffers import Piece
 from forebay.core.piece_queue import PieceQueue
+from forebay.protocol.body.crc64 import crc64
 from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.journal import Journal, JournalBody
 from forebay.write.body_digest import BodyDigest
@@ -70,6 +71,12 @@ class BodyStore:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
+
+    def store_small(self, content: Piece, verified_md5: bytes | None) -> StoredBody:
+        """Returns a small body that its record will hold, as `store` does."""
+        digest = BodyDigest(crc64(content), len(content))
+        own = md5(content, usedforsecurity=False).digest() if verified_md5 is None else verified_md5
+        return StoredBody(bytes(content), None, None, digest, own)
 
     async def store(self, body: ByteSource | None, *, verified_md5: bytes | None = None, size: int = 0) -> StoredBody:
         """Writes a body into the journal. `verified_md5`: its MD5, where its pieces end only if they have that. `size`:

@@ -118,8 +118,11 @@ class RecordWriter:
         S3Error, and what its pieces raise."""
         body = await self._forwarder.open_body(context.forward)
         try:
-            verified = body.declared_md5 if body is not None else None
-            return body, await self.store(context, body, verified_md5=verified)
+            md5 = body.declared_md5 if body is not None else None
+            verified = body.verified if body is not None else b""
+            if verified is not None:  # and at most protocol.exchange.SMALL_BODY
+                return body, self.bodies.store_small(verified, md5)
+            return body, await self.store(context, body, verified_md5=md5)
         finally:
             if body is not None:
                 body.release()
