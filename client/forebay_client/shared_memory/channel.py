@@ -134,8 +134,8 @@ class ClientChannel:
     def receive_batch(self) -> BatchFrame:
         """The next frame of a batch. Raises ChannelBroken, ReadDeclined."""
         try:
-            if self._released:
-                self._send(message(b"", self._taken_back()))
+            if slots := self._taken_back():
+                self._send(message(b"", slots))
             return self._receive_entries()
         except _FAILURES as error:
             raise self._broken(error) from error

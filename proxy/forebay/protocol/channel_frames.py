@@ -9,8 +9,8 @@
 
 A request is the head of an HTTP/1.1 request, byte for byte as on a TCP connection, signature included. Several may be
 sent at once; they are answered in order. A message without a head only gives slots of the ring back, also while a
-request is being answered. One with a body is a batch of reads: the head of its POST, without a length, and the document
-(forebay.protocol.batch.batch_request).
+request is being answered; one with neither is an error. One with a body is a batch of reads: the head of its POST,
+without a length, and the document (forebay.protocol.batch.batch_request).
 
     message   releases u16 | length of the head u16 | length of the body u32 | releases x number of a slot u32
               | head | body
@@ -130,7 +130,7 @@ def read_message(data: bytes, start: int = 0) -> Message | None:
     if have < MESSAGE.size:
         return None
     count, length, more = MESSAGE.unpack_from(data, start)
-    if count > MAX_RELEASES or length > MAX_HEAD or more > MAX_BODY or (more and not length):
+    if count > MAX_RELEASES or length > MAX_HEAD or more > MAX_BODY or not (length or (count and not more)):
         raise ValueError(f"a message with {count} releases, a head of {length} bytes and a body of {more}")
     first = start + MESSAGE.size
     size = MESSAGE.size + 4 * count + length + more

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.protocol.channel_frames import FRAME, MESSAGE, SWITCHED, UPGRADE, message
+from forebay.protocol.channel_frames import DECLINED, FRAME, MESSAGE, SWITCHED, UPGRADE, message
+from forebay.server.shared_memory.read_channel import ANSWERED_AT_ONCE, MAX_REQUESTS, ReadChannel
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
@@ -53,8 +54,9 @@ def head_of(channel: HandChannel, key: str = "open/k") -> bytes:
         message(HEAD, [0]),
         message(b"", [1, 2, 3]),
         message(HEAD[:-2]),
+        message(b""),
     ],
-    ids=["bytes", "http", "no head", "two heads", "no ring", "no slots", "half a head"],
+    ids=["bytes", "http", "no head", "two heads", "no ring", "no slots", "half a head", "nothing"],
 )
 async def test_garbage_ends_the_channel(rig: SocketRig, data: bytes) -> None:
     reader, writer = await switched(rig)
@@ -108,6 +110,20 @@ async def test_requests_sent_at_once_are_answered_in_order(rig: SocketRig) -> No
     channel.close()
 
 
+async def test_who_sends_much_at_once_leaves_others_their_turn(rig: SocketRig) -> None:
+    """Answers of some microseconds each held the loop for as long as a client sent requests."""
+    channel = await HandChannel.open(rig)
+    [served] = rig.worker.client_memory.channels
+    assert isinstance(served, ReadChannel)
+    served.data_received(message(b"nonsense\r\n\r\n") * 1000)  # before anything else of the loop
+    assert rig.forms() == {"declined": ANSWERED_AT_ONCE}
+    assert len(served._waiting) == MAX_REQUESTS - ANSWERED_AT_ONCE  # noqa: SLF001 # what others wait for
+    frames = await asyncio.to_thread(channel.channel._input.receive, 1000 * FRAME.size)  # noqa: SLF001 # likewise
+    assert frames == FRAME.pack(DECLINED, 0, 0, 0, 0, 0) * 1000
+    assert bytes((await channel.read("b", "open/small"))[1]) == b"small"
+    channel.close()
+
+
 async def test_what_is_no_plain_read_is_declined(rig: SocketRig) -> None:
     """Nothing but an admitted GET or HEAD of an object is answered: no write, no listing, no forgery."""
     reader, writer = await switched(rig)
@@ -136,7 +152,8 @@ async def test_descriptors_from_a_client_are_dropped(rig: SocketRig) -> None:
     own = os.memfd_create("hostile")
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [own] * 250))]
     for _ in range(20):
-        channel.channel._socket.sendmsg([message(b"")], rights)  # noqa: SLF001 # the library sends none
+        channel.channel._socket.sendmsg([message(head_of(channel, "open/small"))], rights)  # noqa: SLF001 # the library sends none
+        await asyncio.to_thread(channel.channel._receive, None)  # noqa: SLF001 # likewise
     os.close(own)
     head, _ = await channel.read("b", "open/small")
     assert head.status == 200

@@ -6,9 +6,9 @@
                                   └──> neither: declined, and the client sends it as plain HTTP
             ──> head and body ──> a batch: the request service, in a task; entries to slots, large ones in files
 
-The requests of a channel are answered in order. While a body is being copied, a read is being answered or the client
-does not read, further requests wait (`_waiting`), and beyond MAX_WAITING bytes the socket is not read. Slots are taken
-back at once.
+The requests of a channel are answered in order, a few before others have their turn. While a body is being copied, a
+read is being answered or the client does not read, further requests wait (`_waiting`), and beyond MAX_WAITING bytes the
+socket is not read. Slots are taken back at once, unless MAX_REQUESTS wait already.
 
 What a body takes:
 
@@ -53,6 +53,10 @@ from forebay.storage.memory.promotion import MAPPED_HITS
 
 MAX_WAITING: Final = (64 << 10) + MESSAGE.size + 4 * MAX_RELEASES + MAX_HEAD + MAX_BODY
 """Bytes of messages that may wait: a whole one, and more."""
+MAX_REQUESTS: Final = 64
+"""Requests that are read before those in front of them are answered; the client library sends a few batches."""
+ANSWERED_AT_ONCE: Final = 16
+"""Requests that are answered before others have their turn."""
 COPIED_AT_ONCE: Final = 1 << 20
 """Bytes that are copied before others have their turn."""
 
@@ -76,7 +80,7 @@ class ReadChannel(asyncio.Protocol):
         self.peer = peer
         self._client = ClientState(peer, _ExtentReceiver)
         self._unread = b""
-        """The front of a message."""
+        """Messages that are not read yet, and the front of one."""
         self._waiting: deque[Message] = deque()
         """Requests that wait for their turn."""
         self._waiting_size = 0
@@ -84,6 +88,8 @@ class ReadChannel(asyncio.Protocol):
         """Whether the socket is not read."""
         self._is_reading = False
         """Whether a read is being answered, or a body copied."""
+        self._is_queued = False
+        """Whether others have their turn before more requests are answered."""
         self._is_closing = False
         self._files = ChannelFiles(services, self._writer)
         self._idle_timer: Timer | None = None
@@ -149,28 +155,45 @@ class ReadChannel(asyncio.Protocol):
                 except OSError:
                     self._writer.abort()
                 return
-        self._unread = data = self._unread + data if self._unread else data
-        start = 0
-        try:
-            while start < len(data) and not self._is_closing and (found := read_message(data, start)) is not None:
-                start += found.size
-                for number in found.releases:
-                    self._writer.release(number)
-                if found.head:
-                    self._waiting.append(found)
-                    self._waiting_size += found.size
-        except ValueError:
-            self._writer.abort()
-            return
-        self._unread = data[start:]
+        self._unread = self._unread + data if self._unread else data
+        self._read_messages()
         self._answer_waiting()
         if self._waiting_size + len(self._unread) > MAX_WAITING and self.transport is not None:
             self._is_paused = True
             self.transport.pause_reading()
 
+    def _read_messages(self) -> None:
+        """Take back slots, and have requests wait."""
+        data, start, waiting = self._unread, 0, self._waiting
+        try:
+            while (
+                len(waiting) < MAX_REQUESTS
+                and not self._is_closing
+                and (found := read_message(data, start)) is not None
+            ):
+                start += found.size
+                for number in found.releases:
+                    self._writer.release(number)
+                if found.head:
+                    waiting.append(found)
+                    self._waiting_size += found.size
+        except ValueError:
+            waiting.clear()
+            self._waiting_size, data = 0, b""
+            self._writer.abort()
+        self._unread = data[start:]
+
     def _answer_waiting(self) -> None:
         waiting, transport = self._waiting, self.transport
-        while waiting and not (self._is_reading or self._writer.is_stalled or self._is_closing):
+        if self._is_queued:
+            return
+        for _ in range(ANSWERED_AT_ONCE):
+            if self._is_reading or self._writer.is_stalled or self._is_closing:
+                break
+            if not waiting:
+                self._read_messages()
+                if not waiting:
+                    break
             found = waiting.popleft()
             self._waiting_size -= found.size
             try:
@@ -181,9 +204,17 @@ class ReadChannel(asyncio.Protocol):
             except OSError:
                 self._writer.abort()
                 return
+        else:
+            self._is_queued = True
+            self._services.send_queue.add(self._go_on)
         if self._is_paused and self._waiting_size + len(self._unread) <= MAX_WAITING and transport is not None:
             self._is_paused = False
             transport.resume_reading()
+
+    def _go_on(self) -> None:
+        """Answer more of what waits, once others have had their turn."""
+        self._is_queued = False
+        self._answer_waiting()
 
     def _answer(self, head: bytes) -> None:
         lane = self._requests.fast_lane
