@@ -80,7 +80,7 @@ class LocalBatch:
         expected = 0
         try:
             for frame in self._frames.frames(self._number):
-                body, texts, text_at = frame.body, frame.texts, 0
+                body, texts, text_at, before = frame.body, frame.texts, 0, len(left)
                 for position, status, text, length, start in frame.entries:
                     index, key = left[position]
                     if ordered and position != expected:
@@ -97,6 +97,8 @@ class LocalBatch:
                         raise ValueError("other bytes than were asked for")
                     del left[position]
                     yield BatchItem(index, key.key, data)
+                if len(left) == before and not frame.is_last:
+                    raise ValueError("a frame of no entries, of which there may be more for ever")
             if left:
                 raise ValueError("entries are missing")
         except TransportFallback as fallback:

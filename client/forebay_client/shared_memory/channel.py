@@ -13,6 +13,7 @@ a channel with views at a fork gives nothing back any more, and is not used agai
 import mmap
 import os
 import socket
+import stat
 import struct
 from collections import deque
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ from forebay.protocol.channel_frames import (
     INLINE,
     INSIDE,
     LAST,
+    MAX_FILES,
+    MAX_PIECES,
     MAX_RELEASES,
     MEMORY,
     PIECE,
@@ -48,6 +51,8 @@ _FAILURES: Final = (OSError, ValueError, MemoryError, OverflowError, Unmappable,
 """What ends a channel while an answer is received: a length that nobody could send is none, either."""
 
 
+_MAX_NUMBER: Final = 0xFFFFFFFF
+"""Of a slot, as it is given back."""
 _OPENING: Final = 2.0
 """Seconds until a channel is open: some 50 us, unless Forebay hangs."""
 
@@ -199,7 +204,8 @@ class ClientChannel:
                 raise ReadDeclined
             if frame.kind != DROPPED:
                 return frame
-            self._files.pop(frame.position, None)
+            if self._files.pop(frame.position, None) is None:
+                raise ChannelBroken("garbage")
 
     def _receive_entries(self) -> BatchFrame:
         frame = self._receive_frame()
@@ -218,7 +224,7 @@ class ClientChannel:
         return BatchFrame(ENTRY.iter_unpack(head[:size]), head[size:], body, bool(frame.flags & LAST))
 
     def _receive_entry_in_files(self, frame: ChannelFrame) -> BatchFrame:
-        if frame.kind != ENTRIES or frame.head != ENTRY.size:
+        if frame.kind != ENTRIES or frame.head != ENTRY.size or frame.pieces > MAX_PIECES:
             raise ChannelBroken("garbage")
         size = frame.pieces * PIECE.size
         raw = self._input.receive(size + ENTRY.size)
@@ -230,7 +236,7 @@ class ClientChannel:
 
     def _receive(self, target: memoryview | None) -> tuple[ReceivedHead, memoryview]:
         frame = self._receive_frame()
-        if frame.kind == ENTRIES:
+        if frame.kind == ENTRIES or frame.pieces > MAX_PIECES:
             raise ChannelBroken("garbage")
         if frame.kind == INLINE:
             return self._receive_inline(frame.length, target)
@@ -267,10 +273,11 @@ class ClientChannel:
         if frame.flags & WITH_DESCRIPTOR:
             self._ring = self._input.receive_file()
         ring = self._ring
-        if ring is None or frame.position % SLOT_UNIT or frame.position + frame.length > ring.size:
+        number, rest = divmod(frame.position, SLOT_UNIT)
+        if ring is None or rest or number > _MAX_NUMBER or frame.position + frame.length > ring.size:
             raise ChannelBroken("garbage")
         self._views += 1
-        return ring.slot(frame.position, frame.length, self._released, frame.position // SLOT_UNIT)
+        return ring.slot(frame.position, frame.length, self._released, number)
 
     def _view_of_known_file(self, piece: bytes, length: int) -> memoryview:
         number, flags, size, position = PIECE.unpack_from(piece)
@@ -283,6 +290,8 @@ class ClientChannel:
         for piece in pieces:
             if piece.flags & WITH_DESCRIPTOR:
                 self._files[piece.file] = self._input.receive_file()
+        if len(self._files) > MAX_FILES:
+            raise ChannelBroken("garbage")
         try:
             parts = [(self._files[piece.file], piece.position, piece.length) for piece in pieces]
         except KeyError:
@@ -300,9 +309,11 @@ class ClientChannel:
     def _read_segments(self, pieces: list[Piece], length: int, target: memoryview | None) -> memoryview:
         """Copies the pieces: a file on disk is not mapped, as an error of the disk would be a signal."""
         count = max((piece.file for piece in pieces), default=-1) + 1
-        descriptors = [self._input.receive_descriptor() for _ in range(count)]
+        descriptors: list[int] = []
         try:
-            if length != sum(piece.length for piece in pieces):
+            while len(descriptors) < count:
+                descriptors.append(self._input.receive_descriptor())
+            if length != sum(piece.length for piece in pieces) or not all(map(_is_file, descriptors)):
                 raise ChannelBroken("garbage")
             body = target[:length] if target is not None and length <= len(target) else memoryview(bytearray(length))
             done = 0
@@ -313,6 +324,11 @@ class ClientChannel:
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
+
+
+def _is_file(fd: int) -> bool:
+    """Whether a descriptor is one of a plain file: reading a device may have effects, or wait."""
+    return stat.S_ISREG(os.fstat(fd).st_mode)
 
 
 def _read_into(part: memoryview, fd: int, position: int) -> None:

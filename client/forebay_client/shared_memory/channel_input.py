@@ -1,6 +1,7 @@
 """What arrives on a read channel: bytes, and the descriptors that come with them.
 
 Descriptors are kept in the order in which they came until somebody takes them; `close` closes those that nobody took.
+There are never more than those of two frames: what is received with the end of one may be the front of the next.
 """
 
 import array
@@ -110,6 +111,8 @@ class ChannelInput:
             if rights:
                 for _, _, numbers in rights:
                     self._descriptors.extend(array.array("i", numbers[: len(numbers) // 4 * 4]))
+                if len(self._descriptors) > 2 * MAX_PIECES:
+                    raise ChannelBroken("garbage")
             if not count:
                 raise ChannelBroken("ended")
             if flags & _TRUNCATED:

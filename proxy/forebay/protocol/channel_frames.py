@@ -90,6 +90,8 @@ PIECE: Final = Struct("<HHIQ")
 ENTRY: Final = Struct("<IHHQQ")
 MAX_PIECES: Final = 64
 """Of one frame. The kernel passes up to 253 descriptors at once."""
+MAX_FILES: Final = 256
+"""Memory files that a client has through a channel."""
 
 
 class ChannelFrame(NamedTuple):

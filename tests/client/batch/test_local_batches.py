@@ -208,6 +208,7 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "more than the range": (answer((0, 200, 0, 4, 0), (1, 200, 0, 4, 0), (2, 200, 0, 99, 0)), "garbage"),
     "too few": (answer((0, 200, 0, 4, 0)), "garbage"),
     "no end": (RIGHT, "ended"),
+    "a frame of nothing": (answer(flags=INSIDE), "garbage"),
     "half a body": (answer((0, 200, 0, 4, 0))[:-9], "broken"),
     "declined in the middle": (RIGHT + FRAME.pack(DECLINED, 0, 0, 0, 0, 0), "garbage"),
     "another kind": (FRAME.pack(RING, 0, 0, 0, 0, 0), "garbage"),

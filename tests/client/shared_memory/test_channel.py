@@ -1,6 +1,7 @@
 """What a channel makes of the answers to a read: of files that it has, and of answers that nobody should send."""
 
 import array
+import fcntl
 import os
 import socket
 from collections.abc import Iterator
@@ -12,14 +13,18 @@ import pytest
 from forebay.protocol.channel_frames import (
     DROPPED,
     FRAME,
+    MAX_FILES,
+    MAX_PIECES,
     MEMORY,
     PIECE,
+    RING,
     SEGMENT,
+    SLOT_UNIT,
     SWITCHED,
     UPGRADE,
     WITH_DESCRIPTOR,
 )
-from forebay.server.shared_memory.sealed_memory import SealedMemory
+from forebay.server.shared_memory.sealed_memory import FIXED_SIZE, SealedMemory
 from forebay_client.shared_memory.channel import ClientChannel
 from forebay_client.shared_memory.channel_input import ChannelBroken
 
@@ -47,17 +52,17 @@ class Sender:
         assert self._connected.recv(len(UPGRADE), socket.MSG_WAITALL) == UPGRADE
         self._connected.sendall(SWITCHED)
 
-    def send(self, data: bytes, *, with_file: bool = False) -> None:
-        if not with_file:
+    def send(self, data: bytes, *descriptors: int) -> None:
+        if not descriptors:
             self._connected.sendall(data)
             return
-        fd = self.memory.file.open_reader()
-        self._connected.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
-        os.close(fd)
+        self._connected.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))])
 
-    def pass_file(self) -> None:
-        """Has the channel receive the file as number 7."""
-        self.send(answer((7, WITH_DESCRIPTOR, SIZE, 0), flags=WITH_DESCRIPTOR), with_file=True)
+    def pass_file(self, number: int = 7) -> None:
+        """Has the channel receive the file as that number."""
+        fd = self.memory.file.open_reader()
+        self.send(answer((number, WITH_DESCRIPTOR, SIZE, 0), flags=WITH_DESCRIPTOR), fd)
+        os.close(fd)
         assert self.channel.read(b"GET")[1] == CONTENT
 
     def close(self) -> None:
@@ -111,6 +116,8 @@ def test_a_part_of_a_file_that_is_there(sender: Sender, pieces: list[tuple[int, 
         pytest.param(answer(), id="no piece"),
         pytest.param(answer((0, 0, 10, 0), kind=SEGMENT), id="a segment without a descriptor"),
         pytest.param(FRAME.pack(DROPPED, 0, 0, 0, 7, 0) + answer((7, 0, SIZE, 0)), id="a file that was dropped"),
+        pytest.param(FRAME.pack(DROPPED, 0, 0, 0, 8, 0) + answer((7, 0, SIZE, 0)), id="dropped, and never passed"),
+        pytest.param(answer(*[(7, 0, 1, 0)] * (MAX_PIECES + 1)), id="more pieces than may be"),
     ],
 )
 def test_an_answer_that_cannot_be_ends_the_channel(sender: Sender, data: bytes) -> None:
@@ -120,6 +127,66 @@ def test_an_answer_that_cannot_be_ends_the_channel(sender: Sender, data: bytes) 
         sender.channel.read(b"GET")
     with pytest.raises(ChannelBroken):
         sender.channel.read(b"GET")
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_more_descriptors_than_frames_have_end_the_channel(sender: Sender) -> None:
+    """As many came in as the process may have, if a server sent them byte by byte."""
+    before = descriptors()
+    rights = [sender.memory.file.open_reader()] * MAX_PIECES
+    data = answer(*[(number, WITH_DESCRIPTOR, 1, 0) for number in range(MAX_PIECES)], flags=WITH_DESCRIPTOR)
+    for at in range(3):
+        sender.send(data[at : at + 1], *rights)
+    with pytest.raises(ChannelBroken, match="garbage"):
+        sender.channel.read(b"GET")
+    os.close(rights[0])
+    assert descriptors() == before - 1  # without the socket
+
+
+def test_more_files_than_a_channel_has_end_it(sender: Sender) -> None:
+    for number in range(MAX_FILES):
+        sender.pass_file(number)
+    with pytest.raises(ChannelBroken, match="garbage"):
+        sender.pass_file(MAX_FILES)
+    assert not sender.memory.file.is_held()
+
+
+def test_a_slot_that_cannot_be_given_back_ends_the_channel(sender: Sender) -> None:
+    """Its number is of 32 bits: the next read failed, and not over to HTTP."""
+    beyond = (1 << 32) * SLOT_UNIT
+    fd = os.memfd_create("ring", os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, beyond + SLOT_UNIT)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, FIXED_SIZE)
+    sender.send(FRAME.pack(RING, WITH_DESCRIPTOR, 0, len(HEAD), beyond, SLOT_UNIT) + HEAD, fd)
+    os.close(fd)
+    with pytest.raises(ChannelBroken, match="garbage"):
+        sender.channel.read(b"GET")
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev", "pipe"])
+def test_a_segment_is_a_file(sender: Sender, path: str) -> None:
+    pipe = os.pipe()
+    fd = os.open(path, os.O_RDONLY) if path != "pipe" else os.dup(pipe[0])
+    before = descriptors()
+    sender.send(answer((0, 0, 10, 0), kind=SEGMENT, flags=WITH_DESCRIPTOR), fd)
+    with pytest.raises(ChannelBroken, match="garbage"):
+        sender.channel.read(b"GET")
+    assert descriptors() == before - 1  # without the socket
+    for each in (fd, *pipe):
+        os.close(each)
+
+
+def test_no_descriptor_is_left_of_segments_that_lack_one(sender: Sender) -> None:
+    fd = sender.memory.file.open_reader()
+    before = descriptors()
+    sender.send(answer((0, 0, 10, 0), (1, 0, 10, 0), kind=SEGMENT, flags=WITH_DESCRIPTOR), fd)
+    with pytest.raises(ChannelBroken, match="garbage"):
+        sender.channel.read(b"GET")
+    assert descriptors() == before - 1  # without the socket
+    os.close(fd)
 
 
 def test_views_outlive_the_channel_and_then_nothing_is_held(sender: Sender) -> None:

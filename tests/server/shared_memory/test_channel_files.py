@@ -13,14 +13,14 @@ import pytest
 
 from forebay.policy.access import Grant, Principal
 from forebay.policy.path_patterns import Pattern
-from forebay.protocol.channel_frames import MAX_PIECES
+from forebay.protocol.channel_frames import MAX_FILES, MAX_PIECES
 from forebay.protocol.operations import Access
-from forebay.server.shared_memory.channel_files import MAX_CHANNEL_FILES, ChannelFiles
+from forebay.server.shared_memory.channel_files import ChannelFiles
 from forebay.server.shared_memory.channel_writer import ChannelServices, ChannelWriter
 from forebay.storage.memory.shared_blocks import Arena, SharedBlock
 from forebay.storage.ssd.segments import SegmentFile
 
-NUMBERS = MAX_CHANNEL_FILES + 50
+NUMBERS = MAX_FILES + 50
 READER = Principal("reader", (Grant(Pattern("**"), frozenset({Access.READ})),))
 
 
@@ -117,7 +117,7 @@ def test_no_two_files_of_a_client_have_one_number() -> None:
         assert files.send_entry(READER, b"", [(memory_block(), 0, 10, None)], 10)
         assert files.known_entry(b"", [(kept, 0, 10, None)], 10) is not None  # a use
     numbers = list(files._numbers.values())  # noqa: SLF001 # what the client has
-    assert len(set(numbers)) == len(numbers) == MAX_CHANNEL_FILES
+    assert len(set(numbers)) == len(numbers) == MAX_FILES
 
 
 @pytest.mark.parametrize("pieces", [MAX_PIECES, MAX_PIECES + 1])

@@ -17,6 +17,7 @@ from forebay.protocol.channel_frames import (
     ENTRIES,
     FRAME,
     IN_FILES,
+    MAX_FILES,
     MAX_PIECES,
     MEMORY,
     PIECE,
@@ -31,8 +32,6 @@ from forebay.storage.memory.shared_blocks import Arena, SharedBlock
 from forebay.storage.ssd.segments import SegmentFile
 
 MAX_FILE_NUMBER: Final = 1 << 16
-MAX_CHANNEL_FILES: Final = 256
-"""Memory files that one client may have through a channel."""
 
 
 class BodyInFiles:
@@ -56,7 +55,7 @@ class ChannelFiles:
     """The files of the cache that one client gets through a channel."""
 
     def __init__(self, services: ChannelServices, writer: ChannelWriter, max_number: int = MAX_FILE_NUMBER) -> None:
-        """`max_number`: numbers of memory files, more than MAX_CHANNEL_FILES."""
+        """`max_number`: numbers of memory files, more than MAX_FILES."""
         self._max_number = max_number
         self._memory, self._policy_now, self._writer = services.memory, services.policy, writer
         self._policy: GatewayPolicy | None = None
@@ -186,7 +185,7 @@ class ChannelFiles:
             pieces.append(PIECE.pack(number, flag, stop - start, start))
         flags |= WITH_DESCRIPTOR if descriptors else 0
         frame = FRAME.pack(kind, flags, len(pieces), len(head), 0, size)
-        return BodyInFiles("memory", b"".join((*self._drops(arenas), frame, *pieces, head)), descriptors.values())
+        return BodyInFiles("memory", b"".join((*self._drops(), frame, *pieces, head)), descriptors.values())
 
     def _free_number(self) -> int:
         """A number that none of the client's files has."""
@@ -195,10 +194,10 @@ class ChannelFiles:
             if self._next_number not in self._numbers.values():
                 return self._next_number
 
-    def _drops(self, arenas: Sequence[Arena]) -> list[bytes]:
+    def _drops(self) -> list[bytes]:
         """Frames that have the client let go of the files that it used least recently."""
         frames = []
-        while len(self._numbers) > max(MAX_CHANNEL_FILES, len(arenas)):
+        while len(self._numbers) > MAX_FILES:
             arena = next(iter(self._numbers))
             frames.append(FRAME.pack(DROPPED, 0, 0, 0, self._numbers.pop(arena), 0))
         return frames
