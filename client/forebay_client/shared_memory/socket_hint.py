@@ -7,7 +7,8 @@
 What answers at the endpoint gets the signed requests anyway. Whoever else listens at the path must not: it could send
 them to the endpoint again. So the socket's listener must be root, this user, or the user that listens at the endpoint's
 port, as the kernel says (SO_PEERCRED of the one, /proc/net/tcp of the other); a path alone could have been planted by
-anybody. Asked once at the first read, and again a while after it was in vain.
+anybody, and may be by the time of a later connection: so each connection is looked at (`open_socket`). The endpoint is
+asked once at the first read, and again a while after it was in vain.
 
 An endpoint without a hint has no socket to fall back from. One whose hint is of no use (the path is missing in this
 container, may not be opened, or is another user's) has: each read that goes over HTTP for that is counted.
@@ -40,8 +41,16 @@ class UnusableSocket(NamedTuple):
     """In a word, as forebay_client.shared_memory.socket_transport lists them."""
 
 
-FoundSocket: TypeAlias = str | UnusableSocket | None
-"""A path; None: there is no socket."""
+class HintedSocket(NamedTuple):
+    """A socket that the endpoint hints at."""
+
+    path: str
+    port: int
+    """The endpoint's."""
+
+
+FoundSocket: TypeAlias = str | HintedSocket | UnusableSocket | None
+"""A path that the client was told; None: there is no socket."""
 
 
 class SocketHint:
@@ -55,10 +64,10 @@ class SocketHint:
         self._asked_at: float | None = None
 
     def __call__(self) -> FoundSocket:
-        """The path; None: there is no socket."""
+        """The socket; None: there is none."""
         if self._configured is not None:
             return self._configured or None
-        if isinstance(self._found, str) or not self._is_local:
+        if isinstance(self._found, HintedSocket) or not self._is_local:
             return self._found
         now = self._clock()
         if self._asked_at is None or now - self._asked_at >= ASKED_AGAIN:
@@ -107,15 +116,23 @@ def is_of_endpoint(listener: int, own: int, at_the_port: Iterable[int]) -> bool:
     return listener in {0, own, *at_the_port}
 
 
-def _checked(path: str, port: int) -> str | UnusableSocket:
+def open_socket(found: str | HintedSocket, timeout: float) -> ClientChannel:
+    """A channel of a socket; of one that was hinted at only if its listener is the endpoint's. Raises ChannelBroken."""
+    if isinstance(found, str):
+        return ClientChannel(found, timeout)
+    channel = ClientChannel(found.path, timeout)
+    if is_of_endpoint(channel.peer_user, os.geteuid(), listening_users(found.port)):
+        return channel
+    channel.close()
+    raise ChannelBroken("not believed")
+
+
+def _checked(path: str, port: int) -> HintedSocket | UnusableSocket:
+    found = HintedSocket(path, port)
     try:
-        channel = ClientChannel(path, _TIMEOUT)
+        open_socket(found, _TIMEOUT).close()
     except ChannelBroken as error:
         return UnusableSocket(str(error))
     except ValueError:  # no path at all
         return UnusableSocket("unreachable")
-    try:
-        is_believed = is_of_endpoint(channel.peer_user, os.geteuid(), listening_users(port))
-    finally:
-        channel.close()
-    return path if is_believed else UnusableSocket("not believed")
+    return found

@@ -28,7 +28,7 @@ from forebay_client.shared_memory.channel_batches import ChannelBatches
 from forebay_client.shared_memory.channel_input import ChannelBroken
 from forebay_client.shared_memory.channel_pool import ChannelPool, NoChannel
 from forebay_client.shared_memory.read_signing import ReadSigner
-from forebay_client.shared_memory.socket_hint import FoundSocket, UnusableSocket
+from forebay_client.shared_memory.socket_hint import FoundSocket, UnusableSocket, open_socket
 from forebay_client.transport.object_request import ObjectRequest, ObjectResponse, TransportFallback
 from forebay_client.transport.signed_request import ObjectRequestSigner
 
@@ -44,7 +44,7 @@ class SocketTransport:
     def __init__(
         self, settings: ClientSettings, signer: ObjectRequestSigner, find_socket: Callable[[], FoundSocket]
     ) -> None:
-        """`find_socket`: the path; None: there is none now."""
+        """`find_socket`: the socket; None: there is none now."""
         self._settings, self._signer, self._find_socket = settings, signer, find_socket
         self._reads = ReadSigner(settings.server.authority, settings.region, settings.credentials.current)
         self._has_plain_reads = settings.dialect == "s3" and settings.addressing == "path"
@@ -118,7 +118,7 @@ class SocketTransport:
         return f"{signed.method} {signed.target} HTTP/1.1\r\n{fields}\r\n".encode("latin-1")
 
     def _open_channel(self) -> ClientChannel:
-        path = self._find_socket()
-        if not isinstance(path, str):
-            raise ChannelBroken(path.reason if path is not None else "unreachable")
-        return ClientChannel(path, self._settings.timeout)
+        found = self._find_socket()
+        if found is None or isinstance(found, UnusableSocket):
+            raise ChannelBroken(found.reason if found is not None else "unreachable")
+        return open_socket(found, self._settings.timeout)
