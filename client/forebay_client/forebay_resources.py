@@ -88,7 +88,7 @@ class WarmHandle:
 class _KnownKeys:
     """Keys that were checked."""
 
-    keys: Sequence[str]
+    keys: list[str]
     digest: bytes = b""
     """Of their list; empty: nobody needed it, as no server with plans was met."""
 
@@ -129,7 +129,7 @@ class ForebayResources:
         whatever the server is."""
         if not name:
             raise InvalidRequest("a plan has a name", bucket=bucket)
-        named: Sequence[str] = ()
+        named: list[str] = []
         digest = content = b""
         if order is not None:
             named = self._checked_keys(bucket, keys)
@@ -153,16 +153,20 @@ class ForebayResources:
         entries, dropped = (_number(response, f"x-forebay-plan-{each}") for each in ("entries", "dropped"))
         return PlanHandle(bucket, name, True, entries, dropped, self._client)  # positional, as the fields
 
-    def _checked_keys(self, bucket: str, keys: Iterable[str | BatchKey]) -> Sequence[str]:
-        """The keys of a compact plan; those of the one before were checked with it."""
-        if self._key_list is not None and self._key_list.keys is keys:
-            return self._key_list.keys
-        named = _named_keys(bucket, keys)
+    def _checked_keys(self, bucket: str, keys: Iterable[str | BatchKey]) -> list[str]:
+        """The keys of a compact plan as they are now; those of the one before were checked with it."""
+        known = self._key_list
+        named: list[Any] = keys if isinstance(keys, list) else list(keys)
+        if known is not None and known.keys == named:  # some ns a key where the texts are the same objects
+            return known.keys
+        named = list(named)  # the caller's may change
+        if any(not isinstance(key, str) for key in named):
+            raise InvalidRequest("an order is of whole objects: its keys are names", bucket=bucket)
         check_lines(bucket, named)
         self._key_list = _KnownKeys(named)
         return named
 
-    def _digest_of(self, keys: Sequence[str]) -> bytes:
+    def _digest_of(self, keys: list[str]) -> bytes:
         known = self._key_list
         if known is None or known.keys is not keys:  # another thread's plan came between
             return key_list(keys).digest
@@ -223,14 +227,6 @@ class ForebayResources:
             except ObjectNotFound:
                 continue  # a reload has just removed its rule
         return rows
-
-
-def _named_keys(bucket: str, keys: Iterable[str | BatchKey]) -> Sequence[str]:
-    """`keys` itself where it is a sequence of names: it is compared with the one before."""
-    named = keys if isinstance(keys, Sequence) else list(keys)
-    if any(not isinstance(key, str) for key in named):
-        raise InvalidRequest("an order is of whole objects: its keys are names", bucket=bucket)
-    return named  # type: ignore[return-value] # as was seen
 
 
 def _plan_line(bucket: str, entry: BatchKey) -> str:

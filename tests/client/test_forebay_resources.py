@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -127,6 +127,30 @@ async def test_no_digest_is_computed_for_who_has_no_plans(tmp_path: Path) -> Non
                 await asyncio.to_thread(client.plan, "data", "epoch", keys, order=[9])
         with client_of(rig.endpoint, READER) as client:
             assert await asyncio.to_thread(hashes, client) > 0
+        rig.parts.jobs.plans.coordinator.close()
+
+
+async def test_keys_that_changed_in_place_are_other_keys(tmp_path: Path) -> None:
+    """A list was known by its identity, so its plan was of the keys that it had before."""
+    keys = ["closed/0", "open/1", "open/2"]
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        with client_of(rig.endpoint, READER) as client:
+            plan = await asyncio.to_thread(client.plan, "data", "first", keys, order=[0])
+            assert (plan.entries, plan.dropped) == (0, 1)
+            keys[0], keys[1] = keys[1], keys[0]
+            plan = await asyncio.to_thread(client.plan, "data", "second", keys, order=[0])
+            assert (plan.entries, plan.dropped) == (1, 0)
+            keys[2] = "no\nline"
+            with pytest.raises(InvalidRequest, match="line end"):
+                await asyncio.to_thread(client.plan, "data", "third", keys, order=[0])
+            keys[2:] = ["open/2"]
+            equal = ("open/1", "closed/0", "open/2")
+
+            def hashes(same: Sequence[str]) -> int:
+                return hashes_of(lambda: client.plan("data", "third", same, order=[0]))
+
+            again = await asyncio.to_thread(hashes, keys)
+            assert await asyncio.to_thread(hashes, equal) == again, "no digest was computed"
         rig.parts.jobs.plans.coordinator.close()
 
 
