@@ -127,6 +127,19 @@ async def test_an_object_written_during_the_visible_step_stays(
         assert not origin.store.buckets["bucket"].uploads
 
 
+@STEPS
+async def test_a_delete_during_the_visible_step_is_to_be_repeated(tmp_path: Path, operation: str, key: str) -> None:
+    """As docs/cli.md says: the origin can't know."""
+    async with packed(tmp_path) as (rig, origin):
+        async with unpacking(rig, origin, HoldRequest, Gate(), operation=operation, key=key):
+            assert await is_deleted(rig, key)
+        assert await body(rig.client(), key) == OBJECTS[key]
+        assert await is_deleted(rig, key)
+        await rig.restart()
+        assert (await rig.client().request("GET", path_of("bucket", key))).status == 404
+        assert origin.store.current("bucket", key) is None
+
+
 async def test_an_origin_without_conditions_gets_members(tmp_path: Path) -> None:
     def demands_absence(asked: S3Request) -> bool:
         return "If-None-Match" in asked.headers and asked.method in {"PUT", "POST"}
