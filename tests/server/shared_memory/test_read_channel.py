@@ -3,6 +3,7 @@ else happens."""
 
 import array
 import asyncio
+import gc
 import os
 import socket
 from collections.abc import AsyncIterator
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from forebay.protocol.channel_frames import DECLINED, FRAME, MESSAGE, SWITCHED, UPGRADE, message
-from forebay.server.shared_memory.read_channel import ANSWERED_AT_ONCE, MAX_REQUESTS, ReadChannel
+from forebay.server.shared_memory.read_channel import ANSWERED_AT_ONCE, COPIED_AT_ONCE, MAX_REQUESTS, ReadChannel
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
@@ -211,6 +212,25 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing(rig: SocketRig)
     await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 0)
     rig.worker.client_memory.check()
     assert rig.parts.storage.rings.in_use == 0
+
+
+async def test_a_client_that_leaves_while_its_body_is_copied_leaves_nothing(tmp_path: Path) -> None:
+    """Its ring could not be unmapped, and stayed in the budget of all rings."""
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path) as rig:
+        origin.store.put("b", "open/large", b"x" * (3 * COPIED_AT_ONCE))
+        channel = await HandChannel.open(rig, READER)
+        await channel.read("b", "open/large")
+        [served] = rig.worker.client_memory.channels
+        assert isinstance(served, ReadChannel)
+        served.data_received(message(head_of(channel, "open/large")))
+        channel.close()
+        gc.collect()
+        assert served.transport is not None
+        served.transport.abort()
+        await rig.channels_are(0)
+        await run_loop_until(lambda: not served._is_reading)  # noqa: SLF001 # the copy
+        rig.worker.client_memory.check()
+        assert rig.parts.storage.rings.in_use == 0
 
 
 async def test_no_slot_is_written_before_it_is_given_back(rig: SocketRig) -> None:

@@ -20,6 +20,7 @@ import fcntl
 import mmap
 import os
 import signal
+from contextlib import suppress
 from typing import Final
 
 F_SEAL_FUTURE_WRITE: Final = 0x10
@@ -87,9 +88,10 @@ class SealedMemory:
         self.view = memoryview(self._mapping)
 
     def close(self) -> None:
-        """Unmaps the bytes here. Other processes keep theirs."""
+        """Unmaps the bytes here, or has it done with the last use of a part of `view`. Other processes keep theirs."""
         self.view.release()
-        self._mapping.close()
+        with suppress(BufferError):  # of a body whose client left while it was copied
+            self._mapping.close()
         self.file.close()
 
 
