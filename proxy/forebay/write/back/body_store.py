@@ -39,7 +39,7 @@ class StoredBody(NamedTuple):
     digest: BodyDigest
     md5: bytes
     etag: str = ""
-    """The ETag that its origin gives these bytes, which RecordWriter.store adds."""
+    """The ETag that its origin gives these bytes, which RecordWriter adds."""
 
     @property
     def bodies(self) -> tuple[BodyRef, ...]:

@@ -121,7 +121,7 @@ class RecordWriter:
             md5 = body.declared_md5 if body is not None else None
             verified = body.verified if body is not None else b""
             if verified is not None:  # and at most protocol.exchange.SMALL_BODY
-                return body, self.bodies.store_small(verified, md5)
+                return body, self._with_etag(context, self.bodies.store_small(verified, md5))
             return body, await self.store(context, body, verified_md5=md5)
         finally:
             if body is not None:
@@ -141,6 +141,9 @@ class RecordWriter:
         except OSError as error:
             reason = str(error.strerror)
             raise self._failed(context, reason) from None
+        return self._with_etag(context, stored)
+
+    def _with_etag(self, context: WriteContext, stored: StoredBody) -> StoredBody:
         return stored._replace(etag=self.etag(context, stored.md5.hex()))
 
     def etag(self, context: WriteContext, digest: str) -> str:
