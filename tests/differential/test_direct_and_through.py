@@ -31,6 +31,8 @@ STEPS: Final = 50
 """Of a program, each one or two requests."""
 PROGRAMS_OF_A_PAIR: Final = 10
 """How many programs have one Forebay: pauses move its clock on, and a clock may differ by 15 minutes from ours."""
+ATTEMPTS: Final = 8
+"""Of a witness: what it shows of a pending write may be at the origin before it looks."""
 DOCS: Final = Path(__file__).parents[2] / "docs"
 
 
@@ -89,8 +91,11 @@ async def test_documented_difference_is_real(tmp_path: Path, difference: Documen
     headings = re.findall(r"^#+ (.*)$", (DOCS / page).read_text(), re.MULTILINE)
     assert anchor in {re.sub(r"[^a-z0-9 _-]", "", each.lower()).replace(" ", "-") for each in headings}
     counts = Counts()
-    async with Pair(tmp_path, _clock(), difference.kind) as pair:
-        assert await run(pair, difference.witness, counts) is None
+    for attempt in range(ATTEMPTS):
+        async with Pair(tmp_path / str(attempt), _clock(), difference.kind) as pair:
+            assert await run(pair, difference.witness, counts) is None
+        if difference.name in counts.documented:
+            break
     assert difference.name in counts.documented
 
 
