@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from harness.jumping_loop import QUIET, JumpingLoop
@@ -71,47 +71,44 @@ def test_what_comes_over_a_socket_is_not_overtaken_by_a_timeout() -> None:
     assert run(work()) == b"a"
 
 
+def is_waited_for(work: Callable[[], None]) -> bool:
+    """Whether the clock lets a thread that no executor has come to its end."""
+
+    async def wait() -> bool:
+        ended, this_loop = asyncio.Event(), loop()
+
+        def run_thread() -> None:
+            work()
+            this_loop.call_soon_threadsafe(ended.set)
+
+        thread = threading.Thread(target=run_thread)
+        thread.start()
+        with this_loop.jumping():
+            async with asyncio.timeout(60):
+                await ended.wait()
+        thread.join()
+        return True
+
+    return run(wait())
+
+
 def test_a_thread_at_work_is_waited_for_that_no_executor_has() -> None:
     """As the SSD tier's writer, and the journal's commits."""
 
-    async def work() -> bool:
-        ended, this_loop = asyncio.Event(), loop()
+    def work() -> None:
+        for _ in range(200):
+            hashlib.sha256(bytes(1 << 20)).digest()  # without the interpreter's lock
 
-        def run_thread() -> None:
-            for _ in range(200):
-                hashlib.sha256(bytes(1 << 20)).digest()  # without the interpreter's lock
-            this_loop.call_soon_threadsafe(ended.set)
-
-        thread = threading.Thread(target=run_thread)
-        thread.start()
-        with this_loop.jumping():
-            async with asyncio.timeout(60):
-                await ended.wait()
-        thread.join()
-        return True
-
-    assert run(work())
+    assert is_waited_for(work)
 
 
 def test_a_thread_that_waits_for_the_interpreter_lock_is_waited_for() -> None:
-    async def work() -> bool:
-        ended, this_loop = asyncio.Event(), loop()
+    def work() -> None:
+        data = bytes(4 << 10)
+        for _ in range(50_000):  # each releases the lock, and waits for it behind the loop
+            hashlib.sha256(data).digest()
 
-        def run_thread() -> None:
-            data = bytes(4 << 10)
-            for _ in range(50_000):  # each releases the lock, and waits for it behind the loop
-                hashlib.sha256(data).digest()
-            this_loop.call_soon_threadsafe(ended.set)
-
-        thread = threading.Thread(target=run_thread)
-        thread.start()
-        with this_loop.jumping():
-            async with asyncio.timeout(60):
-                await ended.wait()
-        thread.join()
-        return True
-
-    assert run(work())
+    assert is_waited_for(work)
 
 
 def test_a_thread_is_waited_for() -> None:
