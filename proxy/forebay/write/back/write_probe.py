@@ -19,8 +19,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from cachetools import TTLCache
+
 from forebay.core.errors import ForebayError, OriginUnreachable
-from forebay.core.lease_map import LeaseMap
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.origin.origin_request import OriginRequest
@@ -53,7 +54,7 @@ class WriteProbe:
         self.wait_seconds = WAIT
         self._under_way: dict[WriteProof, tuple[asyncio.Task[bool], float]] = {}
         """With the times when they began."""
-        self._refused = LeaseMap[WriteProof, bool](MAX_PROOFS, PAUSE, clock)
+        self._refused: TTLCache[WriteProof, bool] = TTLCache(MAX_PROOFS, PAUSE, clock)
 
     async def prove(self, proof: WriteProof, name: ObjectName) -> None:
         """Has a proof added, if the origin gives it by a probe with this object. Raises OriginUnreachable if the origin
@@ -88,7 +89,7 @@ class WriteProbe:
         if is_proven:
             self._proofs.add(proof)
         else:
-            self._refused.set(proof, True)
+            self._refused[proof] = True
         return is_proven
 
     async def _learn_versioning(self, bucket: str) -> bool:

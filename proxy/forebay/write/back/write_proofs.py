@@ -15,7 +15,8 @@ probe, or a write that the origin refuses later.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from forebay.core.lease_map import LeaseMap
+from cachetools import TTLCache
+
 from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
@@ -47,10 +48,10 @@ class WriteProofs:
     """The proofs of one worker. `lease`: seconds; `clock`: seconds from any origin."""
 
     def __init__(self, lease: float, clock: Callable[[], float], peers: Peers | None = None) -> None:
-        self._proofs = LeaseMap[WriteProof, bool](MAX_PROOFS, lease, clock)
-        self._versioned = LeaseMap[str, bool](MAX_PROOFS, lease, clock)
-        self._opaque = LeaseMap[str, bool](MAX_PROOFS, lease, clock)
-        self._outgrown = LeaseMap[ObjectName, bool](MAX_PROOFS, OUTGROWN_SECONDS, clock)
+        self._proofs: TTLCache[WriteProof, bool] = TTLCache(MAX_PROOFS, lease, clock)
+        self._versioned: TTLCache[str, bool] = TTLCache(MAX_PROOFS, lease, clock)
+        self._opaque: TTLCache[str, bool] = TTLCache(MAX_PROOFS, lease, clock)
+        self._outgrown: TTLCache[ObjectName, bool] = TTLCache(MAX_PROOFS, OUTGROWN_SECONDS, clock)
         self._peers = peers or Peers()
 
     def covers(self, proof: WriteProof) -> bool:
@@ -82,7 +83,7 @@ class WriteProofs:
         """The origin has shown whether the bucket keeps versions."""
         if self._versioned.get(bucket) is not versioned:
             self._peers.notify({"kind": "write_proof", "bucket": bucket, "versioned": versioned})
-        self._versioned.set(bucket, versioned)
+        self._versioned[bucket] = versioned
 
     def has_opaque_etags(self, bucket: str) -> bool:
         """Returns whether the bucket's ETags were seen to be no MD5s, so that none can be given beforehand."""
@@ -92,7 +93,7 @@ class WriteProofs:
         """The origin has shown that the bucket's ETags are no MD5s."""
         if bucket not in self._opaque:
             self._peers.notify({"kind": "write_proof", "bucket": bucket, "opaque": True})
-        self._opaque.set(bucket, True)
+        self._opaque[bucket] = True
 
     def has_outgrown(self, name: ObjectName) -> bool:
         """Returns whether an upload of the object was lately larger than the journal."""
@@ -100,7 +101,7 @@ class WriteProofs:
 
     def set_outgrown(self, name: ObjectName) -> None:
         """An upload of the object is larger than the journal: the next one is the origin's from the beginning."""
-        self._outgrown.set(name, True)
+        self._outgrown[name] = True
         self._peers.notify({"kind": "write_proof", "bucket": name.bucket, "outgrown": name.key})
 
     def receive(self, message: Document) -> None:
@@ -108,11 +109,11 @@ class WriteProofs:
         if "bucket" in message:
             bucket = decode(lambda: str(message["bucket"]))
             if "outgrown" in message:
-                self._outgrown.set(ObjectName(bucket, str(message["outgrown"])), True)
+                self._outgrown[ObjectName(bucket, str(message["outgrown"]))] = True
             elif "opaque" in message:
-                self._opaque.set(bucket, True)
+                self._opaque[bucket] = True
             else:
-                self._versioned.set(bucket, message.get("versioned") is True)
+                self._versioned[bucket] = message.get("versioned") is True
             return
         proof = decode(lambda: WriteProof(str(message["write"]), str(message["folder"])))
         self._set(proof, is_proven=message.get("proven") is True)
@@ -126,9 +127,9 @@ class WriteProofs:
 
     def _set(self, proof: WriteProof, *, is_proven: bool) -> None:
         if is_proven:
-            self._proofs.set(proof, True)
+            self._proofs[proof] = True
         else:
-            self._proofs.discard(proof)
+            self._proofs.pop(proof, None)
 
 
 def proof_of(operation: str, name: ObjectName) -> WriteProof | None:
