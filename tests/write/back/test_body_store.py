@@ -79,7 +79,7 @@ async def test_bodies_are_stored_and_hashed(journal: Journal, size: int, is_decl
     content = os.urandom(size)
     headers = {"Content-MD5": b64encode(md5_of(content)).decode()} if is_declared else {}
     body = incoming(content, **headers)
-    stored = await BodyStore(journal).store(body, verified_md5=body.declared_md5)
+    stored = await BodyStore(journal).store(body, str, verified_md5=body.declared_md5)
     assert (stored.md5, stored.digest.crc, stored.digest.size) == (md5_of(content), crc64(content), size)
     assert (stored.ref is None) == (size <= SMALL)
     if stored.ref is not None:
@@ -91,19 +91,19 @@ async def test_bodies_are_stored_and_hashed(journal: Journal, size: int, is_decl
 
 async def test_a_body_with_another_hash_leaves_nothing(journal: Journal) -> None:
     with pytest.raises(S3Error, match="BadDigest"):
-        await BodyStore(journal).store(incoming(bytes(3 << 20), **{"Content-MD5": b64encode(bytes(16)).decode()}))
+        await BodyStore(journal).store(incoming(bytes(3 << 20), **{"Content-MD5": b64encode(bytes(16)).decode()}), str)
 
 
 async def test_a_full_disk_is_said(journal: Journal, files: Files) -> None:
     files.failure = OSError(errno.ENOSPC, "full")
     with pytest.raises(OSError, match="full"):
-        await BodyStore(journal).store(incoming(bytes(3 << 20)))
+        await BodyStore(journal).store(incoming(bytes(3 << 20)), str)
 
 
 async def test_a_file_is_closed_after_its_last_write(journal: Journal, files: Files) -> None:
     files.turn.clear()
     storing: asyncio.Future[Any] = asyncio.ensure_future(  # noqa: TID251 # awaited below
-        BodyStore(journal).store(incoming(bytes(8 << 20)))
+        BodyStore(journal).store(incoming(bytes(8 << 20)), str)
     )
     await asyncio.to_thread(files.writing.wait, 60)
     storing.cancel()

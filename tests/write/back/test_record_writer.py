@@ -90,7 +90,7 @@ async def test_a_body_is_kept_as_long_as_its_record_may_count(
     failure: Exception | None, fate: str, raised: type[Exception] | None
 ) -> None:
     file = _BodyFile()
-    stored = StoredBody(b"", cast("JournalBody", file), None, cast("BodyDigest", None), b"")
+    stored = StoredBody(b"", cast("JournalBody", file), None, cast("BodyDigest", None), b"", "")
     caught = None
     try:
         async with KeptBody(stored, lambda reason: S3Error("SlowDown", reason)):

@@ -8,7 +8,7 @@ time (core.piece_queue), so the slowest of these is what it takes: MD5, at some 
 Where the client has declared the MD5, it is computed to verify it, and not once more.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from hashlib import md5
 from typing import Final, NamedTuple, Protocol
@@ -38,8 +38,8 @@ class StoredBody(NamedTuple):
     ref: BodyRef | None
     digest: BodyDigest
     md5: bytes
-    etag: str = ""
-    """The ETag that its origin gives these bytes, which RecordWriter adds."""
+    etag: str
+    """What its origin gives these bytes."""
 
     @property
     def bodies(self) -> tuple[BodyRef, ...]:
@@ -67,18 +67,27 @@ class ByteSource(Protocol):
 
 
 class BodyStore:
-    """Stores bodies."""
+    """Stores bodies. `etag_of` returns the ETag that the origin of a body makes of its MD5 in hexadecimal."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    def store_small(self, content: Piece, verified_md5: bytes | None) -> StoredBody:
+    def store_small(
+        self, content: Piece, etag_of: Callable[[str], str], *, verified_md5: bytes | None = None
+    ) -> StoredBody:
         """Returns a small body that its record will hold, as `store` does."""
         digest = BodyDigest(crc64(content), len(content))
         own = md5(content, usedforsecurity=False).digest() if verified_md5 is None else verified_md5
-        return StoredBody(bytes(content), None, None, digest, own)
+        return StoredBody(bytes(content), None, None, digest, own, etag_of(own.hex()))
 
-    async def store(self, body: ByteSource | None, *, verified_md5: bytes | None = None, size: int = 0) -> StoredBody:
+    async def store(
+        self,
+        body: ByteSource | None,
+        etag_of: Callable[[str], str],
+        *,
+        verified_md5: bytes | None = None,
+        size: int = 0,
+    ) -> StoredBody:
         """Writes a body into the journal. `verified_md5`: its MD5, where its pieces end only if they have that. `size`:
         its bytes, as far as they are known. Raises what its pieces raise, OSError."""
         hashes = _BodyHashes(verified_md5)
@@ -90,12 +99,17 @@ class BodyStore:
                 waiting.append(piece)
                 received += len(piece)
                 if received > SMALL:
-                    return await self._store_large(waiting, pieces, hashes, size)
+                    return await self._store_large(waiting, pieces, hashes, etag_of, size)
         hashes.update(waiting)
-        return StoredBody(b"".join(waiting), None, None, hashes.digest, hashes.md5)
+        return StoredBody(b"".join(waiting), None, None, hashes.digest, hashes.md5, etag_of(hashes.md5.hex()))
 
     async def _store_large(
-        self, first: Sequence[Piece], rest: AsyncIterator[Piece], hashes: "_BodyHashes", size: int
+        self,
+        first: Sequence[Piece],
+        rest: AsyncIterator[Piece],
+        hashes: "_BodyHashes",
+        etag_of: Callable[[str], str],
+        size: int,
     ) -> StoredBody:
         file = await self._journal.create_body(size)
         hashing, writing = PieceQueue(hashes.update, batch=_BATCH, limit=_LIMIT), file.queue(_BATCH, _LIMIT)
@@ -110,7 +124,7 @@ class BodyStore:
             await writing.finish()
             ref = await file.finish()
             await hashing.finish()
-            return StoredBody(b"", file, ref, hashes.digest, hashes.md5)
+            return StoredBody(b"", file, ref, hashes.digest, hashes.md5, etag_of(hashes.md5.hex()))
         except BaseException:
             await hashing.stop()
             await writing.stop()

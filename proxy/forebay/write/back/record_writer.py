@@ -121,7 +121,7 @@ class RecordWriter:
             md5 = body.declared_md5 if body is not None else None
             verified = body.verified if body is not None else b""
             if verified is not None:  # and at most protocol.exchange.SMALL_BODY
-                return body, self._with_etag(context, self.bodies.store_small(verified, md5))
+                return body, self.bodies.store_small(verified, self._dialect(context).etag, verified_md5=md5)
             return body, await self.store(context, body, verified_md5=md5)
         finally:
             if body is not None:
@@ -136,15 +136,12 @@ class RecordWriter:
         self, context: WriteContext, body: ByteSource | None, *, verified_md5: bytes | None = None
     ) -> StoredBody:
         """Writes a body into the journal; `kept` comes next. Raises S3Error, and what its pieces raise."""
+        etag_of, size = self._dialect(context).etag, context.forward.length or 0
         try:
-            stored = await self.bodies.store(body, verified_md5=verified_md5, size=context.forward.length or 0)
+            return await self.bodies.store(body, etag_of, verified_md5=verified_md5, size=size)
         except OSError as error:
             reason = str(error.strerror)
             raise self._failed(context, reason) from None
-        return self._with_etag(context, stored)
-
-    def _with_etag(self, context: WriteContext, stored: StoredBody) -> StoredBody:
-        return stored._replace(etag=self.etag(context, stored.md5.hex()))
 
     def etag(self, context: WriteContext, digest: str) -> str:
         """The ETag that the origin of the bucket will give what has this digest."""
