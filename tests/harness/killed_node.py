@@ -44,8 +44,15 @@ class KilledNode:
     """See the module. `sockets`: the directory of the workers' sockets."""
 
     def __init__(
-        self, writers: JournalWriters, server: ForkServer, configuration: Path, sockets: Path, workers: int
+        self,
+        origin: FakeOrigin,
+        writers: JournalWriters,
+        server: ForkServer,
+        configuration: Path,
+        sockets: Path,
+        workers: int,
     ) -> None:
+        self.origin = origin
         self.writers = writers
         self.kills = 0
         self._server = server
@@ -129,7 +136,7 @@ async def killed_node(
         await asyncio.to_thread(file.chmod, 0o600)
         sockets, writers = make_socket_directory(workers), JournalWriters(store, Random(seed))
         try:
-            node = KilledNode(writers, server, file, sockets.path, workers)
+            node = KilledNode(origin, writers, server, file, sockets.path, workers)
             await node.start([])
             writing = TaskRegistry().spawn(writers.run(clients), "write")
             try:

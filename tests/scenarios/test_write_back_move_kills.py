@@ -3,6 +3,7 @@
 `make crash` kills at every call of the journal meanwhile.
 """
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -14,6 +15,8 @@ from typing import Final
 import pytest
 
 from forebay.core.task_registry import TaskRegistry
+from harness.fake.actions import HoldHead
+from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.fork_server import ForkedProcess, ForkServer, fork_server
 from harness.journal_kills import NEVER, KilledWorker, configure, first_of
@@ -102,13 +105,14 @@ async def test_kills_of_workers_of_a_node_in_moves_lose_nothing(tmp_path: Path) 
     """Of four workers; the client goes to the next one when it has lost its own."""
     random, uploads = Random(1), list[ResumedUpload]()
     async with killed_node(tmp_path, 1, 4, clients=0, size=SIZE) as node:
-        # Chance says which kill meets a move: of the small run, three uploads, and as many more as that takes.
+        # A killed worker that had the move itself may leave an upload that fits: three uploads, and as many more as it
+        # takes until one was moved.
         while len(uploads) < (12 if SCALE else 3) or not _any_was_killed_and_moved(uploads):
             assert len(uploads) < 24, "no upload that lost its worker was moved"
             number, upload = len(uploads), _upload(len(uploads))
             uploads.append(upload)
-            serving = partial(_worker_of, node, upload, number)
-            running = TaskRegistry().spawn(upload.run(serving), "upload")
+            running = TaskRegistry().spawn(upload.run(partial(_endpoint, node, upload, number)), "upload")
+            await _kill_in_move(node, upload, number, running)
             while not running.done():
                 killed = [random.randrange(4)] if random.random() < 0.8 else []
                 await node.kill(Moment(0, random.uniform(0.0, 0.5)), killed)
@@ -119,9 +123,24 @@ async def test_kills_of_workers_of_a_node_in_moves_lose_nothing(tmp_path: Path) 
             assert node.writers.stored(upload.key) == upload.content
 
 
+async def _kill_in_move(node: KilledNode, upload: ResumedUpload, number: int, running: asyncio.Task[None]) -> None:
+    """Kills the worker that serves an upload while the origin creates it for a move."""
+    gate = Gate()
+    rule = node.origin.faults.add(HoldHead(gate), operation="CreateMultipartUpload", key=upload.key, times=1)
+    await first_of(gate.reached(), asyncio.wait([running]))
+    await node.kill(Moment(0, 0.0), [_serving(upload, number)])
+    node.origin.faults.remove(rule)
+    gate.open()
+
+
 def _any_was_killed_and_moved(uploads: Sequence[ResumedUpload]) -> bool:
     return any(upload.has_moved and upload.lost for upload in uploads)
 
 
-def _worker_of(node: KilledNode, upload: ResumedUpload, number: int) -> str:
-    return node.endpoint((number + upload.lost) % 4)
+def _endpoint(node: KilledNode, upload: ResumedUpload, number: int) -> str:
+    return node.endpoint(_serving(upload, number))
+
+
+def _serving(upload: ResumedUpload, number: int) -> int:
+    """Returns the worker that the client turns to."""
+    return (number + upload.lost) % 4
