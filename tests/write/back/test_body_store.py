@@ -28,22 +28,32 @@ PIECE = 100_000
 
 
 class Files(JournalFiles):
-    """Writes of bodies wait for `turn`, and fail once there is a `failure`."""
+    """Writes of bodies, or syncs of them, wait for `turn`; writes fail once there is a `failure`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.turn, self.writing = threading.Event(), threading.Event()
+        self.turn, self.waiting = threading.Event(), threading.Event()
         self.turn.set()
+        self.waits = "write"
         self.failure: OSError | None = None
         self.calls: list[str] = []
 
     def write(self, fd: int, pieces: Sequence[Buffer | bytes], offset: int) -> None:
-        self.writing.set()
-        assert self.turn.wait(60)
+        self._wait("write")
         if self.failure is not None:
             raise self.failure
         super().write(fd, pieces, offset)
         self.calls.append("write")
+
+    def sync(self, fd: int) -> None:
+        self._wait("sync")
+        super().sync(fd)
+        self.calls.append("sync")
+
+    def _wait(self, call: str) -> None:
+        if call == self.waits:
+            self.waiting.set()
+            assert self.turn.wait(60)
 
     def close(self, fd: int) -> None:
         self.calls.append("close")
@@ -100,16 +110,18 @@ async def test_a_full_disk_is_said(journal: Journal, files: Files) -> None:
         await BodyStore(journal).store(incoming(bytes(3 << 20)), str)
 
 
-async def test_a_file_is_closed_after_its_last_write(journal: Journal, files: Files) -> None:
+@pytest.mark.parametrize("last", ["write", "sync"])
+async def test_a_file_is_closed_after_its_last_call(journal: Journal, files: Files, last: str) -> None:
+    files.waits = last
     files.turn.clear()
     storing: asyncio.Future[Any] = asyncio.ensure_future(  # noqa: TID251 # awaited below
         BodyStore(journal).store(incoming(bytes(8 << 20)), str)
     )
-    await asyncio.to_thread(files.writing.wait, 60)
+    await asyncio.to_thread(files.waiting.wait, 60)
     storing.cancel()
-    await asyncio.sleep(0)
+    await asyncio.wait([storing], timeout=0.1)
     assert "close" not in files.calls
     files.turn.set()
     with pytest.raises(asyncio.CancelledError):
         await storing
-    assert files.calls[-2:] == ["write", "close"]
+    assert files.calls[-2:] == [last, "close"]

@@ -1,6 +1,7 @@
 """The record writer: how long a journal that has failed is left alone. Its records: scenarios/test_write_back.py."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -83,22 +84,40 @@ class _BodyFile:
         (None, "released", None),
         (JournalFailed("EIO", voided=True), "discarded", S3Error),
         (JournalFailed("EIO", voided=False), "left", S3Error),
-        (RuntimeError("the client has left"), "discarded", RuntimeError),
+        (asyncio.CancelledError(), "left", asyncio.CancelledError),
+        (RuntimeError("a defect of the log's"), "left", RuntimeError),
     ],
 )
 async def test_a_body_is_kept_as_long_as_its_record_may_count(
-    failure: Exception | None, fate: str, raised: type[Exception] | None
+    failure: BaseException | None, fate: str, raised: type[BaseException] | None
 ) -> None:
+    async def append(_entry: object, _payload: bytes) -> RecordId:
+        if failure is not None:
+            raise failure
+        return RecordId("l", 0)
+
+    assert await _fate_and_failure(append, is_handed_over=True) == (fate, raised)
+
+
+async def test_a_body_without_a_record_is_removed() -> None:
+    async def refuse(_entry: object, _payload: bytes) -> RecordId:
+        raise S3Error("InvalidRequest")
+
+    assert await _fate_and_failure(refuse, is_handed_over=False) == ("discarded", S3Error)
+
+
+async def _fate_and_failure(
+    append: Callable[[object, bytes], Awaitable[RecordId]], *, is_handed_over: bool
+) -> tuple[str, type[BaseException] | None]:
+    """What becomes of a body, and what is raised, where its record is appended so, or refused before."""
     file = _BodyFile()
     stored = StoredBody(b"", cast("JournalBody", file), None, cast("BodyDigest", None), b"", "")
-    caught = None
     try:
-        async with KeptBody(stored, lambda reason: S3Error("SlowDown", reason)):
-            if failure is not None:
-                raise failure
-    except (S3Error, RuntimeError) as error:
-        caught = type(error)
-    assert (file.fate, caught) == (fate, raised)
+        async with KeptBody(stored, append, lambda reason: S3Error("SlowDown", reason)) as kept:
+            await (kept.append(ENTRY) if is_handed_over else append(ENTRY, b""))
+    except BaseException as error:
+        return file.fate, type(error)
+    return file.fate, None
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,7 @@ class JournalBody:
     def __init__(self, journal: Journal, writer: BodyWriter) -> None:
         self._journal = journal
         self._writer = writer
+        self._finishing: asyncio.Future[BodyRef] | None = None
 
     async def append(self, pieces: Sequence[Buffer | bytes]) -> None:
         """Adds the next bytes. Raises OSError."""
@@ -192,9 +193,10 @@ class JournalBody:
 
     async def finish(self) -> BodyRef:
         """Ends the body; durable when it returns. Raises OSError."""
-        ref: BodyRef = await self._journal.run(self._writer.finish)
+        self._finishing = asyncio.get_running_loop().run_in_executor(self._journal.threads, self._writer.finish)
+        await asyncio.wait((self._finishing,))  # which is not cancelled with this task: its thread goes on
         self._journal.announced.pop(self._writer.id, None)
-        return ref
+        return self._finishing.result()
 
     def release(self) -> None:
         """The record is durable. Idempotent."""
@@ -203,6 +205,9 @@ class JournalBody:
     async def discard(self) -> None:
         """There will be no record. Raises OSError."""
         self._journal.announced.pop(self._writer.id, None)
+        if self._finishing is not None:  # the number of a file that is closed under it may be another one's
+            await asyncio.wait((self._finishing,))
+            self._finishing.exception()  # nobody else may have looked at it
         await self._journal.run(self._writer.discard)
 
 

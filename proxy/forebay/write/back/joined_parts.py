@@ -54,7 +54,7 @@ class JoinedParts:
         if not await self._room.has_room(size):
             raise S3Error("SlowDown", "The journal has no room to join small parts in. Please try again.")
         stored = await self._writer.store(context, SourceBody(size, lambda: self._pieces(run)))
-        async with self._writer.kept(context, stored):
+        async with self._writer.kept(context, stored) as kept:
             part = AcceptedPart(
                 first.name,
                 first.upload_id,
@@ -66,7 +66,7 @@ class JoinedParts:
                 stored.bodies,
                 self._writer.clock(),
             )
-            record = await self._writer.append(part, stored.payload)
+            record = await kept.append(part)
         await self._writer.publish(part, record, stored.payload)
         return PendingPart(record, part, body_parts(stored.bodies, stored.payload))
 

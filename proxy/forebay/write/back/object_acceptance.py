@@ -42,12 +42,12 @@ class ObjectAcceptance:
         """Accepts a PutObject. Raises S3Error, Throttled."""
         began = self._writer.stamp()
         body, stored = await self._writer.receive(context)
-        async with self._writer.kept(context, stored):
+        async with self._writer.kept(context, stored) as kept:
             headers = origin_headers(context, body, stored)
             form = body.form if body is not None else None
             sha256 = form.sha256 if isinstance(form, HashedPayload) else None
             write = self._write_of(context, began, stored, headers, sha256)
-            record = await self._writer.append(write, stored.payload)
+            record = await kept.append(write)
         await self._writer.answer_stored(context, write, record, stored, headers)
 
     async def delete(self, context: WriteContext) -> None:
@@ -89,10 +89,11 @@ class ObjectAcceptance:
         if source is None or version is None or version.head is None:
             raise S3Error("SlowDown", "The source of the copy has just arrived at the origin. Please try again.")
         body = self._sources.pending_body(source, version, Span(0, version.head.size))
-        async with self._writer.kept(context, await self._writer.store(context, body)) as stored:
+        stored = await self._writer.store(context, body)
+        async with self._writer.kept(context, stored) as kept:
             headers = (*_copied_headers(context, version), md5_header(stored))
             write = self._write_of(context, began, stored, headers, None)
-            record = await self._writer.append(write, stored.payload)
+            record = await kept.append(write)
         await self._writer.publish(write, record, stored.payload)
         document = copied_document(stored.etag, format_document_time(write.accepted_at))
         await self._writer.answer(context, 200, (XML,), document)

@@ -9,10 +9,10 @@ What the journal fails to keep is refused (503 SlowDown), and `has_failed` for a
 import asyncio
 import logging
 from base64 import b64encode
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 from forebay.core.errors import S3Error
 from forebay.core.heads import DURABLE_LOCAL, HeaderPairs, ObjectFacts
@@ -54,17 +54,33 @@ _log = logging.getLogger(__name__)
 
 
 class KeptBody:
-    """See RecordWriter.kept. A class, as each small write passes it twice: a generator costs three times as much."""
+    """See RecordWriter.kept. A class, as each small write passes it twice: a generator costs three times as much.
 
-    __slots__ = ("_failed", "_stored")
+    A record that was handed over may become durable whoever waits for it, so its body stays, unless the journal has
+    voided it. A body that gets no record in the end is locked until the process ends, and reclaimed by the next one.
+    """
 
-    def __init__(self, stored: StoredBody, failed: Callable[[str], S3Error]) -> None:
+    __slots__ = ("_append", "_failed", "_is_handed_over", "_stored")
+
+    def __init__(
+        self,
+        stored: StoredBody,
+        append: Callable[[JournalEntry, bytes], Awaitable[RecordId]],
+        failed: Callable[[str], S3Error],
+    ) -> None:
         """`failed(reason)`: notes that the journal has failed, and returns the refusal."""
         self._stored = stored
+        self._append = append
         self._failed = failed
+        self._is_handed_over = False
 
-    async def __aenter__(self) -> StoredBody:
-        return self._stored
+    def append(self, entry: JournalEntry) -> Awaitable[RecordId]:
+        """Appends the record of the body; durable when it returns. Raises JournalFailed."""
+        self._is_handed_over = True
+        return self._append(entry, self._stored.payload)
+
+    async def __aenter__(self) -> Self:
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -72,7 +88,8 @@ class KeptBody:
         if error is None:
             self._stored.release()
             return
-        if not isinstance(error, JournalFailed) or error.voided:  # else the record may yet count, and needs its body
+        is_void = isinstance(error, JournalFailed) and error.voided
+        if is_void or not self._is_handed_over:
             await self._stored.discard()
         if isinstance(error, JournalFailed):
             raise self._failed(str(error)) from None
@@ -128,9 +145,9 @@ class RecordWriter:
                 body.release()
 
     def kept(self, context: WriteContext, stored: StoredBody) -> "KeptBody":
-        """Returns a context in which the record of a body is appended: where that fails, the body is removed, and a
-        failure of the journal is raised as S3Error."""
-        return KeptBody(stored, partial(self._failed, context))
+        """Returns a context in which the record of a body is appended: where there will be none, the body is removed,
+        and a failure of the journal is raised as S3Error."""
+        return KeptBody(stored, self.append, partial(self._failed, context))
 
     async def store(
         self, context: WriteContext, body: ByteSource | None, *, verified_md5: bytes | None = None

@@ -100,13 +100,13 @@ class UploadAcceptance:
     async def _part(self, context: WriteContext) -> None:
         upload = self._check_part(context)
         body, stored = await self._writer.receive(context)
-        async with self._writer.kept(context, stored):
+        async with self._writer.kept(context, stored) as kept:
             headers = origin_headers(context, body, stored, is_part=True)
             if self._writer.has_checksums(context):
                 check_part(upload.upload.headers, headers)
             form = body.form if body is not None else None
             part = self._part_of(context, stored, headers, form.sha256 if isinstance(form, HashedPayload) else None)
-            record = await self._writer.append(part, stored.payload)
+            record = await kept.append(part)
         await self._writer.answer_stored(context, part, record, stored, headers)
 
     async def copied_part(self, context: WriteContext) -> bool:
@@ -123,10 +123,11 @@ class UploadAcceptance:
             return False
         algorithm = algorithm_of(upload.upload.headers)
         hashed = HashedSource(source, algorithm) if algorithm is not None else None
-        async with self._writer.kept(context, await self._writer.store(context, hashed or source)) as stored:
+        stored = await self._writer.store(context, hashed or source)
+        async with self._writer.kept(context, stored) as kept:
             checksums = (hashed.header,) if hashed is not None else ()
             part = self._part_of(context, stored, (md5_header(stored), *checksums), None)
-            record = await self._writer.append(part, stored.payload)
+            record = await kept.append(part)
         await self._writer.publish(part, record, stored.payload)
         document = copied_part_document(stored.etag, format_document_time(part.accepted_at))
         await self._writer.answer(context, 200, (XML,), document)
