@@ -98,6 +98,7 @@ CASES: Final = (
     born("ForebayConnectionsRefused", REFUSED),
     Case("ForebaySsdDamaged", 95, {CORRUPT: "0x92 1x30"}, {CORRUPT: "0x5 1x100"}),
     born("ForebaySsdDamaged", CORRUPT),
+    event("ForebayJournalDamaged", "forebay_journal_damaged_parts_total"),
     Case("ForebayConfigurationRefused", 95, {RELOADS: "0x92 1x30"}, {RELOADS: "0x5 1x100"}),
     born("ForebayConfigurationRefused", RELOADS),
     event("ForebayCertificateRefused", "forebay_certificate_refusals_total"),

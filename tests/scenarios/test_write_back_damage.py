@@ -1,6 +1,7 @@
 """Bits that flip in a journal at rest: what is intact is carried out, what is not is named, and no wrong byte read."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from harness.clients import path_of
 from harness.fake.actions import Respond
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until
-from harness.oss_client import OssClient
+from harness.oss_client import OssClient, told
 from harness.rig import TRAINER
 from harness.write_back_rig import WriteBackRig, at_origin
 
@@ -130,3 +131,30 @@ async def test_a_damaged_record_is_named_and_the_others_arrive(
         ]
         assert f"the journal's log {log.stem} is damaged from byte" in caplog.text
         assert log.exists(), "it stays, to be looked at"
+
+
+async def test_a_damaged_part_of_a_moved_upload_is_told_and_sent_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its client has it no more in ListParts, and its completion is refused; the operator is told which one it is."""
+    contents = [os.urandom(5 << 20) for _ in range(3)]
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, journal_size="16MiB") as rig:
+        await rig.prove()
+        oss, target, listed = OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/file"), list[tuple[int, str]]()
+        refusal = origin.faults.add(Respond(503, "SlowDown"), where=lambda each: each.query.get("partNumber") == "1")
+        upload = await oss.initiate(target)
+        for number, content in enumerate(contents, 1):
+            listed.append((number, (await oss.part(target, upload, number, content)).headers["ETag"]))
+        [body] = [each for each in (rig.journal / "bodies").iterdir() if each.read_bytes().startswith(contents[0])]
+        _flip(body, (4 << 20) + 7)
+        origin.faults.remove(refusal)
+        refused = await oss.complete(target, upload, listed)
+        assert (refused.status, told(refused, "Code"), told(refused, "PartNumber")) == (400, "InvalidPart", "1")
+        parts = await oss.request("GET", f"{target}?uploadId={upload}")
+        assert re.findall(b"<PartNumber>([0-9]+)<", parts.body) == [b"2", b"3"]
+        reason = f"the body {body.stem} is damaged in its MiB 4"
+        assert f"part 1 of the upload {upload} of ckpt/a/file is lost: {reason}" in caplog.text
+        assert rig.parts.context.metrics.total("forebay_journal_damaged_parts_total") == 1
+        await oss.part(target, upload, 1, contents[0])
+        assert (await oss.complete(target, upload, listed)).status == 200
+        assert at_origin(origin, "a/file") == b"".join(contents)

@@ -166,13 +166,19 @@ async def test_a_moved_upload_goes_on_after_a_restart(tmp_path: Path) -> None:
         assert (again.status, told(again, "Code")) == (404, "NoSuchUpload")
 
 
-@pytest.mark.parametrize("how", ["by its client", "at the origin", "as it was left"])
+async def _carried(rig: WriteBackRig, upload: str, gate: Gate) -> None:
+    """Opens the gate, and waits until all parts of an upload are at the origin."""
+    gate.open()
+    await rig.write_back.uploads.wait_for(lambda: not rig.write_back.uploads.by_id[upload].parts)
+
+
+@pytest.mark.parametrize("how", ["by its client", "at the origin", "at the origin, and completed", "as it was left"])
 async def test_a_moved_upload_that_is_aborted_leaves_nothing(tmp_path: Path, how: str) -> None:
     async with FakeOrigin() as origin, _rig(origin, tmp_path) as rig:
         await rig.prove()
         oss, target, gate = OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/file"), Gate()
         origin.faults.add(HoldRequest(gate), where=_is_part(1))
-        upload, _ = await _begun(rig, oss, target, [bytes(PART)] * 3)
+        upload, listed = await _begun(rig, oss, target, [bytes(PART)] * 3)
         await gate.reached()
         match how:
             case "by its client":
@@ -181,9 +187,13 @@ async def test_a_moved_upload_that_is_aborted_leaves_nothing(tmp_path: Path, how
             case "at the origin":
                 origin.store.bucket("ckpt").uploads.clear()
                 gate.open()
+            case "at the origin, and completed":
+                await _carried(rig, upload, gate)
+                origin.store.bucket("ckpt").uploads.clear()
+                refused = await oss.complete(target, upload, listed)
+                assert (refused.status, told(refused, "Code")) == (404, "NoSuchUpload")
             case _:
-                gate.open()
-                await rig.write_back.uploads.wait_for(lambda: not rig.write_back.uploads.by_id[upload].parts)
+                await _carried(rig, upload, gate)
                 rig.advance_clock(23 * 3600)
                 await oss.part(target, upload, 4, b"a part that the journal does not see")
                 rig.advance_clock(23 * 3600)

@@ -173,6 +173,16 @@ async def test_a_refusal_while_persisting_ends_the_proof(tmp_path: Path) -> None
         assert not rig.write_back.proofs.covers(proof)
 
 
+@pytest.mark.parametrize(("status", "is_proven"), [(403, False), (404, True)])
+async def test_a_refused_copy_ends_the_proof_but_for_its_source(tmp_path: Path, status: int, is_proven: bool) -> None:
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        origin.faults.add(Respond(status, "AccessDenied" if status == 403 else "NoSuchKey"), operation="CopyObject")
+        source = ("x-amz-copy-source", "/ckpt/a/at-the-origin")
+        assert (await rig.client().request("PUT", path_of("ckpt", "a/copy"), (source,))).status == status
+        assert rig.write_back.proofs.covers(WriteProof("put", "ckpt/a")) == is_proven
+
+
 async def test_a_fenced_key_is_acknowledged_once_the_bucket_has_all(tmp_path: Path) -> None:
     rule = 'fence = ["**/.metadata", "**/latest*"]\n'
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, rule=rule) as rig:

@@ -231,7 +231,8 @@ class ObjectWriter:
             settled = True
             if self._write_back is not None:
                 etag = result_etag(result) or answer.headers.get("ETag", "")
-                await self._write_back.learn(context, 500 if failed else status, answer.headers, etag or "")
+                outcome = 500 if failed and status < 300 else status
+                await self._write_back.learn(context, outcome, answer.headers, etag or "")
             if status in {200, 204} and not failed:
                 confirmed = await tracked.confirm(answer, result)
                 if affected and self._write_back is not None and self._write_back.barriers.is_back(context, affected):

@@ -58,6 +58,7 @@ def compose_write_back(
             lambda seconds: metrics.count("forebay_journal_full_seconds_total", by=seconds),
             lambda: metrics.count("forebay_journal_expired_uploads_total"),
             lambda: metrics.count("forebay_journal_moved_uploads_total"),
+            lambda: metrics.count("forebay_journal_damaged_parts_total"),
         ),
     )
     return write_back, NodeBacklog(write_back, context.peers)

@@ -220,6 +220,7 @@ CATALOGUE: Final = (
     _gauge("forebay_journal_upload_bytes", "", "Bytes of their parts."),
     _counter("forebay_journal_expired_uploads_total", "", "Those of them that were aborted, as no part came any more."),
     _counter("forebay_journal_moved_uploads_total", "", "Those that had no room, and went on at the origin."),
+    _counter("forebay_journal_damaged_parts_total", "", "Their parts that were damaged in the journal, and lost."),
     _counter(
         "forebay_journal_writes_total",
         "result",

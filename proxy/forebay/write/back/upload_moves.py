@@ -14,6 +14,7 @@ is nobody's; after it, parts that are carried by the next drainer, some of them 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from forebay.core.errors import ForebayError, S3Error, Throttled
 from forebay.core.requester import BACKGROUND, requester
@@ -34,6 +35,9 @@ from forebay.write.back.retry_pauses import RetryPauses
 Settle = Callable[[Sequence[RecordId]], Awaitable[None]]
 """Settles records, and removes their bodies. Raises OSError."""
 
+_LAST: Final = frozenset({"CompleteMultipartUpload", "AbortMultipartUpload"})
+"""The operations by which an upload ends."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -51,8 +55,10 @@ class UploadMoves:
         is_draining: Callable[[], bool],
         pauses: RetryPauses,
         on_moved: Callable[[], None] = lambda: None,
+        on_damaged: Callable[[], None] = lambda: None,
     ) -> None:
-        """`is_draining`: whether this worker is the one that moves uploads, and knows all of them (drain_duty)."""
+        """`is_draining`: whether this worker is the one that moves uploads, and knows all of them (drain_duty).
+        `on_damaged`: called for each part that can't be carried, as its bytes in the journal are damaged."""
         self._uploads = uploads
         self._at_origin = at_origin
         self._writer = writer
@@ -61,6 +67,7 @@ class UploadMoves:
         self._peers = peers
         self._is_draining = is_draining
         self._on_moved = on_moved
+        self._on_damaged = on_damaged
         self._pauses = pauses
         self._moves: dict[str, asyncio.Task[None]] = {}
         self._carrying: set[str] = set()
@@ -200,8 +207,10 @@ class UploadMoves:
             return
         try:
             await self._at_origin.send_part(name, upload.origin_id, part)
-        except BodyDamaged as damage:  # the origin reports it as missing at the completion
-            _log.error("part %d of an upload of %s is damaged in the journal: %s", part.part.number, name.path, damage)
+        except BodyDamaged as damage:  # ListParts has it no more, and the origin refuses a completion that lists it
+            number, upload_id = part.part.number, upload.upload.upload_id
+            _log.error("part %d of the upload %s of %s is lost: %s", number, upload_id, name.path, damage)
+            self._on_damaged()
         if self._is_unfinished(upload):
             await self._settle_parts([part])
 
@@ -213,9 +222,8 @@ class UploadMoves:
     # Its end
 
     async def note(self, upload: PendingUpload, operation: str, status: int) -> None:
-        """The origin has answered a request of a moved upload."""
-        is_completed = operation == "CompleteMultipartUpload" and 200 <= status < 300
-        if is_completed or (operation == "AbortMultipartUpload" and (200 <= status < 300 or status == 404)):
+        """The origin has answered a request of a moved upload. 404: it has not the upload any more."""
+        if operation in _LAST and (200 <= status < 300 or status == 404):
             await self.end(upload)
 
     async def end(self, upload: PendingUpload) -> None:

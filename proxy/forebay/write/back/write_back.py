@@ -68,6 +68,8 @@ from forebay.write.forward_request import WriteContext
 
 _REFUSALS: Final = frozenset({401, 403, 404, 405})
 """Statuses by which the origin says that it would not accept other such writes, either."""
+_MISS_ANOTHER: Final = frozenset({"CopyObject", "CompleteMultipartUpload"})
+"""But for a 404 of these: the source, or the upload, may be what is missing."""
 _LOOK_SECONDS: Final = 0.1
 """Between two looks for a worker that takes the drain over."""
 _MOST_LOOKS: Final = 100
@@ -157,6 +159,7 @@ class WriteBack:
             lambda: self.duty.is_ready,
             pauses,
             events.moved,
+            events.damaged,
         )
         self.expiry = UploadExpiry(
             uploads,
@@ -254,7 +257,8 @@ class WriteBack:
             return
         name = context.forward.target.name
         await self._moved.learn(context, status)
-        proof = proof_of(context.forward.operation.name, name)
+        operation = context.forward.operation.name
+        proof = proof_of(operation, name)
         if 200 <= status < 300:
             if name in self.pending:  # accepted meanwhile, and so carried out after this one
                 self._versions.made(name, etag)
@@ -265,7 +269,7 @@ class WriteBack:
                 self.proofs.set_versioned(name.bucket, versioned=True)
             if proof is not None and context.forward.identity is None:
                 self.proofs.add(proof)
-        elif proof is not None and status in _REFUSALS:
+        elif proof is not None and status in _REFUSALS and not (status == 404 and operation in _MISS_ANOTHER):
             self.proofs.revoke(proof)
 
     async def answer_listing(self, operation: str, target: Target, *, is_own: bool) -> bytes | None:

@@ -94,3 +94,5 @@ class WriteBackEvents:
     """For each unfinished upload that is aborted."""
     moved: Callable[[], None] = _count_nothing
     """For each upload that goes on at the origin."""
+    damaged: Callable[[], None] = _count_nothing
+    """For each part of such an upload that is damaged in the journal."""
