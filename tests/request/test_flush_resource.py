@@ -70,3 +70,22 @@ async def test_a_malformed_flush_is_refused(tmp_path: Path) -> None:
             with pytest.raises(ClientError) as refused:
                 await asyncio.to_thread(client.blocking.send_request, ObjectRequest(method, "ckpt", f"{FLUSH}new"))
             assert refused.value.status == status
+
+
+async def test_a_flush_goes_on_with_the_same_writes(tmp_path: Path) -> None:
+    """By what the request before has returned: the time on the node's clock, of 20 digits and more."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig, client_of(rig) as client:
+        await rig.prove()
+        origin.faults.add(actions.HoldRequest(gate := Gate()), method="PUT", key="a/first")
+        await client.put("ckpt", "a/first", b"1")
+        await gate.reached()
+        names, left = ["new"], list[str]()
+        for _ in range(2):
+            request = ObjectRequest("PUT", "ckpt", f"{FLUSH}{names[-1]}/0", content=memoryview(b""))
+            response = await asyncio.to_thread(client.blocking.send_request, request)
+            names.append(response.headers["x-forebay-flush-before"])
+            left.append(response.headers["x-forebay-flush-left"])
+            await client.put("ckpt", "a/later", b"2")
+        assert (left, names[1], len(names[1])) == (["1", "1"], names[2], 20)
+        gate.open()
+        await client.flush("ckpt")

@@ -269,7 +269,12 @@ async def test_a_read_only_disk_keeps_no_write_from_the_origin(tmp_path: Path) -
             assert write_back is not None
             await run_loop_until(lambda: len(write_back.shown.unsettled) == len(written))
             assert (await backlog.flush("ckpt", "a/2", 3600, "")).left == 0
-            assert (await backlog.flush("ckpt", "", 0, "")).left == len(behind)
+            # What waits for the repair ends it, and what it waits for is named.
+            report = await backlog.flush("ckpt", "", 3600, "")
+            assert (report.left, report.held_up) == (len(behind), len(behind))
+            assert [(each.key, each.reason) for each in report.stuck] == [
+                ("a/1", next(iter(write_back.shown.unsettled.values())))
+            ]
             await rig.restart()
             restarted = rig.parts.writes.write_back
             assert restarted is not None

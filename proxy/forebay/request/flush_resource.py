@@ -25,6 +25,8 @@ from forebay.write.back.node_backlog import NodeBacklog
 WAIT: Final = 20.0
 """Seconds of one request: below the read timeouts of SDKs."""
 FIRST: Final = "new"
+_MOST_DIGITS: Final = 40
+"""Of a time on the node's clock: a number of 64 bits behind that of the run (Journal.stamp)."""
 
 
 class FlushResource:
@@ -69,4 +71,4 @@ class FlushResource:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 20
+    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS

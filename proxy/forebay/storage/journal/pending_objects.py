@@ -181,6 +181,10 @@ class PendingObjects:
         versions = self._objects.get(name)
         return None if versions is None else versions[-1]
 
+    def versions(self, name: ObjectName) -> Sequence[PendingVersion]:
+        """Returns the pending writes of the object, as they were written."""
+        return self._objects.get(name, ())
+
     def find(self, name: ObjectName, record: RecordId) -> PendingVersion | None:
         """Returns the write of the object that has this record; None: it is not pending."""
         return next((each for each in self._objects.get(name, ()) if each.record == record), None)

@@ -6,10 +6,11 @@
 
 What is left waits for a person if it is stuck or in conflict, or has to come after such a write (policy.drain_order).
 While any other is left, the flush goes on: that one may well arrive. What the origin has and the journal can't note, as
-its file system is read-only, is not left. In any worker: each knows all of them.
+its file system is read-only, is not left; but a later write of its object waits for who repairs that, and so does all
+that comes after it. In any worker: each knows all of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from math import inf
@@ -58,7 +59,7 @@ class NodeFlush:
 
     def report(self) -> FlushReport:
         """Returns what is left."""
-        left, stuck = dict(self._left()), _StuckWrites(self._shown)
+        left, stuck = dict(self._left()), _StuckWrites(self._shown, self._pending)
         held_up = (
             {record: write for record, write in left.items() if stuck.hold_up(record, write)} if stuck.by_record else {}
         )
@@ -66,13 +67,14 @@ class NodeFlush:
         named = [
             (write.interval.written, StuckWrite(write_id(record), *write.name, reason))
             for record, (write, reason) in stuck.by_record.items()
-            if record in held_up or (write.name.bucket == self._bucket and write.interval.written < last)
+            if record in held_up
+            or (write.name.bucket == self._bucket and (write.interval.written < last or record in stuck.unsettled))
         ]
         return FlushReport(len(left), str(self._latest), len(held_up), tuple(each for _, each in sorted(named)[:NAMED]))
 
     def _is_over(self) -> bool:
         """Whether nothing is left that could arrive. The oldest are looked at first: most often one is enough."""
-        stuck = _StuckWrites(self._shown)
+        stuck = _StuckWrites(self._shown, self._pending)
         if not (stuck.by_record or self._shown.unsettled):
             return False
         return all(stuck.hold_up(record, write) for record, write in self._left())
@@ -92,19 +94,27 @@ class NodeFlush:
 class _StuckWrites:
     """The writes that are left to a person, at a moment."""
 
-    def __init__(self, shown: ShownRecords) -> None:
-        stopped = {
-            record: (write, reason)
-            for record, reason in shown.stopped.items()
-            if (write := shown.writes.get(record)) is not None
-        }
+    def __init__(self, shown: ShownRecords, pending: PendingObjects) -> None:
         self._first: dict[str | ObjectName, int] = {}
-        """When the first one was written, by bucket and by object."""
+        """By bucket and by object: when that was written behind which others wait, the first of it."""
+        stopped = _with_reasons(shown, shown.stopped)
         for write, _ in stopped.values():
-            for where in (write.name.bucket, write.name):
-                self._first[where] = min(write.interval.written, self._first.get(where, write.interval.written))
-        self.by_record = stopped | {record: (each.write, each.reason) for record, each in shown.kept.items()}
+            self._note(write.name.bucket, write.interval.written)
+            self._note(write.name, write.interval.written)
+        self.unsettled = dict[RecordId, tuple[AcceptedWrite, str]]()
+        """Those that the origin has, and for which a later write of their object waits."""
+        for record, (write, reason) in _with_reasons(shown, shown.unsettled).items():
+            waiting = [each.written for each in pending.versions(write.name) if each.record not in shown.unsettled]
+            if waiting:
+                self._note(write.name.bucket, min(waiting))
+                self._note(write.name, write.interval.written)
+                self.unsettled[record] = write, reason
+        kept = {record: (each.write, each.reason) for record, each in shown.kept.items()}
+        self.by_record = stopped | self.unsettled | kept
         """With the reasons. Nothing waits for those of another origin."""
+
+    def _note(self, where: str | ObjectName, written: int) -> None:
+        self._first[where] = min(written, self._first.get(where, written))
 
     def hold_up(self, record: RecordId, write: AcceptedWrite) -> bool:
         """Returns whether a write is one of them, or has to come after one."""
@@ -113,3 +123,8 @@ class _StuckWrites:
             or write.interval.began > self._first.get(write.name.bucket, inf)
             or write.interval.written > self._first.get(write.name, inf)
         )
+
+
+def _with_reasons(shown: ShownRecords, reasons: Mapping[RecordId, str]) -> dict[RecordId, tuple[AcceptedWrite, str]]:
+    found = ((record, shown.writes.get(record), reason) for record, reason in reasons.items())
+    return {record: (write, reason) for record, write, reason in found if write is not None}
