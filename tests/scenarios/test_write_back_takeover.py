@@ -294,6 +294,36 @@ def test_a_failure_of_any_kind_does_not_end_the_watch(tmp_path: Path) -> None:
     assert scan.defects == 0
 
 
+def test_a_completion_waits_for_the_worker_that_decides(tmp_path: Path) -> None:
+    """While nobody carries writes out it is in doubt, and refused after some time. Repeated, it is acknowledged."""
+
+    async def scenario() -> float:
+        async with FakeOrigin() as origin:
+            origin.store.create_bucket("ckpt")
+            rig, target = WriteBackRig(origin, tmp_path), path_of("ckpt", "a/file")
+            async with _drainer_elsewhere(rig) as lock, rig:
+                oss = OssClient(rig.endpoint, TRAINER)
+                upload = await oss.initiate(target)
+                listed = [(1, (await oss.part(target, upload, 1, b"part")).headers["ETag"])]
+                loop = asyncio.get_running_loop()
+                assert isinstance(loop, JumpingLoop)
+                began = loop.time()
+                with loop.jumping():
+                    refused = await oss.complete(target, upload, listed)
+                seconds = loop.time() - began
+                assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+                assert b"No worker carries writes out at the moment." in refused.body
+                fcntl.flock(lock, fcntl.LOCK_UN)
+                assert await rig.write_back.watch.take_over()
+                assert (await oss.complete(target, upload, listed)).status == 200
+                await rig.settled()
+                assert at_origin(origin, "a/file") == b"part"
+                return seconds
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        assert 9 < runner.run(scenario()) < 12
+
+
 async def _seconds_of_watching(rig: WriteBackRig, until: Awaitable[None]) -> float:
     """How long the worker watches until something has happened, by a clock that jumps."""
     loop = asyncio.get_running_loop()

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from hashlib import md5
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from harness.held_syncs import HeldSyncs
 from harness.inspection import run_loop_until
 from harness.origin_history import RecordingStore
 from harness.oss_client import OssClient, told
+from harness.raw_connection import RawAnswer
 from harness.rig import TRAINER
 from harness.worker_node import Node
 from harness.write_back_rig import JOURNAL, RULE, WriteBackRig, at_origin
@@ -291,8 +294,9 @@ async def test_parts_are_judged_as_the_origin_would(tmp_path: Path) -> None:
                 complete((1, again["ETag"]), (2, last["ETag"]))
             assert complete((2, last["ETag"])).endswith('-1"')
             assert client.get_object(**names)["Body"].read() == b"last"
+            assert complete((2, last["ETag"])).endswith('-1"'), "once more"
             with pytest.raises(ClientError, match="NoSuchUpload"):
-                complete((2, last["ETag"]))
+                complete((1, again["ETag"]))
             aborted = client.create_multipart_upload(**names)["UploadId"]
             client.upload_part(**names, UploadId=aborted, PartNumber=1, Body=bytes(MIB))
             client.abort_multipart_upload(**names, UploadId=aborted)
@@ -408,3 +412,68 @@ async def test_checksums_of_parts_reach_the_completion(tmp_path: Path, algorithm
         await rig.settled()
         client.close()
         assert at_origin(origin, "a/file") == content + b"source"
+
+
+@asynccontextmanager
+async def _uploaded(directory: Path) -> AsyncIterator[tuple[WriteBackRig, RecordingStore, str, list[tuple[int, str]]]]:
+    """A worker, what its origin has recorded, and an upload of `a/file` with two parts."""
+    store = RecordingStore()
+    async with FakeOrigin() as origin:
+        origin.store = store
+        rig = WriteBackRig(origin, directory)
+        rig.journal_files = HeldSyncs()
+        async with rig:
+            await rig.prove()
+            store.history.clear()
+            oss, target = OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/file")
+            upload = await oss.initiate(target)
+            parts = [await oss.part(target, upload, number, bytes([number]) * MIB) for number in (1, 2)]
+            yield rig, store, upload, [(number, part.headers["ETag"]) for number, part in enumerate(parts, 1)]
+
+
+async def _completed_at_once(rig: WriteBackRig, upload: str, *lists: list[tuple[int, str]]) -> list[tuple[int, bytes]]:
+    """The answers to completions of which each is recorded before the first one is acted upon."""
+    files, oss, tasks = rig.journal_files, OssClient(rig.endpoint, TRAINER), TaskRegistry()
+    assert isinstance(files, HeldSyncs)
+    files.hold()
+    requests: list[asyncio.Task[RawAnswer]] = []
+    for listed in lists:
+        requests.append(tasks.spawn(oss.complete(path_of("ckpt", "a/file"), upload, listed), "complete"))
+        await run_loop_until(lambda: files.held + rig.write_back.journal.waiting == len(requests))
+    files.release()
+    return [(answer.status, answer.body) for answer in await asyncio.gather(*requests)]
+
+
+async def test_a_completion_that_is_repeated_at_once_counts_once(tmp_path: Path) -> None:
+    """Its client has given the first try up."""
+    async with _uploaded(tmp_path) as (rig, store, upload, parts):
+        first, again = await _completed_at_once(rig, upload, parts[:1], parts[:1])
+        assert (first[0], again) == (200, first)
+        await rig.settled()
+        assert store.history == [("a/file", b"\1" * MIB)]
+        await run_loop_until(lambda: not list((rig.journal / "bodies").iterdir()))
+
+
+async def test_of_two_completions_at_once_one_counts(tmp_path: Path) -> None:
+    """The parts of the other one are settled with the object that it makes."""
+    async with _uploaded(tmp_path) as (rig, store, upload, parts):
+        first, other = await _completed_at_once(rig, upload, parts[:1], parts[1:])
+        assert (first[0], other[0], b"<Code>NoSuchUpload<" in other[1]) == (200, 404, True)
+        await rig.settled()
+        assert store.history == [("a/file", b"\1" * MIB)]
+        await run_loop_until(lambda: not list((rig.journal / "bodies").iterdir()))
+
+
+async def test_a_completion_that_is_repeated_is_answered_again(tmp_path: Path) -> None:
+    """Its client has missed the answer, before the object is at the origin and afterwards."""
+    async with _uploaded(tmp_path) as (rig, store, upload, parts):
+        oss, target, gate = OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/file"), Gate()
+        rig.origin.faults.add(HoldRequest(gate), operation="CompleteMultipartUpload")
+        answers = [await oss.complete(target, upload, parts[:1]) for _ in range(2)]
+        other = await oss.complete(target, upload, parts[1:])
+        gate.open()
+        await rig.settled()
+        answers.append(await oss.complete(target, upload, parts[:1]))
+        assert [each.status for each in (*answers, other)] == [200, 200, 200, 404]
+        assert [each.headers["x-forebay-durable"] for each in answers] == ["local", "local", "origin"]
+        assert len({each.body for each in answers}) == len(store.history) == 1

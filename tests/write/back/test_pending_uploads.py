@@ -1,9 +1,13 @@
 """Pending uploads: a part replaces the one of its number, and an upload is its object's."""
 
-from forebay.core.names import ObjectName
+import pytest
+
+from forebay.core.heads import ObjectFacts
+from forebay.core.names import ObjectName, Version
+from forebay.policy.drain_order import WriteInterval
 from forebay.storage.journal.log_writer import RecordId
-from forebay.write.back.accepted_write import JOINED, AcceptedPart, AcceptedUpload
-from forebay.write.back.pending_uploads import PendingPart, PendingUploads, is_local, new_upload_id
+from forebay.write.back.accepted_write import JOINED, AcceptedPart, AcceptedUpload, AcceptedWrite
+from forebay.write.back.pending_uploads import COMPLETED, PendingPart, PendingUploads, is_local, new_upload_id
 
 NAME = ObjectName("b", "k")
 
@@ -43,6 +47,34 @@ def test_a_joined_part_is_none_of_its_upload_s_own() -> None:
     found = uploads.by_id[upload_id]
     assert (found.parts, found.replaced, joined.part.origin_number) == ({1: first}, [joined], 1)
     assert uploads.parts == {first.record: first, joined.record: joined}
+
+
+def _completion(upload_id: str) -> AcceptedWrite:
+    facts = ObjectFacts(Version('"e-1"'), 1, "Mon, 01 Jan 2024 00:00:00 GMT", ())
+    return AcceptedWrite("complete", NAME, WriteInterval(0, 1), facts=facts, upload_id=upload_id)
+
+
+@pytest.mark.parametrize("is_at_origin", [False, True])
+def test_a_completion_is_known_unless_it_is_given_up(*, is_at_origin: bool) -> None:
+    uploads, write = PendingUploads(), _completion("u")
+    uploads.complete(write, RecordId("l", 1), b"document")
+    uploads.complete(write, RecordId("l", 2), b"another")
+    found = uploads.completion("u")
+    assert found is not None
+    assert (found.name, found.etag, found.record, found.is_at_origin) == (NAME, '"e-1"', RecordId("l", 1), False)
+    assert (found.is_repeated_by(b"document"), found.is_repeated_by(b"another")) == (True, False)
+    uploads.settle_completion(write, RecordId("l", 2), is_at_origin=False)
+    assert uploads.completion("u") == found, "of another record"
+    uploads.settle_completion(write, RecordId("l", 1), is_at_origin=is_at_origin)
+    assert uploads.completion("u") == (found._replace(is_at_origin=True) if is_at_origin else None)
+
+
+def test_the_latest_completions_are_known() -> None:
+    uploads = PendingUploads()
+    for number in range(COMPLETED + 1):
+        uploads.complete(_completion(f"u{number}"), RecordId("l", number), b"")
+    known = [number for number in range(COMPLETED + 1) if uploads.completion(f"u{number}") is not None]
+    assert known == list(range(1, COMPLETED + 1))
 
 
 def test_ids_show_whose_upload_it_is() -> None:

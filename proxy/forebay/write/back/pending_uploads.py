@@ -4,24 +4,29 @@
         │                                                       ──abort──> nothing
         └──move──> at the origin (upload_moves): its parts are carried there, and settled, until none is left here
 
-A part that is replaced is kept until the upload ends: a completion under way may have listed it.
+A part that is replaced is kept until the upload ends: a completion under way may have listed it. A completed upload is
+remembered: its completion may be repeated, by a client that has missed the answer.
 
 The upload id is Forebay's own, so a request shows by itself whether its upload is here (`is_local`).
 """
 
 import asyncio
 import secrets
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from hashlib import md5
+from typing import Final, NamedTuple
 
 from forebay.core.names import ObjectName
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart
-from forebay.write.back.accepted_write import AcceptedPart, AcceptedUpload, MovedUpload
+from forebay.write.back.accepted_write import AcceptedPart, AcceptedUpload, AcceptedWrite, MovedUpload
 
 _PREFIX: Final = "forebay-"
 _ID_BYTES: Final = 16
+COMPLETED: Final = 4096
+"""Completed uploads that are remembered."""
 
 
 def new_upload_id() -> str:
@@ -75,6 +80,21 @@ class PendingUpload:
         return max((part.part.accepted_at for part in self.parts.values()), default=self.upload.accepted_at)
 
 
+class AcceptedCompletion(NamedTuple):
+    """The completion of an upload, which may be repeated."""
+
+    name: ObjectName
+    etag: str
+    record: RecordId
+    document: bytes
+    """The MD5 of what the client sent."""
+    is_at_origin: bool = False
+
+    def is_repeated_by(self, document: bytes) -> bool:
+        """Returns whether a completion is the same one once more. `document`: what its client sent."""
+        return self.document == _digest(document)
+
+
 class PendingUploads:
     """The uploads of the node."""
 
@@ -84,6 +104,7 @@ class PendingUploads:
         """Every part whose record is not settled, also replaced ones and those of completed uploads."""
         self.carried: set[RecordId] = set()
         """Parts that this worker settles, as the origin has them."""
+        self._completed: OrderedDict[str, AcceptedCompletion] = OrderedDict()
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
 
     def find(self, name: ObjectName, upload_id: str) -> PendingUpload | None:
@@ -129,6 +150,27 @@ class PendingUploads:
         self._look_again()
         return ended
 
+    def complete(self, write: AcceptedWrite, record: RecordId, document: bytes) -> None:
+        """Remembers the completion of an upload; the first one, of several at once."""
+        etag = write.facts.version.etag if write.facts is not None else ""
+        self._completed.setdefault(write.upload_id, AcceptedCompletion(write.name, etag, record, _digest(document)))
+        if len(self._completed) > COMPLETED:
+            self._completed.popitem(last=False)
+
+    def completion(self, upload_id: str) -> AcceptedCompletion | None:
+        """Returns the completion of an upload; None: there was none, or it is too long ago."""
+        return self._completed.get(upload_id)
+
+    def settle_completion(self, write: AcceptedWrite, record: RecordId, *, is_at_origin: bool) -> None:
+        """The record of a completion is settled; unless the origin has its object, it was refused, or given up."""
+        found = self._completed.get(write.upload_id)
+        if found is None or found.record != record:
+            return
+        if is_at_origin:
+            self._completed[write.upload_id] = found._replace(is_at_origin=True)
+        else:
+            del self._completed[write.upload_id]
+
     def settle(self, record: RecordId) -> None:
         """Forgets a part that nothing needs any more."""
         self.carried.discard(record)
@@ -157,3 +199,7 @@ class PendingUploads:
         for condition, done in self._waiting:
             if not done.done() and condition():
                 done.set_result(None)
+
+
+def _digest(document: bytes) -> bytes:
+    return md5(document, usedforsecurity=False).digest()

@@ -92,7 +92,7 @@ class RecordExchange:
     def forget_here(self, records: Iterable[RecordId], *, is_persisted: bool = False) -> None:
         """Does the same in this worker alone."""
         for record in records:
-            write = self._shown.forget(record)
+            write = self._shown.forget(record, is_persisted=is_persisted)
             operation = "DeleteObject" if write is not None and write.kind == "delete" else "PutObject"
             if write is not None and is_persisted and (proof := proof_of(operation, write.name)) is not None:
                 self._proofs.renew(proof)

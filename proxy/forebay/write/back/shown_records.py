@@ -139,10 +139,14 @@ class ShownRecords:
                 if upload is not None:
                     _remember(self._ended_uploads, entry.upload_id, is_settled)
             case AcceptedWrite():
+                if self._is_repeated(entry, record, payload):
+                    return
                 if self._is_refused(entry):
                     _remember(self.refused, record, None)
                     self.listener.settle_soon([record])
                     return
+                if entry.kind == "complete":
+                    self._uploads.complete(entry, record, payload)
                 version = entry.version(record, self._parts_of(self._uploads, entry, record, payload))
                 if self.last_settled.supersedes(entry):
                     _log.info("a write of %s is replaced by a later one that has arrived already", entry.name.path)
@@ -173,6 +177,16 @@ class ShownRecords:
                 parts = self._parts_of(self._kept_uploads, entry, record, payload)
                 self.kept[record] = KeptWrite(entry, entry.version(record, parts), reason)
                 self.sums.add(entry)
+
+    def _is_repeated(self, entry: AcceptedWrite, record: RecordId, payload: bytes) -> bool:
+        """Whether an upload is completed once more, at once with the first time. The draining worker settles the
+        record, and refuses a completion by another list: the first one's parts are settled with its arrival."""
+        first = self._uploads.completion(entry.upload_id) if entry.kind == "complete" else None
+        if first is None or not self.listener.settle_soon([record]):
+            return False
+        if not first.is_repeated_by(payload):
+            _remember(self.refused, record, None)
+        return True
 
     def _is_refused(self, entry: AcceptedWrite) -> bool:
         """Whether a completion comes after the abort of its upload, or lists a part that the origin alone has."""
@@ -284,8 +298,8 @@ class ShownRecords:
         part = self._uploads.parts.get(record) or self._kept_uploads.parts.get(record)
         return part.part.bodies if part is not None else ()
 
-    def forget(self, record: RecordId) -> AcceptedWrite | None:
-        """Forgets a record that is settled. Returns the write, if it was shown."""
+    def forget(self, record: RecordId, *, is_persisted: bool = False) -> AcceptedWrite | None:
+        """Forgets a settled record, and returns its write, if it was shown. `is_persisted`: the origin has it."""
         self._known.discard(record)
         self._ended.pop(record, None)
         self._finished[record] = None
@@ -302,6 +316,8 @@ class ShownRecords:
             self._listed.difference_update(part.record for part in write.parts)
             self.last_settled.add(write.name, write.interval.written)
             self._pending.remove(write.name, record)
+            if write.kind == "complete":
+                self._uploads.settle_completion(write, record, is_at_origin=is_persisted)
         return write
 
 

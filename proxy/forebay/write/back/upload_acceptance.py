@@ -164,6 +164,8 @@ class UploadAcceptance:
         document = await self._forwarder.read_document(forward, DOCUMENT_LIMIT)
         conditions = conditions_of(forward.request.headers)
         listed = await run_cooperatively(read_parts_cooperatively(document))
+        if conditions is None and await self._is_answered_again(context, document):
+            return
         upload = self._upload_of(context)
         with self._expiry.receiving(upload.upload.upload_id):
             parts = await self._joined.join(context, _listed_parts(upload, listed))
@@ -194,6 +196,20 @@ class UploadAcceptance:
                 await self._writer.write(context, AbortedUpload(write.name, write.upload_id))
         answer = completed_document(forward.target.name, etag, forward.request.url)
         await self._writer.answer(context, 200, (XML,), answer, durable=durable)
+
+    async def _is_answered_again(self, context: WriteContext, document: bytes) -> bool:
+        """Answers a completion that is repeated, as its client has missed the answer. Returns whether it is. Raises
+        S3Error."""
+        key = context.forward.upload
+        first = self._uploads.completion(key.upload_id)
+        if first is None or first.name != key.name or not first.is_repeated_by(document):
+            return False
+        if await self._is_refused(first.record):
+            raise S3Error("NoSuchUpload", UploadId=key.upload_id)
+        answer = completed_document(first.name, first.etag, context.forward.request.url)
+        durable = DURABLE_ORIGIN if first.is_at_origin else DURABLE_LOCAL
+        await self._writer.answer(context, 200, (XML,), answer, durable=durable)
+        return True
 
     async def abort(self, context: WriteContext) -> None:
         """Accepts an AbortMultipartUpload. Raises S3Error."""
