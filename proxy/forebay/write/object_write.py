@@ -41,6 +41,7 @@ from forebay.write.forwarder import Forwarder
 from forebay.write.incoming_body import IncomingBody
 from forebay.write.invalidation import AffectedKeys, Invalidator, WholeBucket
 from forebay.write.packed_deletions import PackedDeletion, PackedDeletions
+from forebay.write.patience import interims_of
 from forebay.write.reserved_deletions import KeptReply, RemoveResource, answer_resources, for_objects
 from forebay.write.tracked_write import TrackedWrite, WriteTracker
 
@@ -209,7 +210,7 @@ class ObjectWriter:
         if self._write_back is not None:
             waited = await self._write_back.barriers.before_write(context, affected)
         begun = settled = False
-        write = self._invalidator.begin_write()
+        write, interims = self._invalidator.begin_write(), interims_of(forward.request, has_waited=waited)
 
         async def begin() -> None:
             nonlocal begun
@@ -218,6 +219,7 @@ class ObjectWriter:
             if not settled:  # an answer that came before the end of the body
                 begun = True
                 await self._invalidator.invalidate(affected, tracked.generation, write=write)
+                interims.begin()  # not before: the client has sent all of the body, and waits
 
         async def settle(status: int, result: bytes) -> HeaderPairs:
             """Invalidates and records, between the outcome and the acknowledgement."""
@@ -250,6 +252,7 @@ class ObjectWriter:
             async with await self._forwarder.send(
                 forward, body=body, tee=tracked.update, document=sent, before_completion=begin
             ) as answer:
+                interims.end()
                 relay = AnswerRelay(answer, forward.request, context.reply, context.record)
                 if forward.operation.name in _OUTCOME_IN_BODY:
                     location = forward.request.url if forward.operation.name == "CompleteMultipartUpload" else None
@@ -264,6 +267,7 @@ class ObjectWriter:
                 self._invalidator.mark_in_doubt(affected)
             raise
         finally:
+            interims.end()
             tracked.discard()
             if not begun:
                 tracked.refuse()

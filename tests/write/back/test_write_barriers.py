@@ -16,6 +16,7 @@ from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import READ_SECONDS, Objects, PendingObjects, PendingVersion
 from forebay.write.back.write_barriers import LOOK_SECONDS, WriteBarriers
 from forebay.write.forward_request import WriteContext
+from forebay.write.patience import INTERVAL, interims_of
 from harness.jumping_loop import JumpingLoop
 
 OLDER, NAME = ObjectName("b", "older"), ObjectName("b", "key")
@@ -52,6 +53,28 @@ def _write(rule: str, client: _Client | None = None) -> WriteContext:
     operation = SimpleNamespace(name="PutObject")
     forward = SimpleNamespace(target=SimpleNamespace(bucket="b"), request=request, operation=operation)
     return cast("WriteContext", SimpleNamespace(forward=forward, decision=SimpleNamespace(write=rule)))
+
+
+@pytest.mark.parametrize(("has_waited", "most"), [(False, 4), (True, 1)])
+def test_a_request_gets_five_interim_responses_at_most(*, has_waited: bool, most: int) -> None:
+    """As many as net/http of Go below 1.24 takes: those of its wait, and those of the origin's work."""
+    client = _Client()
+
+    async def scenario() -> None:
+        interims = interims_of(client.request(), has_waited=has_waited)
+        interims.begin()
+        interims.begin()
+        await asyncio.sleep(1000)
+        interims.end()
+        interims.end()
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        loop = runner.get_loop()
+        assert isinstance(loop, JumpingLoop)
+        began = loop.time()
+        with loop.jumping():
+            runner.run(scenario())
+    assert [round((at - began) / INTERVAL) for at in client.interim] == list(range(1, most + 1))
 
 
 def test_a_write_waits_while_its_client_is_kept_from_giving_up() -> None:

@@ -19,12 +19,13 @@ from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.persister import Persister
 from forebay.write.forward_request import WriteContext
 from forebay.write.invalidation import AffectedKeys
+from forebay.write.patience import interims_of
 
 _SIZE: Final = "x-amz-mp-object-size"
 _CONDITIONS: Final = frozenset({"if-match", "if-none-match"})
 
 Wait = Callable[[WriteContext, AffectedKeys], Awaitable[bool]]
-"""Waits until a write that goes through may. Raises Throttled."""
+"""Waits until a write that goes through may, and returns whether it had to. Raises Throttled."""
 Learn = Callable[[WriteContext, int, Headers, str], Awaitable[None]]
 """Notes how the origin has answered."""
 
@@ -60,8 +61,13 @@ class OriginCompletion:
 
     async def complete(self, context: WriteContext, write: AcceptedWrite, conditions: HeaderPairs) -> str:
         """Returns the object's ETag at the origin. Raises S3Error as the origin, Throttled."""
-        await self._wait(context, (write.name,))
-        outcome = await self._persister.complete(write, conditions)
+        has_waited = await self._wait(context, (write.name,))
+        interims = interims_of(context.forward.request, has_waited=has_waited)
+        interims.begin()  # its parts are sent first
+        try:
+            outcome = await self._persister.complete(write, conditions)
+        finally:
+            interims.end()
         if outcome.result == "done":
             await self._learn(context, 200, CIMultiDict(), outcome.etag)
             return outcome.etag

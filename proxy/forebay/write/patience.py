@@ -1,0 +1,94 @@
+"""Patience: how the client of a write is kept from giving up, and how long one waits for what was acknowledged before.
+
+    waits ──INTERVAL──> 100 Continue ──INTERVAL──> 100 Continue ... ──> its turn: it is sent
+      └ the client has left: it is not sent                       └──> MOST of them, and INTERVAL more: 503 SlowDown
+    sent ───INTERVAL──> 100 Continue ──> the origin's answer, or 503 as it was silent for origin.answer_timeout; once
+                                         if the request has had some before, as it had to wait
+
+A client waits for a byte for a minute or less (botocore: 60 s), and begins its wait anew with an interim response,
+which every client has to accept, asked for or not (RFC 9110 section 15.2). Not more than a few: net/http of Go below
+1.24 takes five.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from forebay.core.errors import Throttled
+from forebay.protocol.exchange import Request
+
+INTERVAL: Final = 40.0
+"""Seconds between two interim responses."""
+MOST: Final = 4
+"""Interim responses to one request."""
+
+
+class InterimResponses:
+    """Those to one request, from `begin` until `end`. Both may be called more than once."""
+
+    __slots__ = ("_interval", "_left", "_most", "_request", "_sent", "_timer")
+
+    def __init__(
+        self, request: Request, most: int = MOST, interval: float = INTERVAL, left: Callable[[], None] | None = None
+    ) -> None:
+        """`interval`: seconds between two of them. `left`: called in place of one if the client has left."""
+        self._request = request
+        self._interval = interval
+        self._most = most
+        self._left = left
+        self._sent = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """The client waits from now on."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._interval, self._go_on)
+
+    def end(self) -> None:
+        """It is about to be answered."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _go_on(self) -> None:
+        self._timer = None
+        if self._request.has_left():
+            if self._left is not None:
+                self._left()
+        elif self._sent < self._most:
+            self._sent += 1
+            self._request.send_interim()
+            self.begin()
+
+
+def interims_of(request: Request, *, has_waited: bool) -> InterimResponses:
+    """Those while the origin works on a write. `has_waited`: for its turn, by a Patience."""
+    return InterimResponses(request, 1 if has_waited else MOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """With a request that waits."""
+
+    interval: float = INTERVAL
+    most: int = MOST
+
+    async def wait(self, waiting: Awaitable[None], request: Request) -> None:
+        """Waits for what a request has to come after. Raises Throttled when that takes too long, ConnectionError when
+        its client has left."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self.interval * (self.most + 1)) as limit:
+                left = lambda: limit.reschedule(loop.time())  # noqa: E731 -- a callback
+                interims = InterimResponses(request, self.most, self.interval, left)
+                interims.begin()
+                try:
+                    await waiting
+                finally:
+                    interims.end()
+        except TimeoutError:
+            if not request.has_left():
+                raise Throttled("writes that it has to come after are not at the origin yet") from None
+        if request.has_left():
+            raise ConnectionAbortedError("the client has left before the turn of its write came")
