@@ -31,9 +31,12 @@ ENDPOINT: Final = f"http://{HOST}"
 CHUNKED: Final = (SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER)
 EXPIRES: Final = 3600
 
+_OVERRIDES: Final = (
+    "cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires"
+)  # fmt: skip
 # list-type selects, and is signed by nobody.
 _SUB_RESOURCES: Final = (
-    SELECTORS | {"partNumber", "response-content-type", "select-type", "uploadId", "versionId"}
+    SELECTORS | {"partNumber", "select-type", "uploadId", "versionId"} | {f"response-{name}" for name in _OVERRIDES}
 ) - {"list-type"}
 
 

@@ -6,7 +6,7 @@ the SDKs' own implementation.
 
 import base64
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from awscrt import checksums
@@ -32,6 +32,17 @@ ALGORITHMS: Final[dict[str, Callable[[bytes | memoryview], bytes]]] = {
     "sha256": lambda body: hashlib.sha256(body).digest(),
 }
 DEFAULT_CHECKSUM = "crc64nvme"  # what S3 computes when the client sent none
+
+
+def composite_of(algorithm: str, parts: Iterable[str]) -> str:
+    """That of an upload's parts together, from the checksum of each: of their digests, and how many they are."""
+    digests = [base64.b64decode(each) for each in parts]
+    return f"{digest_of(algorithm, b''.join(digests))}-{len(digests)}"
+
+
+def type_of(checksum: str) -> str:
+    """Of what bytes a checksum is."""
+    return "COMPOSITE" if "-" in checksum else "FULL_OBJECT"
 
 
 def digest_of(algorithm: str, body: bytes | memoryview) -> str:

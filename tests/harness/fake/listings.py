@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.fake import documents
+from harness.fake.checksums import type_of
 from harness.fake.errors import Refusal
+from harness.fake.multipart import checksum_facts
 from harness.fake.responses import Answer, document, iso_date
-from harness.fake.s3_request import S3Request
+from harness.fake.s3_request import S3Request, limit_of
 from harness.fake.store import Bucket, Store, StoredObject, Upload
 
 _OWNER = ("Owner", [("ID", "fake"), ("DisplayName", "fake")])
@@ -42,13 +44,6 @@ def _lines(bucket: Bucket, prefix: str, delimiter: str, after: str) -> Iterator[
             yield _Shown(rolled, None)
 
 
-def _limit(s3_request: S3Request, name: str = "max-keys") -> int:
-    text = s3_request.query.get(name, "1000") or "1000"
-    if not text.isdecimal():
-        raise Refusal("InvalidArgument", f"Provided {name} not an integer or within integer range")
-    return min(int(text), 1000)
-
-
 def _after(s3_request: S3Request, modern: bool) -> str:
     if not modern:
         return s3_request.query.get("marker", "")
@@ -65,7 +60,11 @@ def objects(store: Store, s3_request: S3Request, name: str) -> Answer:
     """Version 1 and 2."""
     bucket, modern = store.bucket(name), s3_request.operation == "ListObjectsV2"
     prefix, delimiter = s3_request.query.get("prefix", ""), s3_request.query.get("delimiter", "")
-    encoding, limit, after = s3_request.query.get("encoding-type"), _limit(s3_request), _after(s3_request, modern)
+    encoding, limit, after = (
+        s3_request.query.get("encoding-type"),
+        limit_of(s3_request, "max-keys"),
+        _after(s3_request, modern),
+    )
     write = documents.encoder(encoding)
     shown: list[_Shown] = []
     truncated = False
@@ -109,37 +108,68 @@ def _facts(version: StoredObject) -> list[tuple[str, object]]:
     return [
         ("LastModified", iso_date(version.modified)),
         ("ETag", version.etag),
+        *[("ChecksumAlgorithm", name.upper()) for name, _ in version.checksums],
+        *[("ChecksumType", type_of(value)) for _, value in version.checksums],
         ("Size", version.size),
         ("StorageClass", dict(version.headers).get("x-amz-storage-class", "STANDARD")),
     ]
 
 
 def versions(store: Store, s3_request: S3Request, name: str) -> Answer:
-    """All versions at once: no test needs them in pages."""
-    bucket, prefix = store.bucket(name), s3_request.query.get("prefix", "")
-    write = documents.encoder(s3_request.query.get("encoding-type"))
-    said: list[tuple[str, object]] = [
-        ("Name", name), ("Prefix", write(prefix)), ("KeyMarker", ""), ("VersionIdMarker", ""),
-        ("MaxKeys", _limit(s3_request)), ("IsTruncated", False),
-    ]  # fmt: skip
+    """By key, and the latest version of a key first; behind both markers, or behind the key alone."""
+    query, limit, bucket = s3_request.query, limit_of(s3_request, "max-keys"), store.bucket(name)
+    prefix, delimiter, marker = query.get("prefix", ""), query.get("delimiter", ""), query.get("key-marker", "")
+    behind = query.get("version-id-marker", "")
+    if behind and not marker:
+        raise Refusal("InvalidArgument", "A version-id marker cannot be specified without a key marker.")
+    write = documents.encoder(query.get("encoding-type"))
+    rows: list[tuple[str, str, list[tuple[str, object]] | None]] = []
     for key in bucket.keys_from(prefix):
         if not key.startswith(prefix):
             break
-        latest = bucket.versions[key][-1]
-        for each in reversed(bucket.versions[key]):
-            identity: list[tuple[str, object]] = [
-                ("Key", write(key)), ("VersionId", each.version_id), ("IsLatest", each is latest),
-            ]  # fmt: skip
-            if each.marker:
-                said.append(("DeleteMarker", [*identity, ("LastModified", iso_date(each.modified)), _OWNER]))
-            else:
-                said.append(("Version", [*identity, *_facts(each), _OWNER]))
+        head, found, _ = key[len(prefix) :].partition(delimiter) if delimiter else (key, "", "")
+        rolled = prefix + head + delimiter
+        if found:
+            if rolled > marker and (not rows or rows[-1][0] != rolled):
+                rows.append((rolled, "", None))
+            continue
+        latest_first = bucket.versions[key][::-1]
+        ids = [each.version_id for each in latest_first]
+        if key < marker or (key == marker and behind not in ids):
+            continue
+        later = latest_first[ids.index(behind) + 1 :] if key == marker else latest_first
+        rows += [
+            (key, each.version_id, _version(write(key), each, is_latest=each is latest_first[0])) for each in later
+        ]
+    shown, is_truncated = rows[:limit], bool(limit) and len(rows) > limit
+    said: list[tuple[str, object]] = [
+        ("Name", name), ("Prefix", write(prefix)), ("KeyMarker", write(marker)), ("VersionIdMarker", behind),
+        ("MaxKeys", limit), ("IsTruncated", is_truncated),
+    ]  # fmt: skip
+    said += [("Delimiter", write(delimiter))] if delimiter else []
+    said += [("EncodingType", query["encoding-type"])] if query.get("encoding-type") else []
+    if is_truncated:
+        said += [("NextKeyMarker", write(shown[-1][0])), ("NextVersionIdMarker", shown[-1][1])]
+    for key, _, facts in shown:
+        if facts is None:
+            said.append(("CommonPrefixes", [("Prefix", write(key))]))
+        else:
+            said.append(("Version" if ("Size" in dict(facts)) else "DeleteMarker", facts))
     return document(documents.xml("ListVersionsResult", said))
+
+
+def _version(key: str, version: StoredObject, *, is_latest: bool) -> list[tuple[str, object]]:
+    identity: list[tuple[str, object]] = [
+        ("Key", key), ("VersionId", version.version_id), ("IsLatest", is_latest),
+    ]  # fmt: skip
+    if version.marker:
+        return [*identity, ("LastModified", iso_date(version.modified)), _OWNER]
+    return [*identity, *_facts(version), _OWNER]
 
 
 def uploads(store: Store, s3_request: S3Request, name: str) -> Answer:
     """By key, and by upload id within a key; behind both markers, or behind the key alone."""
-    query, limit = s3_request.query, _limit(s3_request, "max-uploads")
+    query, limit = s3_request.query, limit_of(s3_request, "max-uploads")
     prefix, delimiter, marker = query.get("prefix", ""), query.get("delimiter", ""), query.get("key-marker", "")
     behind = query.get("upload-id-marker", "") if marker else ""
     write = documents.encoder(query.get("encoding-type"))
@@ -165,7 +195,8 @@ def uploads(store: Store, s3_request: S3Request, name: str) -> Answer:
             said.append(("CommonPrefixes", [("Prefix", write(key))]))
             continue
         identity = [("Key", write(key)), ("UploadId", upload_id), ("Initiated", iso_date(found_upload.started))]
-        said.append(("Upload", [*identity, ("StorageClass", "STANDARD"), _OWNER]))
+        facts = [*identity, *checksum_facts(found_upload), ("StorageClass", "STANDARD"), _OWNER]
+        said.append(("Upload", facts))
     return document(documents.xml("ListMultipartUploadsResult", said))
 
 

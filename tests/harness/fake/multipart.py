@@ -11,14 +11,14 @@ import uuid
 from itertools import pairwise
 
 from harness.fake import documents
-from harness.fake.checksums import ALGORITHMS, digest_of
+from harness.fake.checksums import ALGORITHMS, DEFAULT_CHECKSUM, composite_of, digest_of, type_of
 from harness.fake.conditions import span_of
 from harness.fake.content import Stored, joined
 from harness.fake.errors import Refusal
 from harness.fake.objects import check_write, copy_source, header_tags, kept_headers, named
 from harness.fake.payload import Payload
-from harness.fake.responses import Answer, document, iso_date
-from harness.fake.s3_request import S3Request
+from harness.fake.responses import Answer, Pairs, document, iso_date
+from harness.fake.s3_request import S3Request, limit_of
 from harness.fake.store import Store, StoredObject, Upload, md5_etag
 
 SMALLEST = 5 << 20
@@ -41,7 +41,7 @@ def _number(s3_request: S3Request) -> int:
 
 
 def create(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:
-    home, name = store.bucket(bucket), uuid.uuid4().hex
+    home, name = store.bucket(bucket), f"{store.next_upload():08x}{uuid.uuid4().hex[8:]}"
     algorithm = s3_request.headers.get("x-amz-checksum-algorithm", "")
     kind = s3_request.headers.get("x-amz-checksum-type", "FULL_OBJECT" if algorithm == "CRC64NVME" else "COMPOSITE")
     if algorithm and algorithm.lower() not in ALGORITHMS:
@@ -83,14 +83,26 @@ def upload_part_copy(store: Store, s3_request: S3Request, bucket: str, key: str)
     body = b"".join(source.content.views(start, stop))
     sums = ((upload.algorithm, digest_of(upload.algorithm, body)),) if upload.algorithm else ()
     upload.parts[number] = part = StoredObject(key, Stored(body), md5_etag(body), store.clock(), checksums=sums)
-    said = [("LastModified", iso_date(part.modified)), ("ETag", part.etag)]
+    said = [("LastModified", iso_date(part.modified)), ("ETag", part.etag), *_elements(sums)]
     return document(documents.xml("CopyPartResult", said))
+
+
+def _elements(checksums: Pairs) -> list[tuple[str, str]]:
+    return [(f"Checksum{name.upper()}", value) for name, value in checksums]
+
+
+def checksum_facts(upload: Upload) -> list[tuple[str, str]]:
+    """What listings show of the checksums that an upload was created for."""
+    if not upload.algorithm:
+        return []
+    kind = "FULL_OBJECT" if upload.full_object else "COMPOSITE"
+    return [("ChecksumAlgorithm", upload.algorithm.upper()), ("ChecksumType", kind)]
 
 
 def list_parts(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:
     name, upload = _upload(store, s3_request, bucket, key)
-    limit = min(int(s3_request.query.get("max-parts", "1000")), 1000)
-    after = int(s3_request.query.get("part-number-marker") or "0")
+    limit = limit_of(s3_request, "max-parts")
+    after = limit_of(s3_request, "part-number-marker", 0, 10_000)
     later = [number for number in sorted(upload.parts) if number > after]
     shown = later[:limit]
     said: list[tuple[str, object]] = [
@@ -98,6 +110,7 @@ def list_parts(store: Store, s3_request: S3Request, bucket: str, key: str) -> An
         ("Key", key),
         ("UploadId", name),
         ("StorageClass", "STANDARD"),
+        *checksum_facts(upload),
         ("PartNumberMarker", after),
         ("NextPartNumberMarker", shown[-1] if shown else 0),
         ("MaxParts", limit),
@@ -106,7 +119,7 @@ def list_parts(store: Store, s3_request: S3Request, bucket: str, key: str) -> An
     for number in shown:
         part = upload.parts[number]
         one = [("PartNumber", number), ("LastModified", iso_date(part.modified)), ("ETag", part.etag)]
-        said.append(("Part", [*one, ("Size", part.size)]))
+        said.append(("Part", [*one, ("Size", part.size), *_elements(part.checksums)]))
     return document(documents.xml("ListPartsResult", said))
 
 
@@ -146,12 +159,29 @@ def complete(store: Store, s3_request: S3Request, bucket: str, key: str, payload
     etag = f'"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(parts)}"'
     home, content = store.bucket(bucket), joined([part.content for part in parts])
     sizes = tuple(part.size for part in parts)
+    own = [dict(part.checksums).get(upload.algorithm) for part in parts]
+    if upload.algorithm and not upload.full_object:
+        checksum = upload.algorithm, composite_of(upload.algorithm, filter(None, own))
+    else:
+        algorithm = upload.algorithm or DEFAULT_CHECKSUM
+        checksum = algorithm, digest_of(algorithm, whole)
     version = store.add(
         home,
-        StoredObject(key, content, etag, store.clock(), upload.headers, part_sizes=sizes, tags=upload.tags),
+        StoredObject(
+            key,
+            content,
+            etag,
+            store.clock(),
+            upload.headers,
+            part_sizes=sizes,
+            checksums=(checksum,),
+            part_checksums=tuple(((upload.algorithm, each),) for each in own if each) if all(own) else (),
+            tags=upload.tags,
+        ),
     )
     del home.uploads[name]
     said = [("Location", f"/{bucket}/{key}"), ("Bucket", bucket), ("Key", key), ("ETag", etag)]
+    said += [*_elements((checksum,)), ("ChecksumType", type_of(checksum[1]))]
     headers = (*named(home, version), *home.encryption_headers)
     return document(documents.xml("CompleteMultipartUploadResult", said), headers=headers)
 

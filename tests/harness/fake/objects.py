@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote
 
 from forebay.core.byte_ranges import Span
 from harness.fake import documents
-from harness.fake.checksums import DEFAULT_CHECKSUM, digest_of
+from harness.fake.checksums import DEFAULT_CHECKSUM, digest_of, type_of
 from harness.fake.conditions import is_range_current, precondition, span_of
 from harness.fake.content import Content, Stored
 from harness.fake.errors import Refusal
@@ -26,6 +26,9 @@ _KEPT = frozenset(
         "content-language",
         "cache-control",
         "expires",
+        "x-amz-object-lock-legal-hold",
+        "x-amz-object-lock-mode",
+        "x-amz-object-lock-retain-until-date",
         "x-amz-storage-class",
         "x-amz-website-redirect-location",
     ]
@@ -95,7 +98,7 @@ def read(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:
         "x-amz-checksum-mode", ""
     ).upper() == "ENABLED":
         pairs += tuple((f"x-amz-checksum-{name}", value) for name, value in version.checksums)
-        pairs += (("x-amz-checksum-type", "FULL_OBJECT"),) if version.checksums else ()
+        pairs += tuple(("x-amz-checksum-type", type_of(value)) for _, value in version.checksums)
     bodiless = s3_request.method == "HEAD"
     if span is None:
         return Answer(200, pairs, version.content, 0, version.size, bodiless)
@@ -140,6 +143,7 @@ def put(store: Store, s3_request: S3Request, bucket: str, key: str, payload: Pay
         ),
     )
     told = tuple((f"x-amz-checksum-{name}", value) for name, value in checksums)
+    told += (("x-amz-checksum-type", "FULL_OBJECT"),)
     return Answer(200, (("ETag", version.etag), *named(home, version), *told, *home.encryption_headers))
 
 
@@ -162,20 +166,26 @@ def copy(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:
         raise Refusal("InvalidRequest", "This copy request is illegal because it is trying to copy an object to itself")
     check_write(store, s3_request, bucket, key)
     content: Content = source.content
-    etag = source.etag
+    etag, checksums = source.etag, source.checksums
     if source.part_sizes:  # a copy is put at once, so its ETag is the MD5 of the whole
         content = Stored(b"".join(content.views(0, content.size)))
-        etag = md5_etag(next(iter(content.views(0, content.size)), b""))
+        whole = next(iter(content.views(0, content.size)), b"")
+        etag, checksums = md5_etag(whole), tuple((name, digest_of(name, whole)) for name, _ in checksums)
+    if algorithm := s3_request.headers.get("x-amz-checksum-algorithm", "").lower():
+        whole = b"".join(content.views(0, content.size))
+        checksums = ((algorithm, digest_of(algorithm, whole)),)
     headers = kept_headers(s3_request.headers.items()) if replaced else source.headers
     tags = header_tags(s3_request) if s3_request.headers.get("x-amz-tagging-directive") == "REPLACE" else source.tags
     version = store.add(
         home,
-        StoredObject(key, content, etag, store.clock(), headers, checksums=source.checksums, tags=tags),
+        StoredObject(key, content, etag, store.clock(), headers, checksums=checksums, tags=tags),
     )
     told = named(home, version)
     if store.bucket(bucket).versioning:
         told += (("x-amz-copy-source-version-id", source.version_id),)
     result = [("ETag", version.etag), ("LastModified", iso_date(version.modified))]
+    result += [(f"Checksum{name.upper()}", value) for name, value in checksums]
+    result += [("ChecksumType", type_of(value)) for _, value in checksums]
     return document(documents.xml("CopyObjectResult", result), headers=told)
 
 
@@ -195,10 +205,52 @@ def tagging(store: Store, s3_request: S3Request, bucket: str, key: str, payload:
     tags = documents.tags_of(payload.body) if s3_request.method == "PUT" else ()
     changed = StoredObject(
         key, version.content, version.etag, version.modified, version.headers, version.version_id,
-        part_sizes=version.part_sizes, checksums=version.checksums, tags=tags,
+        part_sizes=version.part_sizes, checksums=version.checksums, part_checksums=version.part_checksums, tags=tags,
     )  # fmt: skip
     store.swap(home, version, changed)
     return Answer(200 if s3_request.method == "PUT" else 204, named(home, version))
+
+
+_ATTRIBUTES = frozenset(["ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"])
+
+
+def attributes(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:
+    """GetObjectAttributes: https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObjectAttributes.html."""
+    version = store.get(bucket, key, s3_request.query.get("versionId"))
+    wanted = {each.strip() for each in s3_request.headers.get("x-amz-object-attributes", "").split(",")}
+    if not wanted <= _ATTRIBUTES:
+        raise Refusal("InvalidArgument", "Invalid attribute name specified.")
+    said: list[tuple[str, object]] = [("ETag", version.etag.strip('"'))]
+    if version.checksums:
+        sums = [(f"Checksum{name.upper()}", value) for name, value in version.checksums]
+        said.append(("Checksum", [*sums, ("ChecksumType", type_of(version.checksums[0][1]))]))
+    if version.part_sizes:
+        said.append(("ObjectParts", _object_parts(version, s3_request)))
+    said.append(("StorageClass", dict(version.headers).get("x-amz-storage-class", "STANDARD")))
+    said.append(("ObjectSize", version.size))
+    told = (("Last-Modified", http_date(int(version.modified))), *named(store.bucket(bucket), version))
+    return document(
+        documents.xml("GetObjectAttributesResponse", [each for each in said if each[0] in wanted]), headers=told
+    )
+
+
+def _object_parts(version: StoredObject, s3_request: S3Request) -> list[tuple[str, object]]:
+    """S3 lists those parts that have checksums."""
+    count = ("PartsCount", len(version.part_sizes))
+    if not version.part_checksums:
+        return [count]
+    limit = min(int(s3_request.headers.get("x-amz-max-parts", "1000")), 1000)
+    after = int(s3_request.headers.get("x-amz-part-number-marker", "0"))
+    shown = range(after, min(after + limit, len(version.part_sizes)))
+    page = [
+        ("PartNumberMarker", after),
+        ("NextPartNumberMarker", after + len(shown)),
+        ("MaxParts", limit),
+        ("IsTruncated", shown.stop < len(version.part_sizes)),
+    ]
+    sums = [[(f"Checksum{name.upper()}", value) for name, value in each] for each in version.part_checksums]
+    parts = [("Part", [("PartNumber", at + 1), ("Size", version.part_sizes[at]), *sums[at]]) for at in shown]
+    return [count, *page, *parts]
 
 
 def acl(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:

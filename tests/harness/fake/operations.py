@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from harness.fake import buckets, listings, multipart, objects
+from harness.fake import buckets, forms, listings, multipart, objects
 from harness.fake.errors import Refusal
 from harness.fake.payload import Payload
 from harness.fake.responses import Answer, error_response
@@ -31,6 +31,8 @@ def _bucket(store: Store, s3_request: S3Request, bucket: str, payload: Payload) 
             return listings.uploads(store, s3_request, bucket)
         case "DeleteObjects":
             return buckets.delete_objects(store, s3_request, bucket, payload)
+        case "PostObject":
+            return forms.post(store, s3_request, bucket, payload)
         case "CreateBucket":
             return buckets.create(store, bucket)
         case "DeleteBucket":
@@ -60,6 +62,8 @@ def _object(store: Store, s3_request: S3Request, bucket: str, key: str, payload:
             return objects.delete(store, s3_request, bucket, key)
         case "GetObjectTagging" | "PutObjectTagging" | "DeleteObjectTagging":
             return objects.tagging(store, s3_request, bucket, key, payload)
+        case "GetObjectAttributes":
+            return objects.attributes(store, s3_request, bucket, key)
         case "GetObjectAcl" | "PutObjectAcl":
             return objects.acl(store, s3_request, bucket, key)
         case "CreateMultipartUpload":

@@ -7,6 +7,7 @@ are held whole: this is a test server.
 import base64
 import binascii
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.fake.authority import Proof
@@ -115,6 +116,11 @@ def read(raw: bytes, s3_request: S3Request, proof: Proof | None) -> Payload:
         raise Refusal(
             "XAmzContentSHA256Mismatch", "The provided 'x-amz-content-sha256' header does not match what was computed."
         )
+    return checksums_of(s3_request, body, trailers)
+
+
+def checksums_of(s3_request: S3Request, body: bytes, trailers: Mapping[str, str]) -> Payload:
+    """The body, once its MD5 and its checksums were found right."""
     _check_md5(s3_request, body)
     held = []
     # That of a completion is of the whole object.

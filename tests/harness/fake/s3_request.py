@@ -9,6 +9,8 @@ from urllib.parse import unquote, unquote_plus
 
 from multidict import CIMultiDictProxy
 
+from harness.fake.errors import Refusal
+
 _BUCKET_READS: Mapping[str, str] = {
     "acl": "GetBucketAcl",
     "cors": "GetBucketCors",
@@ -29,7 +31,6 @@ _UNKNOWN = frozenset(
     [
         "accelerate",
         "analytics",
-        "attributes",
         "encryption",
         "intelligent-tiering",
         "inventory",
@@ -72,6 +73,14 @@ class S3Request:
         return self.headers.get("Range")
 
 
+def limit_of(s3_request: S3Request, name: str, default: int = 1000, most: int = 1000) -> int:
+    """A number in the query. Refusal: InvalidArgument."""
+    text = s3_request.query.get(name) or str(default)
+    if not text.isdecimal():
+        raise Refusal("InvalidArgument", f"Provided {name} not an integer or within integer range")
+    return min(int(text), most)
+
+
 def operation_of(method: str, bucket: str | None, key: str | None, query: Mapping[str, str], copied: bool) -> str:
     if not query.keys().isdisjoint(_UNKNOWN):
         return "Unknown"
@@ -79,6 +88,8 @@ def operation_of(method: str, bucket: str | None, key: str | None, query: Mappin
         return "ListBuckets" if method in {"GET", "HEAD"} else "Unknown"
     if key is None:
         match method:
+            case "POST" if "delete" not in query:
+                return "PostObject"
             case "HEAD":
                 return "HeadBucket"
             case "GET":
@@ -95,7 +106,7 @@ def operation_of(method: str, bucket: str | None, key: str | None, query: Mappin
                     else "DeleteBucket"
                 )
             case "POST":
-                return "DeleteObjects" if "delete" in query else "Unknown"
+                return "DeleteObjects"
         return "Unknown"
     match method:
         case "HEAD":
@@ -110,10 +121,13 @@ def operation_of(method: str, bucket: str | None, key: str | None, query: Mappin
             return "CreateMultipartUpload"
         case "POST" if "uploadId" in query:
             return "CompleteMultipartUpload"
+        case "PUT" | "DELETE" if "attributes" in query:
+            return "Unknown"
         case "PUT" if copied and "tagging" not in query and "acl" not in query:
             return "CopyObject"
         case "GET" | "PUT" | "DELETE":
-            kind = "Tagging" if "tagging" in query else "Acl" if "acl" in query else ""
+            kinds = {"tagging": "Tagging", "acl": "Acl"} | ({"attributes": "Attributes"} if method == "GET" else {})
+            kind = next((named for name, named in kinds.items() if name in query), "")
             return f"{method.capitalize()}Object{kind}"
     return "Unknown"
 

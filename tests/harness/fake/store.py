@@ -34,7 +34,9 @@ class StoredObject:
     marker: bool = False
     part_sizes: tuple[int, ...] = ()
     checksums: Pairs = ()
-    """(algorithm, base64) of the whole object."""
+    """(algorithm, base64), which ends in "-N" if it is that of N parts' checksums."""
+    part_checksums: tuple[Pairs, ...] = ()
+    """Of each part, if each has one."""
     tags: Pairs = ()
 
     @property
@@ -97,6 +99,12 @@ class Store:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.clock = clock
         self.buckets: dict[str, Bucket] = {}
+        self._uploads = 0
+
+    def next_upload(self) -> int:
+        """Numbers uploads, so that their ids are in the order of their creation."""
+        self._uploads += 1
+        return self._uploads
 
     def bucket(self, name: str) -> Bucket:
         try:
@@ -142,6 +150,7 @@ class Store:
             version.marker,
             version.part_sizes,
             version.checksums,
+            version.part_checksums,
             version.tags,
         )
         if version.key not in bucket.versions:
