@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from forebay.core.task_registry import TaskRegistry
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest, LoseAnswer, Respond
-from harness.fake.checksums import digest_of
+from harness.fake.checksums import composite_of, digest_of
 from harness.fake.gate import Gate
 from harness.fake.store import Upload
 from harness.fake_origin import FakeOrigin
@@ -383,6 +383,61 @@ async def test_requests_at_once_leave_all_or_nothing(
             assert store.history == ([("a/file", content)] if is_there else [])
             await rig.restart()
             assert (rig.write_back.uploads.by_id, rig.write_back.backlog.writes) == ({}, 0)
+
+
+@pytest.mark.parametrize("algorithm", ["CRC32", "SHA256"])
+async def test_pending_checksums_are_shown_as_at_the_origin(tmp_path: Path, algorithm: str) -> None:
+    """ListParts, the completion, HEAD, GET, a listing and a copy: while it is pending, and afterwards."""
+    content, named = os.urandom(5 * MIB), f"Checksum{algorithm}"
+    sums = [digest_of(algorithm.lower(), each) for each in (content, b"end")]
+    whole = composite_of(algorithm.lower(), sums)
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        gate, client, at = Gate(), rig.boto3(), {"Bucket": "ckpt", "Key": "a/file"}
+        origin.faults.add(HoldRequest(gate), operation="CompleteMultipartUpload")
+
+        def upload() -> None:
+            created = client.create_multipart_upload(**at, ChecksumAlgorithm=algorithm)
+            assert (created["ChecksumAlgorithm"], created["ChecksumType"]) == (algorithm, "COMPOSITE")
+            part = {**at, "UploadId": created["UploadId"]}
+            with pytest.raises(ClientError, match="InvalidRequest"):  # boto3 sends a checksum of another algorithm
+                client.upload_part(**part, PartNumber=1, Body=b"x", ChecksumAlgorithm="SHA1")
+            sent = [
+                client.upload_part(**part, PartNumber=number, Body=body, ChecksumAlgorithm=algorithm)
+                for number, body in enumerate((content, b"end"), 1)
+            ]
+            listed, (pending,) = client.list_parts(**part), client.list_multipart_uploads(Bucket="ckpt")["Uploads"]
+            for each in (listed, pending):
+                assert (each["ChecksumAlgorithm"], each["ChecksumType"]) == (algorithm, "COMPOSITE")
+            assert [each[named] for each in listed["Parts"]] == [each[named] for each in sent] == sums
+            parts = [
+                {"PartNumber": each["PartNumber"], "ETag": each["ETag"], named: each[named]} for each in listed["Parts"]
+            ]
+            done = client.complete_multipart_upload(**part, MultipartUpload={"Parts": parts})
+            assert (done[named], done["ChecksumType"]) == (whole, "COMPOSITE")
+
+        def look() -> list[Any]:
+            head = client.head_object(**at, ChecksumMode="ENABLED")
+            got = client.get_object(**at, ChecksumMode="ENABLED")
+            assert got["Body"].read() == content + b"end"
+            listed = client.list_objects_v2(Bucket="ckpt", Prefix="a/file")["Contents"][0]
+            facts = [(each[named], each["ChecksumType"]) for each in (head, got)]
+            return [*facts, listed["ChecksumAlgorithm"], listed["ChecksumType"]]
+
+        await asyncio.to_thread(upload)
+        shown = await asyncio.to_thread(look)
+        assert shown == [(whole, "COMPOSITE"), (whole, "COMPOSITE"), [algorithm], "COMPOSITE"]
+        copied = await asyncio.to_thread(client.copy_object, Bucket="ckpt", Key="a/copy", CopySource="ckpt/a/file")
+        expected = digest_of(algorithm.lower(), content + b"end")
+        assert (copied["CopyObjectResult"][named], copied["CopyObjectResult"]["ChecksumType"]) == (
+            expected,
+            "FULL_OBJECT",
+        )
+        gate.open()
+        await rig.settled()
+        assert await asyncio.to_thread(look) == shown
+        assert origin.store.get("ckpt", "a/copy").checksums == ((algorithm.lower(), expected),)
+        client.close()
 
 
 @pytest.mark.parametrize("algorithm", ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"])

@@ -8,8 +8,19 @@ from forebay.core.buffers import Piece
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.protocol.xml.s3_documents import UploadedPart
-from forebay.write.back.part_checksums import HashedSource, algorithm_of, check_listed, check_part, listed_checksums
-from harness.fake.checksums import digest_of
+from forebay.write.back.part_checksums import (
+    HashedSource,
+    algorithm_of,
+    check_listed,
+    check_part,
+    created_facts,
+    elements,
+    listed_checksums,
+    object_algorithm,
+    object_checksum,
+    with_checksum_type,
+)
+from harness.fake.checksums import composite_of, digest_of
 
 PART: HeaderPairs = (("Content-MD5", "x"), ("X-Amz-Checksum-CRC32", "AAAAAA=="))
 
@@ -43,6 +54,34 @@ def test_a_completion_at_the_origin_lists_that_checksum() -> None:
     assert listed_checksums(created("CRC32"), PART) == (("ChecksumCRC32", "AAAAAA=="),)
     assert listed_checksums(created("SHA256"), PART) == ()
     assert listed_checksums((), PART) == ()
+
+
+@pytest.mark.parametrize("algorithm", ["crc32", "crc32c", "sha1", "sha256"])
+def test_an_object_has_the_checksum_of_its_parts_checksums(algorithm: str) -> None:
+    name = f"x-amz-checksum-{algorithm}"
+    sums = [digest_of(algorithm, part) for part in (b"first", b"second")]
+    parts: list[HeaderPairs] = [(("Content-MD5", "x"), (name.title(), each)) for each in sums]
+    found = object_checksum(created(algorithm.upper()), parts)
+    assert found == ((name, composite_of(algorithm, sums)),)
+    assert with_checksum_type((("ETag", "x"), *found)) == (*found, ("x-amz-checksum-type", "COMPOSITE"))
+    assert elements(with_checksum_type(found)) == (
+        (f"Checksum{algorithm.upper()}", f"{found[0][1]}"),
+        ("ChecksumType", "COMPOSITE"),
+    )
+    assert object_algorithm(found) == algorithm
+    for upload in ((), created(algorithm, "FULL_OBJECT"), created("XXHASH3")):
+        assert object_checksum(upload, parts) == ()
+    assert object_checksum(created(algorithm), [*parts, ()]) == ()
+
+
+def test_an_upload_says_what_checksums_it_was_created_for() -> None:
+    assert created_facts(created("crc32")) == (
+        ("x-amz-checksum-algorithm", "CRC32"),
+        ("x-amz-checksum-type", "COMPOSITE"),
+    )
+    assert dict(created_facts(created("CRC64NVME")))["x-amz-checksum-type"] == "FULL_OBJECT"
+    assert dict(created_facts(created("CRC32", "full_object")))["x-amz-checksum-type"] == "FULL_OBJECT"
+    assert (created_facts(()), object_algorithm(()), with_checksum_type(())) == ((), None, ())
 
 
 def test_a_listed_checksum_is_that_of_the_part() -> None:

@@ -18,7 +18,7 @@ def _part(upload_id: str, number: int, record: int) -> PendingPart:
 
 
 def test_the_last_part_of_a_number_counts() -> None:
-    uploads, upload_id = PendingUploads(), new_upload_id()
+    uploads, upload_id = PendingUploads(), new_upload_id(1)
     uploads.create(RecordId("l", 0), AcceptedUpload(NAME, upload_id, (), 0.0))
     first, second = _part(upload_id, 1, 1), _part(upload_id, 1, 2)
     uploads.add(first)
@@ -39,7 +39,7 @@ def test_the_last_part_of_a_number_counts() -> None:
 
 
 def test_a_joined_part_is_none_of_its_upload_s_own() -> None:
-    uploads, upload_id = PendingUploads(), new_upload_id()
+    uploads, upload_id = PendingUploads(), new_upload_id(1)
     uploads.create(RecordId("l", 0), AcceptedUpload(NAME, upload_id, (), 0.0))
     first, joined = _part(upload_id, 1, 1), _part(upload_id, JOINED + 1, 2)
     uploads.add(first)
@@ -78,7 +78,11 @@ def test_the_latest_completions_are_known() -> None:
 
 
 def test_ids_show_whose_upload_it_is() -> None:
-    assert is_local(new_upload_id())
-    assert new_upload_id() != new_upload_id()
-    for foreign in ("", "forebay-", "2~abc", "forebay-" + "0" * 31):
-        assert not is_local(foreign)
+    assert is_local(new_upload_id(1 << 64))
+    assert new_upload_id(1) != new_upload_id(1)
+
+
+def test_upload_ids_are_in_the_order_of_creation() -> None:
+    stamps = [1, 255, 256, 1 << 64, (1 << 64) + 1, 17 << 64]
+    ids = {new_upload_id(stamp): stamp for stamp in reversed(stamps)}
+    assert [ids[each] for each in sorted(ids)] == stamps

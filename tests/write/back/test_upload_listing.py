@@ -44,7 +44,7 @@ def _read(document: bytes) -> Element:
 
 
 def _add(uploads: PendingUploads, key: str, bucket: str = "bucket") -> str:
-    upload_id = new_upload_id()
+    upload_id = new_upload_id(1)
     uploads.create(RecordId("l", len(uploads.by_id)), AcceptedUpload(ObjectName(bucket, key), upload_id, (), 0.0))
     return upload_id
 
@@ -125,6 +125,6 @@ async def test_the_origin_answers_where_the_journal_adds_nothing() -> None:
             origin.faults.remove(refused)
             # An upload that has ended since, as the marker of a listing that goes on: unknown to the origin.
             uploads.by_id.clear()
-            marker = {"key_marker": "a", "upload_id_marker": new_upload_id()}
+            marker = {"key_marker": "a", "upload_id_marker": new_upload_id(1)}
             page = _read(await listings.answer(_target(**marker)) or b"")
             assert (page.all("Upload"), page.text_at("IsTruncated")) == ([], "false")

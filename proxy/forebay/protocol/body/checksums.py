@@ -111,6 +111,11 @@ def encode(digest: bytes) -> str:
     return b64encode(digest).decode("ascii")
 
 
+def digest_in(value: str) -> bytes:
+    """The digest in a header value that was found to be right."""
+    return a2b_base64(value.strip(" \t"))
+
+
 def encoded_size(header: str) -> int:
     """Characters in the value of a checksum header. Raises S3Error NotImplemented."""
     return -(-_SIZES[algorithm_of(header)] // 3) * 4

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from forebay.core.errors import S3Error
+from forebay.core.heads import HeaderPairs
 from forebay.protocol.dates import format_document_time
 from forebay.protocol.target import Target
 from forebay.protocol.xml.xml_tree import S3_NAMESPACE, Element, write_tree
@@ -23,10 +24,13 @@ class ListedPart(NamedTuple):
     size: int
     modified_at: float
     """Seconds since the epoch."""
+    checksums: HeaderPairs = ()
+    """As elements."""
 
 
-def part_listing(target: Target, parts: Mapping[int, ListedPart]) -> bytes:
-    """The page that the query of `target` wants, of the parts of its upload by number. Raises S3Error."""
+def part_listing(target: Target, parts: Mapping[int, ListedPart], checksums: HeaderPairs = ()) -> bytes:
+    """The page that the query of `target` wants, of the parts of its upload by number. `checksums`: elements that say
+    which the upload was created for. Raises S3Error."""
     after, most = _number(target, "part-number-marker", 0), _number(target, "max-parts", MOST_PARTS)
     most = min(most, MOST_PARTS)
     numbers = sorted(number for number in parts if number > after)
@@ -37,6 +41,7 @@ def part_listing(target: Target, parts: Mapping[int, ListedPart]) -> bytes:
         ("Key", target.name.key),
         ("UploadId", target.param("uploadId") or ""),
         ("StorageClass", "STANDARD"),
+        *checksums,
         ("PartNumberMarker", str(after)),
         ("NextPartNumberMarker", str(shown[-1] if shown else 0)),
         ("MaxParts", str(most)),
@@ -52,6 +57,7 @@ def part_listing(target: Target, parts: Mapping[int, ListedPart]) -> bytes:
             Element("LastModified", format_document_time(part.modified_at)),
             Element("ETag", part.etag),
             Element("Size", str(part.size)),
+            *(Element(field, text) for field, text in part.checksums),
         )
     return write_tree(root, S3_NAMESPACE)
 

@@ -196,27 +196,28 @@ def created_document(name: ObjectName, upload_id: str) -> bytes:
     return write_tree(root, S3_NAMESPACE)
 
 
-def completed_document(name: ObjectName, etag: str, url: str) -> bytes:
-    """The answer to a CompleteMultipartUpload. `url`: of the object, as the client knows it."""
+def completed_document(name: ObjectName, etag: str, url: str, checksums: HeaderPairs = ()) -> bytes:
+    """The answer to a CompleteMultipartUpload. `url`: of the object, as the client knows it; `checksums`: elements."""
     root = Element("CompleteMultipartUploadResult")
-    for field, text in (("Location", url), ("Bucket", name.bucket), ("Key", name.key), ("ETag", etag)):
+    for field, text in (("Location", url), ("Bucket", name.bucket), ("Key", name.key), ("ETag", etag), *checksums):
         root.add(field, text)
     return write_tree(root, S3_NAMESPACE)
 
 
-def copied_document(etag: str, last_modified: str) -> bytes:
-    """The answer to a CopyObject. `last_modified`: as in listings."""
-    root = Element("CopyObjectResult")
-    root.add("LastModified", last_modified)
-    root.add("ETag", etag)
-    return write_tree(root, S3_NAMESPACE)
+def copied_document(etag: str, last_modified: str, checksums: HeaderPairs = ()) -> bytes:
+    """The answer to a CopyObject. `last_modified`: as in listings; `checksums`: elements."""
+    return _copied("CopyObjectResult", etag, last_modified, checksums)
 
 
-def copied_part_document(etag: str, last_modified: str) -> bytes:
-    """The answer to an UploadPartCopy. `last_modified`: as in listings."""
-    root = Element("CopyPartResult")
-    root.add("LastModified", last_modified)
-    root.add("ETag", etag)
+def copied_part_document(etag: str, last_modified: str, checksums: HeaderPairs = ()) -> bytes:
+    """The answer to an UploadPartCopy. `last_modified`: as in listings; `checksums`: elements."""
+    return _copied("CopyPartResult", etag, last_modified, checksums)
+
+
+def _copied(name: str, etag: str, last_modified: str, checksums: HeaderPairs) -> bytes:
+    root = Element(name)
+    for field, text in (("LastModified", last_modified), ("ETag", etag), *checksums):
+        root.add(field, text)
     return write_tree(root, S3_NAMESPACE)
 
 

@@ -22,7 +22,8 @@ from forebay.storage.journal.pending_objects import PendingObjects, PendingVersi
 from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.body_store import StoredBody
 from forebay.write.back.copied_part import CopySources
-from forebay.write.back.record_writer import XML, RecordWriter, facts_of, md5_header, origin_headers, with_type
+from forebay.write.back.part_checksums import HashedSource, algorithm_of, elements, object_algorithm, with_checksum_type
+from forebay.write.back.record_writer import XML, RecordWriter, facts_of, md5_header, with_type
 from forebay.write.forward_request import WriteContext
 
 LARGEST_COPY: Final = 64 << 20
@@ -43,7 +44,7 @@ class ObjectAcceptance:
         began = self._writer.stamp()
         body, stored = await self._writer.receive(context)
         async with self._writer.kept(context, stored) as kept:
-            headers = origin_headers(context, body, stored)
+            headers = self._writer.origin_headers(context, body, stored)
             form = body.form if body is not None else None
             sha256 = form.sha256 if isinstance(form, HashedPayload) else None
             write = self._write_of(context, began, stored, headers, sha256)
@@ -89,13 +90,18 @@ class ObjectAcceptance:
         if source is None or version is None or version.head is None:
             raise S3Error("SlowDown", "The source of the copy has just arrived at the origin. Please try again.")
         body = self._sources.pending_body(source, version, Span(0, version.head.size))
-        stored = await self._writer.store(context, body)
+        algorithm = algorithm_of(self._writer.sent_headers(context)) or object_algorithm(version.head.facts.headers)
+        hashed = HashedSource(body, algorithm) if algorithm is not None else None
+        stored = await self._writer.store(context, hashed or body)
         async with self._writer.kept(context, stored) as kept:
-            headers = (*_copied_headers(context, version), md5_header(stored))
+            checksums = (hashed.header,) if hashed is not None else ()
+            headers = (*_copied_headers(context, version), md5_header(stored), *checksums)
             write = self._write_of(context, began, stored, headers, None)
             record = await kept.append(write)
         await self._writer.publish(write, record, stored.payload)
-        document = copied_document(stored.etag, format_document_time(write.accepted_at))
+        document = copied_document(
+            stored.etag, format_document_time(write.accepted_at), elements(with_checksum_type(checksums))
+        )
         await self._writer.answer(context, 200, (XML,), document)
 
     def _write_of(

@@ -26,6 +26,11 @@ def is_checksum(name: str) -> bool:
     return lower.startswith("x-amz-checksum-") and lower not in {"x-amz-checksum-algorithm", "x-amz-checksum-type"}
 
 
+def checksum_headers(headers: HeaderPairs) -> HeaderPairs:
+    """Returns the checksums among the headers of a write."""
+    return tuple(pair for pair in headers if is_checksum(pair[0]))
+
+
 def has_same_metadata(first: HeaderPairs, second: HeaderPairs) -> bool:
     """Returns whether two objects have the same metadata, as far as it can be compared: an origin may write a value in
     another way. Their checksums are not compared, as few answers have them."""

@@ -4,26 +4,30 @@
     UploadPartCopy                                                 ──> it is computed here: S3 would do so
     CompleteMultipartUpload  <Part><ChecksumSHA256>                ──> compared with the part's
       at the origin                                                ──> the completion lists the checksum of each part
+    the object               x-amz-checksum-sha256: BASE64-N       ──> the checksum of the N parts' checksums
 
 S3 completes no such upload whose parts are listed without; SDKs ask for CRC32 in this way by default. Of an upload
-with the type FULL_OBJECT the checksums of parts are left to the client.
+with the type FULL_OBJECT the checksums of parts are left to the client, and that of the object to the origin.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from forebay.core.buffers import Piece
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
-from forebay.protocol.body.checksums import PREFIX, Hasher, encode, hasher, is_checksum
+from forebay.protocol.body.checksums import PREFIX, Hasher, digest_in, encode, hasher, is_checksum
 from forebay.protocol.xml.s3_documents import UploadedPart
 from forebay.write.back.body_store import ByteSource
 
 _ALGORITHM: Final = f"{PREFIX}algorithm"
 _TYPE: Final = f"{PREFIX}type"
+_FULL: Final = "FULL_OBJECT"
+_COMPOSITE: Final = "COMPOSITE"
 _ELEMENT: Final = "Checksum"
+_NAMES: Final = {_ALGORITHM: "ChecksumAlgorithm", _TYPE: "ChecksumType"}
 
 
 def algorithm_of(upload: HeaderPairs) -> str | None:
@@ -32,13 +36,55 @@ def algorithm_of(upload: HeaderPairs) -> str | None:
     return found if is_checksum(PREFIX + found, computable=True) else None
 
 
+def object_algorithm(facts: HeaderPairs) -> str | None:
+    """The algorithm of the checksum that an object has, which a copy of it has, too."""
+    found = (name.removeprefix(PREFIX) for name, _ in _lower(facts) if is_checksum(name, computable=True))
+    return next(found, None)
+
+
 def check_part(upload: HeaderPairs, part: HeaderPairs) -> None:
     """Raises S3Error InvalidRequest for a part without the checksum that its upload was created for."""
     algorithm = algorithm_of(upload)
-    if algorithm is None or algorithm == "crc64nvme" or ("FULL_OBJECT" in dict(_lower(upload)).get(_TYPE, "").upper()):
+    if algorithm is None or _type_of(upload, algorithm) == _FULL:
         return
     if PREFIX + algorithm not in dict(_lower(part)):
         raise S3Error("InvalidRequest", f"The upload was created for checksums of {algorithm}, and the part has none.")
+
+
+def created_facts(upload: HeaderPairs) -> HeaderPairs:
+    """What S3 says of the checksums of an upload, as headers; nothing without an algorithm."""
+    algorithm = algorithm_of(upload)
+    return ((_ALGORITHM, algorithm.upper()), (_TYPE, _type_of(upload, algorithm))) if algorithm is not None else ()
+
+
+def object_checksum(upload: HeaderPairs, parts: Sequence[HeaderPairs]) -> HeaderPairs:
+    """The header with the checksum of an object that is made of parts with these headers; none where it is of another
+    kind than that of the parts' checksums."""
+    algorithm = algorithm_of(upload)
+    if algorithm is None or _type_of(upload, algorithm) == _FULL:
+        return ()
+    name, whole = PREFIX + algorithm, hasher(algorithm)
+    for part in parts:  # of which there may be ten thousand
+        value = next((value for header, value in part if header.lower() == name), None)
+        if value is None:
+            return ()
+        whole.update(digest_in(value))
+    return ((name, f"{encode(whole.digest())}-{len(parts)}"),)
+
+
+def with_checksum_type(headers: HeaderPairs) -> HeaderPairs:
+    """The checksums among the headers of an object, and of what bytes they are."""
+    found = tuple(pair for pair in headers if is_checksum(pair[0].lower()))
+    return (*found, (_TYPE, _COMPOSITE if "-" in found[0][1] else _FULL)) if found else ()
+
+
+def elements(headers: HeaderPairs) -> HeaderPairs:
+    """Those headers that are about checksums, as elements of a document."""
+    return tuple(
+        (_NAMES.get(name) or _element(name.removeprefix(PREFIX)), value)
+        for name, value in _lower(headers)
+        if name.startswith(PREFIX)
+    )
 
 
 def listed_checksums(upload: HeaderPairs, part: HeaderPairs) -> HeaderPairs:
@@ -77,6 +123,11 @@ class HashedSource:
 
 def _lower(headers: HeaderPairs) -> list[tuple[str, str]]:
     return [(name.lower(), value) for name, value in headers]
+
+
+def _type_of(upload: HeaderPairs, algorithm: str) -> str:
+    named = dict(_lower(upload)).get(_TYPE, _FULL if algorithm == "crc64nvme" else _COMPOSITE)
+    return named.strip().upper()
 
 
 def _element(algorithm: str) -> str:

@@ -25,13 +25,15 @@ from forebay.write.back.accepted_write import AcceptedPart, AcceptedUpload, Acce
 
 _PREFIX: Final = "forebay-"
 _ID_BYTES: Final = 16
+_RANDOM_BYTES: Final = 4
 COMPLETED: Final = 4096
 """Completed uploads that are remembered."""
 
 
-def new_upload_id() -> str:
-    """Returns the id of a new upload."""
-    return _PREFIX + secrets.token_hex(_ID_BYTES)
+def new_upload_id(stamp: int) -> str:
+    """Returns the id of a new upload: in listings, those of a key are in the order in which they were created. `stamp`:
+    on the node's clock."""
+    return f"{_PREFIX}{stamp:0{2 * (_ID_BYTES - _RANDOM_BYTES)}x}{secrets.token_hex(_RANDOM_BYTES)}"
 
 
 def is_local(upload_id: str) -> bool:

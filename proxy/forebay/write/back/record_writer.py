@@ -24,9 +24,10 @@ from forebay.protocol.forwarded_headers import forwarded_headers
 from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.log_writer import JournalFailed, RecordId
 from forebay.storage.journal.record_origins import RecordOrigins
-from forebay.write.back.accepted_write import JournalEntry
+from forebay.write.back.accepted_write import AcceptedPart, JournalEntry
 from forebay.write.back.body_store import BodyStore, ByteSource, StoredBody
-from forebay.write.back.object_metadata import is_checksum, is_of_object
+from forebay.write.back.object_metadata import checksum_headers, is_checksum, is_of_object
+from forebay.write.back.part_checksums import with_checksum_type
 from forebay.write.body_digest import crc_header
 from forebay.write.forward_request import WriteContext
 from forebay.write.forwarder import Forwarder
@@ -168,6 +169,26 @@ class RecordWriter:
         """Whether the origin of the bucket knows S3's checksums."""
         return not self._dialect(context).speaks_oss
 
+    def origin_headers(
+        self, context: WriteContext, body: IncomingBody | None, stored: StoredBody, *, is_part: bool = False
+    ) -> HeaderPairs:
+        """The headers of the request to the origin: the client's, the verified checksums, and the MD5 of the bytes."""
+        sent = self.sent_headers(context)
+        sent = sent if is_part else with_type(sent)
+        names = {name.lower() for name, _ in sent}
+        checksums = dict(body.checksums) if body is not None and self.has_checksums(context) else {}
+        added = [(name, value) for name, value in checksums.items() if name not in names]
+        if "content-md5" not in names:
+            added.append(md5_header(stored))
+        return (*sent, *added)
+
+    def sent_headers(self, context: WriteContext) -> HeaderPairs:
+        """The client's headers that go to the origin: with its checksums, which were verified, where that knows any."""
+        sent = forwarded_headers(context.forward.request.headers)
+        if self.has_checksums(context):
+            return sent
+        return tuple(pair for pair in sent if not pair[0].lower().startswith("x-amz-checksum-"))
+
     def _dialect(self, context: WriteContext) -> Dialect:
         return self._routes.of(context.forward.target.bucket).dialect
 
@@ -209,7 +230,9 @@ class RecordWriter:
     ) -> None:
         """Answers a PutObject or an UploadPart, and shows its record to every worker. `headers`: of the request to the
         origin."""
-        checksums = tuple(pair for pair in headers if is_checksum(pair[0]))
+        checksums = checksum_headers(headers)
+        if checksums and not isinstance(entry, AcceptedPart):
+            checksums = with_checksum_type(checksums)
         crc = crc_header(stored.digest) if context.forward.speaks_oss else ()
         answer = self.answer(context, 200, (("ETag", stored.etag), *checksums, *crc))
         await self._publisher.publish_answered(answer, entry, record, stored.payload)
@@ -239,20 +262,6 @@ def with_type(headers: HeaderPairs) -> HeaderPairs:
     return kept if any(name.lower() == "content-type" for name, _ in kept) else (*kept, DEFAULT_TYPE)
 
 
-def origin_headers(
-    context: WriteContext, body: IncomingBody | None, stored: StoredBody, *, is_part: bool = False
-) -> HeaderPairs:
-    """The headers of the request to the origin: the client's, the verified checksums, and the MD5 of the bytes."""
-    sent = forwarded_headers(context.forward.request.headers)
-    sent = sent if is_part else with_type(sent)
-    names = {name.lower() for name, _ in sent}
-    checksums = dict(body.checksums) if body is not None else {}
-    added = [(name, value) for name, value in checksums.items() if name not in names]
-    if "content-md5" not in names:
-        added.append(md5_header(stored))
-    return (*sent, *added)
-
-
 def md5_header(stored: StoredBody) -> tuple[str, str]:
     """The header by which the origin verifies a body."""
     return "Content-MD5", b64encode(stored.md5).decode()
@@ -260,5 +269,6 @@ def md5_header(stored: StoredBody) -> tuple[str, str]:
 
 def facts_of(etag: str, size: int, now: float, headers: HeaderPairs) -> ObjectFacts:
     """What readers see of an object. `headers`: of the request that makes it."""
-    own = tuple(pair for pair in headers if is_of_object(pair[0]))
+    own = tuple(pair for pair in headers if is_of_object(pair[0]) and not is_checksum(pair[0]))
+    own += with_checksum_type(headers)
     return ObjectFacts(Version(etag), size, http_date(int(now)), own, checksums_known=True)

@@ -12,7 +12,6 @@ from forebay.policy.drain_order import WriteInterval
 from forebay.protocol.body.payload import HashedPayload
 from forebay.protocol.conditions import same_etag
 from forebay.protocol.dates import format_document_time
-from forebay.protocol.forwarded_headers import forwarded_headers
 from forebay.protocol.xml.s3_documents import (
     UploadedPart,
     completed_document,
@@ -32,9 +31,18 @@ from forebay.write.back.body_store import StoredBody
 from forebay.write.back.copied_part import CopySources
 from forebay.write.back.joined_parts import JoinedParts
 from forebay.write.back.origin_completion import OriginCompletion, conditions_of
-from forebay.write.back.part_checksums import HashedSource, algorithm_of, check_listed, check_part
+from forebay.write.back.part_checksums import (
+    HashedSource,
+    algorithm_of,
+    check_listed,
+    check_part,
+    created_facts,
+    elements,
+    object_checksum,
+    with_checksum_type,
+)
 from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads, new_upload_id
-from forebay.write.back.record_writer import XML, RecordWriter, facts_of, md5_header, origin_headers, with_type
+from forebay.write.back.record_writer import XML, RecordWriter, facts_of, md5_header, with_type
 from forebay.write.back.upload_expiry import UploadExpiry
 from forebay.write.back.upload_room import UploadRoom
 from forebay.write.forward_request import WriteContext
@@ -87,10 +95,11 @@ class UploadAcceptance:
     async def create(self, context: WriteContext) -> None:
         """Accepts a CreateMultipartUpload. Raises S3Error."""
         forward = context.forward
-        headers = with_type(forwarded_headers(forward.request.headers))
-        upload = AcceptedUpload(forward.target.name, new_upload_id(), headers, self._writer.clock())
-        await self._writer.write(context, upload)
-        await self._writer.answer(context, 200, (XML,), created_document(forward.target.name, upload.upload_id))
+        headers = with_type(self._writer.sent_headers(context))
+        upload_id = new_upload_id(self._writer.stamp())
+        await self._writer.write(context, AcceptedUpload(forward.target.name, upload_id, headers, self._writer.clock()))
+        facts = created_facts(headers)
+        await self._writer.answer(context, 200, (XML, *facts), created_document(forward.target.name, upload_id))
 
     async def part(self, context: WriteContext) -> None:
         """Accepts an UploadPart. Raises S3Error, Throttled."""
@@ -101,7 +110,7 @@ class UploadAcceptance:
         upload = self._check_part(context)
         body, stored = await self._writer.receive(context)
         async with self._writer.kept(context, stored) as kept:
-            headers = origin_headers(context, body, stored, is_part=True)
+            headers = self._writer.origin_headers(context, body, stored, is_part=True)
             if self._writer.has_checksums(context):
                 check_part(upload.upload.headers, headers)
             form = body.form if body is not None else None
@@ -129,7 +138,7 @@ class UploadAcceptance:
             part = self._part_of(context, stored, (md5_header(stored), *checksums), None)
             record = await kept.append(part)
         await self._writer.publish(part, record, stored.payload)
-        document = copied_part_document(stored.etag, format_document_time(part.accepted_at))
+        document = copied_part_document(stored.etag, format_document_time(part.accepted_at), elements(checksums))
         await self._writer.answer(context, 200, (XML,), document)
         return True
 
@@ -170,13 +179,14 @@ class UploadAcceptance:
         with self._expiry.receiving(upload.upload.upload_id):
             parts = await self._joined.join(context, _listed_parts(upload, listed))
         etags = b"".join(bytes.fromhex(part.part.etag.strip('"')) for part in parts)
+        checksum = object_checksum(upload.upload.headers, [part.part.headers for part in parts])
         etag = self._writer.etag(context, f"{md5(etags, usedforsecurity=False).hexdigest()}-{len(parts)}")
         write = AcceptedWrite(
             "complete",
             forward.target.name,
             WriteInterval(began, self._writer.stamp()),
             upload.upload.headers,
-            facts_of(etag, sum(part.part.size for part in parts), now, upload.upload.headers),
+            facts_of(etag, sum(part.part.size for part in parts), now, (*upload.upload.headers, *checksum)),
             decision.block if decision is not None else 0,
             now,
             upload_id=upload.upload.upload_id,
@@ -194,7 +204,8 @@ class UploadAcceptance:
             etag, durable = await self._completion.complete(context, write, conditions or ()) or etag, DURABLE_ORIGIN
             with suppress(S3Error):  # what is left of the upload here expires
                 await self._writer.write(context, AbortedUpload(write.name, write.upload_id))
-        answer = completed_document(forward.target.name, etag, forward.request.url)
+        checksums = elements(with_checksum_type(checksum))
+        answer = completed_document(forward.target.name, etag, forward.request.url, checksums)
         await self._writer.answer(context, 200, (XML,), answer, durable=durable)
 
     async def _is_answered_again(self, context: WriteContext, document: bytes) -> bool:

@@ -23,6 +23,7 @@ from forebay.protocol.dates import format_document_time
 from forebay.protocol.listing_query import LAST_CHARACTER
 from forebay.protocol.target import Target
 from forebay.protocol.xml.xml_tree import S3_NAMESPACE, Element, read_tree, write_tree
+from forebay.write.back.part_checksums import created_facts, elements
 from forebay.write.back.pending_uploads import PendingUpload, PendingUploads, is_local
 
 MOST_UPLOADS: Final = 1000
@@ -169,6 +170,7 @@ def _of_journal(uploads: list[PendingUpload], query: UploadQuery) -> list[_Liste
                 found[rolled] = _prefix_row(query, rolled)
         elif (key, upload_id) > after if query.id_marker else key > query.key_marker:
             facts = (
+                *(Element(field, text) for field, text in elements(created_facts(each.upload.headers))),
                 Element("StorageClass", "STANDARD"),
                 Element("Initiated", format_document_time(each.upload.accepted_at)),
             )
