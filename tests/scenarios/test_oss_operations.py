@@ -3,6 +3,7 @@ under both, errors of every kind included."""
 
 import asyncio
 import base64
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, Rig
 from harness.swift import SwiftOrigin
+from security.oss_signers import OSS_SIGNERS
 
 KIB = 1 << 10
 MD5 = "B1946AC92492D2347C6235B4D2611184"  # of b"hello\n"
@@ -174,11 +176,21 @@ async def test_a_copy_of_what_has_not_changed_is_304(place: Place) -> None:
     later = ("x-oss-copy-source-if-modified-since", "Wed, 18 Nov 2037 10:00:00 GMT")
     same, other = ("x-oss-copy-source-if-none-match", etag), ("x-oss-copy-source-if-match", f'"{"0" * 32}"')
     for target in (place.at("b"), f"{place.at('b')}?partNumber=1&uploadId={upload}"):
-        for conditions, expected in (((same,), 304), ((later,), 304), ((other,), 412)):
+        nothing = ("x-oss-copy-source-if-unmodified-since", "whenever")
+        for conditions, expected in (((same,), 304), ((later,), 304), ((later, nothing), 304), ((other,), 412)):
             source = ("x-oss-copy-source", place.at("a"))
             answer = await place.client.request("PUT", target, [source, *conditions])
             assert (answer.status, bool(answer.body)) == (expected, expected != 304), (target, conditions)
     assert (await place.client.request("HEAD", place.at("b"))).status == 404
+
+
+@pytest.mark.parametrize("version", ["V1", "V2", "V4"])
+async def test_a_signed_url_of_a_long_key_is_refused_as_oss_does(place: Place, version: str) -> None:
+    target = place.at("k" * 1025)
+    signed = OSS_SIGNERS[f"SignedOss{version}", "query"](TRAINER, "GET", target, (), b"", time.time(), None)
+    refused = await place.client.raw.send(signed)
+    assert (refused.status, told(refused, "Code")) == (400, "InvalidObjectName")
+    assert "x-oss-request-id" in refused.headers
 
 
 async def test_a_page_has_1_to_1000_keys(place: Place) -> None:

@@ -32,7 +32,7 @@ from forebay.protocol.cors_preflight import PREFLIGHT
 from forebay.protocol.exchange import ObjectReply, Request
 from forebay.protocol.oss.dialect_detection import speaks_oss
 from forebay.protocol.response_headers import unsatisfiable_headers
-from forebay.protocol.target import Target, parse_target
+from forebay.protocol.target import Target, parse_query, parse_target
 from forebay.protocol.xml.s3_documents import error_document
 from forebay.request.admission import Admission, GatewayPolicy, KnownHead, admit
 from forebay.request.admitted_write import AdmittedWriter
@@ -104,8 +104,11 @@ class Gateway:
         await self._answer_failures(self._carry_out(admission, request, reply, record), request, reply, record)
 
     async def refuse(self, error: S3Error, request: Request, reply: ObjectReply, record: RequestRecord) -> None:
-        """Answer a request whose target was not parsed with `error`, in the dialect of its headers."""
-        unparsed = Target(request.raw_target, "", None, None, ())
+        """Answer a request whose target was not parsed with `error`, in the dialect of its headers or its query."""
+        query: tuple[tuple[str, str], ...] = ()
+        with suppress(S3Error):
+            query = parse_query(request.raw_target.partition("?")[2])
+        unparsed = Target(request.raw_target, "", None, None, query)
         with suppress(S3Error):  # a request in both dialects is refused in S3's
             if speaks_oss(unparsed, request.headers):
                 reply = self._oss_frontend.wrap_reply(reply, request, None, record)

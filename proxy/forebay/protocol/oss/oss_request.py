@@ -20,6 +20,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from forebay.core.errors import S3Error
 from forebay.core.names import BATCH_KEY
 from forebay.protocol.copy_source import COPY_SOURCE
+from forebay.protocol.dates import parse_http_date
 from forebay.protocol.header_map import Headers, single
 from forebay.protocol.operation_table import Level
 from forebay.protocol.oss.oss_claim import SIGNATURE_QUERY
@@ -75,8 +76,14 @@ class OssRequest:
 
     @property
     def source_conditions(self) -> frozenset[str]:
-        """The conditions on the source of a copy, as S3's headers in lower case."""
-        return frozenset(name.lower() for name in self.headers if name.lower().startswith(_SOURCE_CONDITION))
+        """The conditions on the source of a copy, as S3's headers in lower case; without those that say nothing."""
+        sent = ((name.lower(), value) for name, value in self.headers.items())
+        return frozenset(
+            name
+            for name, value in sent
+            if name.startswith(_SOURCE_CONDITION)
+            and (parse_http_date(value.strip()) is not None if name.endswith("-since") else value.strip())
+        )
 
     @property
     def lenient_range(self) -> bool:
