@@ -9,19 +9,22 @@ Names that a side has invented are replaced by the placeholder that they have in
 
 import re
 from base64 import b64decode
-from collections.abc import Iterator, Mapping
-from typing import Final, TypeAlias
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
 from xml.etree import ElementTree as Tree
 
-from differential.sides import Side
+from differential.sides import Fields, Side
 from harness.conformance import parsed
 from harness.raw_connection import RawAnswer
 
-Fields: TypeAlias = Mapping[str, str | bytes]
 _WHO_AND_WHEN: Final = "date server x-amz-request-id x-amz-id-2 x-oss-request-id x-oss-server-time x-oss-ec"
 _UNCOMPARED_HEADERS: Final = frozenset(["connection", "keep-alive", "transfer-encoding", *_WHO_AND_WHEN.split()])
 _UNCOMPARED_ELEMENTS: Final = frozenset(["Message", "Resource"])
-_NAMES: Final = frozenset(["VersionId", "UploadId"])
+_NAMES: Final = frozenset(
+    ["VersionId", "UploadId", "VersionIdMarker", "UploadIdMarker", "NextVersionIdMarker", "NextUploadIdMarker"]
+)
+_TIMES: Final = re.compile("last-modified|LastModified|Initiated")
 _INVENTED: Final = frozenset(["DeleteMarkerVersionId", "NextContinuationToken", "ContinuationToken"])
 """Elements with names that no placeholder knows."""
 _NO_NAMES: Final = frozenset(["", "null", "unknown"])
@@ -50,17 +53,18 @@ def fields_of(answer: RawAnswer, side: Side) -> Fields:
     if document.tag == "Error":
         fields["code"] = document.findtext("Code") or ""
         return fields
-    for path, text in _leaves(document, document.tag, side):
-        number = 1
+    for path, number, text in _leaves(document, document.tag, side):
         while f"element {path} {number}" in fields:
-            number += 1
+            number += 1  # noqa: PLW2901  # of several in one entry
         fields[f"element {path} {number}"] = text
     return fields
 
 
-def differences(direct: Fields, through: Fields) -> list[tuple[str, str | bytes | None, str | bytes | None]]:
+def differences(
+    direct: Fields, through: Fields, *, have_one_clock: bool
+) -> list[tuple[str, str | bytes | None, str | bytes | None]]:
     """(field, direct, through) of every field that is not the same."""
-    names = sorted(direct.keys() | through.keys())
+    names = sorted(name for name in direct.keys() | through.keys() if have_one_clock or not _TIMES.search(name))
     return [(name, direct.get(name), through.get(name)) for name in names if direct.get(name) != through.get(name)]
 
 
@@ -73,20 +77,21 @@ def _document(answer: RawAnswer) -> Tree.Element | None:
         return None
 
 
-def _leaves(element: Tree.Element, path: str, side: Side) -> Iterator[tuple[str, str]]:
-    """The order of scalars has no meaning, that of entries has."""
-    children = list(element)
+def _leaves(element: Tree.Element, path: str, side: Side, number: int = 1) -> Iterator[tuple[str, int, str]]:
+    """The path of each scalar, and which entry of those it is in. Their order has no meaning, that of entries has."""
+    children, entries = list(element), Counter[str]()
     if element.tag == "ListMultipartUploadsResult":  # uploads of one key are in the order of their ids
         children.sort(
             key=lambda each: (each.findtext("Key") or "", side.names.get(each.findtext("UploadId") or "", ""))
         )
     for each in children:
         if len(each):
-            yield from _leaves(each, f"{path}/{each.tag}", side)
+            entries[each.tag] += 1
+            yield from _leaves(each, f"{path}/{each.tag}", side, max(number, entries[each.tag]))
         elif each.tag in _INVENTED:
-            yield f"{path}/{each.tag}", "a name"
+            yield f"{path}/{each.tag}", number, "a name"
         elif each.tag not in _UNCOMPARED_ELEMENTS and each.text:
-            yield f"{path}/{each.tag}", _named(each.text, side) if each.tag in _NAMES else each.text
+            yield f"{path}/{each.tag}", number, _named(each.text, side) if each.tag in _NAMES else each.text
 
 
 def _named(value: str, side: Side) -> str:

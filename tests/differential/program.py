@@ -2,16 +2,16 @@
 
     {etag:bucket/key}      the ETag that was last seen of an object, without quotes
     {modified:bucket/key}  its Last-Modified
-    {upload:3}  {version:3}  {token:3}  {part:3}
-                           upload id, version id, continuation token, ETag of the answer to call 3
+    {upload:3}  {version:3}  {token:3}  {part:3}  {key-marker:3}  {id-marker:3}
+                           upload id, version id, continuation token, ETag, next markers of the answer to call 3
 
 The names of uploads, versions and pages are each side's own; ETags and times must be the same on both.
 """
 
 import base64
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, TypeAlias
 
@@ -19,7 +19,8 @@ Pairs: TypeAlias = tuple[tuple[str, str], ...]
 FRAMED: Final = ("signed-chunks", "signed-chunks-trailer", "unsigned-chunks-trailer")
 VERSIONING: Final = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
 FORMS: Final = ("plain", "unsigned", "presigned", *FRAMED)
-"""How a request is signed, and how its body is framed."""
+"""How a request is signed, and how its body is framed. Beside them a form that is posted ("posted"), and the signatures
+that only Forebay is sent, and the origin is not: S3's ("v2", "v2-query"), OSS's ("v1", "v1-query", "v2" ...)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,14 @@ class Pause:
 
 Step: TypeAlias = Call | Pause
 Program: TypeAlias = Sequence[Step]
+
+
+def without_times(program: Program) -> Iterator[Step]:
+    """The calls whose answers depend on no clock."""
+    for step in program:
+        if isinstance(step, Call):
+            kept = (each for each in step.headers if not each[0].lower().endswith("-since") and each[0] != "If-Range")
+            yield replace(step, headers=tuple(kept))
 
 
 def md5_of(body: bytes) -> str:

@@ -48,6 +48,12 @@ _METADATA: Final = (
     ("x-amz-meta-word", "=?UTF-8?B?w6Q=?="),
 )
 _REFUSED: Final = ("0", "10001", "x", "-1", "")
+_LOCKS: Final = (
+    ("x-amz-object-lock-mode", "GOVERNANCE"),
+    ("x-amz-object-lock-retain-until-date", "2037-11-18T10:00:00.000Z"),
+    ("x-amz-object-lock-legal-hold", "ON"),
+)
+_ATTRIBUTES: Final = ("ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize")
 
 
 class ProgramGenerator:
@@ -76,6 +82,8 @@ class ProgramGenerator:
         while len(self._steps) < self._length:
             kinds: tuple[tuple[Callable[[], None], int], ...] = (
                 (self._put, 20),
+                (self._post, 3),
+                (self._attributes, 3),
                 (self._read, 40),
                 (self._copy, 6),
                 (self._delete, 4),
@@ -119,8 +127,8 @@ class ProgramGenerator:
     ) -> Call:
         twice = method in {"GET", "HEAD"} and self._maybe(0.5)
         if form is None:
-            form = "presigned" if self._maybe(0.1) else "plain"
-        is_virtual = form != "presigned" and bucket != "missing" and self._maybe(0.08)
+            form = self._random.choices(("plain", "presigned", "v2", "v2-query"), (16, 2, 1, 1))[0]
+        is_virtual = form in FORMS and form != "presigned" and bucket != "missing" and self._maybe(0.08)
         call = Call(
             len(self._steps), method, bucket, key, query, headers, body, form, twice, digest, trailer, is_virtual
         )
@@ -146,6 +154,7 @@ class ProgramGenerator:
             (("x-amz-tagging", "a=b&c=d%20e"), 0.1),
             (self._random.choice(_METADATA), 0.4),
             (self._random.choice(_METADATA), 0.2),
+            (self._random.choice(_LOCKS), 0.03),
         ):
             if self._maybe(often):
                 pairs[pair[0].lower()] = pair
@@ -184,6 +193,17 @@ class ProgramGenerator:
         if self._maybe(0.1):
             self._add("GET", bucket, None, (("list-type", "2"), ("encoding-type", "url"), ("prefix", key[:4])))
 
+    def _post(self) -> None:
+        bucket, key = self._object()
+        fields = (("key", key), *(each for each in self._described() if each[1] and each[0] != "Content-Language"))
+        if self._maybe(0.5):
+            fields += (("success_action_status", self._random.choice(("200", "201", "204", "x"))),)
+        if self._maybe(0.2):
+            fields += (("x-amz-checksum-sha256", digest_of("sha256", b"other")),)
+        call = self._add("POST", bucket, None, (), fields, self._content(), form="posted")
+        self._writes.setdefault(f"{bucket}/{key}", []).append(call.number)
+        self._read_of(bucket, key)
+
     def _copy(self) -> None:
         (bucket, key), (source_bucket, source) = self._object(), self._object()
         headers: Pairs = (("x-amz-copy-source", self._source(source_bucket, source)),)
@@ -193,6 +213,8 @@ class ProgramGenerator:
             headers += self._described()
         if self._maybe(0.2):
             headers += (("x-amz-tagging-directive", self._random.choice(("COPY", "REPLACE"))),)
+        if self._maybe(0.1):
+            headers += (("x-amz-checksum-algorithm", self._random.choice(("CRC32", "SHA256", "CRC64NVME"))),)
         for condition, value in (
             ("if-match", self._etag(name)),
             ("if-none-match", self._etag(name)),
@@ -302,10 +324,10 @@ class ProgramGenerator:
 
     def _parts_listing(self, upload: Call) -> None:
         query = self._upload_query(upload)
+        if self._maybe(0.6):
+            query += (("max-parts", self._random.choice(("1", "1", "2", "1000", "1001", "x"))),)
         if self._maybe(0.4):
-            query += (("max-parts", self._random.choice(("1", "2", "1000"))),)
-        if self._maybe(0.3):
-            query += (("part-number-marker", self._random.choice(("0", "1", "3"))),)
+            query += (("part-number-marker", self._random.choice(("0", "1", "1", "3", "10000", "x", "-1"))),)
         self._add("GET", upload.bucket, upload.key, query)
 
     def _complete(self, upload: Call) -> None:
@@ -440,16 +462,34 @@ class ProgramGenerator:
             if earlier and self._maybe(0.6):
                 page = self._random.choice(earlier)
                 query = [*page.query, ("continuation-token", f"{{token:{page.number}}}")]
-        elif self._maybe(0.3):
-            query = [
-                (self._random.choice(("versions", "uploads")), ""),
-                *(each for each in query if each[0] == "prefix"),
-            ]
-            if query[0][0] == "uploads":
-                query += [("delimiter", "/")] * self._maybe(0.3) + [("key-marker", somewhere)] * self._maybe(0.3)
+        elif self._maybe(0.5):
+            self._marked_listing(bucket, somewhere, [each for each in query if each[0] in {"prefix", "encoding-type"}])
+            return
         call = self._add("GET", bucket, None, tuple(query))
         if ("list-type", "2") in query and not any(name == "continuation-token" for name, _ in query):
             self._pages.append(call)
+
+    def _marked_listing(self, bucket: str, somewhere: str, query: list[tuple[str, str]]) -> None:
+        """Of versions or uploads: a page, often a small one, and those behind it."""
+        kind, most, marker = self._random.choice(
+            (("versions", "max-keys", "version-id-marker"), ("uploads", "max-uploads", "upload-id-marker"))
+        )
+        query += [("delimiter", "/")] * self._maybe(0.3)
+        query += [(most, self._random.choice(("1", "1", "1", "2", "1000", "0", "x")))] * self._maybe(0.7)
+        first = [("key-marker", somewhere)] * self._maybe(0.2)
+        page = self._add("GET", bucket, None, ((kind, ""), *query, *first))
+        while self._maybe(0.6):
+            behind = [("key-marker", f"{{key-marker:{page.number}}}")]
+            behind += [(marker, f"{{id-marker:{page.number}}}")] * self._maybe(0.9)
+            page = self._add("GET", bucket, None, ((kind, ""), *query, *behind))
+
+    def _attributes(self) -> None:
+        bucket, key = self._object()
+        wanted = ",".join(self._random.sample(_ATTRIBUTES, self._random.randint(1, len(_ATTRIBUTES))))
+        headers: Pairs = (("x-amz-object-attributes", wanted if self._maybe(0.95) else "Colour"),)
+        headers += (("x-amz-max-parts", "1"),) * self._maybe(0.3)
+        headers += (("x-amz-part-number-marker", "1"),) * self._maybe(0.2)
+        self._add("GET", bucket, key, (("attributes", ""), *self._version(bucket, key, 0.3)), headers)
 
     def _subresource(self) -> None:
         bucket, key = self._object()

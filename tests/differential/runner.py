@@ -23,7 +23,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The first undocumented difference of a program."""
+    """The first undocumented difference of a program, or those of what the origins have at its end."""
 
     prefix: Sequence[Step]
     found: Sequence[Found]
@@ -42,11 +42,13 @@ def _short(value: str | bytes | None) -> str:
 
 
 async def run(pair: Pair, program: Program, counts: Counts) -> Failure | None:
-    """The program both ways, up to the first difference that no page documents."""
+    """The program both ways, up to the first difference that no page documents; at its end both origins have the same
+    objects and uploads."""
     direct, through = pair.sides()
+    answers: tuple[RawAnswer, RawAnswer] | None = None
     for done, step in enumerate(program, 1):
         if isinstance(step, Pause):
-            await pair.rig.settled()
+            await pair.settled()
             pair.clock.seconds += step.seconds
             continue
         for _ in range(1 + step.twice):
@@ -55,21 +57,31 @@ async def run(pair: Pair, program: Program, counts: Counts) -> Failure | None:
             counts.requests += 1
             counts.statuses[answers[1].status] += 1
             counts.sources[answers[1].headers.get("x-forebay-cache", "")] += 1
-            found, parted = _undocumented(step, answers, (direct, through), counts)
+            found, parted = _undocumented(step, answers, (direct, through), counts, have_one_clock=pair.has_one_clock)
             if found:
                 return Failure(program[:done], found, *answers)
             if parted:  # the origins differ from here on, as documented
                 return None
+    await pair.settled()
+    left = differences(*pair.contents(direct.program), have_one_clock=pair.has_one_clock)
+    if left and answers is not None:
+        call = next(step for step in reversed(program) if isinstance(step, Call))
+        return Failure(program, [Found(call, *each, *answers, "", "") for each in left], *answers)
     return None
 
 
 def _undocumented(
-    call: Call, answers: tuple[RawAnswer, RawAnswer], sides: tuple[Side, Side], counts: Counts
+    call: Call,
+    answers: tuple[RawAnswer, RawAnswer],
+    sides: tuple[Side, Side],
+    counts: Counts,
+    *,
+    have_one_clock: bool,
 ) -> tuple[list[Found], bool]:
     """The differences that no page documents, and whether one that is documented lets the origins part."""
     fields = fields_of(answers[0], sides[0]), fields_of(answers[1], sides[1])
     left, parted = [], False
-    for name, one_way, other_way in differences(*fields):
+    for name, one_way, other_way in differences(*fields, have_one_clock=have_one_clock):
         found = Found(call, name, one_way, other_way, *answers, code_of(answers[0]), code_of(answers[1]))
         entry = next((each for each in DOCUMENTED if each.explains(found)), None)
         if entry is None:

@@ -4,27 +4,38 @@ Both origins and the Forebay have one clock, which stands still but for a progra
 equal to the second.
 """
 
+import html
+import itertools
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol, Self, TypeAlias
+from urllib.parse import unquote
 
 from differential.oss_dialect import OssClient
+from differential.posted_form import FORM_TYPE, posted_form
 from differential.program import FRAMED, Call, md5_of
 from harness.aws_chunked import Framing
 from harness.clients import UNSIGNED_PAYLOAD, RawClient, path_of, query_of
+from harness.fake.actions import HoldRequest
 from harness.fake.checksums import digest_of
+from harness.fake.gate import Gate
+from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
 from harness.oss_origin import OssOrigin
 from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER, Secret
 from harness.rig import TRAINER, Rig
+from harness.worker_node import Node
+from security.signers import SIGNERS
 
 _KINDS: Final = dict(zip(FRAMED, (SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER), strict=True))
 _PLACEHOLDER: Final = re.compile(r"\{(\w+):([^}]*)\}")
 DOMAIN: Final = "s3.test"
+_BUCKETS: Final = ("open", "listed", "back", "kept")
 RULES: Final = """\
 [journal]
 path = "{journal}"
@@ -49,6 +60,10 @@ warm_on_write = true
 [[rules]]
 path = "open*/passed/**"
 accelerate = false
+
+[[rules]]
+path = "listed*1/**"
+listing = "10m"
 
 [[rules]]
 path = "listed*/**"
@@ -114,6 +129,10 @@ class Objects:
                 self.times[call.name()] = modified
 
 
+Fields: TypeAlias = Mapping[str, str | bytes]
+"""What is compared, by name."""
+
+
 class Client(Protocol):
     """Sends one call, its placeholders resolved."""
 
@@ -121,12 +140,19 @@ class Client(Protocol):
 
 
 class S3Client:
-    def __init__(self, endpoint: str, secret: Secret, clock: Callable[[], float]) -> None:
-        self._endpoint, self._secret, self._clock = endpoint, secret, clock
+    def __init__(self, endpoint: str, secret: Secret, clock: Callable[[], float], *, only_v4: bool = False) -> None:
+        """`only_v4`: for an endpoint that knows no other signature."""
+        self._endpoint, self._secret, self._clock, self._only_v4 = endpoint, secret, clock, only_v4
         self._raw = RawClient(endpoint, secret, clock=clock)
 
     async def send(self, call: Call, target: str, headers: list[tuple[str, str]], body: bytes) -> RawAnswer:
-        if call.form == "presigned":
+        if call.form == "posted":
+            form = posted_form(self._secret, target[1:], headers, body, self._clock())
+            return await self._raw.unsigned("POST", target, (("Content-Type", FORM_TYPE),), form)
+        if call.form.startswith("v2") and not self._only_v4:
+            sign = SIGNERS["SignedV2", call.form.partition("-")[2] or "header"]
+            return await self._raw.send(sign(self._secret, call.method, target, headers, body, self._clock(), None))
+        if call.form in {"presigned", "v2-query"}:
             return await self._raw.unsigned(
                 call.method, self._raw.presign(call.method, target, headers=headers), headers, body
             )
@@ -150,13 +176,13 @@ class Side:
     """One way, for one program: its client, and the names that the way has invented."""
 
     def __init__(self, client: Client, objects: Objects, program: str) -> None:
-        self._client, self.objects, self._program = client, objects, program
+        self._client, self.objects, self.program = client, objects, program
         self.names: dict[str, str] = {}
         """Upload ids, version ids and tokens, and the placeholder of each."""
         self._values: dict[str, str] = {}
 
     def bucket(self, kind: str) -> str:
-        return f"{kind}-{self._program}"
+        return f"{kind}-{self.program}"
 
     def _resolve(self, text: str) -> str:
         kinds: dict[str, Callable[[str], str]] = {
@@ -186,8 +212,15 @@ class Side:
         for kind, name in (("upload", "UploadId"), ("token", "NextContinuationToken")):
             if found := re.search(rf"<{name}>([^<]*)</{name}>".encode(), answer.body):
                 self._name(kind, call, found[1].decode())
-        if call.method != "GET" and (
-            version := answer.headers.get("x-amz-version-id", answer.headers.get("x-oss-version-id"))
+        for kind, pattern in (("key-marker", "NextKeyMarker"), ("id-marker", "Next(?:Upload|Version)IdMarker")):
+            if found := re.search(rf"<{pattern}>([^<]+)<".encode(), answer.body):
+                text = html.unescape(found[1].decode())
+                is_encoded = ("encoding-type", "url") in call.query or b"<EncodingType>url<" in answer.body
+                self._values[f"{{{kind}:{call.number}}}"] = unquote(text) if is_encoded else text
+        if (
+            call.method != "GET"
+            and answer.status < 300
+            and (version := answer.headers.get("x-amz-version-id", answer.headers.get("x-oss-version-id")))
         ):
             self._name("version", call, version)
         for found in re.findall(rb"<DeleteMarkerVersionId>([^<]*)</DeleteMarkerVersionId>", answer.body):
@@ -204,24 +237,66 @@ class Side:
             self.names.setdefault(value, placeholder)
 
 
+def _is_back(request: S3Request) -> bool:
+    return (request.bucket or "").startswith("back-")
+
+
+def _contents(origin: FakeOrigin, program: str) -> Fields:
+    """Each version of each object, and each upload with its parts, but those that a journal keeps."""
+    found: dict[str, str | bytes] = {}
+    for kind in _BUCKETS:
+        bucket = origin.store.buckets[f"{kind}-{program}"]
+        for key, versions in bucket.versions.items():
+            for number, each in enumerate(versions):
+                content = b"".join(each.content.views(0, each.size))
+                headers = {"content-type": "binary/octet-stream", **dict(each.headers)}
+                facts = (sorted(headers.items()), each.tags, each.part_sizes, sorted(each.checksums))
+                found[f"LastModified {kind}/{key} {number}"] = str(each.modified)
+                found[f"object {kind}/{key} {number}"] = f"{each.etag} {each.marker} {facts} {content.hex()}"
+        for number, upload in enumerate(bucket.uploads.values() if kind != "back" else ()):
+            parts = [(at, part.etag, part.checksums) for at, part in sorted(upload.parts.items())]
+            found[f"upload {kind} {number}"] = f"{upload.key} {sorted(upload.headers)} {upload.tags} {parts}"
+    return found
+
+
+class AlternatingClient:
+    """Sends each request to the next of several workers."""
+
+    def __init__(self, clients: Sequence[Client]) -> None:
+        self._clients = itertools.cycle(clients)
+
+    async def send(self, call: Call, target: str, headers: list[tuple[str, str]], body: bytes) -> RawAnswer:
+        return await next(self._clients).send(call, target, headers, body)
+
+
 class Pair:
     """Two origins of equal content, and the Forebay in front of the second."""
 
     def __init__(self, directory: Path, clock: Clock, kind: str = "s3") -> None:
-        """`kind`: "s3" or "oss", the protocol of both origins and their clients; or "s3-on-oss": clients of S3 and
-        origins of OSS, where the direct way is a Forebay that keeps nothing and only translates."""
+        """`kind`: "s3" or "oss", the protocol of both origins and their clients; "s3-on-oss": clients of S3 and
+        origins of OSS, where the direct way is a Forebay that keeps nothing and only translates; "s3-workers": a
+        Forebay of two workers, where everybody has the system's clock, and no times are compared."""
         self.clock, self._kind = clock, kind
-        self._dialect = "swift" if kind == "s3" else "oss"
+        self.has_one_clock = kind != "s3-workers"
+        self._dialect = "oss" if kind in {"oss", "s3-on-oss"} else "swift"
         self.direct, self.behind = self._origin(), self._origin()
         self._directory, self._stack = directory, AsyncExitStack()
-        self._programs = 0
+        self._programs, self._gate = 0, Gate()
         self.rig: ClockedRig
         self.plain: ClockedRig
         """Of the direct way, where that is a Forebay."""
+        self.node: Node
+        """In place of `rig`."""
 
     async def __aenter__(self) -> Self:
         await self._stack.enter_async_context(self.direct)
         await self._stack.enter_async_context(self.behind)
+        if not self.has_one_clock:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            rules = RULES.format(journal=self._directory / "journal")
+            self.node = Node(self.behind, self._directory, ssd="64MiB", server=_DOMAINS, rest=rules)
+            await self._stack.enter_async_context(self.node)
+            return self
         self.rig = ClockedRig(self.behind, self._directory, self.clock, dialect=self._dialect)
         await self._stack.enter_async_context(self.rig)
         if self._kind == "s3-on-oss":
@@ -240,16 +315,37 @@ class Pair:
         """Both ways for a new program, with buckets of its own."""
         self._programs += 1
         for origin in (self.direct, self.behind):
-            for kind in ("open", "listed", "back", "kept"):
+            for kind in _BUCKETS:
                 origin.store.create_bucket(f"{kind}-{self._programs:04}")
         objects, program = Objects(), f"{self._programs:04}"
         direct, through = self._clients()
         return Side(direct, objects, program), Side(through, objects, program)
 
+    def hold(self) -> None:
+        """Keeps what is put under `write = "back"` pending, until `settled` waits for it."""
+        self.behind.faults.add(HoldRequest(self._gate), operation="PutObject", where=_is_back)
+
+    async def settled(self) -> None:
+        """Waits until no write is pending and nothing happens in the background."""
+        self._gate.open()
+        if self.has_one_clock:
+            await self.rig.settled()
+        else:
+            order = {"bucket": f"back-{self._programs:04}", "wait": 30}
+            status, flushed = await self.node.request_admin("POST", "/v1/flush", order)
+            assert (status, flushed["left"]) == (200, 0), flushed
+
+    def contents(self, program: str) -> tuple[Fields, Fields]:
+        """What both origins have in the buckets of a program."""
+        return _contents(self.direct, program), _contents(self.behind, program)
+
     def _origin(self) -> FakeOrigin:
         if self._dialect == "oss":
             return OssOrigin(clock=self.clock, keep_log=False)
-        return FakeOrigin(clock=self.clock, smallest_part=1000, keep_log=False, domain=DOMAIN)
+        clock = self.clock if self.has_one_clock else time.time
+        origin = FakeOrigin(clock=clock, smallest_part=1000, keep_log=False, domain=DOMAIN)
+        origin.is_public = lambda request: request.operation == "PostObject"
+        return origin
 
     def _clients(self) -> tuple[Client, Client]:
         if self._kind == "s3-on-oss":
@@ -261,5 +357,8 @@ class Pair:
                 OssClient(self.direct.port, self.direct.secret, self.clock, virtual=True),
                 OssClient(port, TRAINER, self.clock, virtual=False),
             )
-        direct = S3Client(self.direct.endpoint, self.direct.secret, self.clock)
+        clock = self.clock if self.has_one_clock else time.time
+        direct = S3Client(self.direct.endpoint, self.direct.secret, clock, only_v4=True)
+        if not self.has_one_clock:
+            return direct, AlternatingClient([S3Client(self.node.endpoint(each), TRAINER, clock) for each in (0, 1)])
         return direct, S3Client(self.rig.endpoint, TRAINER, self.clock)

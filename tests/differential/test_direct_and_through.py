@@ -17,7 +17,7 @@ import pytest
 
 from differential.documented_differences import DOCUMENTED, DocumentedDifference
 from differential.oss_dialect import in_oss, on_oss
-from differential.program import Program
+from differential.program import Program, without_times
 from differential.program_generator import ProgramGenerator
 from differential.runner import Counts, Failure, run, shorten
 from differential.sides import Clock, Pair
@@ -31,8 +31,6 @@ STEPS: Final = 50
 """Of a program, each one or two requests."""
 PROGRAMS_OF_A_PAIR: Final = 10
 """How many programs have one Forebay: pauses move its clock on, and a clock may differ by 15 minutes from ours."""
-ATTEMPTS: Final = 8
-"""Of a witness: what it shows of a pending write may be at the origin before it looks."""
 DOCS: Final = Path(__file__).parents[2] / "docs"
 
 
@@ -45,6 +43,8 @@ def program_of(seed: int, kind: str) -> Program:
     if kind == "oss":
         return [*in_oss(ProgramGenerator(seed, STEPS, OSS_BUCKETS).program())]
     program = ProgramGenerator(seed, STEPS).program()
+    if kind == "s3-workers":
+        return [*without_times(program)]
     return program if kind == "s3" else [*on_oss(program)]
 
 
@@ -66,15 +66,18 @@ async def compare(directory: Path, kind: str, seeds: range) -> Counts:
     if failed:
         seed, failure = next(iter(failed.items()))
         pytest.fail(f"seeds {list(failed)}; {seed}, {len(failure.prefix)} steps: {await shorten(failure, fresh)}")
+    if kind == "s3-workers":
+        return counts
     # So that the programs keep meeting what they are for.
     assert {"hit-memory", "revalidated", "miss", "bypass"} <= set(counts.sources)
-    assert {200, 204, 206, 304, 400, 404, 412} <= set(counts.statuses)
+    assert {200, 204, 206, 304, 400, 404} <= set(counts.statuses)
+    assert counts.statuses[412] or counts.requests < 300
     assert counts.sources["hit-memory"] > counts.requests // 20
     assert sum(often for status, often in counts.statuses.items() if status < 300) > counts.requests // 2
     return counts
 
 
-@pytest.mark.parametrize(("kind", "share"), [("s3", 1), ("oss", 3), ("s3-on-oss", 3)])
+@pytest.mark.parametrize(("kind", "share"), [("s3", 1), ("oss", 3), ("s3-on-oss", 3), ("s3-workers", 6)])
 async def test_answers_are_the_origins_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, share: int
 ) -> None:
@@ -91,11 +94,9 @@ async def test_documented_difference_is_real(tmp_path: Path, difference: Documen
     headings = re.findall(r"^#+ (.*)$", (DOCS / page).read_text(), re.MULTILINE)
     assert anchor in {re.sub(r"[^a-z0-9 _-]", "", each.lower()).replace(" ", "-") for each in headings}
     counts = Counts()
-    for attempt in range(ATTEMPTS):
-        async with Pair(tmp_path / str(attempt), _clock(), difference.kind) as pair:
-            assert await run(pair, difference.witness, counts) is None
-        if difference.name in counts.documented:
-            break
+    async with Pair(tmp_path, _clock(), difference.kind) as pair:
+        pair.hold()
+        assert await run(pair, difference.witness, counts) is None
     assert difference.name in counts.documented
 
 
