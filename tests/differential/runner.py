@@ -88,7 +88,7 @@ def _undocumented(
             left.append(found)
             continue
         counts.documented[entry.name] += 1
-        parted |= _has_effect(call, answers)
+        parted |= entry.has_effect and _has_effect(call, answers)
     return left, parted and not left
 
 

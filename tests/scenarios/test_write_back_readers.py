@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from fastcrc.crc64 import xz
 
 from forebay.core.names import BlockId, ObjectName
 from forebay.metadata.staged_objects import StagedBody, encode_staged
@@ -117,6 +118,8 @@ async def test_both_lanes_see_what_is_pending(tmp_path: Path) -> None:
                     assert (ranged.status, ranged.body) == (206, content[5:10])
                     head = await reader.request("HEAD", path)
                     assert (head.status, head.headers.get("x-forebay-durable")) == (200, "local")
+                    crc = str(xz(content)) if reader is oss else None
+                    assert head.headers.get("x-oss-hash-crc64ecma") == crc
         assert (await client.request("DELETE", path)).headers["x-forebay-durable"] == "local"
         for reader in (client, oss):
             assert (await reader.request("GET", path)).status == 404

@@ -6,6 +6,7 @@ from hashlib import md5
 from pathlib import Path
 
 import pytest
+from fastcrc.crc64 import xz
 
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest
@@ -67,6 +68,7 @@ async def test_small_parts_are_an_oss_origin_s(tmp_path: Path) -> None:
         answer = await upload.complete()
         assert (answer.status, answer.headers["x-forebay-durable"]) == (200, "local"), answer.body
         assert told(answer, "ETag").strip('"').lower() == _etag(*upload.bodies)
+        assert answer.headers["x-oss-hash-crc64ecma"] == str(xz(upload.content))
         await rig.settled()
         found = origin.store.current("ckpt", "a/upload")
         assert (at_origin(origin, "a/upload"), found and found.part_sizes) == (
@@ -96,7 +98,9 @@ async def test_small_parts_are_joined_for_an_s3_origin(
         assert (answer.status, answer.headers["x-forebay-durable"]) == (200, "local"), answer.body
         etag = told(answer, "ETag").strip('"').lower()
         assert etag == _joined(upload.bodies, *runs)
-        assert (await upload.client.request("GET", TARGET)).body == upload.content
+        got = await upload.client.request("GET", TARGET)
+        assert got.body == upload.content
+        assert {each.headers["x-oss-hash-crc64ecma"] for each in (answer, got)} == {str(xz(upload.content))}
         gate.open()
         await rig.settled()
         found = origin.store.current("ckpt", "a/upload")

@@ -40,6 +40,7 @@ ENTRIES: list[JournalEntry] = [
     ),
     AcceptedUpload(NAME, "u", HEADERS, 1.5),
     AcceptedPart(NAME, "u", 3, '"p"', 7, HEADERS, None, (BODY,), 1.5),
+    AcceptedPart(NAME, "u", 3, '"p"', 7, HEADERS, None, (BODY,), 1.5, 1 << 63),
     AbortedUpload(NAME, "u"),
 ]
 

@@ -145,6 +145,8 @@ class AcceptedPart:
     sha256: str | None
     bodies: tuple[BodyRef, ...]
     accepted_at: float
+    crc: int | None = None
+    """CRC-64/XZ of its bytes; None: a version of Forebay wrote it that noted none."""
 
     @property
     def is_joined(self) -> bool:
@@ -169,6 +171,7 @@ class AcceptedPart:
             "sha256": self.sha256,
             "bodies": self.bodies,
             "accepted_at": self.accepted_at,
+            "crc": self.crc,
         }
 
 
@@ -243,6 +246,7 @@ def _decode(document: Document) -> JournalEntry:
                 document["sha256"],
                 _bodies(document["bodies"]),
                 float(document["accepted_at"]),
+                document.get("crc"),
             )
         case kind:
             return _write(_KINDS[kind], name, document)

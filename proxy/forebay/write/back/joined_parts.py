@@ -65,6 +65,7 @@ class JoinedParts:
                 None,
                 stored.bodies,
                 self._writer.clock(),
+                stored.digest.crc,
             )
             record = await kept.append(part)
         await self._writer.publish(part, record, stored.payload)

@@ -10,7 +10,7 @@ from typing import Final
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
-from forebay.core.heads import DURABLE, HeaderPairs
+from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.policy.drain_order import WriteInterval
 from forebay.protocol.body.payload import HashedPayload
@@ -22,6 +22,7 @@ from forebay.storage.journal.pending_objects import PendingObjects, PendingVersi
 from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.body_store import StoredBody
 from forebay.write.back.copied_part import CopySources
+from forebay.write.back.object_metadata import is_checksum, is_of_object
 from forebay.write.back.part_checksums import HashedSource, algorithm_of, elements, object_algorithm, with_checksum_type
 from forebay.write.back.record_writer import XML, RecordWriter, facts_of, md5_header, with_type
 from forebay.write.forward_request import WriteContext
@@ -113,7 +114,7 @@ class ObjectAcceptance:
             context.forward.target.name,
             WriteInterval(began, self._writer.stamp()),
             headers,
-            facts_of(stored.etag, stored.digest.size, now, headers),
+            facts_of(stored.etag, stored.digest.size, now, headers, stored.digest),
             decision.block if decision is not None else 0,
             now,
             sha256,
@@ -126,9 +127,7 @@ def _copied_headers(context: WriteContext, version: PendingVersion) -> HeaderPai
     """The headers of a copy: the source's, or those of the request where it says so."""
     request = context.forward.request.headers
     if request.get(_DIRECTIVE, "COPY").upper() == "COPY" and version.head is not None:
-        return tuple(
-            pair for pair in version.head.facts.headers if not pair[0].lower().startswith(("x-amz-checksum-", DURABLE))
-        )
+        return tuple(pair for pair in version.head.facts.headers if is_of_object(pair[0]) and not is_checksum(pair[0]))
     sent = tuple(
         pair for pair in forwarded_headers(request) if not pair[0].lower().startswith((COPY_SOURCE, _DIRECTIVE))
     )

@@ -18,10 +18,13 @@ from dataclasses import dataclass, field
 from hashlib import md5
 from typing import Final, NamedTuple
 
+from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
+from forebay.protocol.oss.oss_headers import CRC64
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart
 from forebay.write.back.accepted_write import AcceptedPart, AcceptedUpload, AcceptedWrite, MovedUpload
+from forebay.write.back.object_metadata import is_checksum
 
 _PREFIX: Final = "forebay-"
 _ID_BYTES: Final = 16
@@ -87,6 +90,8 @@ class AcceptedCompletion(NamedTuple):
 
     name: ObjectName
     etag: str
+    sums: HeaderPairs
+    """Its checksums and its CRC-64, as headers."""
     record: RecordId
     document: bytes
     """The MD5 of what the client sent."""
@@ -154,8 +159,11 @@ class PendingUploads:
 
     def complete(self, write: AcceptedWrite, record: RecordId, document: bytes) -> None:
         """Remembers the completion of an upload; the first one, of several at once."""
-        etag = write.facts.version.etag if write.facts is not None else ""
-        self._completed.setdefault(write.upload_id, AcceptedCompletion(write.name, etag, record, _digest(document)))
+        if write.facts is not None:
+            etag, headers = write.facts.version.etag, write.facts.headers
+            sums = tuple(pair for pair in headers if is_checksum(pair[0]) or pair[0].lower() == CRC64)
+            completion = AcceptedCompletion(write.name, etag, sums, record, _digest(document))
+            self._completed.setdefault(write.upload_id, completion)
         if len(self._completed) > COMPLETED:
             self._completed.popitem(last=False)
 

@@ -28,7 +28,7 @@ from forebay.write.back.accepted_write import AcceptedPart, JournalEntry
 from forebay.write.back.body_store import BodyStore, ByteSource, StoredBody
 from forebay.write.back.object_metadata import checksum_headers, is_checksum, is_of_object
 from forebay.write.back.part_checksums import with_checksum_type
-from forebay.write.body_digest import crc_header
+from forebay.write.body_digest import BodyDigest, crc_header
 from forebay.write.forward_request import WriteContext
 from forebay.write.forwarder import Forwarder
 from forebay.write.incoming_body import IncomingBody
@@ -267,8 +267,8 @@ def md5_header(stored: StoredBody) -> tuple[str, str]:
     return "Content-MD5", b64encode(stored.md5).decode()
 
 
-def facts_of(etag: str, size: int, now: float, headers: HeaderPairs) -> ObjectFacts:
-    """What readers see of an object. `headers`: of the request that makes it."""
+def facts_of(etag: str, size: int, now: float, headers: HeaderPairs, digest: BodyDigest | None = None) -> ObjectFacts:
+    """What readers see of an object. `headers`: of the request that makes it; `digest`: of its bytes, if known."""
     own = tuple(pair for pair in headers if is_of_object(pair[0]) and not is_checksum(pair[0]))
-    own += with_checksum_type(headers)
+    own += (*with_checksum_type(headers), *crc_header(digest))
     return ObjectFacts(Version(etag), size, http_date(int(now)), own, checksums_known=True)

@@ -5,13 +5,14 @@ from contextlib import suppress
 from hashlib import md5
 from typing import Final
 
-from forebay.core.cooperative import run_cooperatively
+from forebay.core.cooperative import CooperativeWork, run_cooperatively
 from forebay.core.errors import S3Error
 from forebay.core.heads import DURABLE_LOCAL, DURABLE_ORIGIN, HeaderPairs
 from forebay.policy.drain_order import WriteInterval
 from forebay.protocol.body.payload import HashedPayload
 from forebay.protocol.conditions import same_etag
 from forebay.protocol.dates import format_document_time
+from forebay.protocol.oss.oss_headers import CRC64
 from forebay.protocol.xml.s3_documents import (
     UploadedPart,
     completed_document,
@@ -45,6 +46,7 @@ from forebay.write.back.pending_uploads import PendingPart, PendingUpload, Pendi
 from forebay.write.back.record_writer import XML, RecordWriter, facts_of, md5_header, with_type
 from forebay.write.back.upload_expiry import UploadExpiry
 from forebay.write.back.upload_room import UploadRoom
+from forebay.write.body_digest import BodyDigest, combining_digests, crc_header
 from forebay.write.forward_request import WriteContext
 from forebay.write.forwarder import Forwarder
 
@@ -165,6 +167,7 @@ class UploadAcceptance:
             sha256,
             stored.bodies,
             self._writer.clock(),
+            stored.digest.crc,
         )
 
     async def complete(self, context: WriteContext) -> None:
@@ -179,6 +182,7 @@ class UploadAcceptance:
         with self._expiry.receiving(upload.upload.upload_id):
             parts = await self._joined.join(context, _listed_parts(upload, listed))
         etags = b"".join(bytes.fromhex(part.part.etag.strip('"')) for part in parts)
+        digest = await run_cooperatively(_combined_digest(parts))
         checksum = object_checksum(upload.upload.headers, [part.part.headers for part in parts])
         etag = self._writer.etag(context, f"{md5(etags, usedforsecurity=False).hexdigest()}-{len(parts)}")
         write = AcceptedWrite(
@@ -186,7 +190,7 @@ class UploadAcceptance:
             forward.target.name,
             WriteInterval(began, self._writer.stamp()),
             upload.upload.headers,
-            facts_of(etag, sum(part.part.size for part in parts), now, (*upload.upload.headers, *checksum)),
+            facts_of(etag, sum(part.part.size for part in parts), now, (*upload.upload.headers, *checksum), digest),
             decision.block if decision is not None else 0,
             now,
             upload_id=upload.upload.upload_id,
@@ -204,9 +208,16 @@ class UploadAcceptance:
             etag, durable = await self._completion.complete(context, write, conditions or ()) or etag, DURABLE_ORIGIN
             with suppress(S3Error):  # what is left of the upload here expires
                 await self._writer.write(context, AbortedUpload(write.name, write.upload_id))
-        checksums = elements(with_checksum_type(checksum))
+        await self._answer_completion(context, etag, (*checksum, *crc_header(digest)), durable)
+
+    async def _answer_completion(
+        self, context: WriteContext, etag: str, sums: HeaderPairs, durable: tuple[str, str]
+    ) -> None:
+        """`sums`: the checksums and the CRC-64 of the object, as headers."""
+        forward, checksums = context.forward, elements(with_checksum_type(sums))
+        crc = tuple(pair for pair in sums if pair[0].lower() == CRC64) if forward.speaks_oss else ()
         answer = completed_document(forward.target.name, etag, forward.request.url, checksums)
-        await self._writer.answer(context, 200, (XML,), answer, durable=durable)
+        await self._writer.answer(context, 200, (XML, *crc), answer, durable=durable)
 
     async def _is_answered_again(self, context: WriteContext, document: bytes) -> bool:
         """Answers a completion that is repeated, as its client has missed the answer. Returns whether it is. Raises
@@ -217,9 +228,8 @@ class UploadAcceptance:
             return False
         if await self._is_refused(first.record):
             raise S3Error("NoSuchUpload", UploadId=key.upload_id)
-        answer = completed_document(first.name, first.etag, context.forward.request.url)
         durable = DURABLE_ORIGIN if first.is_at_origin else DURABLE_LOCAL
-        await self._writer.answer(context, 200, (XML,), answer, durable=durable)
+        await self._answer_completion(context, first.etag, first.sums, durable)
         return True
 
     async def abort(self, context: WriteContext) -> None:
@@ -234,6 +244,12 @@ class UploadAcceptance:
         if upload is None:
             raise S3Error("NoSuchUpload", UploadId=key.upload_id)
         return upload
+
+
+def _combined_digest(parts: Sequence[PendingPart]) -> CooperativeWork[BodyDigest | None]:
+    """The digest of the object that the parts make; None: that of a part is not known."""
+    known = [BodyDigest(part.part.crc, part.part.size) for part in parts if part.part.crc is not None]
+    return (yield from combining_digests(known)) if len(known) == len(parts) else None
 
 
 def _listed_parts(upload: PendingUpload, listed: Sequence[UploadedPart]) -> list[PendingPart]:
