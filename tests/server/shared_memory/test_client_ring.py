@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from forebay.core.fair_semaphore import FairSemaphore
-from forebay.server.shared_memory.client_ring import STEP, ClientRing
+from forebay.server.shared_memory.client_ring import JOIN_SHARE, STEP, ClientRing
 
 PAGE = 4096
 
@@ -63,6 +63,67 @@ def test_neighbours_are_joined_for_a_larger_body(ring: ClientRing) -> None:
         ring.release(slot)
     assert ring.allocate(STEP) == slots[4]
     assert ring.allocate(1) == -1
+
+
+class CountedJoins(ClientRing):
+    """Counts how often all released slots are looked at."""
+
+    joins = 0
+
+    def _join(self) -> None:
+        self.joins += 1
+        super()._join()
+
+
+@pytest.fixture
+def fragmented(budget: FairSemaphore) -> Iterator[tuple[CountedJoins, list[int]]]:
+    """A ring with no more room, of which every other slot is in use: these."""
+    ring = CountedJoins(4 * STEP, budget)
+    slots = [ring.allocate(PAGE) for _ in range(4 * STEP // PAGE)]
+    for slot in slots[::2]:
+        ring.release(slot)
+    yield ring, slots[1::2]
+    ring.close()
+
+
+def test_a_fragmented_ring_is_seldom_joined(fragmented: tuple[CountedJoins, list[int]]) -> None:
+    ring, kept = fragmented
+    assert {ring.allocate(2 * PAGE) for _ in kept} == {-1}
+    assert ring.joins <= JOIN_SHARE
+    ring.joins = 0
+    for slot in kept:
+        ring.release(slot)
+        assert ring.allocate(PAGE) == slot, "no neighbour is looked for"
+    assert ring.joins == 0
+
+
+def test_neighbours_are_joined_once_enough_are_released(fragmented: tuple[CountedJoins, list[int]]) -> None:
+    ring, kept = fragmented
+    assert ring.allocate(2 * PAGE) == -1
+    for slot in kept[: len(kept) // JOIN_SHARE + 1]:
+        ring.release(slot)
+    assert ring.allocate(2 * PAGE) >= 0
+
+
+def test_a_ring_of_which_nothing_is_in_use_is_one_slot(fragmented: tuple[CountedJoins, list[int]]) -> None:
+    ring, kept = fragmented
+    while len(kept) > 1:
+        ring.release(kept.pop())
+    assert ring.allocate(4 * STEP) == -1, "joined"
+    ring.release(kept.pop())
+    assert ring.allocate(4 * STEP) == 0
+
+
+def test_a_slot_is_cut_from_the_smallest_that_is_large_enough(ring: ClientRing) -> None:
+    sizes = [STEP, STEP // 2, STEP, STEP // 4, STEP, STEP // 4]
+    slots = [ring.allocate(size) for size in sizes]
+    for slot in slots[1::2]:
+        ring.release(slot)
+    assert [ring.allocate(STEP // 2), ring.allocate(STEP // 8), ring.allocate(STEP // 8)] == [
+        slots[1],
+        slots[5],
+        slots[5] + STEP // 8,
+    ]
 
 
 @pytest.mark.parametrize("position", [0, PAGE, 3 * PAGE, 1 << 40])

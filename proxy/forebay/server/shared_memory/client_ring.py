@@ -7,7 +7,10 @@
 - Memory is charged to the budget as the ring grows, by STEP, up to its size: a client that keeps its slots gets no more
   of them, and its bodies through the socket. What was charged is given back when no process has the ring any more.
 
-Slots that were released last are allocated first: their pages exist, and are in the processor's cache.
+Slots that were released last are allocated first: their pages exist, and are in the processor's cache. Where there is
+none of the size, and the ring can't grow, one is cut from a larger one. Where there is none of these, neighbours are
+joined, which looks at all released slots: not before a JOIN_SHARE of them were released, or looked for in vain, since
+the last time. So a client that keeps every other slot costs its reads microseconds, and their bodies the socket.
 """
 
 from collections.abc import Sequence
@@ -20,6 +23,8 @@ from forebay.server.shared_memory.sealed_memory import SealedMemory
 
 STEP: Final = 1 << 20
 """Bytes that are charged at a time."""
+JOIN_SHARE: Final = 8
+"""One in so many of the released slots."""
 
 
 class ClientRing:
@@ -36,6 +41,10 @@ class ClientRing:
         self._in_use: dict[int, int] = {}
         """The size of each slot that is not released, by position."""
         self._end = 0
+        self._joined = 0
+        """Released slots that were left when neighbours were joined last."""
+        self._since_joined = 0
+        """Slots released since then, and allocations without a slot."""
         self.charged = 0
         """Bytes of the budget."""
 
@@ -47,12 +56,13 @@ class ClientRing:
         """The position of a slot for `length` bytes; -1 if there is none."""
         size = -(-length // SLOT_UNIT) * SLOT_UNIT
         free = self._free.get(size)
-        if free:
-            position = free.pop()
-        elif self._grow(size):
-            position, self._end = self._end, self._end + size
-        else:
-            position = self._split(size)
+        position = free.pop() if free else self._find(size)
+        if position < 0:
+            self._since_joined += 1
+            if self._in_use and self._since_joined * JOIN_SHARE <= self._joined:
+                return -1
+            self._join()
+            position = self._find(size)
             if position < 0:
                 return -1
         self._in_use[position] = size
@@ -64,6 +74,7 @@ class ClientRing:
         if not size:
             raise ValueError("a slot that is not in use")
         self._free.setdefault(size, []).append(position)
+        self._since_joined += 1
 
     def copy(self, position: int, pieces: Sequence[Buffer]) -> None:
         """Copies the pieces to a slot, one after the other."""
@@ -91,24 +102,32 @@ class ClientRing:
             self.charged += missing
         return True
 
-    def _split(self, size: int) -> int:
-        """Joins released slots that are neighbours, and allocates from the first that is large enough."""
+    def _find(self, size: int) -> int:
+        """A slot behind the last one, or cut from the smallest released one that is large enough; -1: there is none."""
+        if self._grow(size):
+            position, self._end = self._end, self._end + size
+            return position
+        for length in [length for length, free in self._free.items() if not free]:
+            del self._free[length]
+        length = min((length for length in self._free if length >= size), default=0)
+        if not length:
+            return -1
+        position = self._free[length].pop()
+        if length > size:
+            self._free.setdefault(length - size, []).append(position + size)
+        return position
+
+    def _join(self) -> None:
+        """Joins released slots that are neighbours; what is behind the last slot in use is none any more."""
         spans: list[list[int]] = []
         for position, length in sorted((at, length) for length, free in self._free.items() for at in free):
             if spans and spans[-1][0] + spans[-1][1] == position:
                 spans[-1][1] += length
             else:
                 spans.append([position, length])
-        found = -1
         if spans and sum(spans[-1]) == self._end:
-            self._end = spans.pop()[0]  # nothing is in use behind it
-            if self._grow(size):
-                found, self._end = self._end, self._end + size
+            self._end = spans.pop()[0]
         self._free = {}
         for position, length in spans:
-            start = position
-            if found < 0 and length >= size:
-                found, start, length = position, position + size, length - size  # noqa: PLW2901 # the rest of it
-            if length:
-                self._free.setdefault(length, []).append(start)
-        return found
+            self._free.setdefault(length, []).append(position)
+        self._joined, self._since_joined = len(spans), 0
