@@ -11,9 +11,7 @@ a channel with views at a fork gives nothing back any more, and is not used agai
 """
 
 import mmap
-import os
 import socket
-import stat
 import struct
 from collections import deque
 from collections.abc import Iterator
@@ -45,6 +43,7 @@ from forebay.protocol.channel_frames import (
 )
 from forebay_client.shared_memory.channel_input import TIMED_OUT, ChannelBroken, ChannelInput
 from forebay_client.shared_memory.mapped_memory import MappedMemory, Unmappable
+from forebay_client.shared_memory.received_files import NotReadable, close_files, read_files
 from forebay_client.shared_memory.received_head import ReceivedHead
 
 _FAILURES: Final = (OSError, ValueError, MemoryError, OverflowError, Unmappable, ChannelBroken, KeyboardInterrupt)
@@ -313,34 +312,21 @@ class ClientChannel:
         try:
             while len(descriptors) < count:
                 descriptors.append(self._input.receive_descriptor())
-            if length != sum(piece.length for piece in pieces) or not all(map(_is_file, descriptors)):
+            if length != sum(piece.length for piece in pieces):
                 raise ChannelBroken("garbage")
             body = target[:length] if target is not None and length <= len(target) else memoryview(bytearray(length))
-            done = 0
-            for piece in pieces:
-                _read_into(body[done : done + piece.length], descriptors[piece.file], piece.position)
-                done += piece.length
-            return body
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
-
-
-def _is_file(fd: int) -> bool:
-    """Whether a descriptor is one of a plain file: reading a device may have effects, or wait."""
-    return stat.S_ISREG(os.fstat(fd).st_mode)
-
-
-def _read_into(part: memoryview, fd: int, position: int) -> None:
-    while part:
-        count = os.preadv(fd, [part], position)
-        if not count:
-            raise ChannelBroken("truncated")
-        part, position = part[count:], position + count
+        except BaseException:
+            close_files(descriptors)
+            raise
+        try:
+            read_files(descriptors, pieces, body, self.timeout)
+        except NotReadable as error:
+            raise ChannelBroken(str(error)) from error
+        return body
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, BlockingIOError):
+    if isinstance(error, BlockingIOError | TimeoutError):
         return TIMED_OUT
     if isinstance(error, Unmappable):
         return "unmappable"

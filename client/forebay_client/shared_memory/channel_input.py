@@ -12,6 +12,7 @@ from typing import Final
 
 from forebay.protocol.channel_frames import FRAME, MAX_PIECES, ChannelFrame, read_frame
 from forebay_client.shared_memory.mapped_memory import MappedMemory
+from forebay_client.shared_memory.received_files import close_files
 
 BUFFER: Final = 64 << 10
 """Bytes of the longest part that is received as a whole."""
@@ -83,9 +84,12 @@ class ChannelInput:
         """The memory file that came next. Raises Unmappable."""
         fd = self.receive_descriptor()
         try:
-            return MappedMemory.of_file(fd)
-        finally:
-            os.close(fd)
+            mapped = MappedMemory.of_file(fd)
+        except BaseException:
+            close_files([fd])  # it may be of any file system
+            raise
+        os.close(fd)
+        return mapped
 
     def receive_descriptor(self) -> int:
         """The descriptor that came next; the caller closes it."""
@@ -96,7 +100,7 @@ class ChannelInput:
     def close(self) -> None:
         """Closes the descriptors that nobody took."""
         while self._descriptors:
-            os.close(self._descriptors.popleft())
+            close_files([self._descriptors.popleft()])
 
     def _fill(self, size: int) -> None:
         """Receives until `size` bytes are in the buffer. Raises ChannelBroken."""

@@ -10,6 +10,7 @@ from threading import Thread
 
 import pytest
 
+from client.shared_memory.test_received_files import join_file_threads
 from forebay.protocol.channel_frames import (
     DROPPED,
     FRAME,
@@ -130,6 +131,7 @@ def test_an_answer_that_cannot_be_ends_the_channel(sender: Sender, data: bytes) 
 
 
 def descriptors() -> int:
+    join_file_threads()
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
