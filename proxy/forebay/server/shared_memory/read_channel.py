@@ -79,8 +79,11 @@ class ReadChannel(asyncio.Protocol):
         self._writer = ChannelWriter(services)
         self.peer = peer
         self._client = ClientState(peer, _ExtentReceiver)
-        self._unread = b""
-        """Messages that are not read yet, and the front of one."""
+        self._received = b""
+        """Messages that are not read yet, and the front of one, behind those that are: cut off with the next bytes, as
+        each cut copies all that is behind it."""
+        self._read_to = 0
+        """The end of those that are."""
         self._waiting: deque[Message] = deque()
         """Requests that wait for their turn."""
         self._waiting_size = 0
@@ -112,7 +115,7 @@ class ReadChannel(asyncio.Protocol):
     def connection_lost(self, exc: BaseException | None) -> None:
         """Let go of everything that refers to the connection."""
         self._memory.channels.discard(self)
-        self._unread = b""
+        self._received, self._read_to = b"", 0
         self._waiting.clear()
         self._client = ClientState("")
         if self._idle_timer is not None:
@@ -147,7 +150,7 @@ class ReadChannel(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take back slots at once, and answer the requests in these bytes as far as that is possible now."""
         self._requests.body_turns.demand += 1
-        if not (self._unread or self._waiting or self._is_reading or self._is_closing or self._writer.is_stalled):
+        if not (self._received or self._waiting or self._is_reading or self._is_closing or self._writer.is_stalled):
             head = sole_head(data)
             if head:  # as most are: nothing is queued
                 try:
@@ -155,16 +158,17 @@ class ReadChannel(asyncio.Protocol):
                 except OSError:
                     self._writer.abort()
                 return
-        self._unread = self._unread + data if self._unread else data
+        self._received = self._received[self._read_to :] + data if self._received else data
+        self._read_to = 0
         self._read_messages()
         self._answer_waiting()
-        if self._waiting_size + len(self._unread) > MAX_WAITING and self.transport is not None:
+        if self._waiting_bytes() > MAX_WAITING and self.transport is not None:
             self._is_paused = True
             self.transport.pause_reading()
 
     def _read_messages(self) -> None:
         """Take back slots, and have requests wait."""
-        data, start, waiting = self._unread, 0, self._waiting
+        data, start, waiting = self._received, self._read_to, self._waiting
         try:
             while (
                 len(waiting) < MAX_REQUESTS
@@ -179,9 +183,13 @@ class ReadChannel(asyncio.Protocol):
                     self._waiting_size += found.size
         except ValueError:
             waiting.clear()
-            self._waiting_size, data = 0, b""
+            self._waiting_size, start = 0, len(data)
             self._writer.abort()
-        self._unread = data[start:]
+        self._received, self._read_to = (data, start) if start < len(data) else (b"", 0)
+
+    def _waiting_bytes(self) -> int:
+        """What has come and is not answered yet."""
+        return self._waiting_size + len(self._received) - self._read_to
 
     def _answer_waiting(self) -> None:
         waiting, transport = self._waiting, self.transport
@@ -207,7 +215,7 @@ class ReadChannel(asyncio.Protocol):
         else:
             self._is_queued = True
             self._services.send_queue.add(self._go_on)
-        if self._is_paused and self._waiting_size + len(self._unread) <= MAX_WAITING and transport is not None:
+        if self._is_paused and self._waiting_bytes() <= MAX_WAITING and transport is not None:
             self._is_paused = False
             transport.resume_reading()
 
