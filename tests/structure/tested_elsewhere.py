@@ -38,7 +38,6 @@ server/http/test_client_connection.py    server/http/accepted_bytes server/http/
 server/http/test_client_connection.py    server/http/request_connections server/http/sending_connection
 server/fastpath/test_fast_lane.py        server/fastpath/client_state server/fastpath/lane_answer
 scenarios/test_arriving_uploads.py       server/http/small_uploads
-server/shared_memory/test_read_channel.py        server/shared_memory/client_memory
 request/batch/test_tar_output.py                 protocol/batch/batch_output
 server/shared_memory/test_read_channel.py        server/shared_memory/socket_connection
 client/test_filesystem.py                client/filesystem_errors client/filesystem_file client/filesystem_writes
@@ -51,7 +50,7 @@ scenarios/test_packing.py                jobs/packing/pack_run jobs/packing/pres
 scenarios/test_packing.py                jobs/packing/packed_shards
 scenarios/test_unpacking.py              jobs/packing/unpacking
 scenarios/test_packing.py                server/admin/pack_request
-scenarios/test_packed_objects.py         metadata/packed_objects namespace/packs/index_file namespace/packs/pack_view
+scenarios/test_packed_objects.py         metadata/packed_objects
 scenarios/test_packed_objects.py         namespace/packs/pack_catalogue namespace/packs/packed_pages
 scenarios/test_packed_deletions.py       namespace/packs/tombstone_store write/packed_deletions
 jobs/packing/test_multipart_writer.py    origin/small_objects
