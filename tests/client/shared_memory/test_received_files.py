@@ -76,7 +76,8 @@ def test_a_file_on_a_disk_is_read_by_the_reader(local: Callable[[], int]) -> Non
         return os.preadv(fd, [parts[0][:8]], position)
 
     read_files(descriptors, PIECES, memoryview(body), 0.0, read)
-    assert (body, readers) == (EXPECTED, {threading.current_thread().name})
+    assert body == EXPECTED
+    assert readers == {threading.current_thread().name}
     assert not any(map(is_open, descriptors))
 
 

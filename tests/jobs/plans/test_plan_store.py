@@ -155,6 +155,53 @@ async def test_a_plan_that_lost_indices_is_none(tmp_path: Path) -> None:
     assert await store.plans() == []
 
 
+async def test_a_plan_without_its_indices_is_not_the_list(tmp_path: Path) -> None:
+    """As long as the list, so that nothing but the file itself tells."""
+    store, digest = PlanStore(tmp_path), sha256(b"a\nb\n").hexdigest()
+    await store.receive_keys("b", "p", digest, pieces(b"a\nb\n"))
+    kept = await receive(store, b"FBPLAN1\n" + bytes.fromhex(digest) + bytes(4) + array("I", [2, 1, 0]).tobytes())
+    assert [entry.key for entry in await entries_of(store)] == ["b", "a"]
+    (tmp_path / kept.id / "indices").unlink()
+    assert await store.load(kept.id) is None
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.parametrize(("name", "content"), [("keys", b"a"), ("offsets", b""), ("ranges", bytes(16))])
+async def test_nothing_stays_open_of_a_damaged_plan(tmp_path: Path, name: str, content: bytes) -> None:
+    kept = await receive(PlanStore(tmp_path), b"a\t0-1\nb\n")
+    (tmp_path / kept.id / name).write_bytes(content)
+    before = descriptors()
+    with pytest.raises(ValueError, match="damaged"):
+        PlanEntries(tmp_path / kept.id)
+    assert descriptors() == before
+
+
+@pytest.mark.parametrize("name", ["offsets", "ranges"])
+async def test_nothing_stays_open_of_a_plan_that_cannot_be_opened(tmp_path: Path, name: str) -> None:
+    kept = await receive(PlanStore(tmp_path), b"a\t0-1\nb\n")
+    file = tmp_path / kept.id / name
+    file.unlink()
+    file.symlink_to(name)  # a loop: as EMFILE, no FileNotFoundError
+    before = descriptors()
+    with pytest.raises(OSError, match="symbolic links"):
+        PlanEntries(tmp_path / kept.id)
+    assert descriptors() == before
+
+
+async def test_a_plan_that_is_closed_twice_closes_no_number_of_another(tmp_path: Path) -> None:
+    kept = await receive(PlanStore(tmp_path), b"a\t0-1\nb\n")
+    before, entries = descriptors(), PlanEntries(tmp_path / kept.id)
+    entries.close()
+    assert descriptors() == before
+    other = PlanEntries(tmp_path / kept.id)
+    entries.close()
+    assert other.read(0, 2) == [PlanEntry("a", 0, 2), PlanEntry("b")]
+    other.close()
+
+
 async def test_plans_are_in_the_order_in_which_they_were_sent(tmp_path: Path) -> None:
     store = PlanStore(tmp_path)
     sent = [record(f"order-{number}", float(number)) for number in range(20)]

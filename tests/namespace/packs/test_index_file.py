@@ -1,5 +1,5 @@
-"""The copy of an index: members that tombstones hide, blocks that are damaged or not in the page cache, and what is left
-of a copy that fails."""
+"""The copy of an index: members that tombstones hide, blocks that are damaged or not in the page cache, and what is
+left of a copy that fails."""
 
 import gc
 import os

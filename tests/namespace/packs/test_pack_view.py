@@ -84,11 +84,11 @@ async def test_a_damaged_pack_makes_its_keys_unavailable_not_stale() -> None:
     damaged = pack(2.0, [member("b", NEW)], damaged=True)
     view = view_of(pack(1.0, [member("b", OLD)]), damaged)
     await view.indexes[1].block(0)
-    with pytest.raises(PackUnavailable, match="packed/0.index"):
+    with pytest.raises(PackUnavailable, match=r"packed/0\.index"):
         await view.find("b")
-    with pytest.raises(PackUnavailable, match="packed/0.index"):
+    with pytest.raises(PackUnavailable, match=r"packed/0\.index"):
         await view.tombstones("b")
-    with pytest.raises(PackUnavailable, match="packed/0.index"):
+    with pytest.raises(PackUnavailable, match=r"packed/0\.index"):
         await view.members_behind("", "", None, 10)
     assert view.find_nowait("b") is None
 

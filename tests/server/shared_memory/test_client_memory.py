@@ -99,6 +99,9 @@ def test_nothing_is_left_once_it_is_closed(shared: Shared) -> None:
     shared.memory.retire(late)
     assert (shared.budget.in_use, shared.timers.pending) == (0, 0)
     assert shared.memory.new_ring() is None
+    shared.memory.share(arena_of(MIB))
+    assert shared.timers.pending == 0
+    shared.memory.close()
     for fd in kept:
         os.close(fd)
 

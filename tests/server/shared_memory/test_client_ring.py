@@ -53,8 +53,11 @@ def test_no_slot_is_larger_than_the_ring() -> None:
     ring = ClientRing(STEP, budget)
     assert ring.allocate(STEP + 1) == -1
     assert ring.allocate(STEP) == 0
-    ring.close()
-    assert budget.in_use == 0
+    for _ in range(2):
+        ring.close()
+        assert budget.in_use == 0
+    with pytest.raises(ValueError, match="released"):
+        ring.memory.view[0]
 
 
 def test_neighbours_are_joined_for_a_larger_body(ring: ClientRing) -> None:
@@ -90,6 +93,7 @@ def test_a_fragmented_ring_is_seldom_joined(fragmented: tuple[CountedJoins, list
     ring, kept = fragmented
     assert {ring.allocate(2 * PAGE) for _ in kept} == {-1}
     assert ring.joins <= JOIN_SHARE
+    assert len(ring) == len(kept)
     ring.joins = 0
     for slot in kept:
         ring.release(slot)
@@ -103,6 +107,14 @@ def test_neighbours_are_joined_once_enough_are_released(fragmented: tuple[Counte
     for slot in kept[: len(kept) // JOIN_SHARE + 1]:
         ring.release(slot)
     assert ring.allocate(2 * PAGE) >= 0
+
+
+def test_neighbours_are_joined_once_enough_were_looked_for(fragmented: tuple[CountedJoins, list[int]]) -> None:
+    ring, kept = fragmented
+    assert ring.allocate(2 * PAGE) == -1
+    ring.release(kept[0])
+    found = [ring.allocate(2 * PAGE) for _ in range(len(kept) // JOIN_SHARE)]
+    assert found == [-1] * (len(found) - 1) + [0]
 
 
 def test_a_ring_of_which_nothing_is_in_use_is_one_slot(fragmented: tuple[CountedJoins, list[int]]) -> None:

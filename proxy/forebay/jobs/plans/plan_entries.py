@@ -14,6 +14,7 @@ the plan is lost.
 import os
 from array import array
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -56,22 +57,18 @@ class KeyTable:
     """Keys by number. Raises OSError, and ValueError for files that do not fit one another."""
 
     def __init__(self, directory: Path) -> None:
-        self._keys = os.open(directory / "keys", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            self._offsets = os.open(directory / "offsets", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            os.close(self._keys)
-            raise
-        self.count = os.fstat(self._offsets).st_size // 4 - 1
-        self._size = os.fstat(self._keys).st_size
-        if self.count < 0 or self._offset(self.count) != self._size:
-            self.close()
-            raise ValueError("the keys are damaged")
+        with ExitStack() as opened:
+            self._keys = _open(directory / "keys", opened)
+            self._offsets = _open(directory / "offsets", opened)
+            self.count = os.fstat(self._offsets).st_size // 4 - 1
+            self._size = os.fstat(self._keys).st_size
+            if self.count < 0 or self._offset(self.count) != self._size:
+                raise ValueError("the keys are damaged")
+            self._opened = opened.pop_all()
 
     def close(self) -> None:
         """Close the files."""
-        os.close(self._keys)
-        os.close(self._offsets)
+        self._opened.close()
 
     def _offset(self, number: int) -> int:
         return int.from_bytes(os.pread(self._offsets, 4, 4 * number), "little")
@@ -122,31 +119,23 @@ class PlanEntries:
 
     def __init__(self, directory: Path, keys: Path | None = None) -> None:
         """`keys`: the directory of the keys that the indices are of; None: the plan's own."""
-        self._table = KeyTable(keys or directory)
         self._numbers: dict[str, int | None] = {}
         """Of keys that were looked for, in the list of keys."""
-        self._indices = self._open(directory / "indices") if keys is not None else None
-        self._ranges = self._open(directory / "ranges")
-        self.count = self._table.count
-        if self._indices is not None:
-            self.count = os.fstat(self._indices).st_size // 4
-        if self._ranges is not None and os.fstat(self._ranges).st_size != 16 * self.count:
-            self.close()
-            raise ValueError("the ranges are damaged")
-
-    @staticmethod
-    def _open(file: Path) -> int | None:
-        try:
-            return os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
+        with ExitStack() as opened:
+            self._table = KeyTable(keys or directory)
+            opened.callback(self._table.close)
+            self._indices = _open(directory / "indices", opened) if keys is not None else None
+            self.count = self._table.count if self._indices is None else os.fstat(self._indices).st_size // 4
+            self._ranges: int | None = None
+            with suppress(FileNotFoundError):
+                self._ranges = _open(directory / "ranges", opened)
+                if os.fstat(self._ranges).st_size != 16 * self.count:
+                    raise ValueError("the ranges are damaged")
+            self._opened = opened.pop_all()
 
     def close(self) -> None:
         """Close the files."""
-        self._table.close()
-        for file in (self._indices, self._ranges):
-            if file is not None:
-                os.close(file)
+        self._opened.close()
 
     def read(self, start: int, stop: int) -> list[PlanEntry]:
         """The entries from `start` up to `stop`, clipped."""
@@ -187,3 +176,10 @@ class PlanEntries:
                 found = content.find(wanted, found + 1)
             position += len(content)
         return None
+
+
+def _open(file: Path, opened: ExitStack) -> int:
+    """Opens a file, which `opened` closes."""
+    fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    opened.callback(os.close, fd)
+    return fd

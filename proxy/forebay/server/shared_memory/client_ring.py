@@ -59,7 +59,7 @@ class ClientRing:
         position = free.pop() if free else self._find(size)
         if position < 0:
             self._since_joined += 1
-            if self._in_use and self._since_joined * JOIN_SHARE <= self._joined:
+            if self._since_joined * JOIN_SHARE <= self._joined:
                 return -1
             self._join()
             position = self._find(size)
