@@ -140,6 +140,22 @@ async def test_a_delete_during_the_visible_step_is_to_be_repeated(tmp_path: Path
         assert origin.store.current("bucket", key) is None
 
 
+async def test_an_object_is_shown_though_a_view_of_the_packs_is_younger(tmp_path: Path) -> None:
+    """One that is taken within the visible step knows of no object, and would show the member's ETag until the job
+    ends."""
+    async with packed(tmp_path) as (rig, origin):
+        client, path, first, last = rig.client(), path_of("bucket", LARGE), Gate(), Gate()
+        async with unpacking(rig, origin, HoldRequest, first, operation="CompleteMultipartUpload", key=LARGE):
+            rig.advance_clock(601)
+            member = await client.request("HEAD", path)
+            origin.faults.add(HoldRequest(last), operation="PutObject", key=LAST, times=1)
+            first.open()
+            await last.reached()
+            shown, written = await client.request("HEAD", path), origin.store.get("bucket", LARGE).etag
+            last.open()
+        assert shown.headers["ETag"] == written != member.headers["ETag"]
+
+
 async def test_an_origin_without_conditions_gets_members(tmp_path: Path) -> None:
     def demands_absence(asked: S3Request) -> bool:
         return "If-None-Match" in asked.headers and asked.method in {"PUT", "POST"}
