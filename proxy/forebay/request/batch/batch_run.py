@@ -52,6 +52,9 @@ from forebay.request.batch.member_reads import MemberReads, ReadObject
 _DENIED: Final = EntryMark(403, "AccessDenied", S3_CODES["AccessDenied"][1])
 _BROKEN: Final = EntryMark(503, "ServiceUnavailable", "The object broke off while it was read. Please try again.")
 _TRIES: Final = 2
+WORK_AT_ONCE: Final = 64
+"""Entries that are found before others have their turn. One that begins to be read counts as four."""
+_BEGINNING: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,8 @@ class BatchRun:
         self._next = 0
         """The first entry that has not begun."""
         self._pending: dict[int, _PendingEntry] = {}
+        self._work = 0
+        """What was done since others had their turn."""
         self._ready: deque[int] = deque()
         """In the order of arrival: the pending entries that have something to write."""
         self._wake = asyncio.Event()
@@ -137,29 +142,28 @@ class BatchRun:
 
     async def _stream_listed(self) -> None:
         for index in range(len(self._batch.entries)):
-            pending = self._pending.pop(index, None)
-            if pending is None:
+            if index not in self._pending:
                 self._next = max(self._next, index + 1)
                 admitted = self._append_or_admit(index)
                 if admitted is None:
-                    if self._output.is_full:
+                    if self._output.is_full or self._work >= WORK_AT_ONCE:
                         await self._pass_on()
                     continue
-                pending = self._begin(index, admitted)
-            self._look_ahead()
-            await self._write(pending)
+                self._pending[index] = self._begin(index, admitted)
+            await self._look_ahead()
+            await self._write(self._pending.pop(index))
 
     async def _stream_arrivals(self) -> None:
         count = len(self._batch.entries)
         while self._next < count or self._pending:
             if self._ready:
                 await self._write(self._pending.pop(self._ready.popleft()))
-            elif self._next < count and (not self._pending or self._may_begin()):
+            elif self._next < count and (not self._pending or self._may_begin(len(self._pending))):
                 index, self._next = self._next, self._next + 1
                 admitted = self._append_or_admit(index)
                 if admitted is not None:
                     self._pending[index] = self._begin(index, admitted, ahead=True)
-                elif self._output.is_full:
+                if self._work >= WORK_AT_ONCE or (admitted is None and self._output.is_full):
                     await self._pass_on()
             else:
                 await self._output.flush()
@@ -167,22 +171,27 @@ class BatchRun:
                 if not self._ready:
                     await self._wake.wait()
 
-    async def _pass_on(self) -> None:
-        """Writes the output, and lets others run: hits alone would keep the loop."""
-        await self._output.flush()
+    async def _pass_on(self, *, writes: bool = True) -> None:
+        """Lets others run, having written what is to be written: hits alone would keep the loop."""
+        if writes and self._output.is_full:
+            await self._output.flush()
+        self._work = 0
         await asyncio.sleep(0)
 
-    def _look_ahead(self) -> None:
+    async def _look_ahead(self) -> None:
         """Begins entries behind the one that is waited for, as many as the window allows."""
         entries = self._batch.entries
-        while self._next < len(entries) and self._may_begin():
+        while self._next < len(entries) and self._may_begin(len(self._pending) - 1):
             index, self._next = self._next, self._next + 1
             found = self._find(entries[index])
+            self._work += 1
             if isinstance(found, AdmittedEntry):
                 self._pending[index] = self._begin(index, found, ahead=True)
+            if self._work >= WORK_AT_ONCE:
+                await self._pass_on(writes=False)
 
-    def _may_begin(self) -> bool:
-        return len(self._pending) < self._window.entries and self._services.share.has(HELD_SIZE)
+    def _may_begin(self, pending: int) -> bool:
+        return pending < self._window.entries and self._services.share.has(HELD_SIZE)
 
     def _entry_headers(self, entry: BatchEntry | None) -> Headers:
         """The headers of the GET that an entry stands for."""
@@ -210,6 +219,7 @@ class BatchRun:
         """Appends an entry that needs no waiting: one that is denied, or in a tier. Returns any other, admitted."""
         entry = self._batch.entries[index]
         found = self._find(entry)
+        self._work += 1
         if found is None:
             self._append_mark(index, _DENIED)
             self._counted("", None, _DENIED.status)
@@ -255,6 +265,7 @@ class BatchRun:
     def _begin(self, index: int, admitted: AdmittedEntry, *, ahead: bool = False) -> _PendingEntry:
         """Begins to read an entry. `ahead`: before its turn."""
         entry, batch = self._batch.entries[index], self._request
+        self._work += _BEGINNING
         is_plain = entry.is_whole or entry.member is not None
         headers = self._plain_headers if is_plain else self._entry_headers(entry)
         admission = self._lookup.admission.admission(admitted, headers)
