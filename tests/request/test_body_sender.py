@@ -74,7 +74,7 @@ class AbsentReply(SlowReply):
 
 @pytest.mark.parametrize("leaves", [False, True])
 @pytest.mark.parametrize("size", [BLOCK, 3 * BLOCK])
-async def test_a_client_that_accepts_nothing_keeps_no_buffer(size: int, leaves: bool) -> None:  # noqa: FBT001 # a parameter
+async def test_a_client_that_accepts_nothing_keeps_no_buffer(size: int, leaves: bool) -> None:  # a parameter
     content = os.urandom(size)
     async with fetch_rig() as rig:
         rig.origin.store.put(*NAME, content)

@@ -51,7 +51,7 @@ scenarios/test_packing.py                jobs/packing/packed_shards
 scenarios/test_unpacking.py              jobs/packing/unpacking
 scenarios/test_packing.py                server/admin/pack_request
 scenarios/test_packed_objects.py         metadata/packed_objects
-scenarios/test_packed_objects.py         namespace/packs/pack_catalogue namespace/packs/packed_pages
+scenarios/test_packed_objects.py         namespace/packs/pack_catalogue
 scenarios/test_packed_deletions.py       namespace/packs/tombstone_store write/packed_deletions
 jobs/packing/test_multipart_writer.py    origin/small_objects
 scenarios/test_batch_members.py          request/batch/member_reads
@@ -100,7 +100,7 @@ scenarios/test_recordings.py             jobs/recordings/kept_recordings jobs/re
 scenarios/test_recordings.py             request/reader_policy server/parts/recording_parts
 scenarios/test_several_origins.py        origin/origins origin/bucket_union server/parts/origin_parts
 request/test_resource_router.py          request/resource request/verified_bodies
-scenarios/test_batches.py                request/batch/batch_reader request/batch/batch_run
+scenarios/test_batches.py                request/batch/batch_reader
 core/test_sweep.py                       core/timers
 datasets/test_data_sets.py               datasets/read_report
 scenarios/test_slow_uploads.py           core/requester

@@ -62,10 +62,13 @@ def memory_block() -> Block:
 
 
 def files_of(
-    writer: Writer, policies: Iterator[object] | None = None, open_reader: Callable[[], int] = open_null
+    writer: Writer,
+    policies: Iterator[object] | None = None,
+    open_reader: Callable[[], int] = open_null,
+    share: Callable[[Arena], object] | None = None,
 ) -> ChannelFiles:
     passed = SimpleNamespace(open_reader=open_reader)
-    memory = SimpleNamespace(share=lambda _arena: passed, count=lambda _form: None)
+    memory = SimpleNamespace(share=share or (lambda _arena: passed), count=lambda _form: None)
     policy = object if policies is None else lambda: next(policies)
     services = cast("ChannelServices", SimpleNamespace(memory=memory, policy=policy))
     return ChannelFiles(services, cast("ChannelWriter", writer), NUMBERS)
@@ -99,6 +102,23 @@ def test_a_channel_is_outdated_by_a_policy_after_its_first_file() -> None:
     assert files.send_entry(READER, b"", [(block, 0, 10, None)], 10)
     assert not files.is_outdated
     assert files.is_outdated
+
+
+def test_files_passed_later_do_not_renew_the_policy() -> None:
+    """A revoked key has the first one still."""
+    first, second = object(), object()
+    files = files_of(Writer(), iter([first, second, second]))
+    for _ in range(2):
+        assert files.send_entry(READER, b"", [(memory_block(), 0, 10, None)], 10)
+    assert files.is_outdated
+
+
+def test_no_descriptor_is_left_where_one_of_two_files_cannot_be_passed() -> None:
+    shares = iter([SimpleNamespace(open_reader=open_null), None])
+    files, before = files_of(Writer(), share=lambda _arena: next(shares)), descriptors()
+    extents = [(memory_block(), 0, 10, None), (memory_block(), 0, 10, None)]
+    assert not files.send_entry(READER, b"", extents, 20)
+    assert (descriptors(), len(files)) == (before, 0)
 
 
 def test_nothing_is_passed_while_the_client_takes_nothing(tmp_path: Path) -> None:
