@@ -25,10 +25,10 @@ def packed_of(key: str) -> str | None:
 
 
 class Listed(OriginPages):
-    """Lists these keys as an origin does."""
+    """Lists these keys as an origin does, which may send less than it is asked for."""
 
-    def __init__(self, keys: set[str]) -> None:
-        self._keys = sorted(keys)
+    def __init__(self, keys: set[str], most: int) -> None:
+        self._keys, self._most = sorted(keys), most
 
     def speaks_oss(self, _bucket: str) -> bool:
         return False
@@ -37,7 +37,7 @@ class Listed(OriginPages):
         self, bucket: str, prefix: str, after: str, form: ListingForm, *, delimiter: str = "", **more: Any
     ) -> ListedEntries:
         names = rolled([key for key in self._keys if key > after and key.startswith(prefix)], prefix, delimiter)
-        shown = dict(sorted(names.items())[: more["limit"]])
+        shown = dict(sorted(names.items())[: min(self._most, more["limit"])])
         keys = [name for name, is_key in shown.items() if is_key]
         prefixes = [name for name, is_key in shown.items() if not is_key]
         return ListedEntries(keys, ["real"] * len(keys), len(names) > len(shown), "1000", prefixes)
@@ -52,7 +52,7 @@ def rolled(keys: list[str], prefix: str, delimiter: str) -> dict[str, bool]:
     return names
 
 
-def pages_of(real: set[str], first: PackView, second: PackView) -> PackedPages:
+def pages_of(listed: Listed, first: PackView, second: PackView) -> PackedPages:
     async def view(_bucket: str, packed: str, _freshness: object) -> PackView:
         return {FIRST: first, SECOND: second}[packed]
 
@@ -61,7 +61,7 @@ def pages_of(real: set[str], first: PackView, second: PackView) -> PackedPages:
         packed=SimpleNamespace(scopes=lambda _bucket, _prefix: scopes),
         decide=lambda name: SimpleNamespace(packed=packed_of(name.key)),
     )
-    return PackedPages(Listed(real), cast("Any", SimpleNamespace(view=view)), lambda: cast("Any", rules))
+    return PackedPages(listed, cast("Any", SimpleNamespace(view=view)), lambda: cast("Any", rules))
 
 
 def members(keys: set[str], of: str) -> list[PackedMember]:
@@ -75,7 +75,11 @@ async def test_pages_are_the_listing_of_one_namespace(
     real: set[str], of_first: set[str], of_second: set[str], prefix: str, delimiter: str, limit: int, data: Any
 ) -> None:
     after = data.draw(st.sampled_from(["", *sorted(real | of_first)]))
-    pages = pages_of(real, view_of(pack(1.0, members(of_first, "one"))), view_of(pack(1.0, members(of_second, "two"))))
+    pages = pages_of(
+        Listed(real, data.draw(st.integers(1, 5))),
+        view_of(pack(1.0, members(of_first, "one"))),
+        view_of(pack(1.0, members(of_second, "two"))),
+    )
     shown = {key: "one" for key in of_first if packed_of(key) == FIRST}
     shown |= {key: "two" for key in of_second if packed_of(key) == SECOND} | dict.fromkeys(real, "real")
     expected = rolled([key for key in sorted(shown) if key > after and key.startswith(prefix)], prefix, delimiter)

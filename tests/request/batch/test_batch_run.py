@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from forebay.core.buffers import Buffer
 from forebay.core.request_record import RequestRecord
 from forebay.protocol.batch.batch_output import BatchOutput
+from forebay.protocol.batch.batch_request import BatchEntry
+from forebay.protocol.batch.tar_entries import EntryMark
 from forebay.request.batch.batch_run import WORK_AT_ONCE
 from harness.batches import batch_body
 from harness.fake_origin import FakeOrigin
@@ -31,10 +34,14 @@ class CountedOutput(BatchOutput):
         self.entries, self.begun = Counter[int](), Counter[int]()
         self._known = set[str]()
 
-    def put(self, index: int, *_: Any) -> None:
+    def put(self, index: int, entry: BatchEntry, last_modified: str, content: Buffer) -> None:
         self.entries[self.turn] += 1
 
-    mark = begin = put
+    def mark(self, index: int, entry: BatchEntry, mark: EntryMark) -> None:
+        self.entries[self.turn] += 1
+
+    def begin(self, index: int, entry: BatchEntry, last_modified: str, size: int) -> None:
+        self.entries[self.turn] += 1
 
     def append(self, piece: Any) -> None:
         pass
