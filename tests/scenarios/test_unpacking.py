@@ -140,7 +140,7 @@ async def test_a_delete_during_the_visible_step_is_to_be_repeated(tmp_path: Path
         assert origin.store.current("bucket", key) is None
 
 
-async def test_an_object_is_shown_though_a_view_of_the_packs_is_younger(tmp_path: Path) -> None:
+async def test_an_object_is_shown_though_a_view_is_younger(tmp_path: Path) -> None:
     """One that is taken within the visible step knows of no object, and would show the member's ETag until the job
     ends."""
     async with packed(tmp_path) as (rig, origin):

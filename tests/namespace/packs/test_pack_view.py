@@ -52,7 +52,7 @@ async def test_the_newest_pack_answers_for_a_key_of_several(two: PackView) -> No
     assert two.members == 4
 
 
-async def test_an_older_pack_does_not_answer_before_the_newest_is_known(two: PackView) -> None:
+async def test_an_older_pack_waits_until_the_newest_is_known(two: PackView) -> None:
     """What is in the page cache of one and not of the other would be a stale member."""
     newest, oldest = two.indexes
     await oldest.block(0)

@@ -113,7 +113,7 @@ def test_files_passed_later_do_not_renew_the_policy() -> None:
     assert files.is_outdated
 
 
-def test_no_descriptor_is_left_where_one_of_two_files_cannot_be_passed() -> None:
+def test_no_descriptor_is_left_where_one_of_two_has_no_file() -> None:
     shares = iter([SimpleNamespace(open_reader=open_null), None])
     files, before = files_of(Writer(), share=lambda _arena: next(shares)), descriptors()
     extents = [(memory_block(), 0, 10, None), (memory_block(), 0, 10, None)]
