@@ -51,6 +51,12 @@ def test_a_file_is_for_who_may_read_every_object_in_it(reader: Principal, may: b
     assert may_have(reader, arena) is may
 
 
+def test_a_file_of_unknown_blocks_is_for_who_reads_all() -> None:
+    """Its bytes are written before its block is listed."""
+    assert not may_have(reader_of("b/**"), arena_of(MIB))
+    assert may_have(reader_of("**"), arena_of(MIB))
+
+
 def test_a_file_that_has_lost_a_block_is_for_who_may_read_everything() -> None:
     """Its bytes are still there, and nobody knows whose they were."""
     arenas = Arenas(1 << 30)

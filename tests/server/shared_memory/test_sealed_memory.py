@@ -3,12 +3,17 @@
 import fcntl
 import mmap
 import os
+import signal
+import stat
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from forebay.server.shared_memory.sealed_memory import SealedMemory
+from forebay.server.shared_memory.sealed_memory import SealedMemory, WatchedFile
 
 SIZE = 1 << 16
 
@@ -64,3 +69,46 @@ def test_nothing_stays_open_after_the_close() -> None:
     memory.close()
     memory.file.close()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+OPENS_AGAIN = """
+import os, sys
+while True:
+    os.close(os.open(sys.argv[1], os.O_RDONLY))
+"""
+
+
+def test_who_opens_the_file_within_a_lease_ends_no_process(memory: SealedMemory) -> None:
+    """The kernel tells of it by a signal: SIGIO, which kills, unless another is set for each lease."""
+    told = Counter[int]()
+    numbers = (signal.SIGIO, signal.SIGURG)
+    before = [signal.signal(number, lambda number, _frame: told.update([number])) for number in numbers]
+    path = f"/proc/{os.getpid()}/fd/{memory.file._watch}"  # noqa: SLF001 # as lsof(8) finds it
+    command = (sys.executable, "-c", OPENS_AGAIN, path)
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as opening:  # noqa: S603 # our own words
+        while told.total() < 3:
+            assert opening.poll() is None
+            memory.file.is_held()
+        opening.kill()
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+    assert set(told) == {signal.SIGURG}
+    assert before[1] == signal.SIG_DFL, "which is ignored"
+
+
+def test_only_the_owner_can_open_the_file(memory: SealedMemory) -> None:
+    reader = memory.file.open_reader()
+    assert stat.S_IMODE(os.fstat(reader).st_mode) == 0o400
+    os.close(reader)
+
+
+def test_a_file_of_which_the_kernel_does_not_tell_is_not_shared() -> None:
+    """As one that is open twice here seems to be."""
+    fd = os.memfd_create("arena", os.MFD_ALLOW_SEALING)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    reader = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY)
+    with pytest.raises(OSError, match="does not say"):
+        WatchedFile(fd)
+    os.close(reader)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    os.close(fd)

@@ -40,8 +40,6 @@ class WatchedFile:
         if fcntl.fcntl(fd, fcntl.F_GET_SEALS) != SEALS:
             fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)  # once: F_SEAL_SEAL forbids it from then on
         self._watch = _reopen(fd)
-        # What a process that opens the file in the moment of a lease has the kernel send: ignored by default.
-        fcntl.fcntl(self._watch, fcntl.F_SETSIG, signal.SIGURG)
         if self.is_held():
             self.close()
             raise OSError(errno.ENOTSUP, "the kernel does not say who has a memory file open")
@@ -53,6 +51,9 @@ class WatchedFile:
     def is_held(self) -> bool:
         """Whether another process has the file open or mapped, or a descriptor of it is under way."""
         try:
+            # What a process that opens the file in the moment of a lease has the kernel send: ignored by default, where
+            # SIGIO kills. The end of a lease sets it back.
+            fcntl.fcntl(self._watch, fcntl.F_SETSIG, signal.SIGURG)
             fcntl.fcntl(self._watch, fcntl.F_SETLEASE, fcntl.F_WRLCK)
         except OSError:
             return True
