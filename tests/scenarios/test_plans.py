@@ -681,3 +681,27 @@ async def test_large_bodies_for_a_plan_take_body_turns_beside_demand(tmp_path: P
         gate.open()
         await run_loop_until(is_fetched_beside_demand)
         assert (turns.granted >= 4, turns.waiting) == (True, 0)
+
+
+async def test_progress_is_whole_while_a_plan_is_replaced(tmp_path: Path) -> None:
+    """Never empty, and never missing; once it has ended there is none."""
+    path, statuses = path_of("b", ".forebay/plans/order"), list[int]()
+    async with rig_with_data(tmp_path) as (_, rig):
+        await send(rig, KEYS)
+
+        async def read() -> None:
+            while not statuses or statuses[-1] == 200:
+                answer = await rig.client().request("GET", path)
+                statuses.append(answer.status)
+                if answer.status == 200:
+                    assert int(answer.headers["Content-Length"]) == len(answer.body)
+                    assert json.loads(answer.body)["name"] == "order"
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(3):
+                group.create_task(read())
+            for last in range(10, 20):
+                await send(rig, KEYS[:last])
+            assert set(statuses) == {200}
+            assert (await rig.client().request("DELETE", path)).status == 204
+        assert set(statuses) == {200, 404}

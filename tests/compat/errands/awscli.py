@@ -69,8 +69,10 @@ def main() -> None:
 
 def _plan(bucket: str) -> tuple[int, str]:
     """The entries and the state of the plan."""
-    run("aws", "s3api", "get-object", "--bucket", bucket, "--key", PLAN, "progress.json")
-    progress = json.loads(Path("progress.json").read_text())
+    answered = json.loads(run("aws", "s3api", "get-object", "--bucket", bucket, "--key", PLAN, "progress.json"))
+    content = Path("progress.json").read_bytes()
+    equal(len(content), answered["ContentLength"])
+    progress = json.loads(content)
     return progress["entries"], progress["state"]
 
 
