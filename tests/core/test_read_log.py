@@ -1,11 +1,12 @@
 """The read log: codes that stand for reads, in order, whatever kind of read they are."""
 
+from array import array
 from itertools import pairwise
 
 from forebay.core.byte_ranges import Span
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
-from forebay.core.read_log import TRANSIENT, LogContext, ReadGroup, ReadLog, context_of, group_reads, read_hash
+from forebay.core.read_log import CODE, TRANSIENT, LogContext, ReadGroup, ReadLog, context_of, group_reads, read_hash
 
 CONTEXT = LogContext("bucket", "user", "rule", "track")
 
@@ -35,6 +36,15 @@ def test_known_and_transient_reads_keep_their_order() -> None:
     assert list(group.hashes) == [read_hash(key, start) for key, start in (("b", 0), ("c", 2), ("a", 0), ("b", 0))]
     assert group.numbers == [1, TRANSIENT, 0, 1]
     assert len(group) == 4
+
+
+def test_a_drained_group_has_codes_of_64_bits_of_its_own() -> None:
+    log, largest = ReadLog(CONTEXT), (1 << 64) - 1
+    log.append(largest)
+    group, _ = log.drain(10)
+    log.append(0)
+    assert (group.codes, group.codes.itemsize) == (array(CODE, [largest]), 8)
+    assert log.drain(10)[0].codes == array(CODE, [0])
 
 
 def test_runs_are_known_reads_together_and_others_alone() -> None:

@@ -7,15 +7,15 @@ from typing import Final
 _LOW: Final = 0 if sys.byteorder == "little" else 1
 
 
-def low_halves(column: "array[int]") -> "memoryview[int]":
-    """Returns the low 32 bits of each number. A view: the column keeps its length while there is one."""
+def low_halves(column: "array[int]") -> "array[int]":
+    """Returns the low 32 bits of each number."""
     return _halves(column, _LOW)
 
 
-def high_halves(column: "array[int]") -> "memoryview[int]":
-    """Returns the high 32 bits of each number, likewise."""
+def high_halves(column: "array[int]") -> "array[int]":
+    """Returns the high 32 bits of each number."""
     return _halves(column, 1 - _LOW)
 
 
-def _halves(column: "array[int]", which: int) -> "memoryview[int]":
-    return memoryview(column).cast("B").cast("I")[which::2]
+def _halves(column: "array[int]", which: int) -> "array[int]":
+    return array("I", column.tobytes())[which::2]  # a memoryview takes twice as long: it copies by a call for each

@@ -20,7 +20,7 @@ def flags_below(hashes: ReadHashes, threshold: int) -> bytes:
     """Returns for each hash whether it is below `threshold`, a power of two up to 2^31: for itertools.compress."""
     if threshold < _TOP_STEP:
         return bytes(found < threshold for found in hashes)
-    return memoryview(hashes).cast("B")[_TOP::4].tobytes().translate(_TABLES[threshold // _TOP_STEP])
+    return hashes.tobytes()[_TOP::4].translate(_TABLES[threshold // _TOP_STEP])
 
 
 def numbers_below(hashes: ReadHashes, threshold: int) -> list[int]:

@@ -1,6 +1,6 @@
 """The read log: what one reader was answered with, as numbers, which is all that a hit pays for.
 
-    hit of a known object ──> append(code)                       one append to an array, no object is made
+    hit of a known object ──> append(code)                       one append to a list, no object is made
     any other read        ──> transient, and a code that names it
 
     code    u64:  number << 32 | hash        number: an index into `KnownReads`, or from TRANSIENT on into `transient`
@@ -29,6 +29,8 @@ _MIXER: Final = 0x9E3779B1
 """Odd, so that no two hashes become one; it spreads a CRC's bits to the top, where thresholds compare."""
 
 Codes: TypeAlias = "array[int]"
+CODE: Final = "L" if array("L").itemsize == 8 else "Q"
+"""The type of an array of codes: numbers become an L, where it has 64 bits, in a third of the time."""
 T = TypeVar("T")
 
 
@@ -91,7 +93,7 @@ class ReadGroup:
     @property
     def hashes(self) -> ReadHashes:
         """Of each read."""
-        return array("I", low_halves(self.codes).tobytes())
+        return low_halves(self.codes)
 
     @property
     def numbers(self) -> list[int]:
@@ -119,7 +121,8 @@ class ReadGroup:
 
     def chosen(self, positions: Iterable[int]) -> "ReadGroup":
         """The reads at these positions."""
-        return ReadGroup(self.context, array("Q", [self.codes[each] for each in positions]), self.known, self.transient)
+        codes = array(CODE, [self.codes[each] for each in positions])
+        return ReadGroup(self.context, codes, self.known, self.transient)
 
     def runs(self) -> "Iterator[ReadGroup | ObjectRead]":
         """The reads in order: transient ones as they are, those of known objects together."""
@@ -161,7 +164,8 @@ class ReadLog:
 
     def __init__(self, context: LogContext) -> None:
         self.context = context
-        self.codes: Codes = array("Q")
+        self.codes: list[int] = []
+        """A list, as its append takes a third of an array's; it refers to numbers that are there."""
         self.append: Callable[[int], None] = self.codes.append
         """Adds a known read by its code, while the log is active."""
         self.known = KnownReads()
@@ -179,9 +183,9 @@ class ReadLog:
 
     def drain(self, limit: int) -> tuple[ReadGroup, int]:
         """Empties the log. Returns the first `limit` reads, and how many are left out."""
-        codes, transient = self.codes[:limit], self.transient
+        codes, transient = array(CODE, self.codes[:limit]), self.transient
         dropped = len(self.codes) - len(codes)
-        del self.codes[:]
+        self.codes.clear()
         self.transient = []
         return ReadGroup(self.context, codes, self.known, transient), dropped
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
-from forebay.core.read_log import TRANSIENT, Codes, KnownReads, LogContext, ReadGroup
+from forebay.core.read_log import CODE, TRANSIENT, Codes, KnownReads, LogContext, ReadGroup
 from forebay.core.read_stream import MAX_LOGS, ReadBatch
 from forebay.peers.frames import Document
 from forebay.peers.peer_codec import decode_span
@@ -98,7 +98,7 @@ class BatchDecoder:
         if len(self._logs) >= MAX_LOGS:
             self._logs.clear()
         self._logs[context] = known, number
-        codes: Codes = array("Q")
+        codes: Codes = array(CODE)
         codes.frombytes(b64decode(document["codes"], validate=True))
         transient = _transient(context, document["transient"])
         group = ReadGroup(context, _little(codes), known, transient)
