@@ -35,9 +35,9 @@ _OFF: Final = ""
 _ON: Final = '\n[[rules]]\npath = "bench/**"\nrecord = true\nfollow = true\n'
 _TEXT: Final = f"""\
 Hits of {SIZE} bytes from memory over {CONNECTIONS} connections. One server, whose rule has `record = true` and
-`follow = true` in some turns, by a reload, and not in others; it always counts and samples what is read, as under every
-rule. CPU of all its processes a request, and that of their event loops alone: the rest compresses and writes, in
-another thread. The first two epochs behind a reload are not counted. Ratios are of the sums of all turns; the
+`follow = true` in some turns, by a reload, and not in others; in these it notes no read at all, as no rule has a name.
+CPU of all its processes a request, and that of their event loops alone: the rest compresses and writes, in another
+thread. The first two epochs behind a reload are not counted. Ratios are of the sums of all turns; the
 difference is the mean of the pairs, whose order is drawn, and its standard error.
 "Shuffled" is another order each epoch, all of it recorded; "same" is one order, recognised each epoch. Lower is better;
 the goal is 1.02."""

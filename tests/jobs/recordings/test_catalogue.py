@@ -9,7 +9,7 @@ import pytest
 
 from forebay.core.errors import Throttled
 from forebay.core.task_registry import TaskRegistry
-from forebay.jobs.recordings.catalogue import MAX_SAVED, MAX_UNWRITTEN, RecordingCatalogue
+from forebay.jobs.recordings.catalogue import MAX_COLLECTED, MAX_SAVED, MAX_UNWRITTEN, RecordingCatalogue
 from forebay.jobs.recordings.recording import MAX_FILE_SIZE, RING_SIZE, Recording
 from forebay.protocol.recordings.recording_page import MAX_PAGE_BYTES, RecordingPage
 from harness.inspection import run_loop_until
@@ -110,6 +110,56 @@ async def test_the_ring_keeps_so_many_of_a_track(tmp_path: Path) -> None:
         assert files_in(tmp_path, ".recording") == RING_SIZE
 
 
+async def test_what_goes_before_it_is_written_is_never_written(tmp_path: Path) -> None:
+    reader = NumberedReader()
+    async with opened(tmp_path) as (catalogue, _):
+        for epoch in range(1, RING_SIZE * 2):
+            recording = catalogue.begin("bucket", "user", "set", "run", epoch)
+            catalogue.append(recording, reader.page(KEYS))
+            catalogue.end(recording, index_of(KEYS))
+        kept = catalogue.recordings
+        assert (len(kept), files_in(tmp_path, ".recording")) == (RING_SIZE, 0)
+        await catalogue.settle()
+        assert files_in(tmp_path, ".recording") == files_in(tmp_path, ".anchors") == RING_SIZE
+        assert all(each.size == 100_000 and each.file_size > 400 for each in kept)
+        for each in kept:
+            catalogue.remove(each)
+        await catalogue.settle()
+        assert files_in(tmp_path, "") == 1  # the lock
+
+
+async def test_so_many_changes_wait_in_memory_and_no_more(tmp_path: Path) -> None:
+    reader = NumberedReader()
+    async with opened(tmp_path, limit=64 * MIB) as (catalogue, dropped):
+        recording = catalogue.begin("bucket", "user", "set", "run", 1)
+        for _ in range(MAX_COLLECTED - 1):
+            catalogue.append(recording, reader.page(KEYS))
+        assert recording.file_size == 0
+        catalogue.append(recording, reader.page(KEYS))
+        await run_loop_until(lambda: recording.file_size > 0)
+        assert dropped == []
+
+
+async def test_reads_that_are_events_do_not_wait_in_memory(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (catalogue, _):
+        recording = catalogue.begin("bucket", "user", "set", "run", 1)
+        catalogue.append(recording, RecordingPage.of(whole_reads(KEYS)))
+        await run_loop_until(lambda: recording.file_size > 0)
+
+
+async def test_a_prefix_is_copied_before_its_source_goes(tmp_path: Path) -> None:
+    reader = NumberedReader()
+    async with opened(tmp_path) as (catalogue, _):
+        source = catalogue.begin("bucket", "user", "set", "run", 1)
+        catalogue.append(source, reader.page(KEYS))
+        catalogue.end(source, index_of(KEYS))
+        recording = catalogue.begin("bucket", "user", "set", "run", 2)
+        catalogue.append_prefix(recording, source, 60)
+        catalogue.remove(source)
+        catalogue.end(recording, index_of(KEYS[:60]))
+        assert keys_in(await catalogue.read(recording)) == KEYS[:60]
+
+
 async def test_a_few_reads_are_no_recording(tmp_path: Path) -> None:
     async with opened(tmp_path) as (catalogue, _):
         record(catalogue, KEYS[:15])
@@ -202,6 +252,14 @@ async def test_closing_waits_for_the_files(tmp_path: Path) -> None:
         kept = catalogue.recordings
     async with opened(tmp_path) as (catalogue, _):
         assert [each.id for each in catalogue.recordings] == [each.id for each in kept]
+
+
+async def test_closing_writes_what_waits_in_memory(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (catalogue, _):
+        recording = catalogue.begin("bucket", "user", "set", "run", 1)
+        catalogue.append(recording, NumberedReader().page(KEYS))
+        catalogue.end(recording, index_of(KEYS))
+    assert files_in(tmp_path, ".recording") == files_in(tmp_path, ".anchors") == 1
 
 
 async def test_pages_beyond_those_that_wait_for_the_disk_are_dropped(tmp_path: Path) -> None:

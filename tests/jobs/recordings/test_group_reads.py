@@ -23,4 +23,7 @@ def test_reads_of_each_kind_are_columns_in_their_order() -> None:
     assert (len(reads), reads.part(2, 3).columns.reads) == (3, whole)
     assert reads.chosen([0, 2]).columns.reads == (RecordedRead("b", 0, 5, True), *whole)
     assert (reads.numbered, reads.part(0, 1).numbered) == (None, None)
+    assert not reads.is_numbered
+    log.append(0)
+    assert GroupReads(log.drain(9)[0]).is_numbered
     assert reads.part(2, 3).numbered == [NumberedReads(log.known, array("I", [0]))]

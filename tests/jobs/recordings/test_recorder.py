@@ -19,7 +19,9 @@ from forebay.jobs.recordings.recording import Recording
 from forebay.policy.rules import Rules
 from forebay.protocol.recordings.recording_file import RecordingDecoder
 from forebay.settings.rule_settings import Rule
+from harness.inspection import run_loop_until
 from harness.loader_orders import sample_keys
+from harness.numbered_reads import NumberedReader
 from harness.recording_content import reads_of
 
 KEYS = sample_keys(60)
@@ -145,3 +147,14 @@ async def test_a_cut_makes_a_recording_of_what_was_read(rig: RecorderRig) -> Non
     assert rig.catalogue.recordings == []
     rig.recorder.cut("b")
     assert [(each.state, each.reads) for each in rig.catalogue.recordings] == [("automatic", 60)]
+
+
+async def test_epochs_that_ended_are_in_files_once_tended(rig: RecorderRig, tmp_path: Path) -> None:
+    await rig.catalogue.open()
+    reader = NumberedReader()
+    for _ in range(2):
+        rig.recorder.observe(ReadBatch([reader.group(KEYS)]))
+    rig.recorder.tend()
+    [ended] = [each for each in rig.catalogue.recordings if each.state == "automatic"]
+    await run_loop_until(lambda: ended.file_size > 0)
+    assert (tmp_path / f"{ended.id}.anchors").exists()

@@ -17,9 +17,14 @@ from forebay.jobs.recordings.recording_access import (
 from forebay.peers.frames import Document
 from forebay.protocol.recordings.recording_page import RecordingPage
 from harness.loader_orders import index_of, sample_keys, whole_reads
+from harness.numbered_reads import NumberedReader
 from harness.recording_content import recording_of
 
 FILE = recording_of(sample_keys(50))
+
+
+def names_in(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
@@ -44,7 +49,20 @@ async def test_a_recording_is_stored_named_read_and_removed(tmp_path: Path, is_r
     assert await access.save("bucket", "gone", "x", "user", "user") is None
     assert not await access.remove("bucket", "name", "user")
     assert await access.remove("bucket", "shared", "")
+    assert names_in(tmp_path) == ["lock"]
     assert await access.infos() == []
+    await catalogue.close()
+
+
+async def test_listings_have_the_sizes_of_what_is_not_written_yet(tmp_path: Path) -> None:
+    catalogue, keys = RecordingCatalogue(tmp_path, 1 << 20, TaskRegistry(), lambda: 1_000_000.0), sample_keys(50)
+    await catalogue.open()
+    recording = catalogue.begin("bucket", "user", "set", "run", 1)
+    catalogue.append(recording, NumberedReader().page(keys))
+    catalogue.end(recording, index_of(keys))
+    [info] = await LocalRecordings(catalogue, lambda _: None, lambda _: None).infos()
+    assert (info.reads, info.size) == (50, 50_000)
+    assert info.file_size > 200
     await catalogue.close()
 
 

@@ -36,4 +36,5 @@ def test_numbers_of_one_log_are_together() -> None:
     assert tail.numbered == found
     mixed = ReadTail([tail, ReadColumns.of([RecordedRead("d", 0, 5, True)])])
     assert mixed.numbered is None
+    assert (tail.is_numbered, mixed.is_numbered) == (True, False)
     assert [read.key for read in mixed.columns.reads] == ["a", "b", "a", "c", "d"]

@@ -1,12 +1,13 @@
 """The catalogue of a node's recordings, in the worker where the reads of all workers come together.
 
-    recorder ──begin, append, end──> catalogue ──one thread, in order──> files (jobs.recordings.recording_files)
+    recorder ──begin, append, end──> catalogue ──write_out, one thread──> files (jobs.recordings.recording_files)
     resource, admin port ──find, read, add, save, remove──> ┘
 
 What is known of the recordings is kept in memory and changes at once; files follow in their thread, so that no request
-waits for a disk. All recordings together are bounded: automatic ones give way, the least recently used first; then
-nothing more is recorded, and none is accepted. Without a state directory, or if another process uses it, recordings
-live in a temporary directory, and end with the process.
+waits for a disk: every few seconds, MAX_COLLECTED changes together, or when somebody wants to read them. All recordings
+together are bounded: automatic ones give way, the least recently used first; then nothing more is recorded, and none is
+accepted. Without a state directory, or if another process uses it, recordings live in a temporary directory, and end
+with the process.
 """
 
 import asyncio
@@ -24,14 +25,17 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.recordings.recording import MAX_FILE_SIZE, MIN_READS, Recording, automatic_name, surplus
 from forebay.jobs.recordings.recording_files import RecordingFiles
 from forebay.jobs.recordings.recording_filter import FilteredRecording
+from forebay.jobs.recordings.unwritten_changes import Change, UnwrittenChanges, write_changes
 from forebay.policy.anchor_index import AnchorIndex
 from forebay.protocol.recordings.recording_page import MAX_PAGE_BYTES, RecordingPage
 from forebay.storage.private_directory import PrivateDirectory
 
 MAX_SAVED: Final = 256
 """Saved recordings of a node: each has its anchors in memory."""
-MAX_UNWRITTEN: Final = 64
-"""Pages that wait for the disk; further ones are dropped, and the recording has a gap."""
+MAX_COLLECTED: Final = 64
+"""Changes that are written together at the latest: pages, of 16 KiB each, and whatever else."""
+MAX_UNWRITTEN: Final = 2 * MAX_COLLECTED
+"""Changes that wait for the disk; further pages are dropped, and the recording has a gap."""
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -60,7 +64,9 @@ class RecordingCatalogue:
         self._files: RecordingFiles | None = None
         self._temporary: PrivateDirectory | None = None
         self._opening: asyncio.Task[None] | None = None
-        self._unwritten = 0
+        self._waiting = UnwrittenChanges()
+        self._in_thread = 0
+        """Changes that are being written."""
         self._ids = Random()  # noqa: S311 # unlike any other, not secret; the system's random bytes cost milliseconds
         self.is_open = False
         self.version = 0
@@ -91,6 +97,7 @@ class RecordingCatalogue:
 
     async def close(self) -> None:
         """Waits until everything is written. What is still being recorded was ended before."""
+        self.write_out()
         await asyncio.to_thread(self._thread.shutdown)
         if self._files is not None:
             self._files.close()
@@ -116,6 +123,7 @@ class RecordingCatalogue:
         name = automatic_name(began, recording_id)
         recording = Recording(recording_id, bucket, name, principal, track, "recording", now, run, epoch)
         self._recordings[recording_id] = recording
+        self._waiting.begin(recording)
         return recording
 
     def _new_id(self) -> str:
@@ -127,11 +135,13 @@ class RecordingCatalogue:
             return
         portable_size = self._files.portable_size(recording.id) if self._files is not None else 0
         is_full = max(recording.file_size, portable_size) > MAX_FILE_SIZE - MAX_PAGE_BYTES
-        if is_full or self._unwritten >= MAX_UNWRITTEN or not self._make_space():
+        if is_full or len(self._waiting) + self._in_thread >= MAX_UNWRITTEN or not self._make_space():
             self._on_dropped(len(page))
             return
         recording.reads += len(page)
         self._write(recording, lambda files: files.append(recording, page))
+        if not page.source.is_numbered:  # reads that are events of their own: a MiB, perhaps
+            self.write_out()
 
     def save_tail(self, recording: Recording, pages: Sequence[RecordingPage]) -> None:
         """Keeps, for the case of a kill, what will be appended but may still be told apart from the next epoch."""
@@ -145,6 +155,7 @@ class RecordingCatalogue:
         if source.id in self._recordings and reads:
             recording.reads += reads
             self._write(recording, lambda files: files.append_prefix(recording, source.id, reads))
+            self.write_out()  # as long as the source is there
 
     def end(self, recording: Recording, index: AnchorIndex) -> None:
         """Ends a recording, and makes it one that can be recognised. A short one goes."""
@@ -216,7 +227,12 @@ class RecordingCatalogue:
         """Removes a recording. One that is being made is recorded no further."""
         if self._recordings.pop(recording.id, None) is not None:
             self.version += 1
-            self._write(recording, lambda files: files.remove(recording.id))
+            if self._waiting.forget(recording):
+                self._write(recording, lambda files: files.remove(recording.id))
+
+    async def settle(self) -> None:
+        """Waits until files and sizes are those of all that was recorded and removed so far."""
+        await self._change(lambda _: None)
 
     async def flush(self) -> None:
         """Waits until what was recorded so far is in the files."""
@@ -254,25 +270,33 @@ class RecordingCatalogue:
             self._files = RecordingFiles(self._temporary.path / "recordings")
         return self._files.load()
 
-    def _write(self, recording: Recording, change: Callable[[RecordingFiles], int | None]) -> None:
-        """Has the files changed, after all changes before, and waits for nothing. `change` returns by how much the
-        recording's file has grown."""
-        self._unwritten += 1
+    def _write(self, recording: Recording, change: Change) -> None:
+        """Has the files changed some time after all changes before."""
+        self._waiting.add(recording, change)
+        if len(self._waiting) >= MAX_COLLECTED:
+            self.write_out()
 
-        def written(done: asyncio.Future[int | None]) -> None:
-            self._unwritten -= 1
-            if done.cancelled():
-                return
-            if (error := done.exception()) is None:
-                recording.file_size += done.result() or 0
-            elif isinstance(error, OSError):
-                _log.warning("the recording %s can't be written: %s", recording.name, error)
-            else:
-                _log.error("the recording %s can't be written", recording.name, exc_info=error)
+    def write_out(self) -> None:
+        """Has what waits in memory written, and waits for nothing."""
+        changes = self._waiting.drain()
+        if not changes:
+            return
+        self._in_thread += len(changes)
 
-        self._change(change).add_done_callback(written)
+        def written(done: asyncio.Future[list[int]]) -> None:
+            self._in_thread -= len(changes)
+            if not done.cancelled():
+                for (recording, _), grown in zip(changes, done.result(), strict=True):
+                    recording.file_size += grown
+
+        self._run_with_files(lambda files: write_changes(files, changes)).add_done_callback(written)
 
     def _change(self, change: Callable[[RecordingFiles], T]) -> asyncio.Future[T]:
+        """Has the files changed at once, after all changes before."""
+        self.write_out()
+        return self._run_with_files(change)
+
+    def _run_with_files(self, change: Callable[[RecordingFiles], T]) -> asyncio.Future[T]:
         files = self._files
         if files is None:
             raise RuntimeError("the recordings are not open")

@@ -28,9 +28,14 @@ class GroupReads:
         return GroupReads(self._group.chosen(positions))
 
     @property
+    def is_numbered(self) -> bool:
+        """Whether they come from a group of numbers alone."""
+        return not self._group.transient
+
+    @property
     def numbered(self) -> list[NumberedReads] | None:
         """The reads by their numbers; None: some are transient."""
-        numbers = array("I", high_halves(self._group.codes).tobytes())
+        numbers = high_halves(self._group.codes)
         if self._group.transient and max(numbers, default=0) >= TRANSIENT:
             return None
         return [NumberedReads(self._group.known, numbers)]

@@ -108,6 +108,7 @@ class Recorder:
         self.end_idle()
         for track in self._tracks.values():
             track.save()
+        self._catalogue.write_out()
 
     def end_idle(self, *, force: bool = False) -> None:
         """Ends the tracks of readers that have stopped. `force`: that of the one that is idle longest, in any case."""

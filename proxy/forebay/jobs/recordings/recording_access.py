@@ -82,6 +82,7 @@ class LocalRecordings:
     async def infos(self, bucket: str | None = None) -> list[RecordingInfo]:
         """From the catalogue."""
         await self._catalogue.open()
+        await self._catalogue.settle()
         found = self._catalogue.recordings if bucket is None else self._catalogue.in_bucket(bucket)
         return [recording_info(each) for each in found]
 
@@ -122,6 +123,7 @@ class LocalRecordings:
         if recording is not None:
             self._leave(recording)
             self._catalogue.remove(recording)
+            await self._catalogue.settle()  # what was removed must not come back after a kill
         return recording is not None
 
     def _latest(self, bucket: str) -> Recording | None:

@@ -63,6 +63,11 @@ class ReadColumns:
         return self
 
     @property
+    def is_numbered(self) -> bool:
+        """They have no numbers."""
+        return False
+
+    @property
     def numbered(self) -> list[NumberedReads] | None:
         """None: they have no numbers."""
         return None
@@ -78,7 +83,7 @@ class ReadColumns:
     @property
     def size(self) -> int:
         """Bytes of all reads."""
-        lowest = memoryview(self.extents).cast("B")[_LOWEST::8].tobytes()
+        lowest = self.extents.tobytes()[_LOWEST::8]
         return (sum(self.extents) - lowest.translate(_ODD).count(1)) // 2
 
     def part(self, start: int, stop: int) -> "ReadColumns":
@@ -105,6 +110,11 @@ class ColumnSource(Protocol):
     @property
     def columns(self) -> ReadColumns:
         """All of them."""
+        ...
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether they are sure to be numbers alone, which take little memory."""
         ...
 
     @property

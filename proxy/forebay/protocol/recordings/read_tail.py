@@ -57,6 +57,11 @@ class ReadTail:
         return ReadTail(first)
 
     @property
+    def is_numbered(self) -> bool:
+        """Whether all of them are."""
+        return all(batch.is_numbered for batch in self._batches)
+
+    @property
     def numbered(self) -> list[NumberedReads] | None:
         """All of them by their numbers, those of one log together; None: some have none."""
         found = list[NumberedReads]()
