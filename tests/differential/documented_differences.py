@@ -60,10 +60,14 @@ _ENTRY: Final = "element ListBucketResult/Contents/Checksum"
 
 
 def _is_of_origin(found: Found) -> bool:
-    """CRC64NVME is what S3 computes by itself, and what these clients send under FULL_OBJECT, which names the whole."""
+    """CRC64NVME is what S3 computes by itself; so is the checksum of the whole of a FULL_OBJECT upload."""
     if found.name.startswith(_ENTRY):
         return True
     name, direct = found.name.lower(), found.direct_answer
+    etag = direct.headers.get("ETag", "").encode() or direct.body.partition(b"<ETag>")[2].partition(b"<")[0]
+    kind = direct.headers.get("x-amz-checksum-type", "").encode() or direct.body
+    if b"-" in etag and b"FULL_OBJECT" in kind and "checksum" in name:
+        return True
     if "checksumtype" in name or name == "header x-amz-checksum-type":
         return "x-amz-checksum-crc64nvme" in direct.headers or b"<ChecksumCRC64NVME>" in direct.body
     return "crc64nvme" in name
