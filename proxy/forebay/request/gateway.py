@@ -106,8 +106,9 @@ class Gateway:
     async def refuse(self, error: S3Error, request: Request, reply: ObjectReply, record: RequestRecord) -> None:
         """Answer a request whose target was not parsed with `error`, in the dialect of its headers or its query."""
         query: tuple[tuple[str, str], ...] = ()
-        with suppress(S3Error):
-            query = parse_query(request.raw_target.partition("?")[2])
+        if request.raw_target.isascii():  # else it can't be decoded, and says nothing
+            with suppress(S3Error):
+                query = parse_query(request.raw_target.partition("?")[2])
         unparsed = Target(request.raw_target, "", None, None, query)
         with suppress(S3Error):  # a request in both dialects is refused in S3's
             if speaks_oss(unparsed, request.headers):
