@@ -5,6 +5,7 @@ import random
 import socket
 import ssl
 from collections.abc import Callable, Coroutine, Sequence
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,6 +37,7 @@ RULE = '[[rules]]\npath = "**"\nfreshness = "immutable"\n'
 IMPATIENT = f'{RULE}[limits]\nbody_timeout = "1s"\nidle_timeout = "60s"\n'
 
 
+@cache
 def content(key: str) -> bytes:
     return random.Random(key).randbytes(SIZES[key])
 
