@@ -80,7 +80,10 @@ class Patience:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self.interval * (self.most + 1)) as limit:
-                left = lambda: limit.reschedule(loop.time())  # noqa: E731 -- a callback
+
+                def left() -> None:
+                    limit.reschedule(loop.time())
+
                 interims = InterimResponses(request, self.most, self.interval, left)
                 interims.begin()
                 try:
