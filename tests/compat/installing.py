@@ -1,8 +1,9 @@
 """Installs the clients of the table: `python -m compat.installing [group]`, what `make clients` runs.
 
-Each gets an environment of its own below .clients/, several at a time. What is installed already, with the same pins,
-is left alone. A client that can't be had here (no npm, not root) is told and left out, and its test is skipped with a
-reason. The exit code is 1 only when not one could be had, which is never the fault of a client.
+Each gets an environment of its own below .clients/, several at a time: by uv, which takes a tenth of pip's CPU, where
+it is installed beside Python, else by pip. What is installed already, with the same pins, is left alone. A client that
+can't be had here (no npm, not root) is told and left out, and its test is skipped with a reason. The exit code is 1
+only when not one could be had, which is never the fault of a client.
 """
 
 import os
@@ -11,6 +12,8 @@ import subprocess
 import sys
 import venv
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 from time import monotonic
 from typing import Final
 
@@ -49,7 +52,12 @@ def _pip(client: Client) -> None:
     # Without pip inside: the pip that runs this installs into it, which saves seconds and megabytes a client.
     venv.create(client.home, with_pip=False, symlinks=True)
     python = str(client.home / "bin" / "python")
-    options = ["--quiet", "--disable-pip-version-check", "--no-input"]
+    uv = Path(sys.executable).with_name("uv")
+    if uv.exists() and client.needs is None:  # pip's configuration, which uv does not read, may name a smaller PyTorch
+        with suppress(ClientUnavailable):
+            _run([str(uv), "pip", "install", "--quiet", "--python", python, *client.packages])
+            return
+    options = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-compile"]
     _run([sys.executable, "-m", "pip", "--python", python, "install", *options, *client.packages])
 
 
