@@ -39,6 +39,7 @@ from forebay.write.answer_relay import AnswerRelay
 from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.forwarder import Forwarder
 from forebay.write.incoming_body import IncomingBody
+from forebay.write.invalidated_write import InvalidatedWrite
 from forebay.write.invalidation import AffectedKeys, Invalidator, WholeBucket
 from forebay.write.packed_deletions import PackedDeletion, PackedDeletions
 from forebay.write.patience import interims_of
@@ -205,39 +206,32 @@ class ObjectWriter:
         tracked: TrackedWrite,
         deletion: PackedDeletion | None,
     ) -> None:
-        forward = context.forward
+        forward, write_back = context.forward, self._write_back
         affected, waited = _affected_keys(forward, document.keys), False
-        if self._write_back is not None:
-            waited = await self._write_back.barriers.before_write(context, affected)
-        begun = settled = False
-        write, interims = self._invalidator.begin_write(), interims_of(forward.request, has_waited=waited)
+        if write_back is not None:
+            waited = await write_back.barriers.before_write(context, affected)
+        interims = interims_of(forward.request, has_waited=waited)
+        write = InvalidatedWrite(self._invalidator, affected, tracked.generation)
 
         async def begin() -> None:
-            nonlocal begun
             if waited and forward.request.has_left():  # known for certain once all of the body is here
                 raise ConnectionAbortedError("the client has left before the turn of its write came")
-            if not settled:  # an answer that came before the end of the body
-                begun = True
-                await self._invalidator.invalidate(affected, tracked.generation, write=write)
+            if await write.begin():
                 interims.begin()  # not before: the client has sent all of the body, and waits
 
         async def settle(status: int, result: bytes) -> HeaderPairs:
             """Invalidates and records, between the outcome and the acknowledgement."""
-            nonlocal settled
             failed = embedded_error(result) is not None
-            if status >= 500 or failed:
-                self._invalidator.mark_in_doubt(affected)
-            elif status < 300:
+            if status < 300 and not failed:
                 await self._finish_deletion(deletion, result)
-            await self._invalidator.invalidate(affected, tracked.generation)
-            settled = True
-            if self._write_back is not None:
+            await write.settle(is_in_doubt=status >= 500 or failed)
+            if write_back is not None:
                 etag = result_etag(result) or answer.headers.get("ETag", "")
                 outcome = 500 if failed and status < 300 else status
-                await self._write_back.learn(context, outcome, answer.headers, etag or "")
+                await write_back.learn(context, outcome, answer.headers, etag or "")
             if status in {200, 204} and not failed:
                 confirmed = await tracked.confirm(answer, result)
-                if affected and self._write_back is not None and self._write_back.barriers.is_back(context, affected):
+                if affected and write_back is not None and write_back.barriers.is_back(context, affected):
                     return (*confirmed, DURABLE_ORIGIN)
                 return confirmed
             if status < 500:
@@ -262,18 +256,14 @@ class ObjectWriter:
         except (S3Error, StorageError, Throttled, OriginCredentialFault):
             raise  # the origin lacks the end of the body, or has refused the request
         except BaseException:
-            # The answer was lost, or the client has left before it. The origin may still be at work.
-            if begun and not settled:
-                self._invalidator.mark_in_doubt(affected)
+            write.lose()
             raise
         finally:
             interims.end()
             tracked.discard()
-            if not begun:
+            if not write.has_begun:
                 tracked.refuse()
-            elif not settled:
-                await self._invalidator.invalidate(affected)
-            self._invalidator.end_write(write)
+            await write.close()
 
 
 async def _expected_failure(work: Coroutine[Any, Any, None]) -> ForebayError | ConnectionError | None:
