@@ -199,6 +199,53 @@ DOCUMENTED: Final[tuple[DocumentedDifference, ...]] = (
         ),
     ),
     DocumentedDifference(
+        "owner of a member",
+        "packs.md#what-is-promised",
+        "only the origin knows who owns its buckets, and it has no entry of a member",
+        lambda found: (
+            found.call.bucket == "packed"
+            and found.name.startswith("element ListBucketResult/Contents/Owner/")
+            and found.through is None
+        ),
+        (Call(0, "GET", "packed", None, (("prefix", "train/"),)),),
+        "packed",
+    ),
+    DocumentedDifference(
+        "checksums of a member",
+        "packs.md#what-is-promised",
+        "a member has none, and what is copied from it those of a PUT of its bytes",
+        lambda found: (
+            found.call.bucket == "packed" and any(word in found.name.lower() for word in ("checksum", "crc64"))
+        ),
+        (
+            Call(0, "PUT", "packed", "train/b", headers=(("x-amz-copy-source", "{bucket:packed}/train/a%2Bb"),)),
+            Call(1, "GET", "packed", None, (("prefix", "train/b"),)),
+        ),
+        "packed",
+    ),
+    DocumentedDifference(
+        "first of two refusals about a member",
+        "packs.md#what-is-promised",
+        "conditions of a write come before what the origin says of it, a part's number before conditions of a read",
+        lambda found: (
+            found.call.bucket == "packed"
+            and found.name in {"code", "status"}
+            and min(found.statuses) >= 400
+            and found.through_code in {"PreconditionFailed", "InvalidRequest", "InvalidArgument"}
+            and found.direct_code not in {"NoSuchKey", "AccessDenied"}
+        ),
+        (Call(0, "PUT", "packed", "train/a+b", headers=(("If-Match", '"0"'),), body=Content(1, 9), digest="wrong"),),
+        "packed",
+    ),
+    DocumentedDifference(
+        "other requests about a member",
+        "packs.md#what-is-promised",
+        "a member has no ACL, retention and the like, and what else is asked of it gets 405",
+        lambda found: found.call.bucket == "packed" and found.through_code == "MethodNotAllowed",
+        (Call(0, "GET", "packed", "train/a+b", (("torrent", ""),)),),
+        "packed",
+    ),
+    DocumentedDifference(
         "code of a HEAD",
         "compatibility.md#oss-clients",
         "S3 has no code in answers to HEAD, so a version that is not there is an object that is not there",

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 from differential.program import FORMS, FRAMED, VERSIONING, Call, Content, Pairs, Pause, Step
 from harness.fake.checksums import ALGORITHMS, digest_of
 
-_NAMES: Final = (
+NAMES: Final = (
     "a",
     "a b",
     "ä+b",
@@ -35,6 +35,9 @@ _FOLDERS: Final = ("minute/", "always/", "frozen/", "small/", "warm/", "passed/"
 """Of the bucket `open`, each under a rule of its own."""
 _SIZES: Final = (0, 0, 1, 7, 100, 1000, 65_535, 65_536, 65_537, 200_000)
 BUCKETS: Final = ("open", "open", "open", "listed", "back", "kept")
+PACKED: Final = "packed"
+"""A bucket whose keys under MEMBERS are objects of one origin, and members of a pack at the other."""
+MEMBERS: Final = "train/"
 _DATES: Final = ("Wed, 18 Nov 1998 10:00:00 GMT", "Wed, 18 Nov 2037 10:00:00 GMT", "whenever", "")
 _TYPES: Final = ("text/plain", "text/html; charset=utf-8", "application/x-ä", "", "x")
 _METADATA: Final = (
@@ -59,11 +62,12 @@ _ATTRIBUTES: Final = ("ETag", "Checksum", "ObjectParts", "StorageClass", "Object
 class ProgramGenerator:
     def __init__(self, seed: int, length: int, buckets: tuple[str, ...] = BUCKETS) -> None:
         self._random, self._length, self._buckets = Random(seed), length, buckets
-        names = self._random.sample(_NAMES, 3)
+        names = self._random.sample(NAMES, 3)
         folders = self._random.sample(_FOLDERS, 2)
         self._keys = {
             "open": [folder + name for folder in folders for name in names[:2]] + names[2:3],
             **dict.fromkeys(("listed", "back", "kept"), names),
+            PACKED: [MEMBERS + name for name in (*names, "loose")],
         }
         self._steps: list[Step] = []
         self._uploads: list[Call] = []
@@ -77,7 +81,7 @@ class ProgramGenerator:
         if "kept" in self._buckets:
             self._add("PUT", "kept", None, (("versioning", ""),), body=VERSIONING)
         for bucket in dict.fromkeys(self._buckets):
-            for key in self._random.sample(self._keys[bucket], 2):
+            for key in self._random.sample(self._keys[bucket], 2 if bucket != PACKED else 0):
                 self._put_to(bucket, key)
         while len(self._steps) < self._length:
             kinds: tuple[tuple[Callable[[], None], int], ...] = (
@@ -95,6 +99,10 @@ class ProgramGenerator:
                 (self._pause, 2),
             )
             self._random.choices([kind for kind, _ in kinds], [often for _, often in kinds])[0]()
+        if PACKED in self._buckets:
+            self._add("GET", PACKED, None, (("list-type", "2"), ("encoding-type", "url"), ("prefix", MEMBERS)))
+            for name in NAMES:
+                self._add("GET", PACKED, MEMBERS + name)
         return self._steps
 
     # ------------------------------------------------------------------------------------------------ small choices
@@ -446,11 +454,12 @@ class ProgramGenerator:
         if bucket not in self._buckets:
             bucket = self._bucket()
         somewhere = self._random.choice(self._keys[bucket])
+        least, often_prefixed = (len(MEMBERS), 1) if bucket == PACKED else (0, 0.4)
         version, earlier = self._random.choice(("1", "2", "2")), [each for each in self._pages if each.bucket == bucket]
         for parameter, value, often in (
-            ("prefix", somewhere[: self._random.randint(0, len(somewhere))], 0.4),
+            ("prefix", somewhere[: self._random.randint(least, len(somewhere))], often_prefixed),
             ("delimiter", self._random.choice(("/", "/", "/", "a", "//", "")), 0.4),
-            ("encoding-type", self._random.choice(("url", "url", "url", "other")), 0.5),
+            ("encoding-type", self._random.choice(("url", "url", "url", "other" if bucket != PACKED else "url")), 0.5),
             ("max-keys", self._random.choice(("0", "1", "1", "2", "3", "1000", "2000", "x", "-1")), 0.5),
             ("marker" if version == "1" else "start-after", somewhere, 0.2),
             ("fetch-owner", "true", 0.15 * (version == "2")),
@@ -474,6 +483,8 @@ class ProgramGenerator:
         kind, most, marker = self._random.choice(
             (("versions", "max-keys", "version-id-marker"), ("uploads", "max-uploads", "upload-id-marker"))
         )
+        if bucket == PACKED:  # members are no versions
+            kind, most, marker = "uploads", "max-uploads", "upload-id-marker"
         query = [each for each in query if each != ("encoding-type", "other")]  # which S3 refuses, and the fake takes
         query += [("delimiter", "/")] * self._maybe(0.3)
         query += [(most, self._random.choice(("1", "1", "1", "2", "1000", "0", "x")))] * self._maybe(0.7)
@@ -504,9 +515,10 @@ class ProgramGenerator:
             ("DELETE", "tagging", ""),
             ("GET", "acl", ""),
         )
-        method, name, body = self._random.choice(requests)
+        method, name, body = self._random.choice(requests[:2] if bucket == PACKED else requests)
         self._add(method, bucket, key, ((name, ""), *version), (), body, form="plain", digest="right" if body else "")
-        self._add("PUT", bucket, key, (("acl", ""),), (("x-amz-acl", "private"),), form="plain")
+        if bucket != PACKED:
+            self._add("PUT", bucket, key, (("acl", ""),), (("x-amz-acl", "private"),), form="plain")
         self._read_of(bucket, key)
 
     def _odd(self) -> None:
@@ -520,7 +532,7 @@ class ProgramGenerator:
             ("GET", bucket, None, (("versioning", ""),), ()),
             ("GET", bucket, "k" * 1024, (), ()),
             ("PUT", bucket, "k" * 1024, (), ()),
-            ("GET", bucket, "", (), ()),
+            ("GET", bucket if bucket != PACKED else "missing", "", (), ()),
             ("HEAD", bucket, "", (), ()),
             ("HEAD", bucket, "dir", (), ()),
             ("GET", bucket, "k" * 1025, (), ()),

@@ -17,15 +17,19 @@ from urllib.parse import unquote
 
 from differential.oss_dialect import OssClient
 from differential.posted_form import FORM_TYPE, posted_form
-from differential.program import FRAMED, Call, md5_of
+from differential.program import FRAMED, Call, Content, md5_of
+from differential.program_generator import MEMBERS, NAMES, PACKED
 from harness.aws_chunked import Framing
 from harness.clients import UNSIGNED_PAYLOAD, RawClient, path_of, query_of
 from harness.fake.actions import HoldRequest
 from harness.fake.checksums import digest_of
+from harness.fake.content import Stored
 from harness.fake.gate import Gate
 from harness.fake.s3_request import S3Request
+from harness.fake.store import StoredObject, md5_etag
 from harness.fake_origin import FakeOrigin
 from harness.oss_origin import OssOrigin
+from harness.packed_objects import shard_and_index
 from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER, Secret
 from harness.rig import TRAINER, Rig
@@ -72,7 +76,22 @@ listing = "immutable"
 [[rules]]
 path = "back*/**"
 write = "back"
+
+[[rules]]
+path = "packed*3/**"
+listing = "10m"
+
+[[rules]]
+path = "packed*2/train/**"
+freshness = "always"
+
+[[rules]]
+path = "packed*/train/**"
+packed = "packed/**"
+freshness = "60s"
 """
+_SIZES: Final = (0, 1, 7, 100, 1000, 70_000)
+_DESCRIBED: Final = (("content-type", "image/jpeg"), ("x-amz-meta-label", "cat"))
 _DOMAINS: Final = f'domains = ["{DOMAIN}"]'
 PLAIN_RULES: Final = """\
 [[rules]]
@@ -277,8 +296,8 @@ class Pair:
         origins of OSS, where the direct way is a Forebay that keeps nothing and only translates; "s3-workers": a
         Forebay of two workers, where everybody has the system's clock, and no times are compared."""
         self.clock, self._kind = clock, kind
-        self.has_one_clock = kind != "s3-workers"
-        self._dialect = "oss" if kind in {"oss", "s3-on-oss"} else "swift"
+        self.has_one_clock = not kind.endswith("-workers")
+        self._dialect = "oss" if kind in {"oss", "s3-on-oss", "packed-oss"} else "swift"
         self.direct, self.behind = self._origin(), self._origin()
         self._directory, self._stack = directory, AsyncExitStack()
         self._programs, self._gate = 0, Gate()
@@ -317,9 +336,32 @@ class Pair:
         for origin in (self.direct, self.behind):
             for kind in _BUCKETS:
                 origin.store.create_bucket(f"{kind}-{self._programs:04}")
+        if self._kind.startswith(PACKED):
+            self._pack(f"{PACKED}-{self._programs:04}")
         objects, program = Objects(), f"{self._programs:04}"
         direct, through = self._clients()
         return Side(direct, objects, program), Side(through, objects, program)
+
+    def _pack(self, bucket: str) -> None:
+        """Has the direct origin have objects, which are the members of a pack at the other."""
+        modified = int(self.clock()) - 3600
+
+        def etag_of(content: bytes) -> str:
+            etag = md5_etag(content)
+            return etag.upper() if self._dialect == "oss" else etag
+
+        contents = {
+            MEMBERS + name: Content(number, _SIZES[number % len(_SIZES)]).bytes() for number, name in enumerate(NAMES)
+        }
+        for origin in (self.direct, self.behind):
+            origin.store.create_bucket(bucket)
+        for key, content in contents.items():
+            stored = StoredObject(key, Stored(content), md5_etag(content), modified, _DESCRIBED)
+            self.direct.store.add(self.direct.store.bucket(bucket), stored)
+        described = (("Content-Type", "image/jpeg"), *_DESCRIBED[1:])
+        shard, index = shard_and_index(contents, prefix=MEMBERS, headers=described, modified=modified, etag_of=etag_of)
+        self.behind.store.put(bucket, "packed/0.tar", shard)
+        self.behind.store.put(bucket, "packed/index.fbpack", index)
 
     def hold(self) -> None:
         """Keeps what is put under `write = "back"` pending, until `settled` waits for it."""
@@ -351,7 +393,7 @@ class Pair:
         if self._kind == "s3-on-oss":
             plain = S3Client(self.plain.endpoint, TRAINER, self.clock)
             return plain, S3Client(self.rig.endpoint, TRAINER, self.clock)
-        if self._kind == "oss":
+        if self._kind in {"oss", "packed-oss"}:
             port = self.rig.worker.address[1]
             return (
                 OssClient(self.direct.port, self.direct.secret, self.clock, virtual=True),

@@ -18,10 +18,15 @@ import pytest
 from differential.documented_differences import DOCUMENTED, DocumentedDifference
 from differential.oss_dialect import in_oss, on_oss
 from differential.program import Program, without_times
-from differential.program_generator import ProgramGenerator
+from differential.program_generator import BUCKETS, PACKED, ProgramGenerator
 from differential.runner import Counts, Failure, run, shorten
 from differential.sides import Clock, Pair
 
+_KINDS: Final = (
+    *(("s3", 1), ("oss", 3), ("s3-on-oss", 3), ("s3-workers", 6)),
+    *(("packed", 6), ("packed-oss", 6), ("packed-workers", 12)),
+)
+"""And which part of the programs each runs; those of two workers with packs only by `make fuzz`."""
 SEEDS: Final = int(os.environ.get("FOREBAY_DIFFERENTIAL_SEEDS", "6"))
 """Programs; `make fuzz` has 400."""
 FIRST: Final = int(os.environ.get("FOREBAY_DIFFERENTIAL_FIRST", "1"))
@@ -42,10 +47,13 @@ async def run_alone(directory: Path, kind: str, program: Program) -> Failure | N
 def program_of(seed: int, kind: str) -> Program:
     if kind == "oss":
         return [*in_oss(ProgramGenerator(seed, STEPS, OSS_BUCKETS).program())]
-    program = ProgramGenerator(seed, STEPS).program()
-    if kind == "s3-workers":
+    packed = kind.startswith(PACKED)
+    program = ProgramGenerator(seed, STEPS, (PACKED,) if packed else BUCKETS).program()
+    if kind.endswith("-workers"):
         return [*without_times(program)]
-    return program if kind == "s3" else [*on_oss(program)]
+    if kind == "packed-oss":
+        return [*in_oss(program)]
+    return program if kind in {"s3", PACKED} else [*on_oss(program)]
 
 
 async def compare(directory: Path, kind: str, seeds: range) -> Counts:
@@ -66,7 +74,7 @@ async def compare(directory: Path, kind: str, seeds: range) -> Counts:
     if failed:
         seed, failure = next(iter(failed.items()))
         pytest.fail(f"seeds {list(failed)}; {seed}, {len(failure.prefix)} steps: {await shorten(failure, fresh)}")
-    if kind == "s3-workers":
+    if kind.endswith("-workers") or kind.startswith(PACKED):
         return counts
     # So that the programs keep meeting what they are for.
     assert {"hit-memory", "revalidated", "miss", "bypass"} <= set(counts.sources)
@@ -77,7 +85,7 @@ async def compare(directory: Path, kind: str, seeds: range) -> Counts:
     return counts
 
 
-@pytest.mark.parametrize(("kind", "share"), [("s3", 1), ("oss", 3), ("s3-on-oss", 3), ("s3-workers", 6)])
+@pytest.mark.parametrize(("kind", "share"), _KINDS)
 async def test_answers_are_the_origins_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, share: int
 ) -> None:

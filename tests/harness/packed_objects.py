@@ -2,14 +2,15 @@
 
 import io
 import tarfile
-from collections.abc import Iterable, Sequence
-from hashlib import blake2b, md5
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
 
 from hypothesis import strategies as st
 
 from forebay.core.heads import HeaderPairs
 from forebay.protocol.packs.pack_index import IndexWriter
 from forebay.protocol.packs.packed_member import DIGEST_BYTES, PackedMember, PackShard
+from harness.fake.store import md5_etag
 
 KEYS = st.text(
     st.characters(min_codepoint=1, max_codepoint=0x10FFFF, exclude_categories=["Cs"]), min_size=1, max_size=40
@@ -58,6 +59,7 @@ def shard_and_index(
     headers: HeaderPairs = (("Content-Type", "image/jpeg"),),
     modified: int = 1_700_000_000,
     shard_etag: str | None = None,
+    etag_of: Callable[[bytes], str] = md5_etag,
 ) -> tuple[bytes, bytes]:
     """A TAR that Python wrote of these objects, and an index of it."""
     file = io.BytesIO()
@@ -69,9 +71,9 @@ def shard_and_index(
             archive.addfile(information, io.BytesIO(objects[key]))
             size = len(objects[key])
             offset = file.tell() - size - -size % 512
-            etag = f'"{md5(objects[key], usedforsecurity=False).hexdigest()}"'
+            etag = etag_of(objects[key])
             digest = blake2b(objects[key], digest_size=DIGEST_BYTES).digest()
             found.append(PackedMember(key, 0, offset, size, etag, modified, headers, digest))
     shard = file.getvalue()
-    etag = shard_etag or f'"{md5(shard, usedforsecurity=False).hexdigest()}"'
+    etag = shard_etag or etag_of(shard)
     return shard, index_bytes(found, [PackShard(shard_key, len(shard), etag)], prefix)

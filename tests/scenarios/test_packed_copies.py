@@ -179,3 +179,16 @@ async def test_the_null_version_of_a_member_is_copied(tmp_path: Path) -> None:
         pack(origin)
         assert (await rig.client().request("PUT", path_of("bucket", COPY), (source,))).status == 200
         assert stored(origin) == OBJECTS[KEY]
+
+
+async def test_a_copy_to_itself_changes_something(tmp_path: Path) -> None:
+    """As S3 has it. What it changes goes into an object, which wins."""
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        refused = await copy(rig.client(), path=path_of("bucket", KEY))
+        assert (refused.status, texts(refused, "Code")) == (400, ["InvalidRequest"])
+        assert stored(origin, KEY) is None
+        replaced = await copy(rig.client(), ("x-amz-metadata-directive", "REPLACE"), path=path_of("bucket", KEY))
+        assert replaced.status == 200
+        assert not [name for name in replaced.headers if name.lower().startswith("x-amz-checksum-")]
+        assert stored(origin, KEY) == OBJECTS[KEY]

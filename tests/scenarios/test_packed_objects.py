@@ -311,3 +311,14 @@ async def test_every_worker_shows_members_and_own_writes(tmp_path: Path) -> None
                     len(texts(await client.request("GET", "/bucket?list-type=2&prefix=train%2F"), "Contents/Key"))
                     == 300
                 )
+
+
+async def test_a_listing_with_members_is_never_one_without(tmp_path: Path) -> None:
+    """Parameters that an origin might pass over would have it answer without them."""
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
+        pack(origin)
+        for odd in ("encoding-type=other", "continuation-token=b3JpZ2lu", "fetch-owner=perhaps"):
+            refused = await rig.client().request("GET", f"/bucket?list-type=2&prefix=train%2F&{odd}")
+            assert (refused.status, texts(refused, "Code")) == (400, ["InvalidArgument"]), odd
+        page = await rig.client().request("GET", "/bucket?list-type=2&prefix=train%2F&max-keys=2000")
+        assert (texts(page, "MaxKeys"), len(texts(page, "Contents/Key"))) == (["1000"], len(OBJECTS))

@@ -56,13 +56,13 @@ class PendingPages:
             if has_members:  # the origin's page would lack them
                 raise PackUnavailable("the page has keys that XML can't carry; list with encoding-type=url")
             return None
-        return ListingAnswer(
-            listing_document(query, entries, PageForm(form.encoding, form.owners, None, MAX_KEYS)), "miss"
-        )
+        # S3 repeats no larger number than it has keys in a page; of pages without members the origin says what it does.
+        shown = PageForm(form.encoding, form.owners, str(MAX_KEYS), MAX_KEYS)
+        return ListingAnswer(listing_document(query, entries, shown), "miss")
 
-    async def has_members(self, query: ListingQuery) -> bool:
-        """Whether the page may have members of packs, which only Forebay lists. Raises PackUnavailable."""
-        return await self._pages.has_members(query.bucket, query.prefix)
+    async def has_members(self, bucket: str, prefix: str) -> bool:
+        """Whether a listing may have members of packs, which only Forebay lists. Raises PackUnavailable."""
+        return await self._pages.has_members(bucket, prefix)
 
     async def _entries_of(self, query: ListingQuery, limit: int, form: ListingForm) -> PageEntries:
         names: dict[str, str | None] = {}  # the facts of keys; None: a common prefix

@@ -39,7 +39,7 @@ MAX_KEYS: Final = 1000
 LAST_CHARACTER: Final = "\U0010ffff"
 """No key has it (it is a noncharacter), and it sorts behind all others."""
 
-_TOKEN: Final = re.compile(r"~fb1([kp])([A-Za-z0-9_=-]*)\.([0-9a-f]{8})")
+_TOKEN: Final = re.compile(r"~fb1([kp])([A-Za-z0-9_-]*)\.([0-9a-f]{8})")
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _NAMES: Final = frozenset(
     {
@@ -64,7 +64,8 @@ class StartPoint:
     def token(self) -> str:
         """The continuation token for it."""
         name = self.name.encode()
-        return f"~fb1{self.kind[0]}{urlsafe_b64encode(name).decode()}.{_checksum(self.kind[0], name):08x}"
+        encoded = urlsafe_b64encode(name).decode().rstrip("=")  # which encoding-type=url would change
+        return f"~fb1{self.kind[0]}{encoded}.{_checksum(self.kind[0], name):08x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ def parse_token(token: str) -> StartPoint | None:
     if found is None:
         return None
     try:
-        name = urlsafe_b64decode(found[2])
+        name = urlsafe_b64decode(found[2] + "=" * (-len(found[2]) % 4))
         if _checksum(found[1], name) != int(found[3], 16):
             return None
         return StartPoint(name.decode(), "key" if found[1] == "k" else "prefix")

@@ -3,6 +3,7 @@
 a client of OSS   ──> its document or its conditions in S3's form   (request.oss_frontend)
 a client of S3    ──> a body of unknown length is spooled           (write.length_spooler)
 a copy of a member of a pack ──> the PUT of its bytes               (request.packed_copies)
+a write to the key of a member, with a condition ──> with one of the origin's   (request.packed_conditions)
 a batch delete of resources  ──> that of the objects it lists       (write.reserved_deletions)
 """
 
@@ -10,6 +11,7 @@ from forebay.core.request_record import RequestRecord
 from forebay.protocol.exchange import Reply, Request
 from forebay.request.admission import Admission
 from forebay.request.oss_frontend import OssFrontend
+from forebay.request.packed_conditions import PackedConditions
 from forebay.request.packed_copies import COPIES, PackedCopies
 from forebay.request.resource_router import ResourceRouter
 from forebay.write.forward_request import ForwardRequest, WriteContext
@@ -25,6 +27,7 @@ class AdmittedWriter:
         writer: ObjectWriter,
         oss_frontend: OssFrontend,
         copies: PackedCopies,
+        conditions: PackedConditions,
         resources: ResourceRouter,
         length_spooler: LengthSpooler | None = None,
     ) -> None:
@@ -32,6 +35,7 @@ class AdmittedWriter:
         self._writer = writer
         self._oss_frontend = oss_frontend
         self._copies = copies
+        self._conditions = conditions
         self._resources = resources
         self._length_spooler = length_spooler
 
@@ -47,4 +51,5 @@ class AdmittedWriter:
         context = WriteContext(forward, admission.principal, admission.decision, reply, record)
         if admission.operation.name in COPIES:
             context = await self._copies.as_write(context)
+        context = await self._conditions.as_write(context)
         await self._writer.write(context, self._resources.remover(admission))

@@ -11,12 +11,13 @@ from forebay.protocol.exchange import Reply
 @dataclass(slots=True)
 class DocumentReply:
     """Sends to `inner` a document in place of the body of a successful response; other statuses than 200 pass
-    unchanged. `translate` makes it of the response's ETag, with its status and headers; `replaced` are the headers of
-    the response that are left out, in lower case. Implements forebay.protocol.exchange.Reply."""
+    unchanged. `translate` makes it of the response's ETag, with its status and headers; `replaced` is what the
+    names of headers begin with, in lower case, that are left out of the response. Implements
+    forebay.protocol.exchange.Reply."""
 
     inner: Reply
     translate: Callable[[str], tuple[int, HeaderPairs, bytes]]
-    replaced: frozenset[str]
+    replaced: tuple[str, ...]
     _document: bytes | None = None
 
     @property
@@ -31,7 +32,7 @@ class DocumentReply:
             return
         etag = next((value for name, value in headers if name.lower() == "etag"), "")
         status, added, self._document = self.translate(etag)
-        kept = tuple(pair for pair in headers if pair[0].lower() not in self.replaced)
+        kept = tuple(pair for pair in headers if not pair[0].lower().startswith(self.replaced))
         await self.inner.start(status, (*kept, *added), None if status == 204 else len(self._document))
 
     async def write(self, buffer: Buffer | bytes) -> None:

@@ -39,7 +39,7 @@ from forebay.write.object_write import ObjectWriter
 
 MAX_BUFFERED: Final = 1 << 20
 """Bytes from the file on up to which a form is read whole before it is sent."""
-_REPLACED: Final = frozenset({"content-length", "content-type", "location"})
+_REPLACED: Final = ("content-length", "content-type", "location")
 
 
 def is_form(request: Request, target: Target) -> bool:

@@ -97,9 +97,13 @@ class ListingReader:
 
     async def _page_with_members(self, admission: Admission, version: Literal[1, 2]) -> ListingAnswer | None:
         """The page of a listing that the origin answers where there are no members."""
-        query, pages = parse_listing(admission.target, admission.headers, version, as_s3=True), self._pending_pages
-        if query is None or pages is None or not await pages.has_members(query):
+        target, pages = admission.target, self._pending_pages
+        bucket, prefix = target.bucket, target.param("prefix") or ""
+        if pages is None or bucket is None or not await pages.has_members(bucket, prefix):
             return None
+        query = parse_listing(target, admission.headers, version, as_s3=True)
+        if query is None:  # the origin may answer it all the same, without members
+            raise S3Error("InvalidArgument", "A parameter of the listing has a value, or a name, that it can't have.")
         refused = hindrance(pair for pair in admission.headers.items() if pair[0].lower() not in _OBEYED)
         if refused is not None:
             raise S3Error("NotImplemented", f"A listing with members of packs can't be answered with {refused}.")
@@ -121,12 +125,12 @@ class ListingReader:
         pages = self._pending_pages
         if page is None and pages is not None:
             if has_members is None:
-                has_members = await pages.has_members(query)
+                has_members = await pages.has_members(query.bucket, query.prefix)
             if identity is None or (has_members and await self._is_permitted(identity, admission.target)):
                 page = await pages.answer(query, has_members=has_members)
         if page is not None and query.has_restore_status and _MAY_BE_ARCHIVED.search(page.document):
             if has_members is None:
-                has_members = pages is not None and await pages.has_members(query)
+                has_members = pages is not None and await pages.has_members(query.bucket, query.prefix)
             return page if has_members else None
         return page
 

@@ -1,6 +1,7 @@
 """What only the origin can say of a member of a pack or its bucket, each asked by a HEAD.
 
     x-amz-expected-bucket-owner     HEAD of the member's shard with the header; for a listing, of the bucket
+    a condition of a write          HEAD of the key: is there an object, too?
     versionId=null                  HEAD of the key with it ──> there is one: it is the version
                                                             └─> 404: the member, if its shard is a version null
 
@@ -61,6 +62,11 @@ class OriginChecks:
             return False
         status, version_id = await self._head(OriginRequest("HEAD", *shard, operation="HeadObject"), identity)
         return status == 200 and version_id == NULL_VERSION
+
+    async def has_object(self, name: ObjectName, identity: OriginIdentity | None) -> bool:
+        """Whether the origin has an object of this name. Raises OriginError, S3Error, Throttled."""
+        status, _ = await self._head(OriginRequest("HEAD", *name, operation="HeadObject"), identity)
+        return status != 404
 
     async def _head(self, request: OriginRequest, identity: OriginIdentity | None) -> tuple[int, str]:
         """The status, and the id of the version."""

@@ -47,12 +47,14 @@ _METADATA: Final = re.compile(
     r"content-(type|encoding|language|disposition)|cache-control|expires|x-amz-meta-.*", re.IGNORECASE
 )
 """Headers that a copy takes from its source; also those that a request which replaces them sets."""
+_STORED_AS: Final = ("x-amz-storage-class", "x-amz-server-side-encryption", "x-amz-website-redirect-location")
+"""What the names of headers begin with that say how an object is stored."""
 _OF_COPIES: Final = (
     *(COPY_SOURCE, _DIRECTIVE, "x-amz-tagging-directive", "content-", "x-amz-content-sha256", "x-amz-checksum-"),
     *("x-amz-sdk-checksum-", "x-amz-trailer", "x-amz-decoded-content-length", SOURCE_OWNER),
 )
 """What the names of headers begin with that a PUT of the bytes has not: its body is another one than the copy's."""
-_REPLACED: Final = frozenset({"etag", "content-length", "content-type"})
+_REPLACED: Final = ("etag", "content-length", "content-type", "x-amz-checksum-")
 
 
 class PackedCopies:
@@ -92,6 +94,8 @@ class PackedCopies:
         await self._checks.check_owner(*shard, sent, identity, header=SOURCE_OWNER)
         _check_conditions(sent, head)
         is_part = forward.operation.name == "UploadPartCopy"
+        if not is_part and source.name == forward.target.name and not _changes_something(sent):
+            raise S3Error("InvalidRequest", "An object is copied to itself only with other metadata or storage.")
         span = _span_of(sent, head.size) if is_part else Span(0, head.size)
         view = resolution.view(source.name, decision.rule, forward.identity)
         headers = CIMultiDictProxy(CIMultiDict((*_put_headers(sent, head), ("Content-Length", str(span.length)))))
@@ -139,6 +143,15 @@ def _check_conditions(sent: Headers, head: Head) -> None:
         raise S3Error("PreconditionFailed", Condition=f"{COPY_SOURCE}-{min(conditions)}")
 
 
+def _changes_something(sent: Headers) -> bool:
+    """Whether a copy to its own source is none of the same."""
+    return _is_replaced(sent) or any(name.lower().startswith(_STORED_AS) for name in sent)
+
+
+def _is_replaced(sent: Headers) -> bool:
+    return sent.get(_DIRECTIVE, "COPY").upper() == "REPLACE"
+
+
 def _span_of(sent: Headers, size: int) -> Span:
     """The bytes that an UploadPartCopy copies."""
     value = sent.get(f"{COPY_SOURCE}-range")
@@ -160,8 +173,7 @@ def _range_error(problem: str, value: str) -> S3Error:
 
 def _put_headers(sent: Headers, head: Head) -> HeaderPairs:
     """The headers of the PUT, but for its length."""
-    is_replaced = sent.get(_DIRECTIVE, "COPY").upper() == "REPLACE"
-    metadata = sent.items() if is_replaced else head.facts.headers
+    metadata = sent.items() if _is_replaced(sent) else head.facts.headers
     kept = [pair for pair in metadata if _METADATA.fullmatch(pair[0])]
     has_tags = sent.get("x-amz-tagging-directive", "COPY").upper() == "REPLACE"
     others = [

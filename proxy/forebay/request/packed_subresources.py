@@ -26,7 +26,7 @@ from typing import Final
 from multidict import CIMultiDict
 
 from forebay.core.errors import PackUnavailable, S3Error
-from forebay.core.heads import Head
+from forebay.core.heads import Head, HeaderPairs
 from forebay.core.request_record import RequestRecord
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
@@ -97,11 +97,9 @@ class PackedSubresources:
                 "MethodNotAllowed", f"The key is a member of a pack, which {operation.name} does not apply to."
             )
         document = write_tree(root, S3_NAMESPACE)
-        headers = (
-            ("Content-Type", "application/xml"),
-            ("Last-Modified", found.head.facts.last_modified),
-            ("x-amz-request-id", record.request_id),
-        )
+        headers: HeaderPairs = (("Content-Type", "application/xml"), ("x-amz-request-id", record.request_id))
+        if operation.name == "GetObjectAttributes":
+            headers += (("Last-Modified", found.head.facts.last_modified),)
         record.step = "reply"
         await reply.start(200, headers, len(document))
         await reply.write(document)

@@ -36,6 +36,9 @@ _KEPT = frozenset(
 _OVERRIDES = ("type", "language", "encoding", "disposition")
 
 
+_STORAGE_CLASS = "x-amz-storage-class"
+
+
 def kept_headers(names: Iterable[tuple[str, str]]) -> Pairs:
     """The request's headers that become the object's. aws-chunked is framing and isn't kept, nor is the
     storage class that all objects have; metadata may be empty."""
@@ -117,7 +120,10 @@ def check_write(store: Store, s3_request: S3Request, bucket: str, key: str) -> N
     if match is not None and current is None:
         raise Refusal("NoSuchKey", "The specified key does not exist.", Key=key)
     if (none_match is not None and current is not None) or (
-        match is not None and current is not None and match.strip('"') != current.etag.strip('"')
+        match is not None
+        and current is not None
+        and match.strip('"') != current.etag.strip('"')
+        and (s3_request.method, match) != ("DELETE", "*")
     ):
         raise Refusal("PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
 
@@ -174,7 +180,11 @@ def copy(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:
     if algorithm := s3_request.headers.get("x-amz-checksum-algorithm", "").lower():
         whole = b"".join(content.views(0, content.size))
         checksums = ((algorithm, digest_of(algorithm, whole)),)
-    headers = kept_headers(s3_request.headers.items()) if replaced else source.headers
+    sent = kept_headers(s3_request.headers.items())
+    headers = sent
+    if not replaced:  # how an object is stored is no metadata
+        headers = tuple(pair for pair in source.headers if pair[0].lower() != _STORAGE_CLASS)
+        headers += tuple(pair for pair in sent if pair[0].lower() == _STORAGE_CLASS)
     tags = header_tags(s3_request) if s3_request.headers.get("x-amz-tagging-directive") == "REPLACE" else source.tags
     version = store.add(
         home,

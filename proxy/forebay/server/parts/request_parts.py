@@ -23,6 +23,7 @@ from forebay.request.listing_read import ListingReader
 from forebay.request.object_read import ObjectReader
 from forebay.request.origin_checks import OriginChecks
 from forebay.request.oss_frontend import OssFrontend
+from forebay.request.packed_conditions import PackedConditions
 from forebay.request.packed_copies import PackedCopies
 from forebay.request.packed_subresources import PackedSubresources
 from forebay.request.resource_router import ResourceRouter
@@ -91,7 +92,7 @@ def compose_requests(
         policy,
         reader,
         UncachedReader(ForwardedReads(origins, front), listing_reader, writes.write_back),
-        AdmittedWriter(writes.writer, front, copies, resources, spooler),
+        AdmittedWriter(writes.writer, front, copies, PackedConditions(metadata.packed, checks), resources, spooler),
         FormUpload(writes.writer),
         front,
         CorsFrontend(metadata.cors),

@@ -1,0 +1,69 @@
+"""Conditions of a write to the key of a member of a pack: the origin has no object there, so they are evaluated here.
+
+    If-None-Match: *    412: there is an object
+    If-Match            412 for another ETag than the member's. Else sent as If-None-Match: *, so that nothing that has
+                        come in the member's place is replaced; a DELETE, which has no such condition, without one
+
+Where the origin has an object too, it evaluates them.
+
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html, conditional-deletes.html
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from forebay.core.errors import S3Error
+from forebay.metadata.lookup_request import LookupRequest
+from forebay.metadata.packed_objects import PackedObjects
+from forebay.metadata.resolution import ResolvedVersion
+from forebay.protocol.conditions import same_etag
+from forebay.request.origin_checks import OriginChecks
+from forebay.write.forward_request import WriteContext
+
+_MATCH: Final = "If-Match"
+_NONE_MATCH: Final = "If-None-Match"
+_ANY: Final = "*"
+_DELETE: Final = "DeleteObject"
+_CONDITIONAL: Final = frozenset({"PutObject", "CopyObject", "CompleteMultipartUpload", _DELETE})
+_FORBIDDING: Final = _CONDITIONAL | {"CreateMultipartUpload"}
+"""What OSS refuses with `x-oss-forbid-overwrite`."""
+
+
+class PackedConditions:
+    """Evaluates them. Keeps no state."""
+
+    def __init__(self, packed: PackedObjects, checks: OriginChecks) -> None:
+        self._packed = packed
+        self._checks = checks
+
+    async def as_write(self, context: WriteContext) -> WriteContext:
+        """The write with conditions that the origin can evaluate. Raises S3Error, OriginError, Throttled."""
+        forward, decision = context.forward, context.decision
+        operation, oss_request = forward.operation.name, forward.request.oss_request
+        if decision is None or decision.packed is None or operation not in _FORBIDDING:
+            return context
+        sent = forward.request.headers if operation in _CONDITIONAL else {}
+        must_be_new = sent.get(_NONE_MATCH, "").strip() == _ANY
+        if oss_request is not None and oss_request.forbids_overwrite:
+            must_be_new = True
+        if not must_be_new and _MATCH not in sent:
+            return context
+        name = forward.target.name
+        found = await self._packed.resolve(LookupRequest(name, decision, None, identity=forward.identity))
+        if not isinstance(found, ResolvedVersion) or found.stored is None:
+            return context
+        if must_be_new:
+            raise S3Error("PreconditionFailed", Condition=_NONE_MATCH)
+        if await self._checks.has_object(name, forward.identity):
+            return context
+        is_deletion, wanted = operation == _DELETE, sent[_MATCH].strip()
+        if not (same_etag(wanted, found.head.version.etag) or (is_deletion and wanted == _ANY)):
+            raise S3Error("PreconditionFailed", Condition=_MATCH)
+        headers = CIMultiDict(sent)
+        headers.popall(_MATCH)
+        if not is_deletion:
+            headers[_NONE_MATCH] = _ANY
+        request = forward.request._replace(headers=CIMultiDictProxy(headers))
+        return replace(context, forward=replace(forward, request=request))
