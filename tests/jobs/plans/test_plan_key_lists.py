@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
+
 from forebay.jobs.plans.plan_files import plan_id
 from forebay.jobs.plans.plan_key_lists import KEPT_SECONDS, MAX_UNUSED
 from forebay.jobs.plans.plan_store import PlanRecord, PlanStore
@@ -18,20 +20,25 @@ class KeyListTest:
     """A store whose clock the test sets."""
 
     def __init__(self, directory: Path) -> None:
-        self.now = 1e9
-        self.store = PlanStore(directory, lambda: self.now)
+        self.now, self.clock = 100.0, 1e9
+        self.directory = directory
+        self.store = self.restarted()
+
+    def restarted(self) -> PlanStore:
+        return PlanStore(self.directory, lambda: self.clock, lambda: self.now)
 
     async def send(self, number: int, principal: str = "p") -> str:
         """Returns the digest of a list that is sent."""
         digest = sha256(body := f"key-{number}\n".encode()).hexdigest()
         await self.store.receive_keys("b", principal, digest, _pieces(body))
         self.now += 1.0
+        self.clock += 1.0
         return digest
 
     async def plan(self, digest: str, name: str = "order") -> PlanRecord:
         """Sends a plan over a list."""
         body = b"FBPLAN1\n" + bytes.fromhex(digest) + bytes(4) + (1).to_bytes(4, "little") + bytes(4)
-        record = PlanRecord(plan_id("b", "p", name), "b", "p", name, self.now, 0, 0)
+        record = PlanRecord(plan_id("b", "p", name), "b", "p", name, self.clock, 0, 0)
         return await self.store.receive(record, ALL, _pieces(body))
 
     async def digests(self, principal: str = "p") -> list[str]:
@@ -39,7 +46,7 @@ class KeyListTest:
 
 
 def names_in(directory: Path) -> list[str]:
-    return [each.name for each in directory.iterdir()]
+    return [each.name for each in directory.iterdir() if not each.name.startswith(".")]
 
 
 async def _pieces(content: bytes) -> AsyncIterator[bytes]:
@@ -67,7 +74,34 @@ async def test_a_list_is_removed_a_day_after_its_last_use(tmp_path: Path) -> Non
     assert await test.digests() == [used]
     test.now += KEPT_SECONDS
     assert await test.store.plans() == []
-    assert names_in(tmp_path) == [".lock"]
+    assert names_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("step", [10 * KEPT_SECONDS, -10 * KEPT_SECONDS])
+async def test_a_clock_that_is_set_removes_no_list(tmp_path: Path, step: float) -> None:
+    test = KeyListTest(tmp_path)
+    digest = await test.send(0)
+    assert await test.digests() == [digest]
+    test.clock += step
+    assert await test.digests() == [digest]
+    test.store = test.restarted()
+    assert await test.digests() == [digest]
+    test.now += KEPT_SECONDS + 1.0
+    assert await test.digests() == []
+
+
+async def test_a_use_by_another_worker_counts(tmp_path: Path) -> None:
+    test = KeyListTest(tmp_path)
+    digest, other = await test.send(0), test.restarted()
+    assert await test.digests() == [digest]
+    test.now += KEPT_SECONDS - 10.0
+    test.clock -= 5.0
+    found = await other.key_lists.open("b", "p", digest)
+    assert found is not None
+    found[1].close()
+    assert await test.digests() == [digest]
+    test.now += 20.0
+    assert await test.digests() == [digest]
 
 
 async def test_a_list_stays_as_long_as_a_plan_uses_it(tmp_path: Path) -> None:
@@ -77,6 +111,8 @@ async def test_a_list_stays_as_long_as_a_plan_uses_it(tmp_path: Path) -> None:
     test.now += 10 * KEPT_SECONDS
     assert await test.digests() == [digest]
     await test.store.remove(record)
+    assert await test.digests() == [digest]
+    test.now += KEPT_SECONDS + 1.0
     assert await test.digests() == []
 
 

@@ -1,5 +1,6 @@
 """The plan store: plans are there whole or not at all, survive a restart, and are read in windows."""
 
+import asyncio
 import os
 from array import array
 from collections.abc import AsyncIterator
@@ -12,7 +13,7 @@ from forebay.core.errors import S3Error
 from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries, PlanEntry
 from forebay.jobs.plans.plan_files import plan_id
 from forebay.jobs.plans.plan_key_lists import key_list_id
-from forebay.jobs.plans.plan_store import ABANDONED_SECONDS, PlanRecord, PlanStore
+from forebay.jobs.plans.plan_store import PlanRecord, PlanStore
 from forebay.policy.access import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access
@@ -22,7 +23,7 @@ ALL = Principal("p", (Grant(Pattern("**"), frozenset({Access.READ})),))
 
 
 def names_in(directory: Path) -> list[str]:
-    return [each.name for each in directory.iterdir() if each.name != ".lock"]
+    return [each.name for each in directory.iterdir() if not each.name.startswith(".")]
 
 
 async def pieces(*content: bytes) -> AsyncIterator[bytes]:
@@ -203,21 +204,35 @@ async def test_a_plan_that_is_closed_twice_closes_no_number_of_another(tmp_path:
 
 
 async def test_plans_are_in_the_order_in_which_they_were_sent(tmp_path: Path) -> None:
-    store = PlanStore(tmp_path)
-    sent = [record(f"order-{number}", float(number)) for number in range(20)]
-    for each in reversed(sent):
-        await store.receive(each, ALL, pieces(b"a\n"))
-    assert await store.plans() == [each.id for each in sent]
+    """Whatever the clock said, in whichever worker, and if the latest number was lost."""
+    sent = [record(f"order-{number}", float(-number)) for number in range(6)]
+    for each in sent[:4]:
+        await PlanStore(tmp_path).receive(each, ALL, pieces(b"a\n"))
+    (tmp_path / ".order").write_bytes(b"")
+    for each in sent[4:]:
+        await PlanStore(tmp_path).receive(each, ALL, pieces(b"a\n"))
+    assert await PlanStore(tmp_path).plans() == [each.id for each in sent]
+    await PlanStore(tmp_path).receive(sent[0], ALL, pieces(b"a\n"))
+    assert (await PlanStore(tmp_path).plans())[-1] == sent[0].id
 
 
 async def test_what_is_abandoned_half_way_is_removed_and_no_other(tmp_path: Path) -> None:
-    store = PlanStore(tmp_path, lambda: 1e6)
-    ages = {"new-old": ABANDONED_SECONDS + 1.0, "new-young": ABANDONED_SECONDS - 1.0}
-    for name, age in ages.items():
-        (tmp_path / name).mkdir()
-        os.utime(tmp_path / name, (1e6 - age, 1e6 - age))
-    assert await store.plans() == []
-    assert names_in(tmp_path) == ["new-young"]
+    """However old its directory is: a writer that is there has it locked."""
+    store, fed = PlanStore(tmp_path), asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"a\n" * 100
+        yield b"a\n" * (1 << 19)
+        [written] = [tmp_path / name for name in names_in(tmp_path)]
+        (tmp_path / "new-abandoned").mkdir()
+        os.utime(written, (1.0, 1.0))
+        assert await PlanStore(tmp_path).plans() == []
+        assert names_in(tmp_path) == [written.name]
+        fed.set()
+
+    kept = await store.receive(record(), ALL, slow())
+    assert fed.is_set()
+    assert await store.plans() == [kept.id]
 
 
 async def test_a_list_is_named_by_its_digest(tmp_path: Path) -> None:

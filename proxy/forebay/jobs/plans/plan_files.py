@@ -3,11 +3,13 @@
     append ──> memory ──flush_excess──> new-<random>/ ──keep──> <id>/ or keys-<id>/, in place of one that was there
                                              └── anything else: removed
 
-So under its name a directory is whole.
+So under its name a directory is whole. Until then it is locked, so the lock tells whether its writer has ended; and its
+file `order` says which of two was kept first. No clock is asked, as that can be set.
 """
 
 import asyncio
 import fcntl
+import os
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -18,6 +20,9 @@ from typing import BinaryIO, Final, Self
 
 from forebay.core.errors import S3Error
 
+_ORDER: Final = "order"
+_LATEST: Final = ".order"
+"""The `order` of the directory that was kept last."""
 _BUFFER_SIZE: Final = 1 << 20
 """Bytes that are kept before they are written, of all files of a plan together."""
 
@@ -35,6 +40,27 @@ def locked_plans(root: Path) -> Iterator[None]:
         yield
 
 
+def order_of(directory: Path) -> int:
+    """Which directory this is, of all that were kept; 0: that is not known."""
+    try:
+        return int((directory / _ORDER).read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def remove_abandoned(root: Path) -> None:
+    """Removes directories whose writers have ended."""
+    with suppress(OSError), locked_plans(root):
+        for directory in root.glob("new-*"):
+            with suppress(OSError):
+                descriptor = os.open(directory, os.O_RDONLY)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(directory, ignore_errors=True)
+                finally:
+                    os.close(descriptor)
+
+
 class PlanFiles:
     """The files of a directory that is being written, removed again unless it is kept. Made with what is written first:
     each turn of a thread is half a millisecond of a reader who waits for the plan to be accepted."""
@@ -42,7 +68,8 @@ class PlanFiles:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._directory = root / f"new-{secrets.token_hex(8)}"
-        self._is_made = False
+        self._locked: int | None = None
+        """The descriptor of the directory, once it is made."""
         self._pending: dict[str, bytearray] = {}
         self._files: dict[str, BinaryIO] = {}
         self._size = 0
@@ -54,8 +81,9 @@ class PlanFiles:
         for file in self._files.values():
             with suppress(OSError):
                 file.close()
-        if self._is_made:
+        if self._locked is not None:
             await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
+            self._unlock()
 
     def append(self, name: str, content: bytes) -> None:
         """Appends to one of the files."""
@@ -80,9 +108,8 @@ class PlanFiles:
 
     def _write(self, pending: dict[str, bytearray], target: Path | None) -> None:
         """`target`: the directory's name, where nothing more is to be written."""
-        if not self._is_made:
-            self._is_made = True
-            self._directory.mkdir(0o700, parents=True)
+        if self._locked is None:
+            self._make()
         for name, content in pending.items():
             file = self._files.get(name)
             if file is None:
@@ -92,7 +119,19 @@ class PlanFiles:
                 view = view[file.write(view) :]
         if target is not None:
             self._rename(target)
-            self._is_made = False
+            self._unlock()
+
+    def _make(self) -> None:
+        self._root.mkdir(0o700, parents=True, exist_ok=True)
+        with locked_plans(self._root):
+            self._directory.mkdir(0o700)
+            self._locked = os.open(self._directory, os.O_RDONLY)
+            fcntl.flock(self._locked, fcntl.LOCK_EX)
+
+    def _unlock(self) -> None:
+        if self._locked is not None:
+            os.close(self._locked)
+            self._locked = None
 
     def _rename(self, target: Path) -> None:
         for file in self._files.values():
@@ -100,10 +139,21 @@ class PlanFiles:
         self._files.clear()
         replaced = self._directory.with_name(f"{self._directory.name}-old")
         with locked_plans(self._root):
+            (self._directory / _ORDER).write_text(str(_next_order(self._root)))
             with suppress(FileNotFoundError):
                 target.rename(replaced)
             self._directory.rename(target)
         shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _next_order(root: Path) -> int:
+    """Under the lock."""
+    try:
+        order = int((root / _LATEST).read_text()) + 1
+    except (OSError, ValueError):
+        order = 1 + max(map(order_of, root.iterdir()), default=0)
+    (root / _LATEST).write_text(str(order))
+    return order
 
 
 def _no_room(error: OSError) -> S3Error:

@@ -3,9 +3,10 @@
     keys-<id>/    keys, offsets    (jobs.plans.plan_entries)
                   list.json        whose it is, and when it was sent
 
-An `id` is made of bucket, principal and digest: nobody uses another's, or learns whether it is there. A list that no
-plan uses is removed KEPT_SECONDS after it was sent or used last, and above MAX_UNUSED: the oldest of the principal that
-has the most, so that nobody's lists push out another's.
+An `id` is made of bucket, principal and digest: nobody uses another's, or learns whether it is there. A list is removed
+once this process has seen for KEPT_SECONDS that nobody uses it, and above MAX_UNUSED: the one unused longest of the
+principal that has the most, so that nobody's lists push out another's. Seconds are those of the process, as the clock
+may be set: a use, in any worker, only changes the directory's time, to whatever it is.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from forebay.core.buffers import Piece
 from forebay.core.cooperative import run_cooperatively
@@ -32,6 +33,17 @@ PREFIX: Final = "keys-"
 """Of the directories."""
 MAX_UNUSED: Final = 64
 KEPT_SECONDS: Final = 86400.0
+
+
+class _Unused(NamedTuple):
+    """A list that no plan uses."""
+
+    since: float
+    """Monotonic seconds."""
+    changed: int
+    """The time of its directory, in nanoseconds since the epoch."""
+    directory: Path
+    principal: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +62,15 @@ class SentKeyList:
 class PlanKeyLists:
     """The lists below `root`. `clock`: seconds since the epoch."""
 
-    def __init__(self, root: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, root: Path, clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`monotonic`: seconds, whatever the clock is set to."""
         self._root = root
         self._clock = clock
+        self._monotonic = monotonic
+        self._unused: dict[str, _Unused] = {}
+        """As the latest look found them, by the name of the directory."""
 
     async def receive(
         self, files: PlanFiles, bucket: str, principal: str, digest: str, body: AsyncIterator[Piece]
@@ -114,6 +132,7 @@ class PlanKeyLists:
 
     def _note_use(self, directory: str) -> None:
         now = self._clock()
+        self._unused.pop(directory, None)
         with suppress(OSError):
             os.utime(self._root / directory, (now, now))
 
@@ -129,24 +148,26 @@ class PlanKeyLists:
             return None
 
     def prune(self, latest: str = "") -> None:
-        """Removes lists that no plan uses: old ones, and those above MAX_UNUSED, but not `latest`."""
-        used = self._used()
-        unused: list[tuple[float, Path, str]] = []
+        """Removes lists that no plan uses: those unused for long, and those above MAX_UNUSED, but not `latest`."""
+        used, now = self._used(), self._monotonic()
+        unused: list[_Unused] = []
         for directory in self._directories():
             if directory.name in used or directory.name == latest:
                 continue
             found = self._read(directory)
             with suppress(OSError):
-                changed = directory.stat().st_mtime
-                if found is None or self._clock() - changed > KEPT_SECONDS:
+                changed, known = directory.stat().st_mtime_ns, self._unused.get(directory.name)
+                since = known.since if known is not None and known.changed == changed else now
+                if found is None or now - since > KEPT_SECONDS:
                     shutil.rmtree(directory, ignore_errors=True)
                 else:
-                    unused.append((changed, directory, found.principal))
+                    unused.append(_Unused(since, changed, directory, found.principal))
         while len(unused) + bool(latest) > MAX_UNUSED:
-            (principal, _), *_ = Counter(owner for _, _, owner in unused).most_common(1)
-            oldest = min(each for each in unused if each[2] == principal)
+            (principal, _), *_ = Counter(each.principal for each in unused).most_common(1)
+            oldest = min(each for each in unused if each.principal == principal)
             unused.remove(oldest)
-            shutil.rmtree(oldest[1], ignore_errors=True)
+            shutil.rmtree(oldest.directory, ignore_errors=True)
+        self._unused = {each.directory.name: each for each in unused}
 
     def _used(self) -> set[str]:
         """The directories of lists that plans use."""

@@ -1,6 +1,7 @@
 """The plan store: plans and key lists on the node's disk, in a directory that its workers share.
 
-    <state_dir>/plans-<origin, address>/    <id>/            a plan: its entries (jobs.plans.plan_entries), plan.json
+    <state_dir>/plans-<origin, address>/    <id>/            a plan: its entries (jobs.plans.plan_entries), plan.json,
+                                                             order (jobs.plans.plan_files)
                                             <id>/position    the entry up to which it was read
                                             keys-<id>/       a key list (jobs.plans.plan_key_lists)
                                             new-<random>/    one that is being received
@@ -30,15 +31,13 @@ from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import S3Error
 from forebay.jobs.plans.plan_body import HEADER_SIZE, MAGIC, CompactPlan, ReadableKeys, TextPlan, read_header
 from forebay.jobs.plans.plan_entries import KeyTable, PlanEntries
-from forebay.jobs.plans.plan_files import PlanFiles, locked_plans
+from forebay.jobs.plans.plan_files import PlanFiles, locked_plans, order_of, remove_abandoned
 from forebay.jobs.plans.plan_key_lists import PREFIX, PlanKeyLists, SentKeyList
 from forebay.policy.access import Principal
 
 _log = logging.getLogger(__name__)
 
 _CHUNK: Final = 4096
-ABANDONED_SECONDS: Final = 3600.0
-"""Age of a directory that is being written after which its writer has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +66,16 @@ class PlanRecord:
 class PlanStore:
     """Plans in `root`, which is made with the first of them. None: there is no state directory, and no plan."""
 
-    def __init__(self, root: Path | None, clock: Callable[[], float] = time.time) -> None:
-        """`clock`: seconds since the epoch."""
+    def __init__(
+        self,
+        root: Path | None,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`clock`: seconds since the epoch. `monotonic`: seconds, whatever the clock is set to."""
         self._is_usable = root is not None
         self._root = root if root is not None else Path(os.devnull, "plans")  # which nobody can make
-        self._clock = clock
-        self.key_lists = PlanKeyLists(self._root, clock)
+        self.key_lists = PlanKeyLists(self._root, clock, monotonic)
 
     def _receive(self) -> PlanFiles:
         if not self._is_usable:
@@ -164,18 +167,16 @@ class PlanStore:
         return await asyncio.to_thread(self._plans)
 
     def _plans(self) -> Sequence[str]:
-        found: list[tuple[float, str]] = []
+        found: list[tuple[int, float, str]] = []
+        remove_abandoned(self._root)
         with suppress(OSError):
             for directory in self._root.iterdir():
-                if directory.name.startswith("new-"):
-                    with suppress(OSError):
-                        if directory.stat().st_mtime < self._clock() - ABANDONED_SECONDS:
-                            shutil.rmtree(directory, ignore_errors=True)
-                elif not directory.name.startswith(PREFIX):
+                if not directory.name.startswith((PREFIX, "new-")):
                     with suppress(OSError, ValueError, KeyError):
-                        found.append((json.loads((directory / "plan.json").read_bytes())["sent_at"], directory.name))
+                        sent_at = float(json.loads((directory / "plan.json").read_bytes())["sent_at"])
+                        found.append((order_of(directory), sent_at, directory.name))
         self.key_lists.prune()
-        return [name for _, name in sorted(found)]
+        return [name for _, _, name in sorted(found)]
 
     async def record_position(self, record: PlanRecord, position: int) -> None:
         """Records up to which entry a plan was read, unless another one has its id by now."""
