@@ -9,9 +9,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 from forebay.core.heads import Head
 from forebay.core.names import ObjectName
+from forebay.protocol.body.checksum_headers import listed_elements
 from forebay.protocol.dates import format_document_time
 from forebay.protocol.listing_query import LAST_CHARACTER
-from forebay.protocol.response_headers import checksum_fields
 from forebay.protocol.xml.listed_page import owner_mark
 from forebay.protocol.xml.xml_tree import escape_text
 from forebay.storage.journal.pending_objects import Deleted, PendingObjects
@@ -91,7 +91,7 @@ def common_prefix(key: str, prefix: str, delimiter: str) -> str | None:
 def entry_of(head: Head, owners: Sequence[str]) -> str:
     """Returns the XML of an entry after its key (protocol.xml.listed_page)."""
     etag = escape_text(head.version.etag).replace('"', _QUOTE)
-    checksums = "".join(f"<{name}>{escape_text(value)}</{name}>" for name, value in checksum_fields(head.facts))
+    checksums = "".join(f"<{name}>{escape_text(value)}</{name}>" for name, value in listed_elements(head.facts.headers))
     return (
         f"<LastModified>{format_document_time(int(head.validated_at))}</LastModified><ETag>{etag}</ETag>{checksums}"
         f"<Size>{head.size}</Size>{owner_mark(0) if len(owners) == 1 else ''}"

@@ -100,16 +100,8 @@ def checksums_missing(facts: ObjectFacts) -> bool:
 
 
 def checksum_headers(facts: ObjectFacts) -> HeaderPairs:
-    """Returns the checksums among an object's headers."""
+    """Returns the checksums among an object's headers, and their type."""
     return tuple([pair for pair in facts.headers if _is_checksum(pair[0])])
-
-
-def checksum_fields(facts: ObjectFacts) -> HeaderPairs:
-    """Returns what a listing of S3 says of an object's checksums, as elements."""
-    found = {name.lower().removeprefix(_CHECKSUM): value for name, value in checksum_headers(facts)}
-    kind = found.pop("type", None)
-    algorithms = tuple(("ChecksumAlgorithm", name.upper()) for name in found)
-    return (*algorithms, ("ChecksumType", kind)) if kind is not None else algorithms
 
 
 _HIDDEN: Final = {

@@ -7,6 +7,7 @@ import pytest
 from forebay.core.buffers import Piece
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
+from forebay.protocol.body.checksum_headers import with_checksum_type
 from forebay.protocol.xml.s3_documents import UploadedPart
 from forebay.write.back.part_checksums import (
     HashedSource,
@@ -14,11 +15,9 @@ from forebay.write.back.part_checksums import (
     check_listed,
     check_part,
     created_facts,
-    elements,
     listed_checksums,
     object_algorithm,
     object_checksum,
-    with_checksum_type,
 )
 from harness.fake.checksums import composite_of, digest_of
 
@@ -63,11 +62,7 @@ def test_an_object_has_the_checksum_of_its_parts_checksums(algorithm: str) -> No
     parts: list[HeaderPairs] = [(("Content-MD5", "x"), (name.title(), each)) for each in sums]
     found = object_checksum(created(algorithm.upper()), parts)
     assert found == ((name, composite_of(algorithm, sums)),)
-    assert with_checksum_type((("ETag", "x"), *found)) == (*found, ("x-amz-checksum-type", "COMPOSITE"))
-    assert elements(with_checksum_type(found)) == (
-        (f"Checksum{algorithm.upper()}", f"{found[0][1]}"),
-        ("ChecksumType", "COMPOSITE"),
-    )
+    assert with_checksum_type(found) == (*found, ("x-amz-checksum-type", "COMPOSITE"))
     assert object_algorithm(found) == algorithm
     for upload in ((), created(algorithm, "FULL_OBJECT"), created("XXHASH3")):
         assert object_checksum(upload, parts) == ()
@@ -81,7 +76,7 @@ def test_an_upload_says_what_checksums_it_was_created_for() -> None:
     )
     assert dict(created_facts(created("CRC64NVME")))["x-amz-checksum-type"] == "FULL_OBJECT"
     assert dict(created_facts(created("CRC32", "full_object")))["x-amz-checksum-type"] == "FULL_OBJECT"
-    assert (created_facts(()), object_algorithm(()), with_checksum_type(())) == ((), None, ())
+    assert (created_facts(()), object_algorithm(())) == ((), None)
 
 
 def test_a_listed_checksum_is_that_of_the_part() -> None:

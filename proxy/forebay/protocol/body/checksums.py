@@ -100,10 +100,11 @@ def algorithm_of(header: str) -> str:
 
 
 def is_checksum(name: str, *, computable: bool = False) -> bool:
-    """Whether a lower-case header name is that of a checksum; if `computable`, of one that can be computed here."""
-    if not name.startswith(PREFIX) or name in _NOT_CHECKSUMS:
+    """Whether a header name is that of a checksum, in any case; if `computable`, of one that can be computed here."""
+    lower = name.lower()
+    if not lower.startswith(PREFIX) or lower in _NOT_CHECKSUMS:
         return False
-    return not computable or name.removeprefix(PREFIX) in _HASHERS
+    return not computable or lower.removeprefix(PREFIX) in _HASHERS
 
 
 def encode(digest: bytes) -> str:

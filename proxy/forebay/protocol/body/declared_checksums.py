@@ -45,7 +45,7 @@ def declared_checksums(headers: Headers, kind: Kind, *, trailing: bool) -> Decla
     md5 = single(headers, "content-md5")
     if md5 is not None:
         checks.append(ChecksumCheck("content-md5", decode("content-md5", md5), in_base64=kind != "content"))
-    declared = [(name.lower(), value) for name, value in headers.items() if is_checksum(name.lower())]
+    declared = [(name.lower(), value) for name, value in headers.items() if is_checksum(name)]
     trailer = _checked_names([name for name, _ in declared], _trailer_names(headers))
     if trailer is not None and not trailing:
         raise S3Error("MalformedTrailerError")

@@ -13,6 +13,7 @@ from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.policy.drain_order import WriteInterval
+from forebay.protocol.body.checksum_headers import checksum_elements, with_checksum_type
 from forebay.protocol.body.payload import HashedPayload
 from forebay.protocol.copy_source import COPY_SOURCE, parse_copy_source
 from forebay.protocol.dates import format_document_time
@@ -22,8 +23,8 @@ from forebay.storage.journal.pending_objects import PendingObjects, PendingVersi
 from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.body_store import StoredBody
 from forebay.write.back.copied_part import CopySources
-from forebay.write.back.object_metadata import is_checksum, is_of_object
-from forebay.write.back.part_checksums import HashedSource, algorithm_of, elements, object_algorithm, with_checksum_type
+from forebay.write.back.object_metadata import metadata_in
+from forebay.write.back.part_checksums import HashedSource, algorithm_of, object_algorithm
 from forebay.write.back.record_writer import XML, RecordWriter, facts_of, md5_header, with_type
 from forebay.write.forward_request import WriteContext
 
@@ -101,7 +102,7 @@ class ObjectAcceptance:
             record = await kept.append(write)
         await self._writer.publish(write, record, stored.payload)
         document = copied_document(
-            stored.etag, format_document_time(write.accepted_at), elements(with_checksum_type(checksums))
+            stored.etag, format_document_time(write.accepted_at), checksum_elements(with_checksum_type(checksums))
         )
         await self._writer.answer(context, 200, (XML,), document)
 
@@ -127,7 +128,7 @@ def _copied_headers(context: WriteContext, version: PendingVersion) -> HeaderPai
     """The headers of a copy: the source's, or those of the request where it says so."""
     request = context.forward.request.headers
     if request.get(_DIRECTIVE, "COPY").upper() == "COPY" and version.head is not None:
-        return tuple(pair for pair in version.head.facts.headers if is_of_object(pair[0]) and not is_checksum(pair[0]))
+        return metadata_in(version.head.facts.headers)
     sent = tuple(
         pair for pair in forwarded_headers(request) if not pair[0].lower().startswith((COPY_SOURCE, _DIRECTIVE))
     )

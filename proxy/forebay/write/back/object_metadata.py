@@ -1,4 +1,5 @@
-"""Object metadata: the headers of a write that become the object's own.
+"""Object metadata: the headers of a write that become the object's own, whatever its bytes. Its checksums are in
+protocol.body.checksum_headers.
 
 The same bytes have the same ETag whatever their metadata. So what an attempt, or an earlier run, has left at the origin
 is a write's own effect only where the metadata is the write's as well.
@@ -15,20 +16,9 @@ _HEADERS: Final = frozenset(
 )
 
 
-def is_of_object(name: str) -> bool:
-    """Returns whether a header of a write is one of the object that it makes; its checksums are among them."""
-    return _is_metadata(name.lower()) or is_checksum(name)
-
-
-def is_checksum(name: str) -> bool:
-    """Returns whether a header has a checksum of the object."""
-    lower = name.lower()
-    return lower.startswith("x-amz-checksum-") and lower not in {"x-amz-checksum-algorithm", "x-amz-checksum-type"}
-
-
-def checksum_headers(headers: HeaderPairs) -> HeaderPairs:
-    """Returns the checksums among the headers of a write."""
-    return tuple(pair for pair in headers if is_checksum(pair[0]))
+def metadata_in(headers: HeaderPairs) -> HeaderPairs:
+    """Returns the metadata among the headers of a write."""
+    return tuple(pair for pair in headers if _is_metadata(pair[0].lower()))
 
 
 def has_same_metadata(first: HeaderPairs, second: HeaderPairs) -> bool:
@@ -39,9 +29,8 @@ def has_same_metadata(first: HeaderPairs, second: HeaderPairs) -> bool:
 
 def _metadata(headers: HeaderPairs) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for name, value in headers:
-        if _is_metadata(lower := name.lower()):
-            found.setdefault(lower, []).append(value.strip())
+    for name, value in metadata_in(headers):
+        found.setdefault(name.lower(), []).append(value.strip())
     return found
 
 

@@ -42,7 +42,7 @@ def conditions_of(headers: Headers) -> HeaderPairs | None:
     found = tuple((name, value) for name, value in headers.items() if name.lower().startswith("if-"))
     if any(name.lower() not in _CONDITIONS for name, _ in found):
         raise S3Error("NotImplemented", "A completion has If-Match or If-None-Match as its condition.")
-    if any(is_checksum(name.lower()) or name.lower() == _SIZE for name in headers):
+    if any(is_checksum(name) or name.lower() == _SIZE for name in headers):
         found += tuple(
             (name, value) for name, value in headers.items() if name.lower().startswith(PREFIX) or name.lower() == _SIZE
         )

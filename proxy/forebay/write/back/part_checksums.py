@@ -13,26 +13,19 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-
 """
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Final
 
 from forebay.core.buffers import Piece
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
+from forebay.protocol.body.checksum_headers import ALGORITHM, COMPOSITE, FULL, TYPE, checksums_in, element_name
 from forebay.protocol.body.checksums import PREFIX, Hasher, digest_in, encode, hasher, is_checksum
 from forebay.protocol.xml.s3_documents import UploadedPart
 from forebay.write.back.body_store import ByteSource
 
-_ALGORITHM: Final = f"{PREFIX}algorithm"
-_TYPE: Final = f"{PREFIX}type"
-_FULL: Final = "FULL_OBJECT"
-_COMPOSITE: Final = "COMPOSITE"
-_ELEMENT: Final = "Checksum"
-_NAMES: Final = {_ALGORITHM: "ChecksumAlgorithm", _TYPE: "ChecksumType"}
-
 
 def algorithm_of(upload: HeaderPairs) -> str | None:
     """The algorithm of an upload, by the headers of its creation, where it is one that can be computed here."""
-    found = next((value.strip().lower() for name, value in upload if name.lower() == _ALGORITHM), "")
+    found = next((value.strip().lower() for name, value in upload if name.lower() == ALGORITHM), "")
     return found if is_checksum(PREFIX + found, computable=True) else None
 
 
@@ -45,7 +38,7 @@ def object_algorithm(facts: HeaderPairs) -> str | None:
 def check_part(upload: HeaderPairs, part: HeaderPairs) -> None:
     """Raises S3Error InvalidRequest for a part without the checksum that its upload was created for."""
     algorithm = algorithm_of(upload)
-    if algorithm is None or _type_of(upload, algorithm) == _FULL:
+    if algorithm is None or _type_of(upload, algorithm) == FULL:
         return
     if PREFIX + algorithm not in dict(_lower(part)):
         raise S3Error("InvalidRequest", f"The upload was created for checksums of {algorithm}, and the part has none.")
@@ -54,14 +47,14 @@ def check_part(upload: HeaderPairs, part: HeaderPairs) -> None:
 def created_facts(upload: HeaderPairs) -> HeaderPairs:
     """What S3 says of the checksums of an upload, as headers; nothing without an algorithm."""
     algorithm = algorithm_of(upload)
-    return ((_ALGORITHM, algorithm.upper()), (_TYPE, _type_of(upload, algorithm))) if algorithm is not None else ()
+    return ((ALGORITHM, algorithm.upper()), (TYPE, _type_of(upload, algorithm))) if algorithm is not None else ()
 
 
 def object_checksum(upload: HeaderPairs, parts: Sequence[HeaderPairs]) -> HeaderPairs:
     """The header with the checksum of an object that is made of parts with these headers; none where it is of another
     kind than that of the parts' checksums."""
     algorithm = algorithm_of(upload)
-    if algorithm is None or _type_of(upload, algorithm) == _FULL:
+    if algorithm is None or _type_of(upload, algorithm) == FULL:
         return ()
     name, whole = PREFIX + algorithm, hasher(algorithm)
     for part in parts:  # of which there may be ten thousand
@@ -72,31 +65,16 @@ def object_checksum(upload: HeaderPairs, parts: Sequence[HeaderPairs]) -> Header
     return ((name, f"{encode(whole.digest())}-{len(parts)}"),)
 
 
-def with_checksum_type(headers: HeaderPairs) -> HeaderPairs:
-    """The checksums among the headers of an object, and of what bytes they are."""
-    found = tuple(pair for pair in headers if is_checksum(pair[0].lower()))
-    return (*found, (_TYPE, _COMPOSITE if "-" in found[0][1] else _FULL)) if found else ()
-
-
-def elements(headers: HeaderPairs) -> HeaderPairs:
-    """Those headers that are about checksums, as elements of a document."""
-    return tuple(
-        (_NAMES.get(name) or _element(name.removeprefix(PREFIX)), value)
-        for name, value in _lower(headers)
-        if name.startswith(PREFIX)
-    )
-
-
 def listed_checksums(upload: HeaderPairs, part: HeaderPairs) -> HeaderPairs:
     """The checksum of a part in the list of a completion at the origin, as an element; none without an algorithm."""
     algorithm = algorithm_of(upload)
     value = dict(_lower(part)).get(f"{PREFIX}{algorithm}")
-    return () if algorithm is None or value is None else ((_element(algorithm), value),)
+    return () if algorithm is None or value is None else ((element_name(PREFIX + algorithm), value),)
 
 
 def check_listed(part: HeaderPairs, listed: UploadedPart) -> None:
     """Raises S3Error InvalidPart where the list of a completion names another checksum than the part has."""
-    known = {_element(name.removeprefix(PREFIX)): value for name, value in _lower(part) if is_checksum(name)}
+    known = {element_name(name): value for name, value in checksums_in(part)}
     if any(known.get(name, value) != value for name, value in listed.checksums):
         raise S3Error("InvalidPart", "A checksum is not the one of the part.", PartNumber=str(listed.number))
 
@@ -126,9 +104,5 @@ def _lower(headers: HeaderPairs) -> list[tuple[str, str]]:
 
 
 def _type_of(upload: HeaderPairs, algorithm: str) -> str:
-    named = dict(_lower(upload)).get(_TYPE, _FULL if algorithm == "crc64nvme" else _COMPOSITE)
+    named = dict(_lower(upload)).get(TYPE, FULL if algorithm == "crc64nvme" else COMPOSITE)
     return named.strip().upper()
-
-
-def _element(algorithm: str) -> str:
-    return f"{_ELEMENT}{algorithm.upper()}"

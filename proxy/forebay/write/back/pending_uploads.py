@@ -20,11 +20,11 @@ from typing import Final, NamedTuple
 
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
+from forebay.protocol.body.checksum_headers import checksums_in
 from forebay.protocol.oss.oss_headers import CRC64
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart
 from forebay.write.back.accepted_write import AcceptedPart, AcceptedUpload, AcceptedWrite, MovedUpload
-from forebay.write.back.object_metadata import is_checksum
 
 _PREFIX: Final = "forebay-"
 _ID_BYTES: Final = 16
@@ -161,7 +161,7 @@ class PendingUploads:
         """Remembers the completion of an upload; the first one, of several at once."""
         if write.facts is not None:
             etag, headers = write.facts.version.etag, write.facts.headers
-            sums = tuple(pair for pair in headers if is_checksum(pair[0]) or pair[0].lower() == CRC64)
+            sums = (*checksums_in(headers), *(pair for pair in headers if pair[0].lower() == CRC64))
             completion = AcceptedCompletion(write.name, etag, sums, record, _digest(document))
             self._completed.setdefault(write.upload_id, completion)
         if len(self._completed) > COMPLETED:

@@ -19,6 +19,7 @@ from forebay.core.heads import DURABLE_LOCAL, HeaderPairs, ObjectFacts
 from forebay.core.names import ObjectName, Version
 from forebay.origin.dialects import Dialect
 from forebay.origin.origins import Origins
+from forebay.protocol.body.checksum_headers import checksums_in, with_checksum_type
 from forebay.protocol.dates import http_date
 from forebay.protocol.forwarded_headers import forwarded_headers
 from forebay.storage.journal.journal import Journal
@@ -26,8 +27,7 @@ from forebay.storage.journal.log_writer import JournalFailed, RecordId
 from forebay.storage.journal.record_origins import RecordOrigins
 from forebay.write.back.accepted_write import AcceptedPart, JournalEntry
 from forebay.write.back.body_store import BodyStore, ByteSource, StoredBody
-from forebay.write.back.object_metadata import checksum_headers, is_checksum, is_of_object
-from forebay.write.back.part_checksums import with_checksum_type
+from forebay.write.back.object_metadata import metadata_in
 from forebay.write.body_digest import BodyDigest, crc_header
 from forebay.write.forward_request import WriteContext
 from forebay.write.forwarder import Forwarder
@@ -230,9 +230,7 @@ class RecordWriter:
     ) -> None:
         """Answers a PutObject or an UploadPart, and shows its record to every worker. `headers`: of the request to the
         origin."""
-        checksums = checksum_headers(headers)
-        if checksums and not isinstance(entry, AcceptedPart):
-            checksums = with_checksum_type(checksums)
+        checksums = checksums_in(headers) if isinstance(entry, AcceptedPart) else with_checksum_type(headers)
         crc = crc_header(stored.digest) if context.forward.speaks_oss else ()
         answer = self.answer(context, 200, (("ETag", stored.etag), *checksums, *crc))
         await self._publisher.publish_answered(answer, entry, record, stored.payload)
@@ -269,6 +267,5 @@ def md5_header(stored: StoredBody) -> tuple[str, str]:
 
 def facts_of(etag: str, size: int, now: float, headers: HeaderPairs, digest: BodyDigest | None = None) -> ObjectFacts:
     """What readers see of an object. `headers`: of the request that makes it; `digest`: of its bytes, if known."""
-    own = tuple(pair for pair in headers if is_of_object(pair[0]) and not is_checksum(pair[0]))
-    own += (*with_checksum_type(headers), *crc_header(digest))
+    own = (*metadata_in(headers), *with_checksum_type(headers), *crc_header(digest))
     return ObjectFacts(Version(etag), size, http_date(int(now)), own, checksums_known=True)

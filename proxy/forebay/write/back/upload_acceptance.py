@@ -9,6 +9,7 @@ from forebay.core.cooperative import CooperativeWork, run_cooperatively
 from forebay.core.errors import S3Error
 from forebay.core.heads import DURABLE_LOCAL, DURABLE_ORIGIN, HeaderPairs
 from forebay.policy.drain_order import WriteInterval
+from forebay.protocol.body.checksum_headers import checksum_elements, with_checksum_type
 from forebay.protocol.body.payload import HashedPayload
 from forebay.protocol.conditions import same_etag
 from forebay.protocol.dates import format_document_time
@@ -38,9 +39,7 @@ from forebay.write.back.part_checksums import (
     check_listed,
     check_part,
     created_facts,
-    elements,
     object_checksum,
-    with_checksum_type,
 )
 from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads, new_upload_id
 from forebay.write.back.record_writer import XML, RecordWriter, facts_of, md5_header, with_type
@@ -140,7 +139,9 @@ class UploadAcceptance:
             part = self._part_of(context, stored, (md5_header(stored), *checksums), None)
             record = await kept.append(part)
         await self._writer.publish(part, record, stored.payload)
-        document = copied_part_document(stored.etag, format_document_time(part.accepted_at), elements(checksums))
+        document = copied_part_document(
+            stored.etag, format_document_time(part.accepted_at), checksum_elements(checksums)
+        )
         await self._writer.answer(context, 200, (XML,), document)
         return True
 
@@ -214,7 +215,7 @@ class UploadAcceptance:
         self, context: WriteContext, etag: str, sums: HeaderPairs, durable: tuple[str, str]
     ) -> None:
         """`sums`: the checksums and the CRC-64 of the object, as headers."""
-        forward, checksums = context.forward, elements(with_checksum_type(sums))
+        forward, checksums = context.forward, checksum_elements(with_checksum_type(sums))
         crc = tuple(pair for pair in sums if pair[0].lower() == CRC64) if forward.speaks_oss else ()
         answer = completed_document(forward.target.name, etag, forward.request.url, checksums)
         await self._writer.answer(context, 200, (XML, *crc), answer, durable=durable)

@@ -19,11 +19,12 @@ from urllib.parse import quote, unquote
 from forebay.core.errors import MalformedXml, OriginBroken, S3Error
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origins import Origins
+from forebay.protocol.body.checksum_headers import checksum_elements
 from forebay.protocol.dates import format_document_time
 from forebay.protocol.listing_query import LAST_CHARACTER
 from forebay.protocol.target import Target
 from forebay.protocol.xml.xml_tree import S3_NAMESPACE, Element, read_tree, write_tree
-from forebay.write.back.part_checksums import created_facts, elements
+from forebay.write.back.part_checksums import created_facts
 from forebay.write.back.pending_uploads import PendingUpload, PendingUploads, is_local
 
 MOST_UPLOADS: Final = 1000
@@ -170,7 +171,7 @@ def _of_journal(uploads: list[PendingUpload], query: UploadQuery) -> list[_Liste
                 found[rolled] = _prefix_row(query, rolled)
         elif (key, upload_id) > after if query.id_marker else key > query.key_marker:
             facts = (
-                *(Element(field, text) for field, text in elements(created_facts(each.upload.headers))),
+                *(Element(field, text) for field, text in checksum_elements(created_facts(each.upload.headers))),
                 Element("StorageClass", "STANDARD"),
                 Element("Initiated", format_document_time(each.upload.accepted_at)),
             )
