@@ -54,7 +54,8 @@ EXPOSE 9000 9001
 # http.client, since urllib would ask HTTP_PROXY. FOREBAY_ADMIN names the admin port where it was moved.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 CMD ["python", "-I", "-c", "\
 import http.client, os, sys;\
-c = http.client.HTTPConnection(os.environ.get('FOREBAY_ADMIN', '127.0.0.1:9001'), timeout=3);\
+a = os.environ.get('FOREBAY_ADMIN', '127.0.0.1:9001').removeprefix('http://').rstrip('/');\
+c = http.client.HTTPConnection(a, timeout=3);\
 c.request('GET', '/healthz');\
 sys.exit(c.getresponse().status != 200)"]
 ENTRYPOINT ["forebay", "serve"]

@@ -112,6 +112,11 @@ async def test_a_trial_passes_or_fails(tmp_path: Path, capsys: pytest.CaptureFix
         assert not (tmp_path / "ssd").exists()
 
 
+def test_the_doctor_asks_for_a_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    assert doctor(ConfigSource(None, {}, {})) == 2
+    assert "--config" in capsys.readouterr().err
+
+
 async def test_the_doctor_checks_the_machine_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async with FakeOrigin() as origin, FakeOrigin() as other:
         checked = Checked(tmp_path, origin)

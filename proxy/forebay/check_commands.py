@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from forebay.core.errors import SettingsError
-from forebay.serve import configuration_warnings, fail
+from forebay.serve import configuration_warnings, fail, has_origin
 from forebay.server.config_source import ConfigSource
 from forebay.server.http.tls import pem_files, server_context
 from forebay.server.self_checks import (
@@ -48,6 +48,8 @@ def check_config(
 
 def doctor(source: ConfigSource) -> int:
     """Check the configuration and the machine, and print what was found. Returns the exit code."""
+    if not has_origin(source):
+        return fail("No origin is configured: name a file with --config, or an origin with --origin.", REFUSED)
     try:
         loaded = source.load()
         _check_tls(loaded.settings, without_secrets=False)

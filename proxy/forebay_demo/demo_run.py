@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Table
 
+from forebay.serve import fail
 from forebay_demo import forebay_server
 from forebay_demo.child_process import ChildProcess, DemoUnavailable
 from forebay_demo.demo_directory import demo_directory
@@ -56,8 +57,7 @@ def run(*, directory: Path | None = None, round_trip: float = ROUND_TRIP, consol
     try:
         passes = _measure(directory or demo_directory() / "demo", round_trip, console)
     except DemoUnavailable as unavailable:
-        console.print(str(unavailable), style="red", markup=False, highlight=False)
-        return 1
+        return fail(str(unavailable), 1)
     except KeyboardInterrupt:
         console.print("Interrupted; everything is stopped.")
         return 1

@@ -5,6 +5,7 @@ import stat
 import tomllib
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from forebay.settings.loader import load_settings
@@ -49,11 +50,13 @@ def test_the_first_pass_is_what_others_are_compared_with() -> None:
     ]
 
 
-def test_a_demo_that_cannot_run_says_so_in_a_sentence() -> None:
+def test_a_demo_that_cannot_run_says_so_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     screen = console()
     assert run(directory=Path("/proc/self/x"), console=screen) == 1
-    assert "FOREBAY_DEMO_DIR" in output(screen)
-    assert "Traceback" not in output(screen)
+    failure = capsys.readouterr().err
+    assert "FOREBAY_DEMO_DIR" in failure
+    assert "Traceback" not in failure
+    assert "FOREBAY_DEMO_DIR" not in output(screen)
 
 
 def test_the_configuration_is_one_that_forebay_takes(tmp_path: Path) -> None:

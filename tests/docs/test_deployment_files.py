@@ -1,7 +1,11 @@
 """The deployment files of config/: they parse, their configuration is accepted, and their parts fit together."""
 
 import configparser
+import json
 import re
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +19,7 @@ from forebay.settings.model import Settings
 CONFIG: Final = Path(__file__).parents[2] / "config"
 MANIFESTS: Final = ("kubernetes-sidecar.yaml", "kubernetes-daemonset.yaml")
 DOCKERFILE: Final = (CONFIG.parent / "Dockerfile").read_text()
+SHARED_MEMORY: Final = (CONFIG.parent / "docs" / "shared-memory.md").read_text()
 
 
 def documents(name: str) -> dict[str, dict[str, Any]]:
@@ -147,8 +152,22 @@ def test_the_unit_starts_forebay_and_gives_it_time_to_drain() -> None:
     assert service["ExecStart"].split()[3] == service["ExecStartPre"].split()[2]
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
     assert service["StateDirectory"], "where the run record is kept"
+    assert f"/run/{service['RuntimeDirectory']}/forebay.sock" in SHARED_MEMORY, "where the socket is made"
+    assert service["LogsDirectory"], "where an access log may be written"
     default = load_settings('[origin]\nendpoint = "http://a"\n[auth]\nmode = "open"\n', {}, {}, str).settings
     assert int(service["TimeoutStopSec"].removesuffix("s")) > default.server.drain_timeout
+
+
+def test_the_health_check_takes_the_address_as_commands_do() -> None:
+    """FOREBAY_ADMIN may be a URL. Nothing listens here, so the connection is refused."""
+    check = re.search(r"^HEALTHCHECK .* CMD (\[.*?\])$", DOCKERFILE.replace("\\\n", ""), re.MULTILINE)
+    assert check is not None
+    [_python, *arguments] = json.loads(check[1])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    command, environment = [sys.executable, "-S", *arguments], {"FOREBAY_ADMIN": f"http://127.0.0.1:{port}/"}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 # our own file
+    assert ended.stderr.rstrip().endswith("ConnectionRefusedError: [Errno 111] Connection refused")
 
 
 def test_image_contains_compiled_modules() -> None:

@@ -112,6 +112,15 @@ def test_disks(tmp_path: Path) -> None:
         assert (check.state, check.finding.partition(" ")[0]) == (state, "journal.path:")
 
 
+def test_an_ssd_directory_among_other_files_is_found(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("not a cache")
+    rest = f'[ssd]\npath = "{tmp_path}"\nsize = "16MiB"\n'
+    _space, content = check_disks(settings_of(FakeOrigin(), endpoint="http://h", rest=rest))
+    assert (content.state, content.finding.partition(":")[0]) == ("failed", "ssd.path")
+    assert "neither empty nor a Forebay's directory" in content.finding
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
+
+
 def test_a_journal_among_other_files_is_found(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("not a journal")
     rest = f'[journal]\npath = "{tmp_path}"\nsize = "16MiB"\n'

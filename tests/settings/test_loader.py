@@ -240,7 +240,7 @@ REFUSED: Final = [
     ('[[rules]]\npath = "b/**"\nwrite = "around"\nwarm_on_write = true\n', "rules[0].warm_on_write", True, "around"),
     ('[[rules]]\npath = "b/**"\nquota = "1KiB"\n', "rules[0].quota", "1KiB", "1MiB"),
     ('[[rules]]\npath = "b/**"\neviction = "fifo"\n', "rules[0].eviction", "fifo", "epoch"),
-    ("[rules]\n", "rules", "a table", "a list of tables"),
+    ("[rules]\n", "rules", "a table", "a list of tables, each under [[rules]]"),
     ("rules = [3]\n", "rules[0]", "a int", "a table"),
     ('[auth]\nmode = "open"\n', "auth.keys", ["trainer"], "no keys"),
     ('[auth]\nmode = "opne"\n', "auth.mode", "opne", '"keys" or "open"'),
@@ -326,7 +326,7 @@ KEYS_REFUSED: Final = [
     (KEY + 'grants = [{ path = "b/**", allow = ["raed"] }]', "auth.keys[0].grants[0].allow", '"read"'),
     (KEY + 'grants = [{ path = "b/**", allow = [["read"]] }]', "auth.keys[0].grants[0].allow", '"read"'),
     (KEY + 'grants = [{ path = "b/**", allow = "read" }]', "auth.keys[0].grants[0].allow", "a list"),
-    (KEY + 'grants = "b/**"', "auth.keys[0].grants", "a list of tables"),
+    (KEY + 'grants = "b/**"', "auth.keys[0].grants", "a list of tables, each under [[auth.keys.grants]]"),
 ]
 
 

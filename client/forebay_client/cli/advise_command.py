@@ -33,8 +33,9 @@ def run_advise(
         unknown = "No object was read under a rule with a name, eviction or quota since Forebay was started."
         if by_recordings:
             unknown = "No epoch was recorded to its end."
-        missing = "was recorded" if by_recordings else "was read"
-        context.screen.write_error(unknown if data_set is None else f"No object of {data_set} {missing}.")
+        missing = "recorded to its end" if by_recordings else "read since Forebay was started"
+        named = f"There is no data set {data_set!r}, or nothing of it was {missing}."
+        context.screen.write_error(unknown if data_set is None else named)
     return 1 if not rows and data_set is not None else 0
 
 

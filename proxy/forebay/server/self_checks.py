@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import forebay_client
-from forebay.core.errors import AddressUnavailable, JournalUnusable, OriginCredentialFault, OriginError
+from forebay.core.errors import AddressUnavailable, JournalUnusable, OriginCredentialFault, OriginError, SsdUnusable
 from forebay.core.events import in_words
 from forebay.origin.credential_refusal import REGION_REFUSAL, refused_credential
 from forebay.origin.dialects import DIALECTS
@@ -42,6 +42,7 @@ from forebay.settings.model import OriginSettings, Settings
 from forebay.settings.own_credential import needs_own_credential, shared_key_warning
 from forebay.storage.journal.journal import holds_journal
 from forebay.storage.journal.journal_layout import JournalLayout
+from forebay.storage.ssd.ssd_directory import check_content
 from forebay_client.cli.human_format import format_size
 
 State: TypeAlias = Literal["ok", "warning", "failed"]
@@ -154,6 +155,12 @@ def check_disks(settings: Settings) -> Iterator[SelfCheck]:
     """Whether the directories can be used, and have space."""
     if settings.ssd is not None:
         yield from _directory("ssd.path", Path(settings.ssd.path), settings.ssd.size)
+        try:
+            check_content(Path(settings.ssd.path))
+        except SsdUnusable as refused:
+            yield SelfCheck("disk", "failed", f"ssd.path: {refused}: name a directory of its own")
+        except OSError:
+            pass  # as for the journal
     if settings.journal is not None:
         yield from _directory("journal.path", Path(settings.journal.path), settings.journal.size)
         try:

@@ -4,6 +4,7 @@ Each value is validated by itself here. Values are checked against each other in
 fetched in secret_lookup.py.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
@@ -35,6 +36,8 @@ def _schema() -> Schema:
 
 
 SCHEMA: Final = _schema()
+_POSITION: Final = re.compile(r"\[\d+\]")
+"""The number of a table in a path, which TOML does not write."""
 
 
 def read_tree(tree: Mapping[str, object], problems: list[SettingsError]) -> Values:
@@ -65,7 +68,9 @@ def _read_table(raw: object, schema: Schema, where: str, problems: list[Settings
 
 def _read_tables(raw: object, schema: Schema, where: str, problems: list[SettingsError]) -> list[Values]:
     if not isinstance(raw, list):
-        problems.append(SettingsError(where, _type_name(raw), "a list of tables"))
+        problems.append(
+            SettingsError(where, _type_name(raw), f"a list of tables, each under [[{_POSITION.sub('', where)}]]")
+        )
         return []
     return [_read_table(table, schema, f"{where}[{position}]", problems) for position, table in enumerate(raw)]
 

@@ -321,7 +321,10 @@ def test_advise(forebay: Typist) -> None:
     assert forebay.type("advise", "imagenet").out.splitlines() == imagenet
     assert [row["eviction"] for row in rows(forebay.type("advise", "--json"))] == ["epoch", None]
     typed = forebay.type("advise", "none")
-    assert (typed.code, typed.err) == (1, "No object of none was read.\n")
+    assert (typed.code, typed.err) == (
+        1,
+        "There is no data set 'none', or nothing of it was read since Forebay was started.\n",
+    )
 
 
 def test_jobs(forebay: Typist) -> None:

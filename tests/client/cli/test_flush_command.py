@@ -53,7 +53,7 @@ def test_what_can_arrive_beside_a_stuck_write_is_waited_for() -> None:
 def test_it_needs_a_journal() -> None:
     with admin_port(FakeControl(pending=None)) as address:
         typed = Typist(address).type("flush", "s3://ckpts")
-    assert (typed.code, typed.err[:31]) == (1, "Forebay runs without a journal;")
+    assert (typed.code, typed.err[:31]) == (1, "Forebay runs without a journal:")
 
 
 class _EndingForebay(AdminClient):

@@ -55,7 +55,8 @@ def test_one_is_saved(forebay: Typist, control: FakeControl) -> None:
     assert typed.code == 0
     assert control.recorded["b", "all"][0].principal == ""
     typed = forebay.type("recordings", "save", "s3://b/x")
-    assert (typed.code, typed.err) == (1, "There is no such recording that has ended.\n")
+    why = "reads are recorded where a rule says `record = true`"
+    assert (typed.code, typed.err) == (1, f"There is no such recording to save: {why}.\n")
 
 
 def test_one_is_exported_and_imported(forebay: Typist, control: FakeControl, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_no_pending_write_is_no_failure(forebay: Typist, control: FakeControl) -
         assert forebay.type("writes", "ls", *narrowed).err == "No such writes are pending.\n"
     control.pending = None
     typed = forebay.type("writes")
-    assert (typed.code, typed.err) == (1, "Forebay runs without a journal; it needs a configuration and a restart.\n")
+    assert (typed.code, typed.err) == (1, "Forebay runs without a journal: configure [journal], and restart Forebay.\n")
 
 
 def test_one_is_shown_with_its_reason(forebay: Typist) -> None:

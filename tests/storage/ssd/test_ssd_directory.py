@@ -65,6 +65,12 @@ def test_the_processes_of_a_family_reclaim_in_turns(tmp_path: Path) -> None:
     first.release()
 
 
+def test_a_file_in_place_of_the_directory_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SsdUnusable, match="file: Not a directory"):
+        SsdDirectory.claim(tmp_path / "file", None)
+
+
 def test_files_of_other_users_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "index").mkdir()
     tmp_path.chmod(0o755)

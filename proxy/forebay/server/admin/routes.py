@@ -48,13 +48,18 @@ _NO_SUCH_ORDER: Final = (
     "no_such_list",
     "There is no such list, recording or plan (any more). A list is used by one job: send it again.",
 )
-_NO_SUCH_PIN: Final = 404, "no_such_pin", "Exactly this prefix is not pinned."
+_NO_SUCH_PIN: Final = 404, "no_such_pin", "Exactly this prefix is not pinned; `forebay pins` lists those that are."
 _NO_SUCH_PLAN: Final = 404, "no_such_plan", "There is no such plan, or it has ended long ago."
 _NO_FILE: Final = 409, "no_config_file", "Forebay was started without a configuration file."
-_TIER_OFF: Final = 409, "tier_off", "Forebay runs without this tier; it needs a configuration and a restart."
+_TIER_OFF: Final = 409, "tier_off", "Forebay runs without this tier: configure it, and restart Forebay."
 _RECORDING: Final = "/v1/recordings/{bucket}/{name}"
 _NO_SUCH_RECORDING: Final = 404, "no_such_recording", "There is no such recording that has ended."
-_NO_JOURNAL: Final = 409, "no_journal", "Forebay runs without a journal; it needs a configuration and a restart."
+_NOTHING_TO_SAVE: Final = (
+    404,
+    "no_such_recording",
+    "There is no such recording to save: a bucket has automatic ones where a rule says `record = true`.",
+)
+_NO_JOURNAL: Final = 409, "no_journal", "Forebay runs without a journal: configure [journal], and restart Forebay."
 _NO_SUCH_WRITE: Final = 404, "no_such_write", "No such write is pending (any more)."
 _NO_SUCH_WRITE_OF_IT: Final = 404, "no_such_write", "No such write of this object is pending (any more)."
 _NO_SUCH_TIER: Final = 404, "no_such_tier", f"There are the tiers {' and '.join(get_args(TierName))}."
@@ -101,7 +106,7 @@ ROUTES: Final = (
     Route("GET", _RECORDING, RecordingVerbs.recording_part, if_none=_NO_SUCH_RECORDING),
     Route("PUT", _RECORDING, RecordingVerbs.store_recording, body_limit=MAX_UPLOAD),
     Route("DELETE", _RECORDING, RecordingVerbs.remove_recording, if_none=_NO_SUCH_RECORDING),
-    Route("POST", f"{_RECORDING}/save", RecordingVerbs.save_recording, if_none=_NO_SUCH_RECORDING),
+    Route("POST", f"{_RECORDING}/save", RecordingVerbs.save_recording, if_none=_NOTHING_TO_SAVE),
     Route("POST", f"{_RECORDING}/replay", JobVerbs.replay_recording, 201, if_none=_NO_SUCH_RECORDING),
     Route("GET", "/v1/writes", WriteVerbs.pending_writes, if_none=_NO_JOURNAL),
     Route("GET", "/v1/writes/{id}", WriteVerbs.pending_write, if_none=_NO_SUCH_WRITE),

@@ -200,11 +200,17 @@ class SsdDirectory:
         return False
 
 
-def _prepare(path: Path) -> None:
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+def check_content(path: Path) -> None:
+    """Raises SsdUnusable for a directory with content that is not a Forebay's, and OSError. Changes nothing."""
     names = set(os.listdir(path)) - _UNREMARKABLE  # noqa: PTH208 -- names are wanted, not paths
     if names and "forebay.lock" not in names:
         raise SsdUnusable(f"{path}: neither empty nor a Forebay's directory")
+
+
+def _prepare(path: Path) -> None:
+    with contextlib.suppress(FileExistsError):  # what is no directory can't be listed either, which says so
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_content(path)
     path.chmod(0o700)
 
 
