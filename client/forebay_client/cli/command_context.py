@@ -81,12 +81,14 @@ class CommandContext:
 
 def process_context() -> CommandContext:
     """The context of this process."""
-    for stream in (sys.stdout, sys.stderr):
+    # Python has no stream where the descriptor is closed (`forebay ls ... >&-`).
+    out, err = (stream or open(os.devnull, "w", encoding="utf-8") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115, PTH123 # for as long as the process runs
+    for stream in (out, err):
         # A key that the terminal's encoding can't show is no reason to stop half-way through a listing.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     return CommandContext(
-        screen=Screen(sys.stdout, sys.stderr, sys.stdout.isatty()),
+        screen=Screen(out, err, out.isatty()),
         stdin=sys.stdin,
         environ=os.environ,
         wall_clock=time.time,

@@ -9,14 +9,19 @@ Modules are imported for the command that runs: `forebay serve` and the help loa
 Scripts rely on the commands, the options, the codes and the JSON; docs/cli.md is the contract.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from forebay_client.cli.argument_parser import PROXY_COMMANDS, make_parser
-from forebay_client.cli.command_context import CommandContext, process_context
+from forebay_client.cli.command_context import CommandContext, Screen, process_context
 from forebay_client.cli.proxy_commands import run_proxy_command
 from forebay_client.cli.run_command import run_program
+
+_UNWRITABLE: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
+"""What a write to standard output fails with where that is a file."""
 
 
 def main(arguments: Sequence[str] | None = None, context: CommandContext | None = None) -> int:
@@ -30,23 +35,34 @@ def main(arguments: Sequence[str] | None = None, context: CommandContext | None 
     screen = context.screen
     try:
         if args.command in PROXY_COMMANDS:
-            return run_proxy_command(args.command, args, screen)
-        if args.command == "run":
-            return run_program(context, args.program, args.endpoint, args.name)
-        from forebay_client.cli.client_command import run_client_command  # noqa: PLC0415 # see the module
+            code = run_proxy_command(args.command, args, screen)
+        elif args.command == "run":
+            code = run_program(context, args.program, args.endpoint, args.name)
+        else:
+            from forebay_client.cli.client_command import run_client_command  # noqa: PLC0415 # see the module
 
-        code = run_client_command(context, args)
+            code = run_client_command(context, args)
         screen.out.flush()
     except KeyboardInterrupt:
         screen.write_error("Interrupted.")
         return 1
     except BrokenPipeError:
-        # The reader of the output has exited (`forebay ls ... | head`). Python flushes stdout once more when it exits;
-        # the rest is discarded (https://docs.python.org/3/library/signal.html#note-on-sigpipe).
-        if screen.out is sys.stdout:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output(screen)  # its reader has exited (`forebay ls ... | head`)
+        return 1
+    except OSError as error:
+        if error.errno not in _UNWRITABLE or error.filename is not None:
+            raise
+        _discard_output(screen)
+        screen.err.write(f"The output can't be written: {error.strerror}.\n")
         return 1
     return code
+
+
+def _discard_output(screen: Screen) -> None:
+    """Discards the rest of the output: Python flushes stdout once more when it exits
+    (https://docs.python.org/3/library/signal.html#note-on-sigpipe)."""
+    if screen.out is sys.stdout:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

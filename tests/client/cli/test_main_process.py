@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import forebay
 import forebay_client
 from harness.admin_control import FakeControl, cached_object
@@ -34,6 +36,19 @@ def test_broken_pipe_prints_no_traceback() -> None:
         err = child.stderr.read()
         child.stderr.close()
         assert (child.wait(timeout=30), err) == (1, b"")
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "complaint"),
+    [("/dev/full", 1, b"The output can't be written: No space left on device.\n"), ("&-", 0, b"")],
+    ids=("full", "closed"),
+)
+def test_an_output_that_takes_nothing_is_no_traceback(output: str, code: int, complaint: bytes) -> None:
+    command = (f'exec "$0" -m forebay_client.cli.main version --admin 127.0.0.1:1 >{output}', sys.executable)
+    ended = subprocess.run(  # noqa: S603 - our own command
+        ["/bin/sh", "-c", *command], env={"PYTHONPATH": str(CLIENT)}, capture_output=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (code, complaint)
 
 
 def test_unencodable_keys_are_shown_as_escapes() -> None:

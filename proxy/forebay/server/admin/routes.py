@@ -57,7 +57,7 @@ _NO_SUCH_RECORDING: Final = 404, "no_such_recording", "There is no such recordin
 _NOTHING_TO_SAVE: Final = (
     404,
     "no_such_recording",
-    "There is no such recording to save: a bucket has automatic ones where a rule says `record = true`.",
+    "There is no such recording to save: reads are recorded where a rule says `record = true`.",
 )
 _NO_JOURNAL: Final = 409, "no_journal", "Forebay runs without a journal: configure [journal], and restart Forebay."
 _NO_SUCH_WRITE: Final = 404, "no_such_write", "No such write is pending (any more)."
