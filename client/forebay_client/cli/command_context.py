@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
@@ -50,6 +50,19 @@ class Screen:
         """Write a JSON document on a line of its own, and flush: the reader of a pipe sees it at once."""
         self.out.write(json.dumps(document) + "\n")
         self.out.flush()
+
+    def write_rows(
+        self, rows: Sequence[object], lines: Callable[[], Iterable[ScreenLine]], nothing: str, *, as_json: bool
+    ) -> None:
+        """Write a listing: a JSON document for each row, or the `lines` of its table. Where there is no row, `nothing`,
+        a sentence, goes to `err`, but for JSON."""
+        if as_json:
+            for row in rows:
+                self.write_json(row)
+        elif rows:
+            self.write_lines(lines())
+        else:
+            self.write_error(nothing)
 
     def write_error(self, sentence: str) -> None:
         """Write a sentence to `err`."""

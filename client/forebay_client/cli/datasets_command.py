@@ -32,14 +32,8 @@ DATA_SETS = (
 def run_datasets(admin: AdminClient, context: CommandContext, *, as_json: bool) -> int:
     """List the data sets; the exit code."""
     rows: list[JsonObject] = admin.get(api_path("datasets"))["data_sets"]
-    if as_json:
-        for row in rows:
-            context.screen.write_json(row)
-    elif rows:
-        context.screen.write_lines(data_sets_table(rows))
-    else:
-        none = "No object was read under a rule with a name, eviction or quota since Forebay was started."
-        context.screen.write_error(none)
+    none = "No object was read under a rule with a name, eviction or quota since Forebay was started."
+    context.screen.write_rows(rows, lambda: data_sets_table(rows), none, as_json=as_json)
     return 0
 
 

@@ -52,13 +52,9 @@ def run_jobs(
 
 def _list_jobs(admin: AdminClient, context: CommandContext, *, as_json: bool) -> int:
     jobs: list[JsonObject] = admin.get(api_path("jobs"))["jobs"]
-    if as_json:
-        for job in jobs:
-            context.screen.write_json(job)
-    elif jobs:
-        context.screen.write_lines(jobs_table(jobs, context.wall_clock()))
-    else:
-        context.screen.write_error("There are no jobs.")
+    context.screen.write_rows(
+        jobs, lambda: jobs_table(jobs, context.wall_clock()), "There are no jobs.", as_json=as_json
+    )
     return 0
 
 

@@ -1,9 +1,10 @@
 """`forebay pin`, `forebay unpin` and `forebay pins`: the prefixes whose objects stay on the SSD."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
-from forebay_client.cli.command_context import CommandContext
+from forebay_client.cli.command_context import CommandContext, ScreenLine
 from forebay_client.cli.human_format import escape_unprintable, format_count, format_plural, format_size
 from forebay_client.cli.s3_location import Location
 from forebay_client.cli.text_tables import Column, table
@@ -43,14 +44,12 @@ def run_unpin(admin: AdminClient, context: CommandContext, where: Location, *, a
 def run_pins(admin: AdminClient, context: CommandContext, *, as_json: bool) -> int:
     """List the pins; the exit code."""
     screen, answer = context.screen, admin.get(api_path("pins"))
-    if as_json:
-        for pin in answer["pins"]:
-            screen.write_json(pin)
-    elif answer["pins"]:
-        screen.write_lines(table(PINS, [_row(pin) for pin in answer["pins"]]))
-        screen.write_line(f"{format_size(answer['pinned'])} of {format_size(answer['quota'])} are pinned.", "bold")
-    else:
-        screen.write_error("Nothing is pinned.")
+
+    def lines() -> Iterator[ScreenLine]:
+        yield from table(PINS, [_row(pin) for pin in answer["pins"]])
+        yield ScreenLine(f"{format_size(answer['pinned'])} of {format_size(answer['quota'])} are pinned.", "bold")
+
+    screen.write_rows(answer["pins"], lines, "Nothing is pinned.", as_json=as_json)
     return 0
 
 

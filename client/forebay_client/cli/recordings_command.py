@@ -51,13 +51,9 @@ def _list(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
     found: list[JsonObject] = admin.get(api_path("recordings"), {"bucket": bucket})["recordings"]
     if args.location is not None and args.location.prefix:
         found = [each for each in found if str(each["name"]).startswith(args.location.prefix)]
-    if args.json:
-        for recording in found:
-            context.screen.write_json(recording)
-    elif found:
-        context.screen.write_lines(recordings_table(found, context.wall_clock()))
-    else:
-        context.screen.write_error("There are no recordings.")
+    context.screen.write_rows(
+        found, lambda: recordings_table(found, context.wall_clock()), "There are no recordings.", as_json=args.json
+    )
     return 0
 
 

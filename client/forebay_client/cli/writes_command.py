@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from forebay_client.cli.admin_client import AdminClient, JsonObject, api_path
-from forebay_client.cli.command_context import CommandContext
+from forebay_client.cli.command_context import CommandContext, ScreenLine
 from forebay_client.cli.human_format import escape_unprintable, format_age, format_count, format_plural, format_size
 from forebay_client.cli.recordings_command import UnusableFile
 from forebay_client.cli.s3_location import SCHEMES, InvalidLocation, Location, parse_location
@@ -64,17 +64,15 @@ def run_writes(admin: AdminClient, context: CommandContext, args: argparse.Names
 def _list(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
     bucket, prefix = parse_location(args.write) if args.write is not None else Location("", "")
     found: list[JsonObject] = list(_pages(admin, {"bucket": bucket, "prefix": prefix, "state": args.state or ""}))
-    if args.json:
-        for write in found:
-            context.screen.write_json(write)
-    elif found:
-        context.screen.write_lines(table(WRITES, [_row(context, write) for write in found]))
-        size = format_size(sum(write["size"] for write in found))
-        context.screen.write_line(f"{format_plural(len(found), 'write')} of {size}.")
-    else:
-        context.screen.write_error(
-            "No such writes are pending." if args.write or args.state else "No writes are pending."
+
+    def lines() -> Iterator[ScreenLine]:
+        yield from table(WRITES, [_row(context, write) for write in found])
+        yield ScreenLine(
+            f"{format_plural(len(found), 'write')} of {format_size(sum(write['size'] for write in found))}."
         )
+
+    none = "No such writes are pending." if args.write or args.state else "No writes are pending."
+    context.screen.write_rows(found, lines, none, as_json=args.json)
     return 0
 
 
