@@ -1,4 +1,4 @@
-"""The read log: what one reader was answered with, as numbers, which is all that a hit pays for.
+"""The read log: the reads of one reader, each noted as a number, which is all that a hit costs.
 
     hit of a known object ──> append(code)                       one append to a list, no object is made
     any other read        ──> transient, and a code that names it

@@ -1,4 +1,4 @@
-"""What is known of a recording, as the admin port shows it. Imports nothing: the supervisor reads it too."""
+"""The facts about a recording, as the admin port shows them. Imports nothing: the supervisor reads it too."""
 
 from dataclasses import dataclass
 

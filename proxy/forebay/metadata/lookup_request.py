@@ -1,4 +1,4 @@
-"""What one reader asks the resolver for."""
+"""Lookup requests: the object, version and freshness that one reader demands of the resolver."""
 
 from typing import Literal, NamedTuple
 

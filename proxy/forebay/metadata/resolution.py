@@ -1,4 +1,4 @@
-"""Resolutions: what a lookup comes to. The version to answer with, or the origin's response in its place."""
+"""Resolutions: the results of lookups. The version to answer with, or the origin's response in its place."""
 
 from dataclasses import dataclass, field
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""A block of a snapshot with the overlay laid over it: what a page takes next.
+"""A merged block: the next entries of a page, from a block of the snapshot with the overlay laid over it.
 
 block       a       c  d  e         slices of these rows
 overlay        b       -            rows of their own, where the origin has said what they are; - is gone

@@ -1,4 +1,4 @@
-"""What only the origin can say of a member of a pack or its bucket, each asked by a HEAD.
+"""The checks of a pack's member or its bucket that only the origin can make, each by a HEAD.
 
     x-amz-expected-bucket-owner     HEAD of the member's shard with the header; for a listing, of the bucket
     a condition of a write          HEAD of the key: is there an object, too?

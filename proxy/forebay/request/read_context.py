@@ -1,4 +1,4 @@
-"""What a read of an object is about: the request as it was admitted, and the bytes that were selected to answer it."""
+"""The context of a read of an object: the request as it was admitted, and the bytes that were selected to answer it."""
 
 from typing import NamedTuple
 

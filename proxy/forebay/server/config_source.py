@@ -1,4 +1,4 @@
-"""Where the configuration comes from: a file, the environment, the command line, and sizes set over it at run time.
+"""The sources of the configuration: a file, the environment, the command line, and sizes set over it at run time.
 
 File, environment and command line are read together on every reload, so that a flag stays stronger than the file. Sizes
 of tiers that were set by the admin port go over all of them (`SizeOverrides`).

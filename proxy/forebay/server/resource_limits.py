@@ -1,4 +1,4 @@
-"""What the machine and its control groups allow this process: cores, memory, disk space, open files.
+"""The limits that the machine and its control groups set this process: cores, memory, disk space, open files.
 
 A container with a CPU limit sees every core of the machine, and is halted for the rest of each period once its quota is
 used up: workers beyond the quota only take turns at being halted. So the quota counts, in whole cores. A memory limit
@@ -14,7 +14,7 @@ A control group inherits the limits of the groups above it, so each limit is rea
                  cpu.cfs_quota_us, cpu.cfs_period_us     -1 for no quota
                  memory.limit_in_bytes
 
-What can't be read limits nothing.
+A limit that can't be read counts as none.
 
 https://docs.kernel.org/admin-guide/cgroup-v2.html, https://docs.kernel.org/admin-guide/cgroup-v1/memory.html,
 https://docs.kernel.org/scheduler/sched-bwc.html

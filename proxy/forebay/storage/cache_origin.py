@@ -1,4 +1,4 @@
-"""The origin of a cache: how what was cached, and the run record, are recognised as an origin's after a restart.
+"""The origin of a cache: the name by which cached data and the run record are recognised as its own after a restart.
 
     origin.cache_id    names the origin: whatever the endpoint, the same name is the same origin
     origin.endpoint    names it where one of two runs has no cache_id, in one spelling

@@ -1,4 +1,4 @@
-"""How the workers of a node are called: the first that is there, each for its own answer, or all without fail."""
+"""Calls to the workers of a node: to the first that answers, to each for its own answer, or to all without fail."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

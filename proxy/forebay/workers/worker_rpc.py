@@ -1,4 +1,4 @@
-"""What the supervisor has a worker do, as a typed interface over the worker's socket (server.rpc.rpc_server).
+"""The calls of the supervisor to a worker, as a typed interface over the worker's socket (server.rpc.rpc_server).
 
 A method of an interface (the verbs of server.admin.control, `CacheView`, `WorkerRpc`, `WorkerOrders`) is called by
 `call(peer, JobVerbs.jobs)`: its qualified name is the document's kind, its arguments and its result are JSON by their

@@ -1,4 +1,4 @@
-"""Where members are in archives: TARs of which entries of batches want single files.
+"""The positions of members in archives: TARs of which batches read single files.
 
     member ──known of this version──> its span
            └──no──> the headers are read on, from where the last search ended, up to the member

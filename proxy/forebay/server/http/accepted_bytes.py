@@ -1,4 +1,4 @@
-"""What a client has accepted of the bytes that were written to its socket."""
+"""Accepted bytes: how many of the bytes written to its socket a client has acknowledged."""
 
 import contextlib
 import fcntl

@@ -1,4 +1,4 @@
-"""What a client connection may use, and the timers that hold it to that.
+"""The limits of a client connection, and the timers that enforce them.
 
 Every time limit of the listener runs on `Timers`: the event loop in production, a clock that is set by hand in tests.
 

@@ -1,4 +1,4 @@
-"""What connections are to the service that answers their requests (forebay.server.http.request_service).
+"""The interface of a connection to the service that answers its requests (forebay.server.http.request_service).
 
 RequestConnection    its request was parsed by aiohttp
 ReadConnection       its read was admitted by the fast lane

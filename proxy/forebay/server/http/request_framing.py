@@ -1,4 +1,4 @@
-"""Where a request begins and ends on a connection, and which host it is for, as far as every parser agrees.
+"""The framing of requests: where each begins and ends on a connection, and its host, as far as every parser agrees.
 
 The fast lane reads heads for itself, aiohttp parses everything else, and proxies in front of us have parsers of their
 own. A parser that forgives what another does not sees other requests in the same bytes (request smuggling). So:

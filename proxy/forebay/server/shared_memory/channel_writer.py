@@ -1,4 +1,4 @@
-"""What a read channel writes: frames, with descriptors where they need them, and the slots that bodies are copied to.
+"""The writer of a read channel: frames, with descriptors where they need them, and the slots that bodies are copied to.
 
     write ──> the transport, which has the kernel accept it at once, or queues it: the channel is stalled then
     send  ──> past the transport, with descriptors; only where nothing is queued that they would overtake

@@ -1,4 +1,4 @@
-"""What one worker shares with its clients: their rings, the memory files that were passed to them, their channels.
+"""The memory that one worker shares with its clients: their rings, memory files that were passed to them, channels.
 
 A channel ends with its connection, and its ring when no process has it any more: the client's views of it outlive the
 connection. Rings of ended channels and passed files are looked at once a second, as long as there are any.

@@ -1,4 +1,4 @@
-"""What the access log is written to: a stream of the process, or a file that may be rotated at any time.
+"""The destination of the access log: a stream of the process, or a file that may be rotated at any time.
 
 The number of the file descriptor never changes. Reopening puts another file behind the same number, in one step (dup2),
 so that a concurrent write goes whole to one file or to the other.

@@ -1,4 +1,4 @@
-"""What metrics are counted in: reads under a rule, a histogram of durations, hits of the fast lane. Plain numbers."""
+"""The counters behind metrics: reads under a rule, a histogram of durations, hits of the fast lane. Plain numbers."""
 
 from bisect import bisect_left
 from collections import Counter

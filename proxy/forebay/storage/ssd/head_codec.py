@@ -16,7 +16,7 @@
 The index has no checksums of its own, hence this one. The name serves listings, and a head is only valid for the
 object that it names.
 
-What other versions mean is not known: their rows count as damaged.
+Rows of other versions can't be read, and count as damaged.
 """
 
 import struct

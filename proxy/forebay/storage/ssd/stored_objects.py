@@ -1,4 +1,4 @@
-"""Stored objects: what the index has heads of, in the order of their names, for listings of the cache."""
+"""Stored objects: the objects with heads in the index, in the order of their names, for listings of the cache."""
 
 from typing import NamedTuple
 

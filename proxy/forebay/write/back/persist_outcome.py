@@ -1,4 +1,4 @@
-"""What became of an attempt to carry a write out, and the judgement of an origin's answer.
+"""The outcome of an attempt to carry a write out, and the judgement of an origin's answer.
 
 2xx with the ETag that was acknowledged, or one of KMS    done
 403, 404, other 4xx                                       stuck: only a person can help

@@ -1,4 +1,4 @@
-"""Settlement: what is done once the origin has a write.
+"""Settlement: the steps after the origin has taken a write.
 
     blocks and head into the tiers ──> settled in the journal ──> forgotten in every worker ──> bodies removed
 

@@ -1,4 +1,4 @@
-"""Upload preparation: what of a completed upload needs no order at the origin, as nobody sees it there.
+"""Upload preparation: the steps of a completed upload that need no order at the origin, as nobody sees them there.
 
     created ──> parts, some at a time ──> PreparedUpload ──> completed, in its turn (persister)
                   └ one fails: the others are cancelled, and the upload is aborted

@@ -1,4 +1,4 @@
-"""What write-back works with, in the groups in which it comes: journal, origin, cache, worker, limits, events."""
+"""The parts that write-back works with, in groups: journal, origin, cache, worker, limits, events."""
 
 import math
 from collections.abc import Callable
