@@ -24,6 +24,12 @@ METRICS: Final = {metric.name for metric in CATALOGUE}
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _CODE: Final = re.compile(r"`([^`\n]+)`")
 _SETTING: Final = re.compile(r"(server|origin|memory|ssd|auth|limits|rules\[\])\.([a-z_\[\].]+)")
+_WORD: Final = re.compile(r"(?:`[^`]*`|\S)+")
+"""What is not divided between two lines."""
+LONGEST: Final = 124
+"""Characters of a line of prose, which is wrapped at 120."""
+_MADE: Final = re.compile(r"docs/(?:benchmarks.*|clients|faults|suites)\.md")
+"""Pages that programs write, whose lines are theirs."""
 _FILES: Final = ("benchmarks/", "client/", "config/", "docs/", "proxy/", "tests/", ".ci/")
 _ROOMS: Final = (
     r"(?:core|settings|protocol|policy|storage|origin|peers|namespace|fetch|metadata|write|request|datasets|jobs|server"
@@ -120,6 +126,24 @@ def test_every_page_is_in_the_index() -> None:
         index = set(_LINK.findall(TEXTS[f"{folder}/README.md"]))
         pages = {page.name for page in (ROOT / folder).glob("*.md")} - {"README.md"}
         assert pages <= index
+
+
+def overlong(text: str) -> list[str]:
+    """The lines of prose that are to be wrapped: not those of code and tables, nor of a single long word or link."""
+    prose = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL).splitlines()
+    long = (line for line in prose if len(line) > LONGEST and not line.startswith(("    ", "|", "#", "<!--")))
+    return [line for line in long if max(map(len, _WORD.findall(line))) < LONGEST]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not _MADE.fullmatch(name)])
+def test_paragraphs_are_wrapped(name: str) -> None:
+    assert overlong(TEXTS[name]) == []
+
+
+def test_a_long_line_is_found_in_prose_alone() -> None:
+    words, link = "word " * 30, f"[page]({'x' * 130})"
+    assert overlong(f"short\n- {words}\n") == [f"- {words}"]
+    assert overlong(f"| {words} |\n\n    {words}\n\n```\n{words}\n```\n\n## {words}\n{link}\n") == []
 
 
 @pytest.mark.parametrize("name", NAMES)
