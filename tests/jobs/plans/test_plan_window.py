@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from forebay.core.byte_ranges import Span
 from forebay.core.read_log import read_hash
 from forebay.jobs.plans.plan_entries import PlanEntry
-from forebay.jobs.plans.plan_window import MOST_AHEAD, NEAR, SPREAD, PlanStart, PlanWindow, tickets_of
+from forebay.jobs.plans.plan_window import LOAD_SIZE, MOST_AHEAD, NEAR, SPREAD, PlanStart, PlanWindow, tickets_of
 
 WHOLE = Span(0, 100)
 
@@ -53,8 +53,8 @@ def test_a_repeated_key_is_read_once_for_each_time() -> None:
 def test_a_read_matches_every_range_that_it_overlaps() -> None:
     window = window_of(PlanEntry("a", 0, 10), PlanEntry("a", 10, 20), PlanEntry("a", 10, 20), PlanEntry("a", 30, None))
     assert [entry.number for entry in window.match("a", Span(5, 15))] == [0, 1]
-    assert [entry.number for entry in window.match("a", Span(29, 31))] == [3]
     assert window.match("a", Span(20, 30)) == []
+    assert [entry.number for entry in window.match("a", Span(29, 31))] == [3]
 
 
 def test_what_is_loaded_reaches_beyond_reader_and_fetcher() -> None:
@@ -63,7 +63,7 @@ def test_what_is_loaded_reaches_beyond_reader_and_fetcher() -> None:
         window.load([PlanEntry(str(number)) for number in missing])
     assert window.loaded == SPREAD
     window.match(str(SPREAD - 1), WHOLE)
-    assert window.missing().start == SPREAD
+    assert window.missing() == range(SPREAD, SPREAD + LOAD_SIZE)
     assert PlanWindow(10, PlanStart(10)).is_read
 
 
@@ -138,6 +138,26 @@ def test_stragglers_that_may_be_read_yet_are_not_given_up() -> None:
     assert [entry.number for entry in window.give_up_stragglers(0)] == list(range(10, 2 * NEAR - 2 * (NEAR - 10)))
 
 
+def test_stragglers_that_take_no_room_are_not_given_up() -> None:
+    window = window_of(*keys(NEAR + 20))
+    first = window.next_pending()
+    assert first is not None
+    window.begin(first, 10)
+    fetch_all(window)
+    window.put_back(first)
+    window.match(str(NEAR + 9), WHOLE)
+    assert [entry.number for entry in window.give_up_stragglers((NEAR + 6) * 10)] == [1, 2]
+
+
+def test_what_was_read_is_not_given_up() -> None:
+    window = window_of(*keys(2))
+    fetch_all(window)
+    entries = window.fetched
+    window.match("0", WHOLE)
+    assert [entry.number for entry in window.give_up(entries)] == [1]
+    assert (window.give_up(entries), window.is_read) == ([], True)
+
+
 def test_an_entry_without_room_is_the_next_again() -> None:
     window = window_of(*keys(3))
     first, second = window.next_pending(), None
@@ -165,7 +185,7 @@ def test_a_jump_gives_up_everything_before_it() -> None:
     window = window_of(*keys(5), count=100)
     fetch_all(window)
     assert len(window.give_up_before(50)) == 5
-    assert (window.base, window.loaded, window.next, window.lead) == (50, 50, 50, 0)
+    assert (window.base, window.loaded, window.next, window.front, window.lead) == (50, 50, 50, 50, 0)
     assert window.missing().start == 50
 
 
