@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from forebay.core.errors import StorageError
 from forebay.core.events import Event, ListingAnswered, SnapshotEnded
 from forebay.core.fences import Fences, InDoubtWrites
 from forebay.core.names import ObjectName
@@ -13,7 +14,7 @@ from forebay.namespace.listings import Listings
 from forebay.namespace.namespaces import MAX_NAMESPACES, Namespaces
 from forebay.namespace.snapshots import Snapshots
 from forebay.namespace.write_overlay import MAX_WRITTEN
-from forebay.policy.listing_scopes import ListingScopes
+from forebay.policy.listing_scopes import ListingScope, ListingScopes
 from forebay.protocol.listing_query import ListingQuery, StartPoint
 from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
 from forebay.settings.freshness_values import Immutable, MaxAge
@@ -88,7 +89,7 @@ async def test_a_walk_too_slow_for_a_client_leaves_the_page_to_the_origin(tmp_pa
 
 
 async def test_a_doubt_about_the_whole_bucket_passes_listings_on(tmp_path: Path) -> None:
-    subject = Subject(tmp_path, Origin(["a"]))
+    subject = Subject(tmp_path, Origin(["a"]), listing=Immutable())
     assert await subject.source() == "miss"
     subject.in_doubt_writes.mark_bucket("bucket", subject.now + 900)
     assert await subject.source() is None
@@ -109,6 +110,17 @@ async def test_a_snapshot_with_too_many_written_keys_is_listed_anew(tmp_path: Pa
     for number in range(MAX_WRITTEN + 1):
         subject.snapshots.fence(ObjectName("bucket", f"b{number:07}"))
     assert await subject.source() == "miss"
+    assert await subject.source() == "hit-ssd"
+
+
+async def test_damage_of_an_older_snapshot_drops_no_newer_one(tmp_path: Path) -> None:
+    subject = Subject(tmp_path, Origin(["a"]))
+    await subject.source()
+    older = subject.snapshots.fresh("bucket", ListingScope("", MaxAge(600)))
+    assert older is not None
+    subject.now += 601
+    assert await subject.source() == "miss"
+    subject.snapshots.drop_damaged(older, StorageError("damaged"))
     assert await subject.source() == "hit-ssd"
 
 
