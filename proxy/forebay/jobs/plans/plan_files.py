@@ -126,7 +126,8 @@ class PlanFiles:
         with locked_plans(self._root):
             self._directory.mkdir(0o700)
             self._locked = os.open(self._directory, os.O_RDONLY)
-            fcntl.flock(self._locked, fcntl.LOCK_EX)
+            with suppress(OSError):  # a file system without locks of directories: then nothing is taken for abandoned
+                fcntl.flock(self._locked, fcntl.LOCK_SH)
 
     def _unlock(self) -> None:
         if self._locked is not None:
