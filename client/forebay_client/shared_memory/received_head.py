@@ -33,14 +33,15 @@ class ReceivedHead(Mapping[str, str]):
         """Whether the name of a field may be that of a checksum."""
         if self._lowered is None:
             self._lowered = self.raw.lower()
-        return b"checksum" in self._lowered or b"-hash-" in self._lowered
+        # Not `in`, which takes bytes for a number first, by an exception.
+        return self._lowered.find(b"checksum") >= 0 or self._lowered.find(b"-hash-") >= 0
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of a field, or `default`. Most that are looked for are absent, and cost no parsing."""
         if self._fields is None:
             if self._lowered is None:
                 self._lowered = self.raw.lower()
-            if _line_start(name) not in self._lowered:
+            if self._lowered.find(_line_start(name)) < 0:
                 return default
         return self._parsed().get(name, default)
 

@@ -87,6 +87,8 @@ HINT_HEADER: Final = "x-forebay-socket"
 MESSAGE: Final = Struct("<HHI")
 FRAME: Final = Struct("<BBHIQQ")
 PIECE: Final = Struct("<HHIQ")
+FRAME_OF_PIECE: Final = Struct("<BBHIQQHHIQ")
+"""A frame and its only piece."""
 ENTRY: Final = Struct("<IHHQQ")
 MAX_PIECES: Final = 64
 """Of one frame. The kernel passes up to 253 descriptors at once."""

@@ -42,6 +42,17 @@ def test_a_head_with_another_line_does_not_match(form: Form, pairs: Pairs) -> No
     assert template.match(head_data(signed(form, (("User-Agent", "a"), *pairs)))) is None
 
 
+@pytest.mark.parametrize(("at", "value"), [(b"x-amz-date: ", b"2026112\r\nx-a: 12"), (b"Signature=", b"0\r\nx: 0")])
+def test_a_value_that_holds_another_line_does_not_match(at: bytes, value: bytes) -> None:
+    """It would be as long, and all around it as it should be."""
+    template = template_of(signed(("SignedV4", "header")))
+    data = head_data(signed(("SignedV4", "header")))
+    assert template is not None
+    assert template.match(data) is not None
+    start = data.index(at) + len(at)
+    assert template.match(data[:start] + value + data[start + len(value) :]) is None
+
+
 def test_a_form_without_templates_has_none() -> None:
     assert template_of(signed(("SignedOssV2", "query"))) is None
 

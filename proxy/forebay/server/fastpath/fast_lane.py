@@ -259,12 +259,15 @@ class FastLane:
             self._prepare_ends(second, prepared.policy)
         end = self._oss_ends[cache] if prepared.speaks_oss else self._ends[cache]
         ended = time.monotonic()
-        counts = prepared.counts.get((status, cache))
+        plain = spec is WHOLE and cache == "hit-memory"
+        counts = prepared.plain_counts if plain else prepared.counts.get((status, cache))
         if counts is None:
             counts = self._metrics.hit_counts(prepared.operation, status, prepared.rule, cache, prepared.principal)
-            prepared.counts[status, cache] = counts
+            if plain:
+                prepared.plain_counts = counts
+            else:
+                prepared.counts[status, cache] = counts
         counts.add(length, ended - started)
-        plain = spec is WHOLE and cache == "hit-memory"
         if length:
             log = prepared.read_log
             if plain and log.is_active:

@@ -21,7 +21,7 @@ A match proves nothing. The signature of every request is verified, by forebay.p
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Self, TypeAlias
+from typing import Final, NamedTuple, Self, TypeAlias
 
 from forebay.core.errors import S3Error
 from forebay.origin.origin_identity import OriginIdentity
@@ -50,11 +50,26 @@ VARYING: Final = {
     "x-amzn-trace-id": ANY,
 }
 _VERSION: Final = b" HTTP/1.1"
+_CR: Final = ord("\r")
 
 TemplateMatch: TypeAlias = tuple[bytes, list[bytes], bytes]
 """How a head differs from its template: the request line, without the query of a presigned URL; the values that differ,
 the time first, then those of the varying headers in the order of their lines; the signature. A plain tuple, as an
 instance of a class takes ten times as long to make."""
+
+
+class _PlainForm(NamedTuple):
+    """A head that differs behind its first line in the time and the signature alone, in this order: what is fixed, and
+    where it and they are, counted from the end of the line."""
+
+    start: bytes
+    time: int
+    middle: bytes
+    middle_at: int
+    signature: int
+    end: bytes
+    end_at: int
+    size: int
 
 
 @dataclass(slots=True, eq=False, init=False)
@@ -64,6 +79,8 @@ class HeadTemplate:
     _lines: list[bytes | None]
     """The fixed lines; None in place of the others."""
     _line_count: int
+    _plain: _PlainForm | None
+    """The form of most heads; None for a template of any other."""
     _pieces: list[bytes]
     """The fixed pieces of a presigned URL's query and the rest of its line; empty where a header has the signature."""
     _gap_indices: tuple[int, ...]
@@ -139,6 +156,7 @@ class HeadTemplate:
         template.range_index = indices.get("range", -1)
         template.conditions = tuple((name, indices[name]) for name in CONDITIONS if name in indices)
         template.key = template._make_key(headers["Host"], admission)
+        template._plain = template._plain_form(data) if claim.form == "header" and not patterns else None
         for at in (0, *gaps, *patterns):
             lines[at] = None
         template._lines, template._line_count = lines, len(lines)
@@ -167,6 +185,20 @@ class HeadTemplate:
         self._time_start, self._time_end = dated[: -len(value)], len(dated)
         self._signature_start, self._signature_end = signed[: -len(signature)], len(signed)
         return self._time_line, self._signature_line
+
+    def _plain_form(self, data: bytes) -> _PlainForm | None:
+        """The form of the head `data`, in which the time and the signature have been located."""
+        if self._time_line > self._signature_line:
+            return None
+        rest = data[data.index(b"\r\n") :]
+        ends = [0]
+        for line in rest.split(b"\r\n")[1:]:
+            ends.append(ends[-1] + 2 + len(line))
+        time, signature = ends[self._time_line - 1] + 2, ends[self._signature_line - 1] + 2
+        time, middle_at = time + len(self._time_start), ends[self._time_line]
+        signature, end_at = signature + len(self._signature_start), ends[self._signature_line]
+        middle = rest[middle_at:signature]
+        return _PlainForm(rest[:time], time, middle, middle_at, signature, rest[end_at:], end_at, len(rest))
 
     def _locate_in_query(self, data: bytes, claim: TemplateClaim, times: Sequence[str]) -> tuple[int, ...]:
         """Find the fixed pieces of the query. ValueError if it does not have each of the other parameters once."""
@@ -202,6 +234,19 @@ class HeadTemplate:
 
     def match(self, data: bytes) -> TemplateMatch | None:
         """How the head `data` differs from this template; None if it does not match."""
+        if self._plain is not None:
+            start, time, middle, middle_at, signature_at, end, end_at, size = self._plain
+            at = data.find(b"\r\n")
+            if (
+                len(data) == at + size
+                and data.startswith(start, at)
+                and data.startswith(middle, at + middle_at)
+                and data.startswith(end, at + end_at)
+            ):
+                value, signature = data[at + time : at + middle_at], data[at + signature_at : at + end_at]
+                # Else there may be more lines than it seems. A number: `in` takes bytes for one first, by an exception.
+                if _CR not in value and _CR not in signature:
+                    return data[:at], [value], signature
         lines: list[bytes | None] = data.split(b"\r\n")  # type: ignore[assignment]  # None is put into it below
         if len(lines) != self._line_count:
             return None

@@ -53,8 +53,9 @@ class HitBody:
                     return (block if len(block) == length else block[span.start : span.stop],), (), "hit-memory"
                 shared = block.obj
                 if isinstance(shared, SharedBlock):
+                    start, stop = span
                     at = shared.offset
-                    return (), ((shared, at + span.start, at + span.stop, None),), "hit-memory"
+                    return (), ((shared, at + start, at + stop, None),), "hit-memory"
         if sender is None:
             return self._buffers(prepared, span, length)
         return self._extents(prepared, span, length, sender.unpromoted_hits)

@@ -59,6 +59,7 @@ class PreparedResponse:
         "is_get",
         "name",
         "operation",
+        "plain_counts",
         "policy",
         "principal",
         "read_code",
@@ -100,6 +101,8 @@ class PreparedResponse:
         self.checksums = requests_checksums(admission.headers)
         self.counts: dict[tuple[int, CacheStatus], HitCounts] = {}
         """The counters of its hits, by status and cache status."""
+        self.plain_counts: HitCounts | None = None
+        """Of those that are all of the object from memory."""
         self.block = BlockId(name, head.generation, 0) if 0 < head.size <= head.block_size else None
         """The one block that holds all of it, if there is one."""
         self.fresh_from, self.fresh_until = freshness_lifetime(head.validated_at, decision.freshness)

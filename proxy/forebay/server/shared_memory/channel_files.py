@@ -16,6 +16,7 @@ from forebay.protocol.channel_frames import (
     DROPPED,
     ENTRIES,
     FRAME,
+    FRAME_OF_PIECE,
     IN_FILES,
     MAX_FILES,
     MAX_PIECES,
@@ -122,14 +123,13 @@ class ChannelFiles:
         numbers = self._numbers
         if len(extents) == 1:  # as most bodies are
             block, start, stop, _ = extents[0]
-            arena = block.arena if isinstance(block, SharedBlock) else None
-            number = numbers.get(arena) if arena is not None else None
-            if arena is None or number is None:
+            if not isinstance(block, SharedBlock):
                 return None
-            numbers.move_to_end(arena)
-            return b"".join(
-                (FRAME.pack(kind, flags, 1, len(head), 0, size), PIECE.pack(number, 0, stop - start, start), head)
-            )
+            number = numbers.get(block.arena)
+            if number is None:
+                return None
+            numbers.move_to_end(block.arena)
+            return FRAME_OF_PIECE.pack(kind, flags, 1, len(head), 0, size, number, 0, stop - start, start) + head
         pieces = []
         for block, start, stop, _ in extents:
             number = numbers.get(block.arena) if isinstance(block, SharedBlock) else None

@@ -64,9 +64,8 @@ class ChannelWriter:
         """What drains wait for."""
         self.ring: ClientRing | None = None
         self._ring_failed = False
-        self._now = services.timers.time
-        self.used_at = 0.0
-        """When something was written last."""
+        self.was_used = False
+        """Whether something was written since somebody took note of it."""
         self._stall_timer = StallTimer(services.timers, services.limits.stall, self._unacknowledged, self.abort)
 
     # The connection
@@ -77,7 +76,6 @@ class ChannelWriter:
         self._fd = transport.get_extra_info("socket").fileno()
         self._writable.register(self._fd, select.POLLOUT)
         transport.set_write_buffer_limits(0)
-        self.used_at = self._now()
 
     def close(self) -> None:
         """Lets go of the connection, which has ended; not of the ring."""
@@ -144,7 +142,7 @@ class ChannelWriter:
         transport = self.transport
         if transport is None:
             return
-        self.used_at = self._now()
+        self.was_used = True
         if len(pieces) == 1:
             transport.write(pieces[0])
         else:
@@ -158,6 +156,7 @@ class ChannelWriter:
         if not descriptors:
             self.write(data)
             return
+        self.was_used = True
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         try:
             if self._socket is None:

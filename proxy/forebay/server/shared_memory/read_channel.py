@@ -96,8 +96,6 @@ class ReadChannel(asyncio.Protocol):
         self._is_closing = False
         self._files = ChannelFiles(services, self._writer)
         self._idle_timer: Timer | None = None
-        self._watched_from = 0.0
-        """When it was last seen to be in use."""
 
     # The connection
 
@@ -229,11 +227,11 @@ class ReadChannel(asyncio.Protocol):
         answer = lane.answer(head, self._client) if lane is not None else None
         if answer is None:
             self._decline()
-        elif isinstance(answer, AdmittedRead):
+        elif not isinstance(answer, AdmittedRead):
+            self._write_hit(answer)
+        else:
             self._is_reading = True
             self._requests.read(answer, self)
-        else:
-            self._write_hit(answer)
 
     def _answer_batch(self, head: bytes, document: bytes) -> None:
         self._is_reading = True
@@ -315,13 +313,13 @@ class ReadChannel(asyncio.Protocol):
 
     def _watch_idle(self) -> None:
         limits, timers = self._services.limits, self._services.timers
-        self._watched_from = timers.time()
+        self._writer.was_used = False
         self._idle_timer = timers.call_later(limits.idle_timeout, self._check_idle)
 
     def _check_idle(self) -> None:
         """End a channel that nobody uses. One whose client holds a slot is in use."""
         is_used = self._is_reading or bool(self._writer.ring)
-        if is_used or self._writer.used_at > self._watched_from:
+        if is_used or self._writer.was_used:
             self._watch_idle()
         elif self.transport is not None:
             self.transport.close()
