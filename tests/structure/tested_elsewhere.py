@@ -13,7 +13,6 @@ client/test_client.py                    client/batch/parallel_gets client/clien
 client/test_client.py                    client/object_downloads client/object_uploads client/objects
 client/test_client.py                    client/client_transports
 client/test_client_credentials.py        client/shared_profile
-client/transport/test_http_transport.py  client/transport/connection_shelf
 client/transport/test_request_sender.py  client/client_stats client/transport/body_checks
 client/transport/test_request_sender.py  client/transport/object_request
 client/transport/test_http_transport.py  client/transport/signed_request client/transport/upload_content

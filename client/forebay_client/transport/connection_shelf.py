@@ -10,13 +10,13 @@ nothing but an end can come).
 
 import select
 import ssl
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.client import HTTPConnection, HTTPSConnection
+from queue import Empty, SimpleQueue
 from typing import Final
 
 from forebay_client.client_settings import ServerUrl
@@ -32,18 +32,37 @@ ConnectionMaker = Callable[[str], HTTPConnection]
 
 
 class ConnectionLease:
-    """The use of one connection for one exchange."""
+    """The use of one connection for one exchange. One that nobody refers to is over: an exception of a signal's handler
+    (Ctrl-C) may have come before anybody could end it."""
 
-    __slots__ = ("connection", "is_kept", "is_reused")
+    __slots__ = ("_free", "connection", "is_kept", "is_reused")
 
-    def __init__(self, connection: HTTPConnection, *, is_reused: bool) -> None:
-        self.connection = connection
-        self.is_reused = is_reused
-        self.is_kept = False
+    connection: HTTPConnection
+
+    def __init__(self) -> None:
+        self._free: SimpleQueue[None] | None = None
+        self.is_kept = self.is_reused = False
+
+    def begin(self, free: "SimpleQueue[None]", timeout: float) -> None:
+        """Takes an element of `free`, which it gets back at the end. Raises Empty."""
+        free.get(timeout=timeout)
+        self._free = free
 
     def keep(self) -> None:
         """The response was read to its end, and the connection can carry another exchange."""
         self.is_kept = True
+
+    def end(self) -> None:
+        """Another connection may be opened in place of this one."""
+        free, self._free = self._free, None
+        if free is not None:
+            free.put(None)
+
+    def __del__(self) -> None:
+        if getattr(self, "_free", None) is not None:
+            if (connection := getattr(self, "connection", None)) is not None:
+                connection.close()
+            self.end()
 
 
 class ConnectionShelf:
@@ -52,7 +71,11 @@ class ConnectionShelf:
     def __init__(self, make: Callable[[], HTTPConnection], limit: int, timeout: float, outage: ServerOutage) -> None:
         """`limit`: connections at once; `timeout`: seconds to wait for one of them, and for progress on it."""
         self._make, self._timeout, self._outage = make, timeout, outage
-        self._free = threading.BoundedSemaphore(limit)
+        self._free = SimpleQueue[None]()
+        """As many as connections may still be opened. Not a semaphore: that is a lock in Python, which stays taken when
+        an exception of a signal's handler (Ctrl-C) comes at its turn, and all later requests would wait for ever."""
+        for _ in range(limit):
+            self._free.put(None)
         self._idle: deque[HTTPConnection] = deque()
 
     @contextmanager
@@ -67,8 +90,11 @@ class ConnectionShelf:
 
     def lease(self) -> ConnectionLease:
         """The same, for callers that release it later."""
-        if not self._free.acquire(timeout=self._timeout):
-            raise TransportFailed("all connections are in use")
+        lease = ConnectionLease()
+        try:
+            lease.begin(self._free, self._timeout)
+        except Empty:
+            raise TransportFailed("all connections are in use") from None
         try:
             if (known := self._outage.known()) is not None:
                 raise known
@@ -78,12 +104,14 @@ class ConnectionShelf:
                 except IndexError:  # another thread was faster
                     break
                 if not _has_ended(connection):
-                    return ConnectionLease(connection, is_reused=True)
+                    lease.connection, lease.is_reused = connection, True
+                    return lease
                 connection.close()
-            return ConnectionLease(self._opened(), is_reused=False)
+            lease.connection = self._opened()
         except BaseException:
-            self._free.release()
+            lease.end()
             raise
+        return lease
 
     def release(self, lease: ConnectionLease) -> None:
         """Ends a lease."""
@@ -91,7 +119,7 @@ class ConnectionShelf:
             self._idle.append(lease.connection)
         else:
             lease.connection.close()
-        self._free.release()
+        lease.end()
 
     def unanswered(self) -> Unreachable:
         """Takes note that nothing came on a connection for all of the timeout. Returns what it is raised as."""

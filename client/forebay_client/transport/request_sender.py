@@ -62,7 +62,7 @@ class RequestSender:
         self.transports = tuple(transports)
         self._stats = stats
         self._policy = RetryPolicy(retries, jitter)
-        self._pause = pause or threading.Event().wait
+        self._pause = pause or _wait
 
     def send(self, request: ObjectRequest, tolerated: frozenset[int] = frozenset()) -> ObjectResponse:
         """The successful response, or one with a status that is `tolerated`. Raises ClientError."""
@@ -155,6 +155,11 @@ class RequestSender:
         if response.body.obj is not missing.obj:
             missing[:] = response.body
         return ObjectResponse(partial.head.status, partial.head.headers, partial.buffer)
+
+
+def _wait(seconds: float) -> None:
+    """Waits. An event of this call alone: the lock of one stays taken when Ctrl-C comes at its turn."""
+    threading.Event().wait(seconds)
 
 
 def _joined(partial: _PartialBody | None, interrupted: BodyInterrupted) -> _PartialBody | None:
