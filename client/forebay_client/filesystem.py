@@ -230,11 +230,16 @@ class ObjectFileSystem(FileSystemWrites):
             raise TypeError("paths is a list")
         starts = starts if isinstance(starts, Iterable) else [starts] * len(paths)
         ends = ends if isinstance(ends, Iterable) else [ends] * len(paths)
-        keys = []
+        keys, failed = list[BatchKey](), dict[int, OSError]()
         for path, start, end in zip(paths, starts, ends, strict=True):
-            first, stop = self._absolute(path, start, end)
+            try:
+                first, stop = self._absolute(path, start, end)
+            except OSError as error:  # the size of one that is not there, for a negative number
+                failed[len(keys)] = error
+                first = stop = 0
             keys.append(BatchKey(self.split(path)[1], first, None if stop is None else max(first, stop)))
         found = self._read_many([self._strip_protocol(path) for path in paths], keys)
+        found = [failed.get(position, content) for position, content in enumerate(found)]
         return [content for _, content in _with_errors(zip(paths, found, strict=True), on_error)]
 
     def _read_many(self, paths: Sequence[str], keys: Sequence[BatchKey]) -> list[bytes | OSError]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 FIRST_WINDOW: Final = 128 << 10
+_PEEKED: Final = 4096
+"""Bytes: of a line that is longer each look copies so much."""
 
 
 class ObjectFile(io.BufferedIOBase):
@@ -103,6 +105,16 @@ class ObjectFile(io.BufferedIOBase):
             self._fill(1)
             here = self._window_start + len(self._window) - self._position
         return self.read(min(size, here) if size >= 0 else max(0, here))
+
+    def peek(self, size: int = 1, /) -> bytes:
+        """What is here from the position on, at least a byte before the end; `readline` reads so much at once."""
+        start, stop = self._position, min(self._position + max(size, _PEEKED), self._position + self._left())
+        if start < stop and not self._window_start <= start < self._window_start + len(self._window):
+            if self._read_ahead >= _PEEKED:
+                self._fill(1)
+            else:  # one request, of what lines may need
+                self._window, self._window_start = self._range(start, stop), start
+        return bytes(self._window[start - self._window_start : stop - self._window_start]) if start < stop else b""
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
         """Fills the buffer, as far as the object goes."""

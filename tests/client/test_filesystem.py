@@ -137,6 +137,10 @@ def test_many_ranges_are_one_request(served: Served, fs: ObjectFileSystem, base:
     assert isinstance(found[50], FileNotFoundError)
     assert fs.client.stats.requests["http"] - before == 2
     assert fs.client.stats.fallbacks == {}
+    found = fs.cat_ranges([f"{base}/none", f"{base}/7"], -5, None)
+    assert (type(found[0]), found[1]) == (FileNotFoundError, bytes([7]) * 5)
+    with pytest.raises(FileNotFoundError):
+        fs.cat_ranges([f"{base}/none"], -5, None, on_error="raise")
     with pytest.raises(FileNotFoundError):
         fs.cat([f"{base}/none", f"{base}/1"])
     assert set(fs.cat([f"{base}/none", f"{base}/1"], on_error="omit")) == {f"{base}/1"}

@@ -172,6 +172,26 @@ async def test_archives_are_read_from_it(origin: FakeOrigin) -> None:
     await dialogue(origin, run)
 
 
+@pytest.mark.parametrize(("read_ahead", "requests"), [(0, 20), (8 << 20, 4)])
+async def test_lines_cost_no_request_a_byte(origin: FakeOrigin, read_ahead: int, requests: int) -> None:
+    lines = [b"%d\n" % number * 50 for number in range(200)]
+    origin.store.put("b", "lines", b"".join(lines))
+
+    def run(client: Client) -> None:
+        with client.open("b", "lines", read_ahead=read_ahead) as file:
+            assert file.peek(3).startswith(b"0")
+            assert file.tell() == 0
+            assert b"".join(file) == b"".join(lines)
+            assert file.peek() == b""
+            file.seek(-2, io.SEEK_END)
+            assert (file.readline(), file.readline()) == (lines[-1][-2:], b"")
+        assert client.stats.requests["http"] <= requests
+        with pytest.raises(ValueError, match="closed"):
+            file.peek()
+
+    await dialogue(origin, run)
+
+
 async def test_it_goes_on_in_a_child_after_a_fork(origin: FakeOrigin) -> None:
     def run(client: Client) -> None:
         with client.open("b", "k", read_ahead=300_000) as file:
