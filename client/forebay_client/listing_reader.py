@@ -12,8 +12,8 @@ from urllib.parse import unquote_plus
 
 from forebay.core.errors import MalformedXml
 from forebay.protocol.xml.xml_tree import Element, read_tree
-from forebay_client.client_errors import ServiceUnavailable
-from forebay_client.objects import CommonPrefix, ObjectInfo
+from forebay_client.client_errors import InvalidRequest, ServiceUnavailable
+from forebay_client.objects import CommonPrefix, ObjectInfo, checked_key, key_problem
 from forebay_client.transport.object_request import ObjectRequest, SendRequest
 
 _MAX_PAGE: Final = 32 << 20
@@ -25,6 +25,9 @@ def list_object_pages(
 ) -> Iterator[Sequence[ObjectInfo | CommonPrefix]]:
     """Pages of objects and common prefixes in the order of their UTF-8 bytes. `has_plain_tokens`: continuation tokens
     are never encoded (S3); OSS encodes them as it does keys. Raises ClientError."""
+    for name, text in (("prefix", prefix), ("delimiter", delimiter), ("start_after", start_after)):
+        if text and (problem := key_problem(checked_key(text))):
+            raise InvalidRequest(f"{name}: {problem}", bucket=bucket)
     token = ""
     while True:
         query = [("encoding-type", "url"), ("list-type", "2"), ("prefix", prefix)]

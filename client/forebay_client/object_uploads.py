@@ -23,8 +23,14 @@ _META: Final = "x-amz-meta-"
 
 
 def upload_headers(content_type: str | None, metadata: Mapping[str, str] | None) -> dict[str, str]:
-    """The headers of an upload. Raises InvalidRequest for metadata that a header can't hold."""
-    headers = {"content-type": content_type} if content_type is not None else {}
+    """The headers of an upload. Raises InvalidRequest for a type and for metadata that a header can't hold."""
+    headers = {}
+    if content_type is not None:
+        if not isinstance(content_type, str):
+            raise TypeError(f"a content type is text, not {type(content_type).__name__}")
+        if not (content_type.isascii() and content_type.isprintable()):
+            raise InvalidRequest(f"a content type is printable ASCII; {content_type!r} is not")
+        headers["content-type"] = content_type
     for name, value in (metadata or {}).items():
         if not isinstance(value, str):
             raise TypeError(f"metadata is text; {name!r} is of type {type(value).__name__}")

@@ -301,6 +301,23 @@ async def test_metadata_without_the_name_of_a_header_is_refused_everywhere(clien
         await run(client.put, "data", "a", b"", metadata={name: "x"})
 
 
+@pytest.mark.parametrize("kind", ["é", "a\nb"])
+async def test_a_type_that_no_header_holds_is_refused_everywhere(client: Client, kind: str) -> None:
+    with pytest.raises(InvalidRequest, match="a content type is printable ASCII"):
+        await run(client.put, "data", "a", b"", content_type=kind)
+    no_text: Any = 7
+    with pytest.raises(TypeError, match="a content type is text, not int"):
+        await run(client.create, "data", "a", content_type=no_text)
+
+
+@pytest.mark.parametrize("name", ["prefix", "delimiter", "start_after"])
+async def test_no_listing_is_of_what_no_key_holds(client: Client, name: str) -> None:
+    for text in ("a\0", "\ud800"):
+        with pytest.raises(InvalidRequest, match=f"{name}: ") as refused:
+            await run(lambda: list(client.list("data", **{name: text})))  # noqa: B023 # awaited at once
+        assert refused.value.status is None
+
+
 async def test_a_plan_without_a_name_is_refused_everywhere(client: Client) -> None:
     with pytest.raises(InvalidRequest, match="name"):
         await run(client.plan, "data", "", ["a"])

@@ -15,6 +15,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from forebay.protocol.channel_frames import (
@@ -178,7 +179,8 @@ class ClientChannel:
         self._input.close()
 
     def __del__(self) -> None:
-        self.close()
+        with suppress(AttributeError):  # of one that Ctrl-C kept from being made
+            self.close()
 
     def _taken_back(self) -> list[int]:
         """The slots to be given back in one message."""
@@ -264,7 +266,8 @@ class ClientChannel:
         size = length - len(head.raw)
         if size < 0:
             raise ChannelBroken("garbage")
-        body = target[:size] if target is not None and size <= len(target) else memoryview(bytearray(size))
+        fits = target is not None and size <= len(target) and head.status < 300
+        body = target[:size] if target is not None and fits else memoryview(bytearray(size))
         self._input.receive_into(body)
         return head, body
 

@@ -71,6 +71,16 @@ async def test_a_hint_that_leads_nowhere_is_counted(tmp_path: Path, monkeypatch:
         await asyncio.to_thread(dialogue)
 
 
+async def test_a_refusal_leaves_the_callers_buffer_alone(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, SocketRig(origin, tmp_path, rest=IMMUTABLE) as rig:
+        fill(origin)
+        client, buffer = rig.library(), bytearray(b"kept" * 1000)
+        for start in (SIZE, SIZE + 1):
+            assert await asyncio.to_thread(client.get_into, "b", KEYS[0], buffer, start) == 0
+        assert buffer == b"kept" * 1000
+        assert client.stats.requests == {"socket": 2}
+
+
 async def test_one_slow_miss_leaves_the_socket_to_all_other_reads(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, SocketRig(origin, tmp_path, rest=IMMUTABLE) as rig:
         fill(origin)
