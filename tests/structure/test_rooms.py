@@ -18,7 +18,7 @@ ACROSS_MODULES: Final = {
     "docs": "pages and files for users",
     "harness": "what tests are made with, and its own tests",
     "origin/conformance": "one suite for every origin, and for Forebay in front of each",
-    "differential": "one request straight to an origin and through Forebay",
+    "differential": "one request, or one call of the client library, straight to an origin and through Forebay",
     "properties": "generated requests and histories",
     "scenarios": "a whole worker, request by request",
     "security": "attacks",
