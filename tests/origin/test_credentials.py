@@ -144,3 +144,10 @@ async def test_only_a_key_that_expires_can_be_near_its_end() -> None:
     found.left = 299.0
     assert chain.ends_within(300)
     assert not StaticCredentials(SecretKey("a", "s", "t")).ends_within(1e9)
+
+
+async def test_sessions_load_the_models_of_services_once() -> None:
+    """That of S3 takes a sixth of a second, and megabytes."""
+    sessions = [await credentials.session() for credentials in (ANONYMOUS, StaticCredentials(None))]
+    first, second = (session.get_component("data_loader") for session in sessions)
+    assert first is second

@@ -11,7 +11,8 @@ No secret is logged or raised here.
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from forebay.origin.credential_refusal import missing_credential
 from forebay.protocol.signatures.signing_key import SecretKey
@@ -196,7 +197,18 @@ class CredentialChain:
 def _session(profile: str | None) -> "AioSession":
     from aiobotocore.session import AioSession  # noqa: PLC0415 # see the module
 
-    return AioSession(profile=profile)
+    session = AioSession(profile=profile)
+    session.lazy_register_component("data_loader", lambda: _loader(session.get_config_variable("data_path")))
+    return session
+
+
+@cache
+def _loader(data_path: str | None) -> Any:
+    """Botocore's loader of service models, one for all sessions: what it has loaded of S3 are megabytes, and it keeps
+    them."""
+    from botocore.loaders import create_loader  # noqa: PLC0415 # see the module
+
+    return create_loader(data_path)
 
 
 def _expired(found: ProviderCredentials, within: float = 0) -> bool:
