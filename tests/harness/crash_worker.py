@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from forebay.server.config_source import ConfigSource
-from forebay.server.startup import import_aiohttp
 from forebay.server.worker import Worker
 from forebay.workers import node_worker
+from harness.imported_modules import import_forebay
 from harness.journal_points import KillAt, PointedFiles
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -62,12 +62,14 @@ def say(line: str) -> None:
 
 
 def main() -> None:
-    import_aiohttp()
+    gc.disable()
+    import_forebay()
     gc.freeze()  # or the first collection of each process would copy all of it
     signal.signal(signal.SIGCHLD, lambda *_: reap())
     for line in sys.stdin:
         pid = os.fork()
         if not pid:
+            gc.enable()
             run(json.loads(line))
             os._exit(0)
         say(f"forked {pid}")

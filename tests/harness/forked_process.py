@@ -35,10 +35,6 @@ _MAX_ORDER: Final = 128 << 10
 _MAX_FDS: Final = 16
 _OUT_OF_THE_WAY: Final = 200
 """The first descriptor to which a child moves those that it was sent, before each gets its number."""
-_IMPORTED: Final = (
-    *("forebay.workers.worker_main", "forebay.workers.node_worker", "forebay.workers.supervisor"),
-    *("forebay_client.cli.main", "forebay.main", "forebay.serve", "forebay.server.worker", "forebay.check_commands"),
-)
 
 
 class ForkedProcess:
@@ -206,12 +202,11 @@ def _become(order: Mapping[str, object], fds: Sequence[int]) -> None:
 
 def main() -> int:
     """The server, and then each child."""
-    from forebay.server.startup import import_aiohttp  # noqa: PLC0415 # only the server imports what is to be forked
+    from harness.imported_modules import import_forebay  # noqa: PLC0415 # only the server imports what is to be forked
 
     gc.disable()
-    import_aiohttp()
-    for each in _IMPORTED:
-        importlib.import_module(each)
+    import_forebay()
+    importlib.import_module("forebay_client.cli.main")
     gc.freeze()
     order = _serve(socket.socket(fileno=int(sys.argv[1])))
     if order is None:
