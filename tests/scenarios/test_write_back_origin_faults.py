@@ -240,35 +240,38 @@ def test_an_hour_of_503_is_reported_and_loses_nothing(tmp_path: Path) -> None:
     async def scenario() -> list[tuple[str, bytes | None]]:
         loop, store = asyncio.get_running_loop(), RecordingStore()
         assert isinstance(loop, JumpingLoop)
-        async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path, journal_settings='max_age = "50m"\n') as rig:
-            origin.store = store
-            await rig.prove()
-            store.put("ckpt", "a/old", b"of the checkpoint before")
-            refusal = origin.faults.add(Respond(503, "SlowDown"))
-            before = len(store.history)
-            for key, content in written[:2]:
-                answer = await rig.client().request(
-                    "DELETE" if content is None else "PUT", path_of("ckpt", key), (), content or b""
-                )
-                assert answer.headers["x-forebay-durable"] == "local"
-            with loop.jumping():
-                await asyncio.sleep(1800)
-                rig.advance_clock(1800)
+        async with FakeOrigin() as origin:
+            rig = WriteBackRig(origin, tmp_path, journal_settings='max_age = "50m"\n')
+            rig.check_interval = 60.0  # each check that is skipped to takes some milliseconds
+            async with rig:
+                origin.store = store
+                await rig.prove()
+                store.put("ckpt", "a/old", b"of the checkpoint before")
+                refusal = origin.faults.add(Respond(503, "SlowDown"))
+                before = len(store.history)
+                for key, content in written[:2]:
+                    answer = await rig.client().request(
+                        "DELETE" if content is None else "PUT", path_of("ckpt", key), (), content or b""
+                    )
+                    assert answer.headers["x-forebay-durable"] == "local"
+                with loop.jumping():
+                    await asyncio.sleep(1800)
+                    rig.advance_clock(1800)
+                    assert not await late(rig)
+                    await asyncio.sleep(1800)
+                    rig.advance_clock(1800)
+                    assert await late(rig)
+                    first, second = rig.write_back.drainer.entries.values()
+                    assert 60 <= first.attempts <= 67
+                    assert second.attempts == 0
+                    await rig.put("a/marker", b"marker")
+                    assert (await rig.client().request("GET", path_of("ckpt", "a/shard"))).body == b"shard"
+                    assert (await rig.client().request("GET", path_of("ckpt", "a/old"))).status == 404
+                    assert len(store.history) == before
+                    origin.faults.remove(refusal)
+                    await rig.write_back.pending.wait_settled(lambda _: True)
                 assert not await late(rig)
-                await asyncio.sleep(1800)
-                rig.advance_clock(1800)
-                assert await late(rig)
-                first, second = rig.write_back.drainer.entries.values()
-                assert 60 <= first.attempts <= 67
-                assert second.attempts == 0
-                await rig.put("a/marker", b"marker")
-                assert (await rig.client().request("GET", path_of("ckpt", "a/shard"))).body == b"shard"
-                assert (await rig.client().request("GET", path_of("ckpt", "a/old"))).status == 404
-                assert len(store.history) == before
-                origin.faults.remove(refusal)
-                await rig.write_back.pending.wait_settled(lambda _: True)
-            assert not await late(rig)
-            return store.history[before:]
+                return store.history[before:]
 
     with asyncio.Runner(loop_factory=JumpingLoop) as runner:
         assert runner.run(scenario()) == written
