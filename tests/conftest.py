@@ -1,12 +1,16 @@
 """Fixtures that more than one folder uses. What they are made of lives in tests/harness."""
 
 import gc
+import itertools
+import re
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
+from _pytest.tmpdir import tmppath_result_key
 from hypothesis import settings
 
 from harness.clients import boto_client
@@ -41,6 +45,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how skipped tests are had; pytest has listed their reasons (-rs)."""
     if skipped := len(terminalreporter.stats.get("skipped", ())):
         terminalreporter.write_line(f"{skipped} skipped: `{INSTALLS_ALL}`, as root on Debian, installs what they need.")
+
+
+_FOLDERS: Final = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """As pytest's, which for each looks through those of all tests before it: 8 ms behind 3,000 tests."""
+    name = re.sub(r"\W", "_", request.node.name)[:25]
+    path = tmp_path_factory.mktemp(f"{name}{next(_FOLDERS)}", numbered=False)
+    yield path
+    if request.config.getini("tmp_path_retention_policy") != "all" and request.node.stash[tmppath_result_key].get(
+        "call"
+    ):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
