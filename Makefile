@@ -125,8 +125,9 @@ listings: $(VENV)/.dev  ## 2,000 random listings and writes of each kind of orig
 
 # The generated tests of tests/security, with more cases than `make test` makes.
 .PHONY: forgery fuzz fuzz-guided exhaustion slow-readers
-forgery: $(VENV)/.dev  ## a quarter of a million changes to signed requests, none of which may be let in
-	FOREBAY_SECURITY_SCALE=40 $(BIN)/python -m pytest --timeout 3600 tests/security/test_forgery.py tests/security/test_form_forgery.py tests/security/test_authentication_matrix.py
+forgery: $(VENV)/.dev  ## a quarter of a million changes to signed requests, none of which may be let in, and every query by who may not read
+	FOREBAY_SECURITY_SCALE=40 $(BIN)/python -m pytest --timeout 3600 tests/security/test_forgery.py tests/security/test_form_forgery.py \
+		tests/security/test_authentication_matrix.py tests/security/test_hits_leak_nothing.py
 
 fuzz: $(VENV)/.dev  ## over 200,000 made-up requests, parser by parser and through a whole Forebay, and 20,000 that are answered as the origin answers them; PROGRAMS=2000, SEED=7
 	FOREBAY_SECURITY_SCALE=25 $(BIN)/python -m pytest --timeout 3600 $(wildcard tests/security/test_fuzz_*.py)

@@ -21,7 +21,7 @@ from harness.rig import Rig
 from scenarios.test_packing import body, rig_of, run_job, stored
 
 FIRST, LARGE, LAST = "train/1", "train/2", "train/3"
-OBJECTS = {FIRST: b"first" * 1000, LARGE: b"l" * (5 * PIECE + 1), LAST: b"last" * 1000}
+OBJECTS = {FIRST: b"first" * 1000, LARGE: b"l" * (2 * PIECE + 1), LAST: b"last" * 1000}
 
 
 @asynccontextmanager

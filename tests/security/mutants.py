@@ -165,8 +165,12 @@ def _signatures(text: str, rng: random.Random, few: bool) -> Iterator[str]:
     yield text[:start] + text[start:].upper()
 
 
-def mutants(form: Form, request: RawRequest, seed: int, each: int = 1) -> Iterator[Mutant]:
-    """Every way of changing one thing; `each`: other characters to try at each position."""
+def mutants(
+    form: Form, request: RawRequest, seed: int, each: int = 1, *, few_digits: bool | None = None
+) -> Iterator[Mutant]:
+    """Every way of changing one thing; `each`: other characters to try at each position; `few_digits`: only some in
+    each place of a signature, None: in those of OSS."""
+    few = form not in SIGNERS if few_digits is None else few_digits
     rng = random.Random(seed)
     for method in METHODS:
         yield Mutant("method", replace(request, method=method))
@@ -179,11 +183,11 @@ def mutants(form: Form, request: RawRequest, seed: int, each: int = 1) -> Iterat
         yield Mutant("headers", replace(request, pairs=tuple(pairs)))
     for index, (name, value) in enumerate(request.pairs):
         if name.lower() == "authorization":
-            for changed in _signatures(value, rng, form not in SIGNERS):
+            for changed in _signatures(value, rng, few):
                 signed = (*request.pairs[:index], (name, changed), *request.pairs[index + 1 :])
                 yield Mutant("signature", replace(request, pairs=signed))
     if "ignature=" in query:
-        for changed in _signatures(query, rng, form not in SIGNERS):
+        for changed in _signatures(query, rng, few):
             yield Mutant("signature", replace(request, target=f"{path}?{changed}"))
 
 
