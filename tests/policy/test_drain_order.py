@@ -89,3 +89,19 @@ def test_another_bucket_waits_for_nothing() -> None:
     order.add(1, WriteInterval(0, 1), [ObjectName("a", "k")])
     order.add(2, WriteInterval(5, 6), [ObjectName("b", "k")])
     assert sorted(order.ready()) == [1, 2]
+
+
+def test_an_earlier_write_that_comes_late_waits() -> None:
+    """Sent beside the later one of its object, it might arrive behind that."""
+    order: DrainOrder[str] = DrainOrder()
+    name = ObjectName("b", "k")
+    order.add("later", WriteInterval(0, 5), [name])
+    assert order.ready() == ["later"]
+    order.add("earlier", WriteInterval(0, 4), [name])
+    order.add("beside", WriteInterval(0, 6), [ObjectName("b", "other")])
+    assert order.ready() == ["beside"]
+    assert (order.blocked_by("earlier"), order.blocked_by("later")) == ("later", None)
+    order.note_done("later")
+    assert order.ready() == [], "it is not settled"
+    order.settle("later")
+    assert order.ready() == ["earlier"]

@@ -29,7 +29,7 @@ from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.drain_duty import ADDED
 from forebay.write.back.journal_loader import RECORDS
 from forebay.write.back.record_writer import facts_of
-from forebay.write.back.shown_records import REMEMBERED
+from forebay.write.back.settled_records import REMEMBERED
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate

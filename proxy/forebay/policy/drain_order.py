@@ -2,7 +2,8 @@
 
 B depends on every A of its bucket that was written to the journal before B's request began. Nobody was acknowledged
 earlier than that, so whatever a client has seen acknowledged when it sends B comes first. Writes that overlap in time
-are independent and are carried out side by side, except that two of one object are carried out as they were written.
+are independent and are carried out side by side, except that two of one object are carried out as they were written,
+and one that becomes known when a later one is under way already waits for that.
 
     A  |began ──── written|
     B                        |began ──── written|          B after A
@@ -52,6 +53,8 @@ class DrainOrder(Generic[W]):
         """By bucket, a heap by the time of the beginning, of those that are not handed out and wait for no other."""
         self._objects: defaultdict[ObjectName, list[W]] = defaultdict(list)
         """The unsettled writes of each object, as they were written."""
+        self._handed_out: dict[ObjectName, W] = {}
+        """The one of each object that is."""
         self._done: set[W] = set()
         """Unsettled, and carried out."""
         self._counter = 0
@@ -80,6 +83,8 @@ class DrainOrder(Generic[W]):
         entry = self._unsettled.pop(write)
         self._done.discard(write)
         for name in entry.names:
+            if self._handed_out.get(name) == write:
+                del self._handed_out[name]
             queue = self._objects[name]
             queue.remove(write)
             if not queue:
@@ -106,22 +111,27 @@ class DrainOrder(Generic[W]):
                 entry = self._unsettled.get(item[2])
                 if entry is None:
                     continue
-                if all(self._objects[name][0] == entry.write for name in entry.names):
+                if all(self._next(name) == entry.write for name in entry.names):
                     found.append(entry.write)
+                    self._handed_out.update(dict.fromkeys(entry.names, entry.write))
                 else:
                     behind.append(item)
             for item in behind:
                 heapq.heappush(began, item)
         return found
 
+    def _next(self, name: ObjectName) -> W:
+        """The write of an object that its others wait for."""
+        return self._handed_out.get(name, self._objects[name][0])
+
     def blocked_by(self, write: W) -> W | None:
         """Returns the unsettled write that `write` waits for the longest; None: it is ready."""
         entry = self._unsettled[write]
-        if write in self._done:
+        if write in self._done or self._handed_out.get(entry.names[0]) == write:
             return None
         for name in entry.names:
-            if self._objects[name][0] != write:
-                return self._objects[name][0]
+            if (first := self._next(name)) != write:
+                return first
         written, _, first = self._written[_bucket(entry)][0]
         return first if written < entry.interval.began else None
 

@@ -13,6 +13,7 @@ from forebay.core.errors import JournalUnusable
 from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.journal_files import JournalFiles
+from forebay.storage.journal.journal_layout import VERSION
 
 
 async def test_bodies_and_records_come_back(tmp_path: Path) -> None:
@@ -223,6 +224,39 @@ async def test_a_directory_says_that_it_is_no_cache(tmp_path: Path) -> None:
     assert "forebay check-journal THIS_DIRECTORY" in said
 
 
+async def test_a_scan_tells_what_was_carried_out_from_what_was_dropped(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, "one")
+    written = journal.stamp()
+    put = {"write": "put", "bucket": "b", "key": "k", "etag": "e", "origin": "o"}
+    carried_out = await journal.append({**put, "written": written})
+    dropped = await journal.append({**put, "written": written + 1})
+    await journal.settle([carried_out])
+    await journal.settle([dropped], is_carried_out=False)
+    scan = await journal.scan()
+    assert (scan.pending, scan.settled) == ([], {("b", "k", '"o"'): (written, "e")})
+    assert scan.last_written == written + 1
+    await journal.close()
+
+
+@pytest.mark.parametrize("is_carried_out", [False, True])
+async def test_a_scan_finds_completions_that_were_refused(tmp_path: Path, is_carried_out: bool) -> None:
+    """Those of which a part is settled. An upload has ended once one is carried out, and no other is pending."""
+    journal = Journal.open(tmp_path, "one")
+    parts = [await journal.append({"write": "part", "upload": upload}) for upload in "uvw"]
+    completions = []
+    for (log, number), upload in zip(parts, "uvw", strict=True):
+        document = {"write": "complete", "bucket": "b", "key": upload, "upload": upload, "written": 1}
+        completions.append(await journal.append({**document, "parts": [(1, "e", log, number)]}))
+        if upload == "w":
+            completions.append(await journal.append({**document, "parts": [(1, "e", log, number)]}))
+    await journal.settle([parts[0]], is_carried_out=is_carried_out)
+    await journal.settle([completions[1], parts[1]])
+    await journal.settle([completions[2]])
+    scan = await journal.scan()
+    assert (scan.refused, scan.ended_uploads) == ({completions[0]}, {"v"})
+    await journal.close()
+
+
 async def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("somebody's")
     with pytest.raises(JournalUnusable, match="neither empty nor a journal"):
@@ -235,6 +269,15 @@ async def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "j" / "FORMAT").write_text("{")
     with pytest.raises(JournalUnusable, match="damaged"):
         Journal.open(tmp_path / "j", "one")
+
+
+async def test_a_start_goes_on_with_a_journal_of_version_2(tmp_path: Path) -> None:
+    """An older Forebay would take what was dropped since for pending, so it must not read it any more."""
+    await Journal.open(tmp_path / "j", "one").close()
+    file = tmp_path / "j" / "FORMAT"
+    file.write_text(json.dumps({"version": 2}))
+    await Journal.open(tmp_path / "j", "two").close()
+    assert json.loads(file.read_bytes()) == {"version": VERSION}
 
 
 @pytest.mark.parametrize("is_lock_damaged", [False, True])
@@ -251,4 +294,4 @@ async def test_a_start_writes_a_missing_format_anew(tmp_path: Path, is_lock_dama
     assert [each.id for each in (await again.scan()).pending] == [record]
     assert again.stamp() > before
     await again.close()
-    assert json.loads((tmp_path / "j" / "FORMAT").read_bytes()) == {"version": 2}
+    assert json.loads((tmp_path / "j" / "FORMAT").read_bytes()) == {"version": VERSION}

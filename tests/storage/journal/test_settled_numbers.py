@@ -1,7 +1,14 @@
 """Settled numbers: rows that are whole count, and only in their own log."""
 
 from forebay.storage.journal.journal_layout import JournalLayout, new_id
-from forebay.storage.journal.settled_numbers import append_settled, decode_rows, encode_rows, read_settled
+from forebay.storage.journal.settled_numbers import (
+    DROPPED,
+    append_settled,
+    decode_rows,
+    encode_rows,
+    is_settled,
+    read_settled,
+)
 from harness.crash_disk import CrashDisk
 
 
@@ -23,3 +30,10 @@ def test_numbers_are_added_behind_a_torn_row() -> None:
     disk.write(fd, [b"torn"], disk.size(fd))
     append_settled(disk, layout, log, [2, 3])
     assert read_settled(disk, layout, log) == {1, 2, 3}
+
+
+def test_a_dropped_record_is_settled_and_not_carried_out() -> None:
+    log = new_id()
+    rows = decode_rows(log, encode_rows(log, [1, 2 | DROPPED]))
+    assert [is_settled(number, rows) for number in range(4)] == [False, True, True, False]
+    assert [number in rows for number in range(4)] == [False, True, False, False]

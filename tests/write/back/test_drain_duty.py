@@ -44,10 +44,19 @@ class Node:
 
     def __init__(self) -> None:
         self.pending = PendingObjects(_read_body)  # type: ignore[arg-type] # nothing is read
-        self.shown: Any = SimpleNamespace(
-            writes={}, kept={}, stopped={}, remembering=nullcontext, known=frozenset, refuse_without=len
-        )
         self.added, self.moved = Added(), list[int]()
+        self.left = list[int]()
+        """How many writes were added when what another worker had left was settled."""
+        self.shown: Any = SimpleNamespace(
+            writes={},
+            kept={},
+            stopped={},
+            remembering=nullcontext,
+            known=frozenset,
+            refuse_without=len,
+            settle_left=lambda: self.left.append(len(self.added)),
+            with_upload=lambda record: [record, RecordId("part", 0)],
+        )
         moves: Any = SimpleNamespace(carry_all=lambda: self.moved.append(len(self.added)))
         drainer: Any = self.added
         settlement: Any = self
@@ -80,6 +89,32 @@ class Node:
     def drop(self, key: str, record: RecordId) -> None:
         del self.shown.writes[record]
         self.pending.remove(ObjectName("b", key), record)
+
+
+async def test_what_a_later_write_has_superseded_is_settled() -> None:
+    """The last drainer had that arrive, and told nobody: it is shown no more, and not settled."""
+    node = Node()
+    superseded = node.show("k", 1)
+    node.pending.remove(ObjectName("b", "k"), superseded)
+    node.duty.begin_assuming()
+    run_to_completion(node.duty.assume(node.shown, node.pending))
+    await node.tasks.wait_idle()
+    assert (node.added, node.settled) == ([], [superseded, RecordId("part", 0)])
+
+
+async def test_who_decides_waits_until_that_is_recorded() -> None:
+    node, records = Node(), [RecordId("log", 1), RecordId("log", 2)]
+    assert not node.duty.settle_soon(records), "another worker does it"
+    node.duty.begin_assuming()
+    assert node.duty.settle_soon(records)
+    assert await node.duty.wait_settled(records[1])
+    assert node.settled == records
+    node.is_full = True
+    node.duty.settle_soon(records[:1])
+    assert not await node.duty.wait_settled(records[0])
+    node.is_full = False
+    await node.duty.settle_left()
+    assert await node.duty.wait_settled(records[0])
 
 
 async def test_what_is_known_is_added_in_its_order_in_steps() -> None:
@@ -181,6 +216,7 @@ async def test_a_takeover_that_fails_is_begun_anew(caplog: pytest.LogCaptureFixt
     await watch.take_over()
     assert node.is_draining()
     assert node.added == [("k", 0, True), ("k", 1, True)]
+    assert node.left == [2]
 
 
 def test_a_takeover_that_fails_is_tried_again_with_growing_pauses() -> None:

@@ -52,7 +52,15 @@ class _Rig:
         self.fail_settling: Callable[[], bool] = lambda: False
         self.on_pause: Callable[[], object] = lambda: None
         pauses = RetryPauses(self.tasks, lambda _: "origin", self._sleep)
-        self.drainer = Drainer(self.origin, self._settle, self.tasks, pauses)  # type: ignore[arg-type] # it has the methods
+        self.drainer = Drainer(
+            self.origin,  # type: ignore[arg-type] # it has the methods
+            self._settle,
+            self.tasks,
+            pauses,
+            is_superseded=lambda write: write.name.key in self.superseded,
+        )
+        self.superseded = set[str]()
+        """Keys of which the origin has a later write."""
         self._number = 0
         self._settling = asyncio.Condition()
 
@@ -212,3 +220,29 @@ async def test_small_writes_pass_large_ones(kind: Literal["put", "complete"], is
     assert sorted(rig.settled) == sorted([*large, *small])
     assert origin.requesters == {BACKGROUND}
     assert requester.get() != BACKGROUND
+
+
+@pytest.mark.parametrize("is_discarded", [False, True])
+async def test_a_prepared_upload_that_is_not_completed_is_aborted(is_discarded: bool) -> None:
+    """Its write is superseded, or given up by a person."""
+    aborted: list[str] = []
+
+    class _Prepares(_ScriptedOrigin):
+        async def prepare(self, write: AcceptedWrite) -> PreparedUpload:
+            return PreparedUpload("prepared", [])
+
+        async def abort(self, write: AcceptedWrite, prepared: PreparedUpload) -> None:
+            aborted.append(prepared.upload_id)
+
+    origin = _Prepares()
+    origin.outcomes["a"] = [STUCK]
+    rig = _Rig(origin)
+    if not is_discarded:
+        rig.superseded.add("a")
+    record = rig.add("a", 1, 2, kind="complete")
+    await rig.tasks.wait_idle()
+    if is_discarded:
+        rig.drainer.discard(record)
+        await rig.tasks.wait_idle()
+    assert (rig.settled, len(origin.attempts)) == (([], 1) if is_discarded else (["a"], 0))
+    assert (aborted, rig.drainer.entries) == (["prepared"], {})

@@ -191,7 +191,7 @@ async def test_a_damaged_format_hides_nothing(
     (filled.path / "FORMAT").write_bytes(content)
     assert check_journal_command(filled.path, tmp_path / "rescued") == 1
     out = capsys.readouterr().out
-    assert "damaged  FORMAT, the version of the layout: read as version 2" in out
+    assert "damaged  FORMAT, the version of the layout: read as version 3" in out
     assert "5 pending writes" in out
     lines = [json.loads(line) for line in (tmp_path / "rescued" / "manifest.jsonl").read_text().splitlines()]
     last = {line["key"]: line["file"] for line in lines}

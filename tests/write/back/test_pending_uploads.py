@@ -1,5 +1,7 @@
 """Pending uploads: a part replaces the one of its number, and an upload is its object's."""
 
+from dataclasses import replace
+
 import pytest
 
 from forebay.core.heads import ObjectFacts
@@ -59,21 +61,47 @@ def test_a_completion_is_known_unless_it_is_given_up(*, is_at_origin: bool) -> N
     uploads, write = PendingUploads(), _completion("u")
     uploads.complete(write, RecordId("l", 1), b"document")
     uploads.complete(write, RecordId("l", 2), b"another")
-    found = uploads.completion("u")
+    found = uploads.completion("u", b"document")
     assert found is not None
     assert (found.name, found.etag, found.record, found.is_at_origin) == (NAME, '"e-1"', RecordId("l", 1), False)
     assert (found.is_repeated_by(b"document"), found.is_repeated_by(b"another")) == (True, False)
     uploads.settle_completion(write, RecordId("l", 2), is_at_origin=False)
-    assert uploads.completion("u") == found, "of another record"
+    assert (uploads.completion("u", b"document"), uploads.completion("u", b"another")) == (found, None)
     uploads.settle_completion(write, RecordId("l", 1), is_at_origin=is_at_origin)
-    assert uploads.completion("u") == (found._replace(is_at_origin=True) if is_at_origin else None)
+    expected = found._replace(is_at_origin=True) if is_at_origin else None
+    assert (uploads.completion("u", b"document"), uploads.is_completed("u")) == (expected, is_at_origin)
+
+
+def test_a_completion_outlives_its_repetition() -> None:
+    """Each worker hears of both in its own order, and the drainer settles one."""
+    uploads, write = PendingUploads(), _completion("u")
+    for number in (2, 1):
+        uploads.complete(write, RecordId("l", number), b"document")
+    uploads.settle_completion(write, RecordId("l", 2), is_at_origin=False)
+    found = uploads.completion("u", b"document")
+    assert found is not None
+    assert found.record == RecordId("l", 1)
+
+
+def test_of_two_parts_the_later_written_counts() -> None:
+    """Whichever of them a worker hears of first."""
+    uploads, upload_id = PendingUploads(), new_upload_id(1)
+    uploads.create(RecordId("l", 0), AcceptedUpload(NAME, upload_id, (), 0.0))
+    parts = [_part(upload_id, 1, number) for number in (1, 2, 3)]
+    stamped = [
+        replace(each, part=replace(each.part, stamp=stamp)) for each, stamp in zip(parts, (5, 7, 6), strict=True)
+    ]
+    for each in stamped:
+        uploads.add(each)
+    found = uploads.by_id[upload_id]
+    assert (found.parts, found.replaced) == ({1: stamped[1]}, [stamped[0], stamped[2]])
 
 
 def test_the_latest_completions_are_known() -> None:
     uploads = PendingUploads()
     for number in range(COMPLETED + 1):
         uploads.complete(_completion(f"u{number}"), RecordId("l", number), b"")
-    known = [number for number in range(COMPLETED + 1) if uploads.completion(f"u{number}") is not None]
+    known = [number for number in range(COMPLETED + 1) if uploads.completion(f"u{number}", b"") is not None]
     assert known == list(range(1, COMPLETED + 1))
 
 

@@ -271,6 +271,85 @@ def test_a_start_completes_a_moved_upload_that_is_whole_here(*, is_carried: bool
         assert set(rig.shown.with_upload(_id(2))) == {_id(0), _id(1), _id(2), _id(9)}
 
 
+def _another(record: int) -> AcceptedWrite:
+    """A completion of the same upload by another list."""
+    complete = _upload(record)[2]
+    assert isinstance(complete, AcceptedWrite)
+    return replace(complete, interval=WriteInterval(0, 5))
+
+
+@pytest.mark.parametrize("is_recovered", [False, True])
+def test_of_two_completions_that_are_found_none_is_refused(*, is_recovered: bool) -> None:
+    """The last drainer may have accepted either of them. Both have their parts, which are settled with the last one."""
+    rig = _Rig()
+    create, part, complete, _ = _upload(1)
+    for number, entry in ((0, create), (1, part), (5, part), (2, complete), (3, _another(5))):
+        payload = b"document" if entry is complete else b"x"
+        rig.shown.show(entry, _id(number), payload, is_recovered=is_recovered)
+    if not is_recovered:
+        assert (list(rig.shown.refused), rig.carried_out) == ([_id(3)], [_id(2)])
+        return
+    assert (list(rig.shown.refused), rig.carried_out) == ([], [_id(2), _id(3)])
+    assert (rig.shown.with_upload(_id(2)), rig.shown.with_upload(_id(3))) == ([_id(2)], [_id(3)])
+    rig.shown.forget(_id(2), is_persisted=True)
+    assert set(rig.shown.with_upload(_id(3))) == {_id(0), _id(1), _id(3), _id(5)}
+    for record in rig.shown.with_upload(_id(3)):
+        rig.shown.forget(record, is_persisted=True)
+    rig.shown.show(_another(5), _id(6), b"yet another", is_recovered=True)
+    assert list(rig.shown.refused) == [_id(6)], "the parts are settled"
+
+
+def test_what_a_drainer_has_left_is_settled_by_the_next() -> None:
+    """But for the parts of a completion that it may have accepted."""
+    rig = _Rig()
+    rig.is_draining = False
+    create, part, complete, abort = _upload(1)
+    for number, entry in ((0, create), (1, part), (5, part), (3, abort), (2, complete)):
+        rig.shown.show(entry, _id(number), b"x", is_recovered=False)
+    rig.superseded, rig.is_draining = [], True
+    rig.shown.settle_left()
+    assert set(rig.superseded) == {_id(0), _id(5), _id(3)}
+
+
+def test_what_a_scan_finds_of_ended_uploads_is_settled() -> None:
+    rig = _Rig()
+    create, part, complete, _ = _upload(1)
+    rig.shown.refuse_found(_id(7))
+    rig.shown.settle_found([_id(8)])
+    assert (rig.superseded, list(rig.shown.refused)) == ([_id(7), _id(8)], [_id(7)])
+    rig.shown.refuse_found(_id(7))
+    rig.shown.settle_found([_id(8)])
+    assert rig.superseded == [_id(7), _id(8)], "they are known"
+    rig.superseded.clear()
+    for number, entry in ((0, create), (1, part)):
+        rig.shown.show(entry, _id(number), b"x", is_recovered=True)
+    rig.shown.show(replace(cast("AcceptedPart", part), upload_id="gone"), _id(9), b"x", is_recovered=True)
+    rig.shown.settle_orphans()
+    rig.shown.show(complete, _id(2), b"x", is_recovered=True)
+    rig.shown.settle_orphans()
+    assert rig.superseded == [_id(9), _id(9)]
+
+
+def test_earlier_writes_are_hidden_once_a_later_one_arrives() -> None:
+    """They are settled by the drainer, which looks at what has arrived."""
+    rig = _Rig()
+    for written in (5, 4, 6):
+        rig.shown.show(_put(written), _id(written), b"x", is_recovered=False)
+    rig.shown.forget(_id(5), is_persisted=True)
+    assert [version.written for version in rig.pending.versions(NAME)] == [6]
+    assert list(rig.shown.writes) == [_id(4), _id(6)]
+    assert rig.shown.last_settled.supersedes(_put(4))
+
+
+def test_a_dropped_write_supersedes_nothing() -> None:
+    rig = _Rig()
+    for written in (4, 5):
+        rig.shown.show(_put(written), _id(written), b"x", is_recovered=False)
+    rig.shown.forget(_id(5))
+    assert [version.written for version in rig.pending.versions(NAME)] == [4]
+    assert not rig.shown.last_settled.supersedes(_put(4))
+
+
 def test_what_comes_after_a_stopped_write_is_held_up() -> None:
     """As the drain order has it: of its object, or begun after it was written. Until it is tried again, or settled."""
     rig = _Rig()

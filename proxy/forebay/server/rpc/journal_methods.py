@@ -21,13 +21,13 @@ class JournalMethods:
                 "unsettled": self._unsettled,
                 "stopped": self._stopped,
                 "write_proof": self._write_proof,
-                "completion": self._completion,
                 "upload_parts": self._upload_parts,
                 "written_through": self._written_through,
             },
             unary={
                 "journal_scanned": self._journal_scanned,
                 "move_upload": self._move_upload,
+                "upload_ending": self._upload_ending,
                 "backlog": self._call_backlog,
             },
         )
@@ -48,9 +48,6 @@ class JournalMethods:
     def _write_proof(self, request: Document, _: OpenWrites) -> None:
         self._write_back.proofs.receive(request)
 
-    def _completion(self, request: Document, _: OpenWrites) -> Document:
-        return self._write_back.check_completion(request)
-
     def _upload_parts(self, request: Document, _: OpenWrites) -> Document:
         return self._write_back.expiry.receive(request)
 
@@ -63,6 +60,9 @@ class JournalMethods:
 
     async def _move_upload(self, request: Document) -> Document:
         return await self._write_back.moves.receive(request)
+
+    async def _upload_ending(self, request: Document) -> Document:
+        return await self._write_back.check_ending(request)
 
     async def _call_backlog(self, request: Document) -> Document:
         return await self._backlog.answer(request)

@@ -20,11 +20,12 @@ from typing import NamedTuple
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import JournalLayout
 from forebay.storage.journal.log_writer import RecordId
-from forebay.storage.journal.settled_numbers import append_settled
+from forebay.storage.journal.settled_numbers import DROPPED, append_settled
 
 
 class _Submitted(NamedTuple):
     records: Sequence[RecordId]
+    is_carried_out: bool
     settled: asyncio.Future[None]
 
 
@@ -40,10 +41,10 @@ class GroupSettlement:
         self._waiting: list[_Submitted] = []
         self._under_way: asyncio.Future[None] | None = None
 
-    def submit(self, records: Sequence[RecordId]) -> asyncio.Future[None]:
+    def submit(self, records: Sequence[RecordId], *, is_carried_out: bool = True) -> asyncio.Future[None]:
         """Has records settled, whoever waits for it. The result comes once that is durable, or OSError."""
         settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Submitted(records, settled))
+        self._waiting.append(_Submitted(records, is_carried_out, settled))
         if self._under_way is None:
             self._begin()
         return settled
@@ -56,25 +57,27 @@ class GroupSettlement:
     def _begin(self) -> None:
         batch, self._waiting = self._waiting, []
         loop = asyncio.get_running_loop()
-        self._under_way = loop.run_in_executor(self._threads, self._append, [each.records for each in batch])
+        self._under_way = loop.run_in_executor(self._threads, self._append, batch)
         self._under_way.add_done_callback(partial(self._answer, batch))
 
-    def _append(self, batch: Sequence[Sequence[RecordId]]) -> None:
+    def _append(self, batch: Sequence[_Submitted]) -> None:
         """On a thread."""
         with self.writing:
-            self._append_rows([record for records in batch for record in records[:1]])
-            self._append_rows([record for records in batch for record in records[1:]])
+            self._append_rows(batch, slice(1))
+            self._append_rows(batch, slice(1, None))
 
-    def _append_rows(self, records: Sequence[RecordId]) -> None:
+    def _append_rows(self, batch: Sequence[_Submitted], some: slice) -> None:
         numbers: dict[str, list[int]] = {}
-        for record in records:
-            numbers.setdefault(record.log, []).append(record.number)
+        for records, is_carried_out, _ in batch:
+            for record in records[some]:
+                number = record.number if is_carried_out else record.number | DROPPED
+                numbers.setdefault(record.log, []).append(number)
         for log, settled in numbers.items():
             append_settled(self._files, self._layout, log, settled)
 
     def _answer(self, batch: Sequence[_Submitted], done: asyncio.Future[None]) -> None:
         failure = done.exception()
-        for _, settled in batch:
+        for _, _, settled in batch:
             if settled.done():
                 continue  # its task was cancelled
             if isinstance(failure, OSError):

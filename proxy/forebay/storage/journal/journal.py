@@ -30,7 +30,7 @@ from forebay.storage.journal.body_file import BodyReader, BodyRef, BodyWriter, r
 from forebay.storage.journal.group_commit import GroupCommit
 from forebay.storage.journal.group_settlement import GroupSettlement
 from forebay.storage.journal.journal_files import JournalFiles
-from forebay.storage.journal.journal_layout import BODY, README, VERSION, JournalLayout, read_version
+from forebay.storage.journal.journal_layout import BODY, READABLE, README, VERSION, JournalLayout, read_version
 from forebay.storage.journal.journal_reclaim import reclaim
 from forebay.storage.journal.journal_record import Document, encode_document
 from forebay.storage.journal.log_writer import LogWriter, NewRecord, RecordId
@@ -40,6 +40,7 @@ T = TypeVar("T")
 
 JOIN_ATTEMPTS: Final = 100
 JOIN_PAUSE: Final = 0.05
+_FORMAT: Final = json.dumps({"version": VERSION}).encode()
 _LOCK_SIZE: Final = 256
 _THREADS: Final = 16
 """For bodies that are written, synced and read: some of them wait for the disk while others write to memory."""
@@ -115,10 +116,10 @@ class Journal:
             self._drain_lock = lock
         return True
 
-    async def settle(self, records: Sequence[RecordId]) -> None:
-        """Records that these writes are carried out, or given up by a person, the first of them first; durable when it
-        returns. For the drainer. Raises OSError."""
-        await self._settlement.submit(records)
+    async def settle(self, records: Sequence[RecordId], *, is_carried_out: bool = True) -> None:
+        """Records that these writes are carried out, or dropped, the first of them first; durable when it returns. For
+        the drainer. Raises OSError."""
+        await self._settlement.submit(records, is_carried_out=is_carried_out)
 
     async def remove_bodies(self, bodies: Sequence[BodyRef]) -> dict[BodyRef, OSError]:
         """Removes the bodies of settled records. Returns those that can't be removed, and why: nobody needs them, and
@@ -232,6 +233,8 @@ def _claim(path: Path, family: str, files: JournalFiles, layout: JournalLayout) 
                 run = 1 + (last.run if last is not None else _last_run(files, layout))
                 if fcntl.fcntl(lock, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:  # to join a run, that is enough
                     raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+                if read_version(layout) != VERSION:
+                    replace_file(Path(layout.format), _FORMAT)
                 os.pwrite(lock, _lock_line(family, run).ljust(_LOCK_SIZE).encode(), 0)
                 files.sync(lock)  # or a power cut has the next run begin with this number, too
                 # Not in one step: another worker may begin a run in between, which is then the run of both.
@@ -275,9 +278,7 @@ def _read_lock(lock: int) -> _Owner | None:
 def _last_run(files: JournalFiles, layout: JournalLayout) -> int:
     """Returns the last run that wrote a record, where the lock can't tell it: a run of a lower number would take its
     own writes for older than what they replace."""
-    scan = scan_journal(files, layout)
-    pending = (int(each.document.get("written", 0)) for each in scan.pending)
-    return max((*pending, *(written for written, _ in scan.settled.values())), default=0) >> 64
+    return scan_journal(files, layout).last_written >> 64
 
 
 def holds_journal(layout: JournalLayout) -> bool:
@@ -296,7 +297,7 @@ def holds_journal(layout: JournalLayout) -> bool:
         raise JournalUnusable(
             f"journal.path: FORMAT in {layout.path} is damaged: `forebay check-journal {layout.path}` reads the rest"
         )
-    if version != VERSION:
+    if version not in READABLE:
         raise JournalUnusable(
             f"journal.path: the layout of {layout.path} has version {version}, and this Forebay reads {VERSION}"
         )
@@ -310,4 +311,4 @@ def _begin_directory(files: JournalFiles, layout: JournalLayout, created: Sequen
     files.sync_directory(layout.path)
     for each in created or (Path(layout.path),):  # also of a start that was killed here
         files.sync_directory(str(each.parent))
-    replace_file(Path(layout.format), json.dumps({"version": VERSION}).encode())
+    replace_file(Path(layout.format), _FORMAT)

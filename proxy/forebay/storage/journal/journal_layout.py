@@ -15,7 +15,9 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-VERSION: Final = 2
+VERSION: Final = 3
+READABLE: Final = frozenset({2, VERSION})
+"""Layouts that are read. A start writes its own from then on; version 2 drops no records (settled_numbers)."""
 LOG: Final = ".log"
 SETTLED: Final = ".settled"
 BODY: Final = ".body"

@@ -3,12 +3,15 @@
     0   8  number of the record               a row of 16 bytes, big-endian
     8   8  CRC-64/XZ of the log's id and the number
 
+The highest bit of the number says that the record was dropped, not carried out: no earlier write of its object is
+superseded by it.
+
 Rows that a power cut tore or lost are none: their records count as pending, and are looked at once more. Before a body
 is removed, the row of its record is durable; before the rows are, the log is gone.
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Final
 
 from forebay.core.buffers import Buffer
@@ -18,11 +21,18 @@ from forebay.storage.journal.journal_layout import JournalLayout
 
 _ROW: Final = struct.Struct(">QQ")
 _NUMBER: Final = struct.Struct(">Q")
+DROPPED: Final = 1 << 63
+"""Added to the number of a record that nobody carries out: refused, repeated, or given up by a person."""
 
 
 def encode_rows(log: str, numbers: Iterable[int]) -> bytes:
     """Returns the rows of these numbers. `log`: its id."""
     return b"".join(_ROW.pack(number, _checksum(log, number)) for number in numbers)
+
+
+def is_settled(number: int, settled: Container[int]) -> bool:
+    """Returns whether a record is settled, carried out or dropped. `settled`: the numbers of its log's rows."""
+    return number in settled or number | DROPPED in settled
 
 
 def decode_rows(log: str, content: Buffer | bytes) -> set[int]:
@@ -32,8 +42,8 @@ def decode_rows(log: str, content: Buffer | bytes) -> set[int]:
 
 
 def append_settled(files: JournalFiles, layout: JournalLayout, log: str, numbers: Iterable[int]) -> None:
-    """Adds numbers to those of a log; durable when it returns. For one thread of one process at a
-    time: two would write their rows at the same place. Raises OSError."""
+    """Adds numbers, and DROPPED where that holds, to those of a log; durable when it returns. For one thread of one
+    process at a time: two would write their rows at the same place. Raises OSError."""
     path = layout.settled(log)
     try:
         fd = files.open(path, writable=True)
@@ -50,7 +60,7 @@ def append_settled(files: JournalFiles, layout: JournalLayout, log: str, numbers
 
 
 def read_settled(files: JournalFiles, layout: JournalLayout, log: str) -> set[int]:
-    """Returns the numbers that are settled of a log. Raises OSError."""
+    """Returns the numbers of a log's rows, as `append_settled` was given them. Raises OSError."""
     try:
         fd = files.open(layout.settled(log))
     except FileNotFoundError:

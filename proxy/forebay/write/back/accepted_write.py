@@ -147,6 +147,9 @@ class AcceptedPart:
     accepted_at: float
     crc: int | None = None
     """CRC-64/XZ of its bytes; None: a version of Forebay wrote it that noted none."""
+    stamp: int = 0
+    """When it was about to be written, on the node's clock: of two parts with one number the later one counts. 0: a
+    version of Forebay wrote it that noted none."""
 
     @property
     def is_joined(self) -> bool:
@@ -172,6 +175,7 @@ class AcceptedPart:
             "bodies": self.bodies,
             "accepted_at": self.accepted_at,
             "crc": self.crc,
+            "stamp": self.stamp,
         }
 
 
@@ -247,6 +251,7 @@ def _decode(document: Document) -> JournalEntry:
                 _bodies(document["bodies"]),
                 float(document["accepted_at"]),
                 document.get("crc"),
+                int(document.get("stamp", 0)),
             )
         case kind:
             return _write(_KINDS[kind], name, document)

@@ -54,6 +54,8 @@ class DrainDuty:
         """What came since `begin_assuming`, while it is under way."""
         self._left: list[Sequence[RecordId]] = []
         """Records that could not be settled, as the disk was full: the next start would show them again."""
+        self._settling: dict[RecordId, asyncio.Task[None]] = {}
+        """By the last of the records."""
         self._drainer = drainer
         self._settlement = settlement
         self._moves = moves
@@ -82,6 +84,7 @@ class DrainDuty:
             await run_cooperatively(load)
             # Not earlier: what this worker makes at the origin is newer than what the load has learnt.
             await run_cooperatively(self.assume(shown, pending))
+            shown.settle_left()
         except BaseException:
             self.is_taken, self._arrived = False, None  # what has arrived is shown: the next attempt finds it
             raise
@@ -95,21 +98,24 @@ class DrainDuty:
                 yield
         known.sort()
         for number, (_, record, name) in enumerate(known, 1):
-            self._add(record, shown.writes.get(record), pending.find(name, record))
+            self._add(record, name, shown, pending)
             if number % ADDED == 0:
                 yield
         while self._arrived:
             for record, arrived in list(self._arrived.items())[:ADDED]:
-                self._add(record, arrived.write, pending.find(arrived.write.name, record))
+                self._add(record, arrived.write.name, shown, pending)
             yield
         self._arrived = None
         self._moves.carry_all()
 
-    def _add(self, record: RecordId, write: AcceptedWrite | None, version: PendingVersion | None) -> None:
+    def _add(self, record: RecordId, name: ObjectName, shown: ShownRecords, pending: PendingObjects) -> None:
         """Adds a write that is not settled yet."""
         arrived = self._arrived.pop(record, None) if self._arrived else None
+        write, version = shown.writes.get(record), pending.find(name, record)
         if write is not None and version is not None:
             self._drainer.add(write, version, is_recovered=arrived is None or arrived.is_recovered)
+        elif write is not None:  # a later one has arrived, which the last drainer told nobody
+            self.settle_soon(shown.with_upload(record))
 
     def carry_out(self, write: AcceptedWrite, version: PendingVersion, *, is_recovered: bool) -> None:
         """Has a write carried out, once its client has its answer."""
@@ -127,9 +133,17 @@ class DrainDuty:
 
     def settle_soon(self, records: Sequence[RecordId]) -> bool:
         """Has records settled. Returns whether this worker does it."""
-        if self.is_taken:
-            self._tasks.spawn(self._settle(records), "settle records")
+        if self.is_taken and records:
+            last = records[-1]
+            task = self._settling[last] = self._tasks.spawn(self._settle(records), "settle records")
+            task.add_done_callback(lambda _: self._settling.pop(last, None))
         return self.is_taken
+
+    async def wait_settled(self, record: RecordId) -> bool:
+        """Waits until records are settled whose last one this is. Returns whether they are, durably."""
+        if (task := self._settling.get(record)) is not None:
+            await asyncio.wait([task])
+        return not any(record in records for records in self._left)
 
     async def _settle(self, records: Sequence[RecordId]) -> None:
         try:

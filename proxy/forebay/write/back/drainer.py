@@ -5,6 +5,7 @@
                                       ├──failed──> pause (retry_pauses) ──> attempt
                                       └──stuck, or in conflict ──> waits for a person: retry or discard
     done, and can't be settled ──> once more, later; only what comes after it of its object waits (drain_order)
+    a later one of its object has arrived ───────> settled, without an attempt
     keep, of another origin ─────────────────────> stuck; nothing waits for it
 
 A write is never dropped: what fails is tried again for ever, each by itself; what the origin refuses for good stays, in
@@ -71,14 +72,17 @@ class Drainer:
         pauses: RetryPauses,
         stopped: Callable[[RecordId, AcceptedWrite, PersistOutcome], None] = lambda _record, _write, _outcome: None,
         resumed: Callable[[RecordId], None] = lambda _record: None,
+        is_superseded: Callable[[AcceptedWrite], bool] = lambda _write: False,
     ) -> None:
-        """`stopped`: called for a write that is left to a person; `resumed`: for one that is tried again."""
+        """`stopped`: called for a write that is left to a person; `resumed`: for one that is tried again.
+        `is_superseded`: whether the origin has a later write of the same object."""
         self._persister = persister
         self._settled = settled
         self._tasks = tasks
         self._pauses = pauses
         self._stopped = stopped
         self._resumed = resumed
+        self._is_superseded = is_superseded
         self._order: DrainOrder[RecordId] = DrainOrder()
         self.entries: dict[RecordId, DrainEntry] = {}
         self._stopped_records: set[RecordId] = set()
@@ -132,7 +136,19 @@ class Drainer:
         if not entry.is_stuck:
             raise ValueError("only a write that is stuck can be discarded")
         self._remove(record)
+        self._abandon(entry)
         return entry.write
+
+    def _abandon(self, entry: DrainEntry) -> None:
+        """Has aborted what was prepared at the origin."""
+        if entry.prepared is not None or entry.preparing is not None:
+            self._tasks.spawn(self._abort(entry), f"abort an upload of {entry.write.name.path}")
+
+    async def _abort(self, entry: DrainEntry) -> None:
+        if entry.preparing is not None:
+            await asyncio.wait([entry.preparing])
+        if entry.prepared is not None:
+            await self._persister.abort(entry.write, entry.prepared)
 
     def _begin_ready(self) -> None:
         for record in self._order.ready():
@@ -144,6 +160,11 @@ class Drainer:
         pause = self._pauses.of(bucket)
         requester.set(BACKGROUND)  # of this task alone
         while True:
+            if self._is_superseded(entry.write):  # it became known while the later one was under way
+                _log.info("a write of %s is replaced by a later one that has arrived already", entry.write.name.path)
+                outcome = PersistOutcome("done")
+                self._abandon(entry)
+                break
             outcome = await self._attempt(entry)
             entry.attempts += 1
             entry.reason, entry.may_be_done, entry.is_conflict = outcome.reason, True, outcome.is_conflict

@@ -22,7 +22,7 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.storage.journal.body_file import SLICE, BodyDamaged, BodyReader
 from forebay.storage.journal.journal_files import JournalFiles
-from forebay.storage.journal.journal_layout import BODY, VERSION, JournalLayout, read_version
+from forebay.storage.journal.journal_layout import BODY, READABLE, VERSION, JournalLayout, read_version
 from forebay.storage.journal.journal_reclaim import bodies_of
 from forebay.storage.journal.journal_record import LogDamage, TornEnd
 from forebay.storage.journal.log_writer import RecordId
@@ -109,7 +109,7 @@ def check_journal(path: Path) -> JournalReport:
     files, layout = JournalFiles(), JournalLayout(str(path))
     try:
         version = read_version(layout)
-        if version not in {VERSION, None}:
+        if version is not None and version not in READABLE:
             raise NoJournal(f"{path}: its layout has version {version}, and this Forebay reads {VERSION}.")
         scan = scan_journal(files, layout)
         bodies = {name.removesuffix(BODY) for name in files.names(layout.bodies)}
@@ -132,8 +132,10 @@ def check_journal(path: Path) -> JournalReport:
     moved = {entry.upload_id for entry, _ in entries.values() if isinstance(entry, MovedUpload)}
     for record_id, (entry, payload) in entries.items():
         if isinstance(entry, AcceptedWrite):
-            if entry.upload_id in moved and any(part.record not in entries for part in entry.parts):
-                continue  # refused, as the upload had moved to the origin (write.back.shown_records)
+            if record_id in scan.refused or (
+                entry.upload_id in moved and any(part.record not in entries for part in entry.parts)
+            ):
+                continue  # refused (write.back.shown_records)
             checked = _check(files, layout, CheckedWrite(record_id, entry, ()), entries, payload)
             report.writes.append(checked)
             used |= {part.record for part in entry.parts}

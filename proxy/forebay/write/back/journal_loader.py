@@ -16,6 +16,7 @@ from typing import Final
 
 from forebay.core.cooperative import CooperativeWork
 from forebay.core.names import ObjectName
+from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.record_origins import RecordOrigins
 from forebay.storage.journal.recovery_scan import JournalScan, PendingRecord
 from forebay.write.back.accepted_write import (
@@ -63,10 +64,11 @@ class JournalLoader:
                     yield
                 if self._origins.is_current(bucket, origin):
                     name = ObjectName(bucket, key)
-                    self._shown.last_settled.add(name, written)
+                    self._shown.note_arrived(name, written)
                     if learn is not None:
                         learn(name, etag)
-        found: list[tuple[tuple[int, float], JournalEntry, PendingRecord, str | None]] = []
+        found: list[tuple[tuple[int, int, float], JournalEntry, PendingRecord, str | None]] = []
+        needless: list[RecordId] = []
         for number, record in enumerate(scan.pending, 1):
             if number % RECORDS == 0:
                 yield
@@ -77,12 +79,20 @@ class JournalLoader:
             except ValueError as error:
                 _log.error("record %d of the log %s is left alone: %s", record.id.number, record.id.log, error)
                 continue
-            found.append((_load_order(entry), entry, record, obstacle))
+            if obstacle is None and record.id in scan.refused:
+                self._shown.refuse_found(record.id)
+            elif isinstance(entry, AcceptedUpload | AcceptedPart) and entry.upload_id in scan.ended_uploads:
+                needless.append(record.id)
+            else:
+                found.append((_load_order(entry), entry, record, obstacle))
+        self._shown.settle_found(needless)
         while True:
             for record in take_heard():
                 entry = decode_record(record)
                 found.append((_load_order(entry), entry, record, None))
             if not found:
+                if is_first and not scan.damages:  # what is needed may be what can't be read
+                    self._shown.settle_orphans()
                 return
             found.sort(key=itemgetter(0))
             for number, (_, entry, record, obstacle) in enumerate(found, 1):
@@ -95,16 +105,16 @@ class JournalLoader:
             found = []
 
 
-def _load_order(entry: JournalEntry) -> tuple[int, float]:
+def _load_order(entry: JournalEntry) -> tuple[int, int, float]:
     """The order in which the records of a scan are shown: uploads, where they are, their parts, what ends them."""
     match entry:
         case AcceptedUpload():
-            return 0, entry.accepted_at
+            return 0, 0, entry.accepted_at
         case MovedUpload():
-            return 1, 0
+            return 1, 0, 0
         case AcceptedPart():
-            return 2, entry.accepted_at
+            return 2, entry.stamp, entry.accepted_at
         case AcceptedWrite():
-            return 3, entry.interval.written
+            return 3, entry.interval.written, 0
         case _:
-            return 4, 0
+            return 4, 0, 0

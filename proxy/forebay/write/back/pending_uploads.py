@@ -111,7 +111,7 @@ class PendingUploads:
         """Every part whose record is not settled, also replaced ones and those of completed uploads."""
         self.carried: set[RecordId] = set()
         """Parts that this worker settles, as the origin has them."""
-        self._completed: OrderedDict[str, AcceptedCompletion] = OrderedDict()
+        self._completed: OrderedDict[str, list[AcceptedCompletion]] = OrderedDict()
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
 
     def find(self, name: ObjectName, upload_id: str) -> PendingUpload | None:
@@ -133,6 +133,9 @@ class PendingUploads:
             upload.replaced.append(part)
             return
         replaced = upload.parts.get(part.part.number)
+        if replaced is not None and replaced.part.stamp > part.part.stamp:  # it came the other way round
+            upload.replaced.append(part)
+            return
         if replaced is not None:
             upload.replaced.append(replaced)
         upload.parts[part.part.number] = part
@@ -158,28 +161,36 @@ class PendingUploads:
         return ended
 
     def complete(self, write: AcceptedWrite, record: RecordId, document: bytes) -> None:
-        """Remembers the completion of an upload; the first one, of several at once."""
+        """Remembers a completion of an upload."""
         if write.facts is not None:
             etag, headers = write.facts.version.etag, write.facts.headers
             sums = (*checksums_in(headers), *(pair for pair in headers if pair[0].lower() == CRC64))
             completion = AcceptedCompletion(write.name, etag, sums, record, _digest(document))
-            self._completed.setdefault(write.upload_id, completion)
+            self._completed.setdefault(write.upload_id, []).append(completion)
         if len(self._completed) > COMPLETED:
             self._completed.popitem(last=False)
 
-    def completion(self, upload_id: str) -> AcceptedCompletion | None:
-        """Returns the completion of an upload; None: there was none, or it is too long ago."""
-        return self._completed.get(upload_id)
+    def is_completed(self, upload_id: str) -> bool:
+        """Returns whether an upload was completed, as far as is remembered."""
+        return upload_id in self._completed
+
+    def completion(self, upload_id: str, document: bytes) -> AcceptedCompletion | None:
+        """Returns the completion of an upload that is the same one as another; None: there was none, or it is too long
+        ago. `document`: what the client of the other one sent."""
+        return next((each for each in self._completed.get(upload_id, ()) if each.is_repeated_by(document)), None)
 
     def settle_completion(self, write: AcceptedWrite, record: RecordId, *, is_at_origin: bool) -> None:
         """The record of a completion is settled; unless the origin has its object, it was refused, or given up."""
-        found = self._completed.get(write.upload_id)
-        if found is None or found.record != record:
-            return
-        if is_at_origin:
-            self._completed[write.upload_id] = found._replace(is_at_origin=True)
+        found = self._completed.get(write.upload_id, [])
+        kept = [
+            each._replace(is_at_origin=True) if each.record == record else each
+            for each in found
+            if each.record != record or is_at_origin
+        ]
+        if kept:
+            self._completed[write.upload_id] = kept
         else:
-            del self._completed[write.upload_id]
+            self._completed.pop(write.upload_id, None)
 
     def settle(self, record: RecordId) -> None:
         """Forgets a part that nothing needs any more."""

@@ -77,6 +77,10 @@ class Persister:
             return None
         return await self._preparation.prepare(write)
 
+    async def abort(self, write: AcceptedWrite, prepared: PreparedUpload) -> None:
+        """Gives up what was prepared. Never raises."""
+        await self._preparation.abort(write, prepared)
+
     async def look(self, write: AcceptedWrite) -> PersistOutcome | None:
         """Returns an outcome if the write is done, is in conflict, or that can't be found out; None: it may be sent.
         Never raises."""

@@ -74,7 +74,7 @@ class Settlement:
     async def settle(self, records: Sequence[RecordId], *, is_persisted: bool = False) -> None:
         """Settles records, the first of them first, and removes their bodies. Raises OSError: none of it is done.
         `is_persisted`: the origin has the write; otherwise a person gave it up, or nothing needs it."""
-        await self._journal.settle(records)
+        await self._journal.settle(records, is_carried_out=is_persisted)
         bodies = [body for record in records for body in self._shown.bodies_of(record)]
         await self._exchange.forget(records, is_persisted=is_persisted)
         failures = await self._journal.remove_bodies(bodies)

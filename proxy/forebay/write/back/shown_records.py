@@ -11,17 +11,19 @@ it: journal_loader sorts what comes at once.
 
 An upload may be completed and aborted at once, in two workers, or completed and moved to the origin. What the draining
 worker hears of first counts: it settles the parts of an aborted upload, and those of a moved one that the origin has,
-and refuses a completion that comes after (`refused`). A completion of a moved upload is carried out if all of its parts
+and refuses what comes after (`refused`). A completion of a moved upload is carried out if all of its parts
 are here: each worker sees that alike, so that any of them can take the drain over.
+What it has left unsettled is settled by the one that takes over; of two completions that it could
+not tell, both are carried out (completed_uploads).
 """
 
 import logging
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from itertools import islice
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
+from forebay.core.names import ObjectName
 from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart, Objects, PendingObjects, PendingVersion
@@ -36,12 +38,12 @@ from forebay.write.back.accepted_write import (
     body_parts,
 )
 from forebay.write.back.backlog import BacklogSums
+from forebay.write.back.completed_uploads import CompletedUploads
 from forebay.write.back.last_settled import LastSettled
+from forebay.write.back.needless_records import NeedlessRecords
 from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads
+from forebay.write.back.settled_records import REMEMBERED, SettledRecords
 from forebay.write.invalidation import Invalidator
-
-REMEMBERED: Final = 65_536
-"""Settled records, and uploads that have ended, that are kept in mind: a message about one of them may come late."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -100,17 +102,14 @@ class ShownRecords:
         self._known: set[RecordId] = set()
         """All unsettled records."""
         self.last_settled = LastSettled()
-        self._finished: OrderedDict[RecordId, None] = OrderedDict()
-        self._scans = 0
-        """Under way."""
-        self._ended: dict[RecordId, list[RecordId]] = {}
-        """The records of a completed upload, by that of its completion."""
-        self._listed: set[RecordId] = set()
-        """The parts that pending completions list: nothing but the arrival of their objects settles them."""
+        self._settled = SettledRecords()
+        self.remembering = self._settled.remembering
+        self._completed = CompletedUploads()
         self._ended_uploads: OrderedDict[str, bool] = OrderedDict()
         """Uploads that have ended: whether this worker has settled their parts, as they were aborted."""
         self.refused: OrderedDict[RecordId, None] = OrderedDict()
-        """Completions of such uploads."""
+        """Completions of such uploads, and aborts of uploads that were completed."""
+        self._needless = NeedlessRecords(lambda records: self.listener.settle_soon(records))  # noqa: PLW0108 -- it is set later
 
     def show(self, entry: JournalEntry, record: RecordId, payload: bytes, *, is_recovered: bool) -> None:
         """Shows a record, unless it is known or was settled."""
@@ -122,35 +121,36 @@ class ShownRecords:
                     self._uploads.create(record, entry)
             case AcceptedPart():
                 self._uploads.add(PendingPart(record, entry, body_parts(entry.bodies, payload)))
-                if entry.upload_id in self._ended_uploads and record not in self._listed:
-                    self.listener.settle_soon([record])
+                if entry.upload_id in self._ended_uploads and not self._completed.lists(entry.upload_id, record):
+                    self._needless.settle([record])
                 upload = self._uploads.by_id.get(entry.upload_id)
                 if upload is not None and upload.origin_id:
                     self.listener.carry_parts(upload)
             case MovedUpload():
                 upload = self._uploads.move(record, entry)
                 if upload is None:
-                    self.listener.settle_soon([record])
+                    self._needless.settle([record])
                 else:
                     self.listener.carry_parts(upload)
             case AbortedUpload():
                 upload = self._uploads.end(entry.upload_id)
-                is_settled = self.listener.settle_soon([*(upload.records if upload is not None else ()), record])
+                is_settled = self._needless.settle([*(upload.records if upload is not None else ()), record])
                 if upload is not None:
                     _remember(self._ended_uploads, entry.upload_id, is_settled)
+                elif is_settled and self._uploads.is_completed(entry.upload_id):
+                    _remember(self.refused, record, None)
             case AcceptedWrite():
-                if self._is_repeated(entry, record, payload):
+                if self._is_repeated(entry, record, payload, is_recovered=is_recovered):
                     return
                 if self._is_refused(entry):
-                    _remember(self.refused, record, None)
-                    self.listener.settle_soon([record])
+                    self._refuse(record)
                     return
                 if entry.kind == "complete":
                     self._uploads.complete(entry, record, payload)
                 version = entry.version(record, self._parts_of(self._uploads, entry, record, payload))
                 if self.last_settled.supersedes(entry):
                     _log.info("a write of %s is replaced by a later one that has arrived already", entry.name.path)
-                    self.listener.settle_soon(self.with_upload(record))
+                    self._needless.settle(self.with_upload(record))
                     return
                 self.writes[record] = entry
                 self.sums.add(entry)
@@ -172,21 +172,49 @@ class ShownRecords:
                 self._kept_uploads.move(record, entry)
             case AbortedUpload():
                 upload = self._kept_uploads.end(entry.upload_id)
-                self.listener.settle_soon([*(upload.records if upload is not None else ()), record])
+                self._needless.settle([*(upload.records if upload is not None else ()), record])
             case AcceptedWrite():
                 parts = self._parts_of(self._kept_uploads, entry, record, payload)
                 self.kept[record] = KeptWrite(entry, entry.version(record, parts), reason)
                 self.sums.add(entry)
 
-    def _is_repeated(self, entry: AcceptedWrite, record: RecordId, payload: bytes) -> bool:
+    def _is_repeated(self, entry: AcceptedWrite, record: RecordId, payload: bytes, *, is_recovered: bool) -> bool:
         """Whether an upload is completed once more, at once with the first time. The draining worker settles the
-        record, and refuses a completion by another list: the first one's parts are settled with its arrival."""
-        first = self._uploads.completion(entry.upload_id) if entry.kind == "complete" else None
-        if first is None or not self.listener.settle_soon([record]):
+        record, and refuses a completion by another list, unless that may be the one which the last drainer had
+        accepted: the first one's parts are settled with its arrival."""
+        if entry.kind != "complete" or not self._uploads.is_completed(entry.upload_id):
             return False
-        if not first.is_repeated_by(payload):
+        is_another = self._uploads.completion(entry.upload_id, payload) is None
+        if is_another and is_recovered and entry.upload_id in self._completed:
+            return False
+        if not self.listener.settle_soon([record]):
+            return False
+        if is_another:
             _remember(self.refused, record, None)
         return True
+
+    def _refuse(self, record: RecordId) -> None:
+        _remember(self.refused, record, None)
+        self._needless.settle([record])
+
+    def refuse_found(self, record: RecordId) -> None:
+        """A scan has found a completion that an earlier drainer had refused, and not settled."""
+        if self._is_new(record):
+            self._refuse(record)
+
+    def settle_left(self) -> None:
+        """Has settled what the worker that has drained until now was to settle."""
+        self._needless.settle_left(self._completed.listed())
+
+    def settle_found(self, records: Sequence[RecordId]) -> None:
+        """Has records settled that a scan has found, and nothing needs: those of uploads that have ended."""
+        self._needless.settle([record for record in records if self._is_new(record)])
+
+    def settle_orphans(self) -> None:
+        """Has the parts settled whose uploads an earlier run has ended. Once all that the journal has is shown."""
+        found = ((record, part.part.upload_id) for record, part in self._uploads.parts.items())
+        known = self._uploads.by_id
+        self._needless.settle([record for record, of in found if of not in known and of not in self._completed])
 
     def _is_refused(self, entry: AcceptedWrite) -> bool:
         """Whether a completion comes after the abort of its upload, or lists a part that the origin alone has."""
@@ -202,32 +230,18 @@ class ShownRecords:
     def refuse_without(self, settled: Collection[RecordId]) -> None:
         """Refuses the completions that list one of these parts. For a worker that takes the drain over: the one before
         it had settled them, and told nobody."""
-        for record in list(self._ended) if settled else ():
+        for record in self._completed if settled else ():
             write = self.writes.get(record)
             if write is not None and any(part.record in settled for part in write.parts):
                 del self.writes[record]
                 self.sums.remove(write)
                 self._pending.remove(write.name, record)
-                _remember(self.refused, record, None)
-                self.listener.settle_soon([record])
-
-    @contextmanager
-    def remembering(self) -> Iterator[None]:
-        """While the journal is scanned and the scan is shown, all that is settled is kept in mind: it may be found."""
-        self._scans += 1
-        try:
-            yield
-        finally:
-            self._scans -= 1
-            self._bound_finished()
-
-    def _bound_finished(self) -> None:
-        while not self._scans and len(self._finished) > REMEMBERED:
-            self._finished.popitem(last=False)
+                self._completed.forget(record)
+                self._refuse(record)
 
     def is_known(self, record: RecordId) -> bool:
         """Returns whether a record is known, or was settled."""
-        return record in self._known or record in self._finished
+        return record in self._known or record in self._settled
 
     def _is_new(self, record: RecordId) -> bool:
         if self.is_known(record):
@@ -242,8 +256,7 @@ class ShownRecords:
             return body_parts(write.bodies, payload)
         upload = uploads.end(write.upload_id)
         _remember(self._ended_uploads, write.upload_id, False)
-        self._listed.update(part.record for part in write.parts)
-        self._ended[record] = upload.records if upload is not None else []
+        self._completed.add(record, write, upload.records if upload is not None else ())
         known = [uploads.parts.get(part.record) for part in write.parts]
         return tuple(piece for part in known if part is not None for piece in part.bytes)
 
@@ -286,8 +299,8 @@ class ShownRecords:
         return frozenset(self._known)
 
     def with_upload(self, record: RecordId) -> list[RecordId]:
-        """Returns a record, and those of the upload that it completes."""
-        return [record, *self._ended.get(record, ())]
+        """Returns a record, and those of the upload that it completes, unless another completion needs them."""
+        return [record, *self._completed.settled_with(record)]
 
     def bodies_of(self, record: RecordId) -> tuple[BodyRef, ...]:
         """Returns the body files of a record."""
@@ -301,9 +314,9 @@ class ShownRecords:
     def forget(self, record: RecordId, *, is_persisted: bool = False) -> AcceptedWrite | None:
         """Forgets a settled record, and returns its write, if it was shown. `is_persisted`: the origin has it."""
         self._known.discard(record)
-        self._ended.pop(record, None)
-        self._finished[record] = None
-        self._bound_finished()
+        self._needless.forget(record)
+        self._completed.forget(record)
+        self._settled.add(record)
         self._uploads.settle(record)
         self._kept_uploads.settle(record)
         if (kept := self.kept.pop(record, None)) is not None:
@@ -313,12 +326,20 @@ class ShownRecords:
         write = self.writes.pop(record, None)
         if write is not None:
             self.sums.remove(write)
-            self._listed.difference_update(part.record for part in write.parts)
-            self.last_settled.add(write.name, write.interval.written)
             self._pending.remove(write.name, record)
+            if is_persisted:
+                self.note_arrived(write.name, write.interval.written)
             if write.kind == "complete":
                 self._uploads.settle_completion(write, record, is_at_origin=is_persisted)
         return write
+
+    def note_arrived(self, name: ObjectName, written: int) -> None:
+        """The origin has a write of the object. Earlier ones are superseded: readers don't see them any more, and the
+        drainer settles them."""
+        self.last_settled.add(name, written)
+        for version in self._pending.versions(name):
+            if version.written < written:
+                self._pending.remove(name, version.record)
 
 
 def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:

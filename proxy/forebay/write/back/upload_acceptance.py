@@ -71,7 +71,7 @@ class UploadAcceptance:
         expiry: UploadExpiry,
         joined: JoinedParts,
     ) -> None:
-        """`is_refused`: whether the draining worker refuses a completion. Raises S3Error."""
+        """`is_refused`: whether the draining worker refuses a completion, or an abort. Raises S3Error."""
         self._writer = writer
         self._uploads = uploads
         self._forwarder = forwarder
@@ -169,6 +169,7 @@ class UploadAcceptance:
             stored.bodies,
             self._writer.clock(),
             stored.digest.crc,
+            self._writer.stamp(),
         )
 
     async def complete(self, context: WriteContext) -> None:
@@ -224,8 +225,8 @@ class UploadAcceptance:
         """Answers a completion that is repeated, as its client has missed the answer. Returns whether it is. Raises
         S3Error."""
         key = context.forward.upload
-        first = self._uploads.completion(key.upload_id)
-        if first is None or first.name != key.name or not first.is_repeated_by(document):
+        first = self._uploads.completion(key.upload_id, document)
+        if first is None or first.name != key.name:
             return False
         if await self._is_refused(first.record):
             raise S3Error("NoSuchUpload", UploadId=key.upload_id)
@@ -236,7 +237,9 @@ class UploadAcceptance:
     async def abort(self, context: WriteContext) -> None:
         """Accepts an AbortMultipartUpload. Raises S3Error."""
         upload = self._upload_of(context)
-        await self._writer.write(context, AbortedUpload(upload.upload.name, upload.upload.upload_id))
+        record = await self._writer.write(context, AbortedUpload(upload.upload.name, upload.upload.upload_id))
+        if await self._is_refused(record):
+            raise S3Error("NoSuchUpload", UploadId=upload.upload.upload_id)
         await self._writer.answer(context, 204)
 
     def _upload_of(self, context: WriteContext) -> PendingUpload:

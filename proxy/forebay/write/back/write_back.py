@@ -138,6 +138,7 @@ class WriteBack:
             pauses,
             stopped=self._stopped,
             resumed=lambda record: self.exchange.tell_stopped(record, ""),
+            is_superseded=self.shown.last_settled.supersedes,
         )
         self.writer = writer = RecordWriter(
             journal,
@@ -318,20 +319,29 @@ class WriteBack:
         entry = AbortedUpload(upload.upload.name, upload.upload.upload_id)
         await self.writer.publish(entry, await self.writer.append(entry))
 
-    def check_completion(self, request: Document) -> Document:
-        """Answers another worker, whether a completion of its is refused. Raises PeerUnavailable."""
+    async def check_ending(self, request: Document) -> Document:
+        """Answers another worker, whether a completion or an abort of its is refused, or that this can't be recorded.
+        Raises PeerUnavailable."""
         record = decode(lambda: RecordId(str(request["log"]), int(request["number"])))
-        return {"is_drainer": self.duty.is_ready, "refused": record in self.shown.refused}
+        is_drainer = self.duty.is_ready
+        is_settled = not is_drainer or await self.duty.wait_settled(record)
+        return {"is_drainer": is_drainer, "refused": record in self.shown.refused, "failed": not is_settled}
 
     async def _is_refused(self, record: RecordId) -> bool:
-        """Whether the draining worker refuses a completion (shown_records). One that has just ended may have settled
-        its parts: the next one knows. Raises S3Error."""
-        request = {"kind": "completion", "log": record.log, "number": record.number}
+        """Whether the draining worker refuses the end of an upload (shown_records): what is refused, and an abort that
+        counts, is settled, so that no later start decides otherwise. One that has just ended may have settled
+        the parts: the next one knows. Raises S3Error."""
+        request = {"kind": "upload_ending", "log": record.log, "number": record.number}
         for _ in range(_MOST_LOOKS):
-            if self.duty.is_ready:
-                return record in self.shown.refused
-            for response in (await self._worker.peers.call_all(request)).values():
+            responses = (
+                [await self.check_ending(request)]
+                if self.duty.is_ready
+                else (await self._worker.peers.call_all(request)).values()
+            )
+            for response in responses:
                 if response.get("is_drainer") is True:
+                    if response.get("failed") is True:
+                        raise S3Error("SlowDown", "The journal can't be written. Please try again.")
                     return response.get("refused") is True
             await asyncio.sleep(_LOOK_SECONDS)
         raise S3Error("SlowDown", "No worker carries writes out at the moment. Please try again.")
