@@ -249,3 +249,21 @@ async def test_an_earlier_write_that_comes_late_overtakes_nothing(tmp_path: Path
         seen.append((await client.request("GET", path_of("ckpt", "a/key"))).body)
         assert (store.history, seen) == ([("a/key", b"later")], [b"later", b"later"])
         assert rig.write_back.drainer.entries == {}
+
+
+async def test_a_completion_with_a_condition_is_repeated_under_way(tmp_path: Path) -> None:
+    """Its client has given the first try up: the second one waits for that, and does not fail by its object."""
+    async with _uploading(tmp_path) as (rig, store, upload):
+        await upload.begin()
+        gate, condition = Gate(), ("If-None-Match", "*")
+        rig.origin.faults.add(HoldRequest(gate), operation="CompleteMultipartUpload")
+        listed = f"<Part><PartNumber>1</PartNumber><ETag>{upload.parts[0][1]}</ETag></Part>"
+        document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
+        query = f"{TARGET}?uploadId={upload.id}"
+        requests = (rig.client().request("POST", query, (condition,), document) for _ in range(2))
+        tries = [upload.tasks.spawn(request, "complete") for request in requests]
+        await gate.reached()
+        gate.open()
+        first, again = await asyncio.gather(*tries)
+        assert (first.status, again.status, first.body == again.body) == (200, 200, True)
+        assert store.history == [("a/file", b"\1")]

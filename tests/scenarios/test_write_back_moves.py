@@ -105,8 +105,12 @@ async def test_parts_that_are_on_their_way_to_the_origin_are_waited_for(tmp_path
         assert (listed.done(), completed.done()) == (False, False)
         gates[1].open()
         assert told(await listed, "UploadId") == upload
-        assert (await completed).status == 200
+        done = await completed
+        assert done.status == 200
         assert at_origin(origin, "a/file") == again + first + first
+        repeated = [await oss.complete(target, upload, list(enumerate(named, 1))) for named in (etags, etags[:2])]
+        assert [each.status for each in repeated] == [200, 404], "its answer was missed; another list"
+        assert (told(repeated[0], "ETag"), repeated[0].headers["x-forebay-durable"]) == (told(done, "ETag"), "origin")
         await rig.settled()
         assert rig.write_back.uploads.by_id == {}
 

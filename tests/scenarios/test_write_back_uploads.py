@@ -213,9 +213,14 @@ async def test_the_origin_decides_the_condition_of_a_completion(tmp_path: Path) 
                     client.complete_multipart_upload(**names, **second, **condition)
             listed = client.list_multipart_uploads(Bucket="ckpt")["Uploads"]
             assert [each["UploadId"] for each in listed] == [second["UploadId"]]
-            client.complete_multipart_upload(**names, **second, IfMatch=made["ETag"])
+            replaced = client.complete_multipart_upload(**names, **second, IfMatch=made["ETag"])
             with pytest.raises(ClientError, match="NoSuchUpload"):
                 client.complete_multipart_upload(**names, **second)
+            answered = [(first, {"IfNoneMatch": "*"}, made), (second, {"IfMatch": made["ETag"]}, replaced)]
+            for completed, condition, answer in answered:  # its client has missed the answer
+                again = client.complete_multipart_upload(**names, **completed, **condition)
+                headers = again["ResponseMetadata"]["HTTPHeaders"]
+                assert (again["ETag"], headers["x-forebay-durable"]) == (answer["ETag"], "origin")
 
         await asyncio.to_thread(dialogue)
         client.close()

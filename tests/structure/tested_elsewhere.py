@@ -168,6 +168,7 @@ scenarios/test_write_back.py             server/parts/write_back_parts
 scenarios/test_write_back_uploads.py     write/back/upload_acceptance write/back/part_listing
 scenarios/test_write_back_small_parts.py write/back/joined_parts
 scenarios/test_write_back_moves.py       write/back/moved_uploads write/back/upload_room
+scenarios/test_write_back_decisions.py   write/back/upload_endings
 write/back/test_write_barriers.py        write/patience
 scenarios/test_write_back_listings.py    namespace/listing_answer
 scenarios/test_write_back_origins.py     write/back/journal_loader

@@ -228,7 +228,8 @@ class ObjectWriter:
             if write_back is not None:
                 etag = result_etag(result) or answer.headers.get("ETag", "")
                 outcome = 500 if failed and status < 300 else status
-                await write_back.learn(context, outcome, answer.headers, etag or "")
+                request = document.body or b""
+                await write_back.learn(context, outcome, answer.headers, etag or "", request, result)
             if status in {200, 204} and not failed:
                 confirmed = await tracked.confirm(answer, result)
                 if affected and write_back is not None and write_back.barriers.is_back(context, affected):

@@ -17,6 +17,7 @@ from forebay.write.back.accepted_write import (
     AcceptedWrite,
     CompletedPart,
     JournalEntry,
+    OriginCompletion,
     decode_record,
 )
 
@@ -42,6 +43,7 @@ ENTRIES: list[JournalEntry] = [
     AcceptedPart(NAME, "u", 3, '"p"', 7, HEADERS, None, (BODY,), 1.5),
     AcceptedPart(NAME, "u", 3, '"p"', 7, HEADERS, None, (BODY,), 1.5, 1 << 63),
     AbortedUpload(NAME, "u"),
+    AbortedUpload(NAME, "u", OriginCompletion('"e-2"', (("x-amz-checksum-crc32", "sum"),), "digest")),
 ]
 
 

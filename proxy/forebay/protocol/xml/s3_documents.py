@@ -14,7 +14,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from forebay.core.buffers import Piece
@@ -250,6 +250,12 @@ def deletion_results(before: bytes | None, added: Sequence[tuple[str, S3Error | 
 def result_etag(body: bytes) -> str | None:
     """The ETag in a response to CompleteMultipartUpload, CopyObject or UploadPartCopy; None for any other document."""
     return _field(body, {"CompleteMultipartUploadResult", "CopyObjectResult", "CopyPartResult"}, "ETag")
+
+
+def completed_fields(body: bytes) -> Mapping[str, str]:
+    """The fields in a response to CompleteMultipartUpload; none for any other document."""
+    document = _from_origin(body)
+    return document.fields if document is not None and document.root == "CompleteMultipartUploadResult" else {}
 
 
 def upload_id(body: bytes) -> str | None:

@@ -62,7 +62,7 @@ class JournalMethods:
         return await self._write_back.moves.receive(request)
 
     async def _upload_ending(self, request: Document) -> Document:
-        return await self._write_back.check_ending(request)
+        return await self._write_back.endings.receive(request)
 
     async def _call_backlog(self, request: Document) -> Document:
         return await self._backlog.answer(request)

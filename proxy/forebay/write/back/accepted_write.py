@@ -179,16 +179,29 @@ class AcceptedPart:
         }
 
 
+class OriginCompletion(NamedTuple):
+    """A completion that the origin has carried out for its client."""
+
+    etag: str
+    sums: HeaderPairs
+    """The checksums and the CRC-64 of the object, as headers."""
+    request: str
+    """What its client sent (write.back.pending_uploads.digest_of), in hex."""
+
+
 @dataclass(frozen=True, slots=True)
 class AbortedUpload:
-    """An upload that was aborted."""
+    """An upload that has ended, and of which nothing is carried out any more."""
 
     name: ObjectName
     upload_id: str
+    completion: OriginCompletion | None = None
+    """None: it was aborted."""
 
     def document(self) -> Document:
         """Returns the document of its record."""
-        return {"write": "abort", **_name(self.name), "upload": self.upload_id}
+        document = {"write": "abort", **_name(self.name), "upload": self.upload_id}
+        return document if self.completion is None else {**document, "completed": self.completion}
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +249,7 @@ def _decode(document: Document) -> JournalEntry:
             created = float(document["accepted_at"])
             return AcceptedUpload(name, str(document["upload"]), _pairs(document["headers"]), created)
         case "abort":
-            return AbortedUpload(name, str(document["upload"]))
+            return AbortedUpload(name, str(document["upload"]), _completion(document.get("completed")))
         case "move":
             return MovedUpload(name, str(document["upload"]), str(document["origin_upload"]), int(document["moved"]))
         case "part":
@@ -284,6 +297,10 @@ def _write(kind: WriteKind, name: ObjectName, document: Document) -> AcceptedWri
         ),
         document.get("replaces"),
     )
+
+
+def _completion(found: Any) -> OriginCompletion | None:
+    return None if found is None else OriginCompletion(str(found[0]), _pairs(found[1]), str(found[2]))
 
 
 def _name(name: ObjectName) -> dict[str, str]:

@@ -10,6 +10,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListParts.html
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -17,11 +18,16 @@ from forebay.core.errors import S3_CODES, MalformedXml, OriginBroken, S3Error, T
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origins import Origins
 from forebay.protocol.exchange import Request
+from forebay.protocol.header_map import Headers
+from forebay.protocol.oss.oss_headers import CRC64
 from forebay.protocol.target import Target
-from forebay.protocol.xml.s3_documents import embedded_error
+from forebay.protocol.xml.s3_documents import completed_fields, embedded_error
 from forebay.protocol.xml.xml_tree import S3_NAMESPACE, read_tree, write_tree
 from forebay.storage.journal.pending_objects import READ_SECONDS
-from forebay.write.back.pending_uploads import PendingUpload, PendingUploads
+from forebay.write.back.accepted_write import OriginCompletion
+from forebay.write.back.origin_completion import conditions_of
+from forebay.write.back.part_checksums import completed_checksums
+from forebay.write.back.pending_uploads import PendingUpload, PendingUploads, digest_of
 from forebay.write.back.upload_expiry import UploadExpiry
 from forebay.write.back.upload_moves import UploadMoves
 from forebay.write.forward_request import WriteContext
@@ -77,12 +83,19 @@ class MovedUploads:
             forward = context.forward
             await self._wait(forward.target.bucket or "", self._uploads.wait_for(condition), forward.request)
 
-    async def learn(self, context: WriteContext, status: int) -> None:
-        """Notes how the origin has answered a write."""
-        key = context.forward.upload
-        upload = self._uploads.of_origin(key.name, key.upload_id)
-        if upload is not None:
-            await self._moves.note(upload, context.forward.operation.name, status)
+    async def learn(self, context: WriteContext, status: int, headers: Headers, document: bytes, result: bytes) -> None:
+        """Notes how the origin has answered a write. `document`: of the client; `result`: of the origin."""
+        forward, made = context.forward, None
+        upload = self._uploads.of_origin(forward.upload.name, forward.upload.upload_id)
+        if upload is None:
+            return
+        fields = completed_fields(result)
+        if "ETag" in fields:
+            sums = (*completed_checksums(fields), *((CRC64, value) for value in headers.getall(CRC64, ())))
+            with suppress(S3Error):  # no condition that is known here
+                request = digest_of(document, conditions_of(forward.request.headers))
+                made = OriginCompletion(fields["ETag"], sums, request)
+        await self._moves.note(upload, forward.operation.name, status, made)
 
     async def parts_document(self, upload: PendingUpload, target: Target) -> bytes:
         """Returns the answer to a ListParts. Raises S3Error, OriginError, Throttled."""

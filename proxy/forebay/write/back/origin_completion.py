@@ -51,7 +51,7 @@ def conditions_of(headers: Headers) -> HeaderPairs | None:
     return found or None
 
 
-class OriginCompletion:
+class CompletionAtOrigin:
     """Completes uploads of the journal at the origin, in any worker."""
 
     def __init__(self, persister: Persister, wait: Wait, learn: Learn) -> None:

@@ -12,7 +12,7 @@ with the type FULL_OBJECT the checksums of parts are left to the client, and tha
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from forebay.core.buffers import Piece
 from forebay.core.errors import S3Error
@@ -63,6 +63,12 @@ def object_checksum(upload: HeaderPairs, parts: Sequence[HeaderPairs]) -> Header
             return ()
         whole.update(digest_in(value))
     return ((name, f"{encode(whole.digest())}-{len(parts)}"),)
+
+
+def completed_checksums(fields: Mapping[str, str]) -> HeaderPairs:
+    """The checksums among the fields of a document that answers a completion, as headers."""
+    names = ((name.removeprefix("Checksum").lower(), value) for name, value in fields.items() if name != "ChecksumType")
+    return tuple((PREFIX + name, value) for name, value in names if is_checksum(PREFIX + name, computable=True))
 
 
 def listed_checksums(upload: HeaderPairs, part: HeaderPairs) -> HeaderPairs:

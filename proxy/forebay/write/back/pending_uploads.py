@@ -24,7 +24,7 @@ from forebay.protocol.body.checksum_headers import checksums_in
 from forebay.protocol.oss.oss_headers import CRC64
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart
-from forebay.write.back.accepted_write import AcceptedPart, AcceptedUpload, AcceptedWrite, MovedUpload
+from forebay.write.back.accepted_write import AbortedUpload, AcceptedPart, AcceptedUpload, AcceptedWrite, MovedUpload
 
 _PREFIX: Final = "forebay-"
 _ID_BYTES: Final = 16
@@ -93,13 +93,9 @@ class AcceptedCompletion(NamedTuple):
     sums: HeaderPairs
     """Its checksums and its CRC-64, as headers."""
     record: RecordId
-    document: bytes
-    """The MD5 of what the client sent."""
+    request: str
+    """What its client sent (`digest_of`)."""
     is_at_origin: bool = False
-
-    def is_repeated_by(self, document: bytes) -> bool:
-        """Returns whether a completion is the same one once more. `document`: what its client sent."""
-        return self.document == _digest(document)
 
 
 class PendingUploads:
@@ -165,8 +161,16 @@ class PendingUploads:
         if write.facts is not None:
             etag, headers = write.facts.version.etag, write.facts.headers
             sums = (*checksums_in(headers), *(pair for pair in headers if pair[0].lower() == CRC64))
-            completion = AcceptedCompletion(write.name, etag, sums, record, _digest(document))
-            self._completed.setdefault(write.upload_id, []).append(completion)
+            self._remember(write.upload_id, AcceptedCompletion(write.name, etag, sums, record, digest_of(document)))
+
+    def end_at_origin(self, ended: AbortedUpload, record: RecordId) -> None:
+        """Remembers the completion of an upload that the origin has carried out for its client."""
+        if ended.completion is not None:
+            completion = AcceptedCompletion(ended.name, *ended.completion[:2], record, ended.completion.request, True)
+            self._remember(ended.upload_id, completion)
+
+    def _remember(self, upload_id: str, completion: AcceptedCompletion) -> None:
+        self._completed.setdefault(upload_id, []).append(completion)
         if len(self._completed) > COMPLETED:
             self._completed.popitem(last=False)
 
@@ -174,10 +178,10 @@ class PendingUploads:
         """Returns whether an upload was completed, as far as is remembered."""
         return upload_id in self._completed
 
-    def completion(self, upload_id: str, document: bytes) -> AcceptedCompletion | None:
+    def completion(self, upload_id: str, request: str) -> AcceptedCompletion | None:
         """Returns the completion of an upload that is the same one as another; None: there was none, or it is too long
-        ago. `document`: what the client of the other one sent."""
-        return next((each for each in self._completed.get(upload_id, ()) if each.is_repeated_by(document)), None)
+        ago. `request`: what the client of the other one sent (`digest_of`)."""
+        return next((each for each in self._completed.get(upload_id, ()) if each.request == request), None)
 
     def settle_completion(self, write: AcceptedWrite, record: RecordId, *, is_at_origin: bool) -> None:
         """The record of a completion is settled; unless the origin has its object, it was refused, or given up."""
@@ -222,5 +226,10 @@ class PendingUploads:
                 done.set_result(None)
 
 
-def _digest(document: bytes) -> bytes:
-    return md5(document, usedforsecurity=False).digest()
+def digest_of(document: bytes, conditions: HeaderPairs | None = None) -> str:
+    """Returns the digest by which a completion is known again. `conditions`: those that it has for the origin
+    (write.back.origin_completion)."""
+    digest = md5(document, usedforsecurity=False)
+    for name, value in sorted((name.lower(), value) for name, value in conditions or ()):
+        digest.update(f"\n{name}: {value}".encode())
+    return digest.hexdigest()

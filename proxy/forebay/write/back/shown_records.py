@@ -41,7 +41,7 @@ from forebay.write.back.backlog import BacklogSums
 from forebay.write.back.completed_uploads import CompletedUploads
 from forebay.write.back.last_settled import LastSettled
 from forebay.write.back.needless_records import NeedlessRecords
-from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads
+from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads, digest_of
 from forebay.write.back.settled_records import REMEMBERED, SettledRecords
 from forebay.write.invalidation import Invalidator
 
@@ -133,11 +133,12 @@ class ShownRecords:
                 else:
                     self.listener.carry_parts(upload)
             case AbortedUpload():
+                self._uploads.end_at_origin(entry, record)
                 upload = self._uploads.end(entry.upload_id)
                 is_settled = self._needless.settle([*(upload.records if upload is not None else ()), record])
                 if upload is not None:
                     _remember(self._ended_uploads, entry.upload_id, is_settled)
-                elif is_settled and self._uploads.is_completed(entry.upload_id):
+                elif is_settled and entry.completion is None and self._uploads.is_completed(entry.upload_id):
                     _remember(self.refused, record, None)
             case AcceptedWrite():
                 if self._is_repeated(entry, record, payload, is_recovered=is_recovered):
@@ -184,7 +185,7 @@ class ShownRecords:
         accepted: the first one's parts are settled with its arrival."""
         if entry.kind != "complete" or not self._uploads.is_completed(entry.upload_id):
             return False
-        is_another = self._uploads.completion(entry.upload_id, payload) is None
+        is_another = self._uploads.completion(entry.upload_id, digest_of(payload)) is None
         if is_another and is_recovered and entry.upload_id in self._completed:
             return False
         if not self.listener.settle_soon([record]):

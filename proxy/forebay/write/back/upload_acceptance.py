@@ -1,9 +1,11 @@
 """Acceptance of multipart uploads, from their creation to their end, as the origin would answer them."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from hashlib import md5
 from typing import Final
+from weakref import WeakValueDictionary
 
 from forebay.core.cooperative import CooperativeWork, run_cooperatively
 from forebay.core.errors import S3Error
@@ -28,11 +30,12 @@ from forebay.write.back.accepted_write import (
     AcceptedUpload,
     AcceptedWrite,
     CompletedPart,
+    OriginCompletion,
 )
 from forebay.write.back.body_store import StoredBody
 from forebay.write.back.copied_part import CopySources
 from forebay.write.back.joined_parts import JoinedParts
-from forebay.write.back.origin_completion import OriginCompletion, conditions_of
+from forebay.write.back.origin_completion import CompletionAtOrigin, conditions_of
 from forebay.write.back.part_checksums import (
     HashedSource,
     algorithm_of,
@@ -41,7 +44,7 @@ from forebay.write.back.part_checksums import (
     created_facts,
     object_checksum,
 )
-from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads, new_upload_id
+from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads, digest_of, new_upload_id
 from forebay.write.back.record_writer import XML, RecordWriter, facts_of, md5_header, with_type
 from forebay.write.back.upload_expiry import UploadExpiry
 from forebay.write.back.upload_room import UploadRoom
@@ -66,7 +69,7 @@ class UploadAcceptance:
         forwarder: Forwarder,
         room: UploadRoom,
         sources: CopySources,
-        completion: OriginCompletion,
+        completion: CompletionAtOrigin,
         is_refused: Callable[[RecordId], Awaitable[bool]],
         expiry: UploadExpiry,
         joined: JoinedParts,
@@ -81,6 +84,8 @@ class UploadAcceptance:
         self._is_refused = is_refused
         self._expiry = expiry
         self._joined = joined
+        self._at_origin: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By upload: held while the origin decides about its completion."""
 
     async def obstacle(self, context: WriteContext) -> str | None:
         """Returns why a request of an upload goes on to the origin, in words; None: it is accepted, or refused, here.
@@ -174,11 +179,20 @@ class UploadAcceptance:
 
     async def complete(self, context: WriteContext) -> None:
         """Accepts a CompleteMultipartUpload. Raises S3Error."""
+        document = await self._forwarder.read_document(context.forward, DOCUMENT_LIMIT)
+        conditions = conditions_of(context.forward.request.headers)
+        if conditions is None:
+            await self._complete(context, document, conditions)
+            return
+        lock = self._at_origin.setdefault(context.forward.upload.upload_id, asyncio.Lock())
+        async with lock:  # one that is repeated meanwhile is answered as this one
+            await self._complete(context, document, conditions)
+
+    async def _complete(self, context: WriteContext, document: bytes, conditions: HeaderPairs | None) -> None:
         forward, decision, began, now = context.forward, context.decision, self._writer.stamp(), self._writer.clock()
-        document = await self._forwarder.read_document(forward, DOCUMENT_LIMIT)
-        conditions = conditions_of(forward.request.headers)
         listed = await run_cooperatively(read_parts_cooperatively(document))
-        if conditions is None and await self._is_answered_again(context, document):
+        request = digest_of(document, conditions)
+        if await self._is_answered_again(context, request):
             return
         upload = self._upload_of(context)
         with self._expiry.receiving(upload.upload.upload_id):
@@ -208,8 +222,9 @@ class UploadAcceptance:
                 raise S3Error("NoSuchUpload", UploadId=write.upload_id)
         else:
             etag, durable = await self._completion.complete(context, write, conditions or ()) or etag, DURABLE_ORIGIN
+            made = OriginCompletion(etag, (*checksum, *crc_header(digest)), request)
             with suppress(S3Error):  # what is left of the upload here expires
-                await self._writer.write(context, AbortedUpload(write.name, write.upload_id))
+                await self._writer.write(context, AbortedUpload(write.name, write.upload_id, made))
         await self._answer_completion(context, etag, (*checksum, *crc_header(digest)), durable)
 
     async def _answer_completion(
@@ -221,14 +236,14 @@ class UploadAcceptance:
         answer = completed_document(forward.target.name, etag, forward.request.url, checksums)
         await self._writer.answer(context, 200, (XML, *crc), answer, durable=durable)
 
-    async def _is_answered_again(self, context: WriteContext, document: bytes) -> bool:
+    async def _is_answered_again(self, context: WriteContext, request: str) -> bool:
         """Answers a completion that is repeated, as its client has missed the answer. Returns whether it is. Raises
-        S3Error."""
+        S3Error. `request`: what its client sent (`digest_of`)."""
         key = context.forward.upload
-        first = self._uploads.completion(key.upload_id, document)
+        first = self._uploads.completion(key.upload_id, request)
         if first is None or first.name != key.name:
             return False
-        if await self._is_refused(first.record):
+        if not first.is_at_origin and await self._is_refused(first.record):
             raise S3Error("NoSuchUpload", UploadId=key.upload_id)
         durable = DURABLE_ORIGIN if first.is_at_origin else DURABLE_LOCAL
         await self._answer_completion(context, first.etag, first.sums, durable)

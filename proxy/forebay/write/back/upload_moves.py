@@ -25,7 +25,7 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.storage.journal.log_writer import JournalFailed, RecordId
-from forebay.write.back.accepted_write import AbortedUpload, MovedUpload
+from forebay.write.back.accepted_write import AbortedUpload, MovedUpload, OriginCompletion
 from forebay.write.back.origin_uploads import PARALLEL_PARTS, OriginUploads, UploadRefused
 from forebay.write.back.pending_uploads import PendingPart, PendingUpload, PendingUploads
 from forebay.write.back.persist_outcome import PersistOutcome, judge_failure
@@ -221,14 +221,17 @@ class UploadMoves:
 
     # Its end
 
-    async def note(self, upload: PendingUpload, operation: str, status: int) -> None:
-        """The origin has answered a request of a moved upload. 404: it has not the upload any more."""
+    async def note(
+        self, upload: PendingUpload, operation: str, status: int, completion: OriginCompletion | None
+    ) -> None:
+        """The origin has answered a request of a moved upload. 404: it has not the upload any more. `completion`: what
+        a successful one has made."""
         if operation in _LAST and (200 <= status < 300 or status == 404):
-            await self.end(upload)
+            await self.end(upload, completion)
 
-    async def end(self, upload: PendingUpload) -> None:
+    async def end(self, upload: PendingUpload, completion: OriginCompletion | None = None) -> None:
         """Forgets a moved upload, which has ended at the origin. Never raises: what is left of it here expires."""
-        ended = AbortedUpload(upload.upload.name, upload.upload.upload_id)
+        ended = AbortedUpload(upload.upload.name, upload.upload.upload_id, completion)
         try:
             await self._writer.publish(ended, await self._writer.append(ended))
         except JournalFailed as failure:

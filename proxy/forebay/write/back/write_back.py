@@ -8,14 +8,12 @@
 Every worker knows what is pending (record_exchange).
 """
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
 from math import inf
 from typing import Final
 
-from forebay.core.errors import S3Error
 from forebay.peers.frames import Document
 from forebay.peers.peer_codec import decode, decode_name
 from forebay.policy.acceptable_writes import has_opaque_etags
@@ -36,7 +34,7 @@ from forebay.write.back.journal_room import JournalRoom
 from forebay.write.back.journal_watch import JournalWatch
 from forebay.write.back.moved_uploads import MovedUploads
 from forebay.write.back.object_acceptance import ObjectAcceptance
-from forebay.write.back.origin_completion import OriginCompletion
+from forebay.write.back.origin_completion import CompletionAtOrigin
 from forebay.write.back.origin_uploads import OriginUploads
 from forebay.write.back.part_listing import parts_document
 from forebay.write.back.pending_uploads import PendingUpload, is_local
@@ -48,6 +46,7 @@ from forebay.write.back.retry_pauses import RetryPauses
 from forebay.write.back.settlement import Settlement
 from forebay.write.back.shown_records import ShownRecords
 from forebay.write.back.upload_acceptance import UploadAcceptance
+from forebay.write.back.upload_endings import UploadEndings
 from forebay.write.back.upload_expiry import UploadExpiry
 from forebay.write.back.upload_listing import UploadListings
 from forebay.write.back.upload_moves import UploadMoves
@@ -70,9 +69,6 @@ _REFUSALS: Final = frozenset({401, 403, 404, 405})
 """Statuses by which the origin says that it would not accept other such writes, either."""
 _MISS_ANOTHER: Final = frozenset({"CopyObject", "CompleteMultipartUpload"})
 """But for a 404 of these: the source, or the upload, may be what is missing."""
-_LOOK_SECONDS: Final = 0.1
-"""Between two looks for a worker that takes the drain over."""
-_MOST_LOOKS: Final = 100
 ANSWER_SECONDS: Final = 1.0
 """Before the end of a drain, to answer those that still wait."""
 
@@ -172,6 +168,7 @@ class WriteBack:
             on_expired=events.expired,
         )
         self.shown.listener = self.duty = DrainDuty(self.drainer, self.settlement, self.moves, self.expiry, tasks)
+        self.endings = UploadEndings(self.duty, self.shown, peers)
         self.watch = JournalWatch(
             journal, pending, self.shown, self.loader, self.exchange, self.duty, self.room, events.full
         )
@@ -187,8 +184,8 @@ class WriteBack:
                 origin.forwarder,
                 upload_room,
                 sources,
-                OriginCompletion(persister, self.barriers.before_write, self.learn),
-                self._is_refused,
+                CompletionAtOrigin(persister, self.barriers.before_write, self.learn),
+                self.endings.is_refused,
                 self.expiry,
                 JoinedParts(writer, pending, upload_room, origin.origins),
             ),
@@ -252,12 +249,21 @@ class WriteBack:
             self._events.wrote("through", context.forward.length or 0)
             _log.info("%s: the write goes through: %s", context.record.request_id, reason)
 
-    async def learn(self, context: WriteContext, status: int, headers: Headers, etag: str) -> None:
-        """Notes how the origin has answered a write that went through. `etag`: of the object, if it made one."""
+    async def learn(
+        self,
+        context: WriteContext,
+        status: int,
+        headers: Headers,
+        etag: str,
+        document: bytes = b"",
+        result: bytes = b"",
+    ) -> None:
+        """Notes how the origin has answered a write that went through. `etag`: of the object, if it made one;
+        `document`, `result`: what the client has sent of a completion, and the origin has answered."""
         if context.forward.target.key is None:
             return
         name = context.forward.target.name
-        await self._moved.learn(context, status)
+        await self._moved.learn(context, status, headers, document, result)
         operation = context.forward.operation.name
         proof = proof_of(operation, name)
         if 200 <= status < 300:
@@ -318,30 +324,3 @@ class WriteBack:
             await self.moves.abort(upload)
         entry = AbortedUpload(upload.upload.name, upload.upload.upload_id)
         await self.writer.publish(entry, await self.writer.append(entry))
-
-    async def check_ending(self, request: Document) -> Document:
-        """Answers another worker, whether a completion or an abort of its is refused, or that this can't be recorded.
-        Raises PeerUnavailable."""
-        record = decode(lambda: RecordId(str(request["log"]), int(request["number"])))
-        is_drainer = self.duty.is_ready
-        is_settled = not is_drainer or await self.duty.wait_settled(record)
-        return {"is_drainer": is_drainer, "refused": record in self.shown.refused, "failed": not is_settled}
-
-    async def _is_refused(self, record: RecordId) -> bool:
-        """Whether the draining worker refuses the end of an upload (shown_records): what is refused, and an abort that
-        counts, is settled, so that no later start decides otherwise. One that has just ended may have settled
-        the parts: the next one knows. Raises S3Error."""
-        request = {"kind": "upload_ending", "log": record.log, "number": record.number}
-        for _ in range(_MOST_LOOKS):
-            responses = (
-                [await self.check_ending(request)]
-                if self.duty.is_ready
-                else (await self._worker.peers.call_all(request)).values()
-            )
-            for response in responses:
-                if response.get("is_drainer") is True:
-                    if response.get("failed") is True:
-                        raise S3Error("SlowDown", "The journal can't be written. Please try again.")
-                    return response.get("refused") is True
-            await asyncio.sleep(_LOOK_SECONDS)
-        raise S3Error("SlowDown", "No worker carries writes out at the moment. Please try again.")
