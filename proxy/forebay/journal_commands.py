@@ -50,6 +50,10 @@ def _check(path: Path, export: Path | None, endpoint: str | None, *, is_locked: 
         f"torn     log {log}, bytes {each.start} to {each.stop}: never acknowledged, or its last write, damaged"
         for log, each in report.torn
     ]
+    lines += [
+        f"damaged  part {number} of an unfinished upload of {name.path}: {damage}"
+        for name, number, damage in report.damaged_parts
+    ]
     lines += [f"damaged  record {record.number} of log {record.log} is no write" for record in report.unreadable]
     size, damaged = sum(each.write.size for each in report.writes), sum(bool(each.damage) for each in report.writes)
     lines.append(f"{len(report.writes)} pending writes of {format_size(size)}, {damaged} damaged.")

@@ -57,6 +57,7 @@ def test_ready_is_what_depends_on_nothing(history: list[_Write], random: Random)
             )
         }
         assert running == expected
+        assert order.waiting == len(unsettled) - len(running)
         assert all((order.blocked_by(number) is None) == (number in expected) for number in unsettled)
         settled = random.choice(sorted(running))
         if settled not in done and random.random() < 0.5:

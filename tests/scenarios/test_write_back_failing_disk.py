@@ -268,6 +268,9 @@ async def test_a_read_only_disk_keeps_no_write_from_the_origin(tmp_path: Path) -
             assert backlog is not None
             assert write_back is not None
             await run_loop_until(lambda: len(write_back.shown.unsettled) == len(written))
+            metrics = rig.parts.context.metrics.exposition()
+            assert f"\nforebay_journal_unsettled {len(written)}.0\n".encode() in metrics
+            assert f"\nforebay_journal_waiting {len(behind)}.0\n".encode() in metrics
             assert (await backlog.flush("ckpt", "a/2", 3600, "")).left == 0
             # What waits for the repair ends it, and what it waits for is named.
             report = await backlog.flush("ckpt", "", 3600, "")

@@ -34,6 +34,7 @@ async def test_the_backlog_is_counted_until_it_has_arrived(tmp_path: Path) -> No
         assert found["forebay_journal_pending_bytes"] == 502_000
         assert 90 <= found["forebay_journal_oldest_seconds"] < 120
         assert found["forebay_journal_used_bytes"] > 502_000
+        assert (found["forebay_journal_waiting"], found["forebay_journal_unsettled"]) == (2, 0)
         assert found["forebay_journal_sync_seconds_count"] > before["forebay_journal_sync_seconds_count"]
         gate.open()
         await rig.settled()
@@ -43,6 +44,7 @@ async def test_the_backlog_is_counted_until_it_has_arrived(tmp_path: Path) -> No
                 sample = f'forebay_journal_{name}{{result="{result}"}}'
                 assert after[sample] - before[sample] == change, sample
         assert (after["forebay_journal_writes"], after["forebay_journal_oldest_seconds"]) == (0, 0)
+        assert after["forebay_journal_waiting"] == 0
 
 
 async def test_no_credential_is_in_the_journal(tmp_path: Path) -> None:

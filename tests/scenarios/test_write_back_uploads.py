@@ -397,37 +397,41 @@ async def test_requests_at_once_leave_all_or_nothing(
             assert (rig.write_back.uploads.by_id, rig.write_back.backlog.writes) == ({}, 0)
 
 
-@pytest.mark.parametrize("algorithm", ["CRC32", "SHA256"])
-async def test_pending_checksums_are_shown_as_at_the_origin(tmp_path: Path, algorithm: str) -> None:
+@pytest.mark.parametrize(
+    ("algorithm", "kind"), [("CRC32", "COMPOSITE"), ("CRC32", "FULL_OBJECT"), ("SHA256", "COMPOSITE")]
+)
+async def test_pending_checksums_are_shown_as_at_the_origin(tmp_path: Path, algorithm: str, kind: str) -> None:
     """ListParts, the completion, HEAD, GET, a listing and a copy: while it is pending, and afterwards."""
     content, named = os.urandom(5 * MIB), f"Checksum{algorithm}"
     sums = [digest_of(algorithm.lower(), each) for each in (content, b"end")]
-    whole = composite_of(algorithm.lower(), sums)
+    is_full = kind == "FULL_OBJECT"
+    whole = digest_of("crc32", content + b"end") if is_full else composite_of(algorithm.lower(), sums)
     async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
         await rig.prove()
         gate, client, at = Gate(), rig.boto3(), {"Bucket": "ckpt", "Key": "a/file"}
         origin.faults.add(HoldRequest(gate), operation="CompleteMultipartUpload")
 
         def upload() -> None:
-            created = client.create_multipart_upload(**at, ChecksumAlgorithm=algorithm)
-            assert (created["ChecksumAlgorithm"], created["ChecksumType"]) == (algorithm, "COMPOSITE")
+            created = client.create_multipart_upload(**at, ChecksumAlgorithm=algorithm, ChecksumType=kind)
+            assert (created["ChecksumAlgorithm"], created["ChecksumType"]) == (algorithm, kind)
             part = {**at, "UploadId": created["UploadId"]}
-            with pytest.raises(ClientError, match="InvalidRequest"):  # boto3 sends a checksum of another algorithm
-                client.upload_part(**part, PartNumber=1, Body=b"x", ChecksumAlgorithm="SHA1")
+            if not is_full:
+                with pytest.raises(ClientError, match="InvalidRequest"):  # boto3 sends a checksum of another algorithm
+                    client.upload_part(**part, PartNumber=1, Body=b"x", ChecksumAlgorithm="SHA1")
             sent = [
                 client.upload_part(**part, PartNumber=number, Body=body, ChecksumAlgorithm=algorithm)
                 for number, body in enumerate((content, b"end"), 1)
             ]
             listed, (pending,) = client.list_parts(**part), client.list_multipart_uploads(Bucket="ckpt")["Uploads"]
             for each in (listed, pending):
-                assert (each["ChecksumAlgorithm"], each["ChecksumType"]) == (algorithm, "COMPOSITE")
+                assert (each["ChecksumAlgorithm"], each["ChecksumType"]) == (algorithm, kind)
             assert [each[named] for each in listed["Parts"]] == [each[named] for each in sent] == sums
             parts = [
                 {"PartNumber": each["PartNumber"], "ETag": each["ETag"], named: each[named]} for each in listed["Parts"]
             ]
             for _ in range(2):  # also if it is repeated
                 done = client.complete_multipart_upload(**part, MultipartUpload={"Parts": parts})
-                assert (done[named], done["ChecksumType"]) == (whole, "COMPOSITE")
+                assert (done[named], done["ChecksumType"]) == (whole, kind)
 
         def look() -> list[Any]:
             head = client.head_object(**at, ChecksumMode="ENABLED")
@@ -439,7 +443,7 @@ async def test_pending_checksums_are_shown_as_at_the_origin(tmp_path: Path, algo
 
         await asyncio.to_thread(upload)
         shown = await asyncio.to_thread(look)
-        assert shown == [(whole, "COMPOSITE"), (whole, "COMPOSITE"), [algorithm], "COMPOSITE"]
+        assert shown == [(whole, kind), (whole, kind), [algorithm], kind]
         copied = await asyncio.to_thread(client.copy_object, Bucket="ckpt", Key="a/copy", CopySource="ckpt/a/file")
         expected = digest_of(algorithm.lower(), content + b"end")
         assert (copied["CopyObjectResult"][named], copied["CopyObjectResult"]["ChecksumType"]) == (

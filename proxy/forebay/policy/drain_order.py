@@ -63,6 +63,11 @@ class DrainOrder(Generic[W]):
         """Returns how many writes are unsettled."""
         return len(self._unsettled)
 
+    @property
+    def waiting(self) -> int:
+        """How many of them wait for another one."""
+        return len(self._unsettled) - len(self._handed_out)
+
     def add(self, write: W, interval: WriteInterval, names: Sequence[ObjectName]) -> None:
         """Adds a write of these objects, all of one bucket."""
         entry = _Entry(write, interval, tuple(dict.fromkeys(names)))

@@ -100,6 +100,8 @@ class WorkerGauges:
         yield "forebay_journal_max_age_seconds", (), write_back.max_age
         yield "forebay_journal_stuck", (), backlog.stuck
         yield "forebay_journal_conflicts", (), backlog.conflicts
+        yield "forebay_journal_waiting", (), write_back.drainer.waiting
+        yield "forebay_journal_unsettled", (), len(write_back.shown.unsettled)
         yield "forebay_journal_failing", (), bool(write_back.failure)
         yield "forebay_journal_uploads", (), len(write_back.uploads.by_id)
         yield "forebay_journal_upload_bytes", (), sum(each.size for each in write_back.uploads.by_id.values())

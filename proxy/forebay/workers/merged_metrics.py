@@ -33,6 +33,8 @@ _SHARED: Final[Mapping[str, Callable[[float, float], float]]] = {
     "forebay_journal_max_age_seconds": max,
     "forebay_journal_oldest_seconds": max,
     "forebay_journal_stuck": max,
+    "forebay_journal_unsettled": max,
+    "forebay_journal_waiting": max,
     "forebay_journal_conflicts": max,
     "forebay_journal_failing": max,
     "forebay_journal_uploads": max,

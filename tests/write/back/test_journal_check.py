@@ -116,6 +116,20 @@ async def test_an_export_has_a_file_for_each_object(filled: FilledJournal, tmp_p
     assert contents_of(filled.path) == filled.contents, "the journal stays as it is"
 
 
+async def test_parts_of_unfinished_uploads_are_verified(
+    filled: FilledJournal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are acknowledged, too. This one is of an upload that was completed without it."""
+    body = min((filled.path / "bodies").iterdir(), key=lambda each: each.stat().st_size)
+    body.write_bytes(b"N" + body.read_bytes()[1:])
+    report = check_journal(filled.path)
+    assert (report.is_whole, report.unfinished_parts) == (False, 1)
+    [(name, number, damage)] = report.damaged_parts
+    assert (name, number, damage.endswith("is damaged in its MiB 0")) == (ObjectName("b", "parts"), 3, True)
+    assert check_journal_command(filled.path, None) == 1
+    assert f"damaged  part 3 of an unfinished upload of b/parts: {damage}" in capsys.readouterr().out
+
+
 def flips(path: Path, count: int) -> Iterator[tuple[Path, int]]:
     """Single bits in the files of a journal, a third of them in the logs."""
     random = Random(1)

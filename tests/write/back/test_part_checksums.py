@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from forebay.core.buffers import Piece
+from forebay.core.cooperative import run_to_completion
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.protocol.body.checksum_headers import with_checksum_type
@@ -59,14 +60,32 @@ def test_a_completion_at_the_origin_lists_that_checksum() -> None:
 def test_an_object_has_the_checksum_of_its_parts_checksums(algorithm: str) -> None:
     name = f"x-amz-checksum-{algorithm}"
     sums = [digest_of(algorithm, part) for part in (b"first", b"second")]
-    parts: list[HeaderPairs] = [(("Content-MD5", "x"), (name.title(), each)) for each in sums]
-    found = object_checksum(created(algorithm.upper()), parts)
+    headers: list[HeaderPairs] = [(("Content-MD5", "x"), (name.title(), each)) for each in sums]
+    parts = [(each, size) for each, size in zip(headers, (5, 6), strict=True)]
+    found = run_to_completion(object_checksum(created(algorithm.upper()), parts))
     assert found == ((name, composite_of(algorithm, sums)),)
     assert with_checksum_type(found) == (*found, ("x-amz-checksum-type", "COMPOSITE"))
     assert object_algorithm(found) == algorithm
-    for upload in ((), created(algorithm, "FULL_OBJECT"), created("XXHASH3")):
-        assert object_checksum(upload, parts) == ()
-    assert object_checksum(created(algorithm), [*parts, ()]) == ()
+    for upload in ((), created("XXHASH3")):
+        assert run_to_completion(object_checksum(upload, parts)) == ()
+    assert run_to_completion(object_checksum(created(algorithm), [*parts, ((), 0)])) == ()
+
+
+@pytest.mark.parametrize("algorithm", ["crc32", "crc32c", "crc64nvme", "sha256"])
+def test_checksums_of_parts_combine_to_that_of_the_whole(algorithm: str) -> None:
+    """But for hashes, of which S3 has no such type."""
+    contents = [bytes([number % 256]) * (number % 3) for number in range(40)]
+    name, upload = f"x-amz-checksum-{algorithm}", created(algorithm, "FULL_OBJECT")
+    parts: list[tuple[HeaderPairs, int]] = [
+        (((name.title(), digest_of(algorithm, each)),), len(each)) for each in contents
+    ]
+    found = run_to_completion(object_checksum(upload, parts))
+    if algorithm == "sha256":
+        assert found == ()
+        return
+    assert found == ((name, digest_of(algorithm, b"".join(contents))),)
+    assert with_checksum_type(found) == (*found, ("x-amz-checksum-type", "FULL_OBJECT"))
+    assert run_to_completion(object_checksum(upload, [*parts, ((), 0)])) == ()
 
 
 def test_an_upload_says_what_checksums_it_was_created_for() -> None:

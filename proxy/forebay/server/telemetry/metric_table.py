@@ -215,6 +215,13 @@ CATALOGUE: Final = (
     _gauge("forebay_journal_max_age_seconds", "", "The age that none of them should reach, `journal.max_age`."),
     _gauge("forebay_journal_stuck", "", "Those of them that the origin has refused for good."),
     _gauge("forebay_journal_conflicts", "", "Those of them whose objects somebody else has written meanwhile."),
+    _gauge("forebay_journal_waiting", "", "Those of them that wait for another one to be at the origin first."),
+    _gauge(
+        "forebay_journal_unsettled",
+        "",
+        "Those of them that the origin has and the journal can't note, as its file system is read-only or full: what "
+        "comes after them of their objects waits.",
+    ),
     _gauge("forebay_journal_failing", "", "1 if the journal could not be written, and has not been since."),
     _gauge("forebay_journal_uploads", "", "Multipart uploads of the journal that are neither completed nor aborted."),
     _gauge("forebay_journal_upload_bytes", "", "Bytes of their parts."),

@@ -126,6 +126,11 @@ class Drainer:
         """The writes that are left to a person."""
         return [self.entries[record] for record in self._stopped_records]
 
+    @property
+    def waiting(self) -> int:
+        """How many writes wait for another one."""
+        return self._order.waiting
+
     def blocked_by(self, record: RecordId) -> RecordId | None:
         """Returns the write that one waits for the longest; None: it waits for no other."""
         return None if self.entries[record].is_kept else self._order.blocked_by(record)

@@ -64,6 +64,8 @@ class JournalReport:
     """As they were acknowledged."""
     unfinished_parts: int = 0
     """Parts of uploads that were not completed."""
+    damaged_parts: list[tuple[ObjectName, int, str]] = field(default_factory=list)
+    """Those of them that can't be read: object, part number, and why. Their clients can send them once more."""
     log_damages: list[tuple[str, LogDamage]] = field(default_factory=list)
     """By the id of the log: bytes that were durable once and hold no record. What was in them is not known."""
     torn: list[tuple[str, TornEnd]] = field(default_factory=list)
@@ -81,7 +83,11 @@ class JournalReport:
     def is_whole(self) -> bool:
         """Whether nothing is damaged."""
         return not (
-            self.is_format_damaged or self.log_damages or self.unreadable or any(each.damage for each in self.writes)
+            self.is_format_damaged
+            or self.log_damages
+            or self.unreadable
+            or self.damaged_parts
+            or any(each.damage for each in self.writes)
         )
 
 
@@ -140,9 +146,22 @@ def check_journal(path: Path) -> JournalReport:
             report.writes.append(checked)
             used |= {part.record for part in entry.parts}
     report.writes.sort(key=lambda each: each.write.interval.written)
-    parts = {record_id for record_id, (entry, _) in entries.items() if isinstance(entry, AcceptedPart)}
-    report.unfinished_parts = len(parts - used)
+    for record_id, (entry, payload) in entries.items():
+        if not isinstance(entry, AcceptedPart) or record_id in used or entry.upload_id in scan.ended_uploads:
+            continue
+        report.unfinished_parts += 1
+        try:
+            _check_size(_content(files, layout, body_parts(entry.bodies, payload)), entry.size)
+        except (OSError, BodyDamaged) as error:
+            report.damaged_parts.append((entry.name, entry.origin_number, str(error)))
     return report
+
+
+def _check_size(pieces: Iterator[memoryview | bytes], expected: int) -> None:
+    """Reads all of a body. Raises BodyDamaged, OSError."""
+    size = sum(map(len, pieces))
+    if size != expected:
+        raise BodyDamaged(f"it has {size} bytes in place of {expected}")
 
 
 def read_content(path: Path, write: CheckedWrite) -> Iterator[memoryview | bytes]:
@@ -204,9 +223,7 @@ def _check(
         checked.parts = _parts_of(write, entries, payload)
         found = (entries[part.record][0] for part in write.parts)
         checked.part_headers = tuple(entry.headers for entry in found if isinstance(entry, AcceptedPart))
-        size = sum(len(piece) for piece in _content(files, layout, checked.parts))
-        if size != write.size:
-            raise BodyDamaged(f"it has {size} bytes in place of {write.size}")
+        _check_size(_content(files, layout, checked.parts), write.size)
     except (OSError, BodyDamaged) as error:
         checked.damage = str(error)
     return checked

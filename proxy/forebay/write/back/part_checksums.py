@@ -7,20 +7,27 @@
     the object               x-amz-checksum-sha256: BASE64-N       ──> the checksum of the N parts' checksums
 
 S3 completes no such upload whose parts are listed without; SDKs ask for CRC32 in this way by default. Of an upload
-with the type FULL_OBJECT the checksums of parts are left to the client, and that of the object to the origin.
+with the type FULL_OBJECT the checksums of parts are left to the client: if all have one, they combine to that of the
+object (protocol.body.crc_combination), else that is left to the origin.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final
 
 from forebay.core.buffers import Piece
+from forebay.core.cooperative import CooperativeWork
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.protocol.body.checksum_headers import ALGORITHM, COMPOSITE, FULL, TYPE, checksums_in, element_name
 from forebay.protocol.body.checksums import PREFIX, Hasher, digest_in, encode, hasher, is_checksum
+from forebay.protocol.body.crc_combination import combine_crcs, is_combinable
 from forebay.protocol.xml.s3_documents import UploadedPart
 from forebay.write.back.body_store import ByteSource
+
+_BATCH: Final = 16
+"""CRCs that are combined in one go."""
 
 
 def algorithm_of(upload: HeaderPairs) -> str | None:
@@ -50,19 +57,30 @@ def created_facts(upload: HeaderPairs) -> HeaderPairs:
     return ((ALGORITHM, algorithm.upper()), (TYPE, _type_of(upload, algorithm))) if algorithm is not None else ()
 
 
-def object_checksum(upload: HeaderPairs, parts: Sequence[HeaderPairs]) -> HeaderPairs:
-    """The header with the checksum of an object that is made of parts with these headers; none where it is of another
-    kind than that of the parts' checksums."""
+def object_checksum(upload: HeaderPairs, parts: Sequence[tuple[HeaderPairs, int]]) -> CooperativeWork[HeaderPairs]:
+    """The header with the checksum of an object that is made of parts with these headers and sizes; none where it does
+    not follow from the parts' checksums."""
     algorithm = algorithm_of(upload)
-    if algorithm is None or _type_of(upload, algorithm) == FULL:
+    if algorithm is None:
         return ()
-    name, whole = PREFIX + algorithm, hasher(algorithm)
-    for part in parts:  # of which there may be ten thousand
-        value = next((value for header, value in part if header.lower() == name), None)
+    name, digests = PREFIX + algorithm, []
+    for headers, _ in parts:  # of which there may be ten thousand
+        value = next((value for header, value in headers if header.lower() == name), None)
         if value is None:
             return ()
-        whole.update(digest_in(value))
-    return ((name, f"{encode(whole.digest())}-{len(parts)}"),)
+        digests.append(digest_in(value))
+    if _type_of(upload, algorithm) != FULL:
+        whole = hasher(algorithm)
+        whole.update(b"".join(digests))
+        return ((name, f"{encode(whole.digest())}-{len(parts)}"),)
+    if not is_combinable(algorithm):
+        return ()
+    crc = hasher(algorithm).digest()
+    for number, (digest, (_, size)) in enumerate(zip(digests, parts, strict=True), 1):
+        crc = combine_crcs(algorithm, crc, digest, size)
+        if number % _BATCH == 0:
+            yield
+    return ((name, encode(crc)),)
 
 
 def completed_checksums(fields: Mapping[str, str]) -> HeaderPairs:

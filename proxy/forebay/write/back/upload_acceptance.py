@@ -199,7 +199,8 @@ class UploadAcceptance:
             parts = await self._joined.join(context, _listed_parts(upload, listed))
         etags = b"".join(bytes.fromhex(part.part.etag.strip('"')) for part in parts)
         digest = await run_cooperatively(_combined_digest(parts))
-        checksum = object_checksum(upload.upload.headers, [part.part.headers for part in parts])
+        sums = [(part.part.headers, part.part.size) for part in parts]
+        checksum = await run_cooperatively(object_checksum(upload.upload.headers, sums))
         etag = self._writer.etag(context, f"{md5(etags, usedforsecurity=False).hexdigest()}-{len(parts)}")
         write = AcceptedWrite(
             "complete",
