@@ -75,6 +75,21 @@ async def test_no_descriptor_overtakes_bytes_that_wait(ends: Ends) -> None:
     assert not writer.can_send
 
 
+async def test_what_does_not_leave_with_a_descriptor_follows(ends: Ends) -> None:
+    content = os.urandom(1 << 20)
+    ends.writer.send(content, [0])
+
+    def receive() -> bytes:
+        received, descriptors, _, _ = socket.recv_fds(ends.client, 1 << 20, 8)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        while len(received) < len(content):
+            received += ends.client.recv(1 << 20)
+        return received
+
+    assert await asyncio.wait_for(asyncio.to_thread(receive), 30) == content
+
+
 async def test_a_descriptor_that_is_not_sent_aborts_the_connection(ends: Ends) -> None:
     writer, transport = ends.writer, ends.writer.transport
     assert transport is not None
