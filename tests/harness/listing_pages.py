@@ -68,7 +68,8 @@ def compared(answer: RawAnswer) -> ComparedPage:
 
 
 def token_of(answer: RawAnswer) -> str:
-    return parsed(answer).findtext("NextContinuationToken") or ""
+    """The token for the next page. OSS encodes it where it encodes keys; no other has a percent sign."""
+    return unquote(parsed(answer).findtext("NextContinuationToken") or "")
 
 
 def _leaves(element: Tree.Element, path: str) -> Iterator[tuple[str, str]]:
