@@ -1,6 +1,5 @@
 """The error tree: every error is in it, and the drawing at the top of the module is the tree."""
 
-import ast
 import builtins
 import re
 from pathlib import Path
@@ -45,12 +44,10 @@ def test_every_public_error_is_in_the_tree() -> None:
     bases = {name for name in dir(builtins) if isinstance(getattr(builtins, name), type)}
     exceptions = {name for name in bases if issubclass(getattr(builtins, name), BaseException)}
     strays = {
-        node.name
+        name
         for file in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-        for base in node.bases
-        if isinstance(base, ast.Name) and base.id in exceptions
+        for name, bases in re.findall(r"^ *class ([A-Za-z]\w*)\(([^)]*)\)", file.read_text(), re.MULTILINE)
+        if exceptions.intersection(re.findall(r"\w+", bases))
     }
     assert strays - {"ForebayError"} == set(ELSEWHERE)
 

@@ -130,10 +130,9 @@ def test_a_module_name_exists_once() -> None:
 
 def test_a_test_is_named_in_at_most_65_characters() -> None:
     named = [
-        (file.relative_to(ROOT), node.name)
+        (file.relative_to(ROOT), name)
         for file in sorted((ROOT / "tests").rglob("test_*.py"))
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+        for name in re.findall(r"^ *(?:async )?def (test_\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
     ]
     assert named
     assert [f"{file}: {name}" for file, name in named if len(name) > 65] == []
