@@ -192,6 +192,7 @@ async def test_an_owner_that_reads_nothing_is_not_sent_more(tmp_path: Path) -> N
 
 async def test_openings_closed_meanwhile_hear_nothing(tmp_path: Path) -> None:
     async with owner(tmp_path) as node:
+        node.answers_pings = True
         end = await node.connect()
         heard: list[str] = []
 
