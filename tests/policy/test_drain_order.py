@@ -92,6 +92,15 @@ def test_another_bucket_waits_for_nothing() -> None:
     assert sorted(order.ready()) == [1, 2]
 
 
+def test_a_write_of_several_objects_waits_as_one() -> None:
+    order: DrainOrder[str] = DrainOrder()
+    first, second = ObjectName("b", "first"), ObjectName("b", "second")
+    order.add("both", WriteInterval(0, 1), [first, second])
+    order.add("one", WriteInterval(0, 2), [second])
+    assert order.ready() == ["both"]
+    assert order.waiting == 1
+
+
 def test_an_earlier_write_that_comes_late_waits() -> None:
     """Sent beside the later one of its object, it might arrive behind that."""
     order: DrainOrder[str] = DrainOrder()

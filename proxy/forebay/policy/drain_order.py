@@ -66,7 +66,7 @@ class DrainOrder(Generic[W]):
     @property
     def waiting(self) -> int:
         """How many of them wait for another one."""
-        return len(self._unsettled) - len(self._handed_out)
+        return len(self._unsettled) - len(set(self._handed_out.values()))
 
     def add(self, write: W, interval: WriteInterval, names: Sequence[ObjectName]) -> None:
         """Adds a write of these objects, all of one bucket."""

@@ -11,10 +11,9 @@ it: journal_loader sorts what comes at once.
 
 An upload may be completed and aborted at once, in two workers, or completed and moved to the origin. What the draining
 worker hears of first counts: it settles the parts of an aborted upload, and those of a moved one that the origin has,
-and refuses what comes after (`refused`). A completion of a moved upload is carried out if all of its parts
-are here: each worker sees that alike, so that any of them can take the drain over.
-What it has left unsettled is settled by the one that takes over; of two completions that it could
-not tell, both are carried out (completed_uploads).
+and refuses what comes after (`refused`). A completion of a moved upload is carried out if all of its parts are here:
+each worker sees that alike, so that any of them can take the drain over. What the drainer has left unsettled is settled
+by the one that takes over. Of two completions whose decision is not known both are carried out (completed_uploads).
 """
 
 import logging
@@ -109,7 +108,7 @@ class ShownRecords:
         """Uploads that have ended: whether this worker has settled their parts, as they were aborted."""
         self.refused: OrderedDict[RecordId, None] = OrderedDict()
         """Completions of such uploads, and aborts of uploads that were completed."""
-        self._needless = NeedlessRecords(lambda records: self.listener.settle_soon(records))  # noqa: PLW0108 -- it is set later
+        self._needless = NeedlessRecords(self._settle_soon)
 
     def show(self, entry: JournalEntry, record: RecordId, payload: bytes, *, is_recovered: bool) -> None:
         """Shows a record, unless it is known or was settled."""
@@ -186,13 +185,15 @@ class ShownRecords:
         if entry.kind != "complete" or not self._uploads.is_completed(entry.upload_id):
             return False
         is_another = self._uploads.completion(entry.upload_id, digest_of(payload)) is None
-        if is_another and is_recovered and entry.upload_id in self._completed:
-            return False
-        if not self.listener.settle_soon([record]):
+        is_undecided = is_another and is_recovered and entry.upload_id in self._completed
+        if is_undecided or not self._settle_soon([record]):
             return False
         if is_another:
             _remember(self.refused, record, None)
         return True
+
+    def _settle_soon(self, records: Sequence[RecordId]) -> bool:
+        return self.listener.settle_soon(records)
 
     def _refuse(self, record: RecordId) -> None:
         _remember(self.refused, record, None)
