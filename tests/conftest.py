@@ -32,7 +32,7 @@ SLOWEST = frozenset(
     {
         *("properties/test_reference_model.py", "workers/test_supervisor.py", "compat/test_clients.py"),
         *("scenarios/test_write_back_kills.py", "scenarios/test_stable_share.py", "scenarios/test_real_clients.py"),
-        *("scenarios/test_process_restarts.py", "scenarios/test_advice.py", "storage/ssd/test_index_repair.py"),
+        *("scenarios/test_process_restarts.py", "scenarios/test_advice.py", "storage/ssd/index/test_index_repair.py"),
     }
 )
 """Files with tests of many seconds. They come first, so that no process is left alone with one at the end."""

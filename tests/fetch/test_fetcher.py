@@ -17,8 +17,8 @@ from forebay.fetch.run_reader import ChecksumMismatch
 from forebay.fetch.run_source import ThroughputFloor
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.resolution import ResolvedVersion
-from forebay.origin.origin_read import OriginRead
-from forebay.origin.read_outcomes import BodySource, ObjectOpened, ReadBody
+from forebay.origin.reads.origin_read import OriginRead
+from forebay.origin.reads.read_outcomes import BodySource, ObjectOpened, ReadBody
 from forebay.peers.owners import Peers
 from harness.fake import actions
 from harness.fake.gate import Gate

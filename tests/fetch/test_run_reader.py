@@ -19,10 +19,10 @@ from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import Flight
 from forebay.fetch.followed_flights import FollowedFlights
 from forebay.fetch.run_source import ThroughputFloor
-from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
-from forebay.origin.origin_read import OriginRead
-from forebay.origin.read_outcomes import BodySource, ObjectOpened, ReadBody
+from forebay.origin.reads.object_reads import OriginReads
+from forebay.origin.reads.origin_read import OriginRead
+from forebay.origin.reads.read_outcomes import BodySource, ObjectOpened, ReadBody
 from forebay.peers.owners import Peers
 from harness.fake import actions
 from harness.fake.content import Synthetic

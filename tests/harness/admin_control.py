@@ -13,7 +13,10 @@ from forebay.core.events import TierName
 from forebay.core.pending_write import LEFT_TO_A_PERSON, PendingPage, PendingWrite, StuckWrite
 from forebay.core.plan_progress import PlanList, PlanProgress
 from forebay.core.recording_info import RecordingInfo
-from forebay.server.admin.admin_schema import (
+from forebay.server.admin.control import Control
+from forebay.server.admin.key_list import KeyList, KeyListEntry
+from forebay.server.admin.readiness import Readiness
+from forebay.server.admin.schema.admin_schema import (
     CacheEntry,
     CachePage,
     ConfigChanged,
@@ -28,8 +31,7 @@ from forebay.server.admin.admin_schema import (
     Resized,
     WarmFailure,
 )
-from forebay.server.admin.control import Control
-from forebay.server.admin.data_set_schema import (
+from forebay.server.admin.schema.data_set_schema import (
     AdviceList,
     AdviceSource,
     DataSetAdvice,
@@ -38,20 +40,24 @@ from forebay.server.admin.data_set_schema import (
     EpochStats,
     HitOutlook,
 )
-from forebay.server.admin.key_list import KeyList, KeyListEntry
-from forebay.server.admin.pack_request import PackRequest
-from forebay.server.admin.pending_schema import NOT_STUCK, Flushed, PendingContent, PendingDiscarded, PendingRetried
-from forebay.server.admin.pin_schema import PinList, PinRemoved, PinView
-from forebay.server.admin.plan_schema import PlanOrder, PlanSent
-from forebay.server.admin.readiness import Readiness
-from forebay.server.admin.recording_schema import (
+from forebay.server.admin.schema.pack_request import PackRequest
+from forebay.server.admin.schema.pending_schema import (
+    NOT_STUCK,
+    Flushed,
+    PendingContent,
+    PendingDiscarded,
+    PendingRetried,
+)
+from forebay.server.admin.schema.pin_schema import PinList, PinRemoved, PinView
+from forebay.server.admin.schema.plan_schema import PlanOrder, PlanSent
+from forebay.server.admin.schema.recording_schema import (
     RecordingList,
     RecordingPart,
     RecordingRemoved,
     RecordingStored,
     ReplayOrder,
 )
-from forebay.server.admin.stats_schema import (
+from forebay.server.admin.schema.stats_schema import (
     BudgetStats,
     FlightStats,
     JobStats,
@@ -61,7 +67,7 @@ from forebay.server.admin.stats_schema import (
     Stats,
     TierStats,
 )
-from forebay.server.admin.warm_order import WarmOrder
+from forebay.server.admin.schema.warm_order import WarmOrder
 
 MIB: Final = 1024 * 1024
 GIB: Final = 1024 * MIB

@@ -34,9 +34,9 @@ from forebay.metadata.resolver import Resolver
 from forebay.metadata.shared_lookup import SharedLookups
 from forebay.metadata.staged_objects import StagedObjects
 from forebay.metadata.version_fetch import VersionFetch
-from forebay.origin.hedging import Hedging
-from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.reads.hedging import Hedging
+from forebay.origin.reads.object_reads import OriginReads
 from forebay.peers.owners import Peers
 from forebay.policy.coalescing import FetchBounds, Run
 from forebay.policy.rules import DEFAULTS, Decision

@@ -4,10 +4,11 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from forebay.storage.ssd.index import BlockLocation, Index
-from forebay.storage.ssd.index_updates import IndexUpdates
-from forebay.storage.ssd.lmdb_file import LmdbFile
-from forebay.storage.ssd.lmdb_layout import parse_leaf
+from forebay.storage.ssd.index.index import Index
+from forebay.storage.ssd.index.index_updates import IndexUpdates
+from forebay.storage.ssd.index.lmdb_file import LmdbFile
+from forebay.storage.ssd.index.lmdb_layout import parse_leaf
+from forebay.storage.ssd.segments.block_location import BlockLocation
 from harness.ssd_rig import MIB, head_for
 
 PAGE: Final = 4096

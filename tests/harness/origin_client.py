@@ -5,14 +5,14 @@ from contextlib import asynccontextmanager
 
 from forebay.core.events import Observe, unobserved
 from forebay.core.timers import Timers
-from forebay.origin.body_turns import BodyTurns
 from forebay.origin.credentials import ANONYMOUS, StaticCredentials
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
 from forebay.origin.origin_server import OriginServer
-from forebay.origin.read_outcomes import BodySource, ReadBody
+from forebay.origin.reads.read_outcomes import BodySource, ReadBody
+from forebay.origin.turns.body_turns import BodyTurns
 from forebay.protocol.signatures.signing_key import SecretKey
 
 KEY = SecretKey("AKID", "hush", "session")

@@ -13,8 +13,8 @@ from forebay.core.names import ObjectName
 from forebay.jobs.direct_warm_up import SMALL_FLUSH_BYTES, DirectRun, DirectWarmer
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.resolution import ResolvedVersion
-from forebay.origin.background_turns import BackgroundTurns
-from forebay.origin.request_turns import RequestTurns
+from forebay.origin.turns.background_turns import BackgroundTurns
+from forebay.origin.turns.request_turns import RequestTurns
 from forebay.policy.rules import Rules
 from harness.fake import actions
 from harness.fake.gate import Gate

@@ -3,7 +3,7 @@
 from forebay.core.names import ObjectName
 from forebay.jobs.head_hints import AT_ONCE, MAX_WAITING, HeadHints
 from forebay.jobs.object_warmer import ObjectWarmer
-from forebay.origin.request_turns import RequestTurns
+from forebay.origin.turns.request_turns import RequestTurns
 from forebay.peers.owners import Peers
 from forebay.policy.rules import Rules
 from harness.fake import actions

@@ -9,7 +9,7 @@ from forebay.core.events import BytesWarmed
 from forebay.core.names import ObjectName
 from forebay.jobs.object_warmer import ObjectWarmer
 from forebay.jobs.owner_warm_up import WarmUpProgress
-from forebay.origin.request_turns import RequestTurns
+from forebay.origin.turns.request_turns import RequestTurns
 from forebay.peers.owners import Peers
 from forebay.policy.rules import Rules
 from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig

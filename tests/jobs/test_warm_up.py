@@ -16,7 +16,7 @@ from forebay.jobs.object_warmer import ObjectWarmer
 from forebay.jobs.warm_up import MAX_ENDED, MAX_QUEUED, MAX_RUNNING, WarmUps
 from forebay.jobs.warm_up_order import ListedSource, WarmUpOrder
 from forebay.jobs.warm_up_run import ObjectLister, WarmUpServices
-from forebay.origin.request_turns import RequestTurns
+from forebay.origin.turns.request_turns import RequestTurns
 from forebay.peers.owners import Peers
 from forebay.policy.rules import Rules
 from harness.fake import actions

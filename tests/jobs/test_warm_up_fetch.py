@@ -13,7 +13,7 @@ from forebay.jobs.owner_warm_up import WarmUpProgress
 from forebay.jobs.warm_up_fetch import BATCH_BYTES, BATCH_ENTRIES, RESTART_PAUSE, WarmUpFetch
 from forebay.jobs.warm_up_job import WarmUpJob
 from forebay.jobs.warm_up_order import WarmUpOrder
-from forebay.origin.request_turns import RequestTurns
+from forebay.origin.turns.request_turns import RequestTurns
 from forebay.peers.owners import Peers
 from forebay.policy.rules import Rules
 from harness.fetch_rig import BLOCK, DECISION, FetchRig, fetch_rig

@@ -19,7 +19,7 @@ from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.resolution import Resolution, ResolvedVersion
 from forebay.metadata.shared_lookup import LookupKey
 from forebay.metadata.staged_objects import StagedBody
-from forebay.origin.read_outcomes import ErrorResponse
+from forebay.origin.reads.read_outcomes import ErrorResponse
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig

@@ -17,7 +17,7 @@ from forebay.fetch.ordered_body import OrderedBody
 from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.resolution import Resolution, ResolvedVersion
-from forebay.origin.read_outcomes import ErrorResponse
+from forebay.origin.reads.read_outcomes import ErrorResponse
 from forebay.policy.freshness import Immutable
 from harness.fake import actions
 from harness.fake.gate import Gate

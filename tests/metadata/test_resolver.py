@@ -19,7 +19,7 @@ from forebay.metadata.staged_objects import StagedBody
 from forebay.namespace.snapshots import ListedEntry
 from forebay.origin.credentials import ANONYMOUS
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.origin.read_outcomes import ErrorResponse
+from forebay.origin.reads.read_outcomes import ErrorResponse
 from forebay.policy.freshness import AlwaysRevalidate, Immutable
 from forebay.protocol.dates import parse_http_date
 from forebay.protocol.xml.listed_page import EntryFacts

@@ -14,7 +14,7 @@ from forebay.metadata.resolution import Resolution, ResolvedVersion
 from forebay.metadata.shared_lookup import BegunRead, LookupKey, SharedLookup, SharedLookups
 from forebay.origin.credentials import ANONYMOUS
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.origin.read_outcomes import Uncacheable
+from forebay.origin.reads.read_outcomes import Uncacheable
 
 ANSWER, NAME = Uncacheable("as it happens"), ObjectName("b", "k")
 ALICE, BOB = OriginIdentity("alice", ANONYMOUS), OriginIdentity("bob", ANONYMOUS)

@@ -6,7 +6,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.names import Generation
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.staged_objects import StagedBody, decode_staged, encode_staged
-from forebay.origin.read_outcomes import ErrorResponse
+from forebay.origin.reads.read_outcomes import ErrorResponse
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, DECISION, NAME, fetch_rig

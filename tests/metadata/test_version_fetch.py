@@ -13,7 +13,7 @@ from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.resolution import ResolvedVersion
 from forebay.origin.credentials import ANONYMOUS
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
+from forebay.origin.reads.read_outcomes import ErrorResponse, Uncacheable
 from forebay.peers.owners import OwnerResponse, Peers
 from harness.fake import actions
 from harness.fake.gate import Gate

@@ -12,12 +12,12 @@ from forebay.core.names import ObjectName, Version
 from forebay.origin.bucket_listing import BucketListing
 from forebay.origin.credentials import StaticCredentials
 from forebay.origin.dialects import DIALECTS
-from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
-from forebay.origin.origin_read import OriginRead
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
 from forebay.origin.origin_server import OriginServer
-from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated
+from forebay.origin.reads.object_reads import OriginReads
+from forebay.origin.reads.origin_read import OriginRead
+from forebay.origin.reads.read_outcomes import ErrorResponse, ObjectOpened, Revalidated
 from forebay.protocol.signatures.signing_key import SecretKey
 from harness.fake_origin import FakeOrigin
 from harness.origin_client import some_of

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from forebay.core.requester import BACKGROUND, requester
-from forebay.origin.body_turns import BodyTurns
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import OriginRequest
+from forebay.origin.turns.body_turns import BodyTurns
 from harness.manual_timers import ManualTimers
 from harness.origin_client import client_of, get, put
 from harness.scripted_origin import ScriptedConnection, never_respond, respond_always, scripted_origin, stall_in_body

@@ -10,7 +10,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import PeerUnavailable
 from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import ObjectName, Version
-from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
+from forebay.origin.reads.read_outcomes import ErrorResponse, Uncacheable
 from forebay.peers.frames import Document
 from forebay.peers.owners import Owner, OwnerResponse, Peers
 from forebay.peers.ownership_claims import FILE_NAME, OwnershipClaims

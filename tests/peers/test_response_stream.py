@@ -6,7 +6,7 @@ import pytest
 
 from forebay.core.errors import OriginBroken
 from forebay.core.task_registry import TaskRegistry
-from forebay.origin.read_outcomes import ReadBody
+from forebay.origin.reads.read_outcomes import ReadBody
 from forebay.peers.frames import SEND_PAYLOAD, Document
 from forebay.peers.peer_client import Peer
 from forebay.server.rpc.rpc_methods import ResponseWriter

@@ -8,8 +8,8 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import MalformedHttp
 from forebay.core.heads import HeaderPairs, ObjectFacts
 from forebay.origin.http.response_head import parse_head
-from forebay.origin.origin_read import OriginRead
-from forebay.origin.verdict import ValidResponse, judge
+from forebay.origin.reads.origin_read import OriginRead
+from forebay.origin.reads.verdict import ValidResponse, judge
 from forebay.protocol.response_templates import LEARNT_EVERY, MAX_TEMPLATES, ResponseTemplates
 
 READ = OriginRead("GET", Span(0, 1 << 20), None, None)

@@ -12,7 +12,7 @@ from botocore.exceptions import HTTPClientError, ReadTimeoutError
 
 from forebay.core.task_registry import TaskRegistry
 from forebay.protocol.exchange import Request
-from forebay.write.back.pending_uploads import is_local
+from forebay.write.back.pending.pending_uploads import is_local
 from forebay.write.patience import Patience
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest

@@ -17,7 +17,8 @@ from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.policy.drain_order import WriteInterval
 from forebay.storage.journal.log_writer import RecordId
-from forebay.write.back.accepted_write import (
+from forebay.write.back.accept.record_writer import facts_of
+from forebay.write.back.pending.accepted_write import (
     AcceptedPart,
     AcceptedUpload,
     AcceptedWrite,
@@ -25,8 +26,7 @@ from forebay.write.back.accepted_write import (
     JournalEntry,
     MovedUpload,
 )
-from forebay.write.back.pending_uploads import is_local
-from forebay.write.back.record_writer import facts_of
+from forebay.write.back.pending.pending_uploads import is_local
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest, LoseAnswer, Respond
 from harness.fake.gate import Gate

@@ -15,8 +15,8 @@ import pytest
 
 from forebay.core.names import ObjectName
 from forebay.policy.drain_order import WriteInterval
-from forebay.write.back.accepted_write import AcceptedWrite
-from forebay.write.back.record_writer import facts_of
+from forebay.write.back.accept.record_writer import facts_of
+from forebay.write.back.pending.accepted_write import AcceptedWrite
 from harness.clients import path_of
 from harness.fake.actions import LoseAnswer, Respond
 from harness.fake_origin import FakeOrigin

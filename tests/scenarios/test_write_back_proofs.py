@@ -7,7 +7,7 @@ import pytest
 
 from forebay.origin.credentials import StaticCredentials
 from forebay.protocol.signatures.signing_key import SecretKey
-from forebay.write.back.write_proofs import WriteProof
+from forebay.write.back.accept.write_proofs import WriteProof
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest, Respond
 from harness.fake.gate import Gate

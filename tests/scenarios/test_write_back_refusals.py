@@ -15,7 +15,7 @@ from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import JournalLayout
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.settled_numbers import append_settled
-from forebay.write.back.accepted_write import JournalEntry, MovedUpload
+from forebay.write.back.pending.accepted_write import JournalEntry, MovedUpload
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.inspection import run_loop_until

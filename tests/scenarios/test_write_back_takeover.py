@@ -25,11 +25,11 @@ from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import JournalLayout
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.settled_numbers import append_settled
-from forebay.write.back.accepted_write import AcceptedWrite
+from forebay.write.back.accept.record_writer import facts_of
 from forebay.write.back.drain_duty import ADDED
 from forebay.write.back.journal_loader import RECORDS
-from forebay.write.back.record_writer import facts_of
-from forebay.write.back.settled_records import REMEMBERED
+from forebay.write.back.pending.accepted_write import AcceptedWrite
+from forebay.write.back.pending.settled_records import REMEMBERED
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate

@@ -34,7 +34,7 @@ MODULES: Final = {
     for file in (ROOT / folder / package).rglob("*.py")
     if file.stem != "__init__"
 }
-"""Each module, as the path of its tests begins: `storage/ssd/index`."""
+"""Each module, as the path of its tests begins: `storage/ssd/index/index`."""
 
 
 def mirrored() -> list[Path]:
@@ -61,8 +61,8 @@ def test_each_test_stands_beside_its_module() -> None:
 @pytest.mark.parametrize(
     ("test", "module"),
     [
-        ("storage/ssd/test_index.py", "storage/ssd/index"),
-        ("storage/ssd/test_index_crash.py", "storage/ssd/index"),
+        ("storage/ssd/index/test_index.py", "storage/ssd/index/index"),
+        ("storage/ssd/index/test_index_crash.py", "storage/ssd/index/index"),
         ("storage/test_index.py", None),
         ("core/test_gone.py", None),
     ],

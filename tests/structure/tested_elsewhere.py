@@ -48,7 +48,7 @@ scenarios/test_packing.py                jobs/packing/pack_order core/pack_names
 scenarios/test_packing.py                jobs/packing/pack_run jobs/packing/present_pack
 scenarios/test_packing.py                jobs/packing/packed_shards
 scenarios/test_unpacking.py              jobs/packing/unpacking
-scenarios/test_packing.py                server/admin/pack_request
+scenarios/test_packing.py                server/admin/schema/pack_request
 scenarios/test_packed_objects.py         metadata/packed_objects
 scenarios/test_packed_objects.py         namespace/packs/pack_catalogue
 scenarios/test_packed_deletions.py       namespace/packs/tombstone_store write/packed_deletions
@@ -75,15 +75,16 @@ metadata/test_shared_lookup.py           metadata/resolution
 metadata/test_resolver.py                metadata/own_writes
 namespace/test_listings.py               namespace/snapshots
 fetch/test_run_reader.py                 fetch/run_source
-origin/test_verdict.py                   origin/origin_read
+origin/reads/test_verdict.py                   origin/reads/origin_read
 origin/http/test_http_connection.py      origin/http/response_receiver
 origin/test_origin_client_tls.py         origin/origin_server
-scenarios/test_advice.py                 server/admin/advice_rows
-scenarios/test_data_sets.py              server/admin/data_set_rows server/admin/data_set_schema
-scenarios/test_pins.py                   server/admin/pin_schema server/admin/worker_pins server/admin/pin_changes
-scenarios/test_plans.py                  server/admin/plan_schema server/admin/worker_plans
-storage/ssd/test_ssd_pins.py             storage/ssd/pin_gatherer storage/ssd/record_copy
-storage/ssd/test_ssd_pools.py            storage/ssd/ssd_pool
+scenarios/test_advice.py                 server/admin/worker/advice_rows
+scenarios/test_data_sets.py              server/admin/worker/data_set_rows server/admin/schema/data_set_schema
+scenarios/test_pins.py                   server/admin/schema/pin_schema
+scenarios/test_pins.py                   server/admin/worker/worker_pins server/admin/pin_changes
+scenarios/test_plans.py                  server/admin/schema/plan_schema server/admin/worker/worker_plans
+storage/ssd/reclaim/test_ssd_pins.py             storage/ssd/reclaim/pin_gatherer storage/ssd/reclaim/record_copy
+storage/ssd/reclaim/test_ssd_pools.py            storage/ssd/reclaim/ssd_pool
 scenarios/test_data_set_objects.py       server/data_set_resource
 protocol/packs/test_tar_members.py       protocol/tar_header
 request/test_gateway.py                  protocol/exchange
@@ -112,7 +113,7 @@ origin/http/test_http_connection.py      origin/http/connection_pool origin/http
 origin/http/test_http_connection.py      origin/http/receive_buffer
 origin/http/test_http_connection.py      origin/http/receive_wait
 origin/test_endpoint.py                  origin/http/loopback_resolver
-origin/test_sent_reads.py                origin/adopted_read
+origin/reads/test_sent_reads.py                origin/adopted_read
 origin/test_origin_client.py             origin/http/session_transport origin/http/transport_response
 origin/test_origin_client.py             origin/origin_request origin/response_framing
 origin/test_origin_client_tls.py         origin/http/origin_tls
@@ -129,13 +130,14 @@ protocol/xml/test_record_reader.py       protocol/xml/strict_parser
 protocol/xml/test_tagging.py             protocol/xml/xml_tree
 
 scenarios/test_policy.py                 server/gateway_policy settings/effective_config
-scenarios/test_resizing.py               server/admin/worker_control server/admin/worker_stats
+scenarios/test_resizing.py               server/admin/worker/worker_control server/admin/worker/worker_stats
 scenarios/test_resizing.py               server/admin/shared_control
-server/admin/test_stats_sum.py           server/admin/stats_schema
+server/admin/schema/test_stats_sum.py           server/admin/schema/stats_schema
 jobs/test_warm_up.py                     jobs/warm_up_run
-server/admin/test_routes.py              server/admin/admin_errors server/admin/admin_schema server/admin/admin_server
+server/admin/test_routes.py              server/admin/admin_errors
+server/admin/test_routes.py              server/admin/schema/admin_schema server/admin/admin_server
 server/admin/test_routes.py              server/admin/control server/admin/request_reader settings/redaction
-server/admin/test_worker_recordings.py   server/admin/recording_schema
+server/admin/worker/test_worker_recordings.py   server/admin/schema/recording_schema
 server/http/test_listener.py             server/http/aiohttp_connection server/http/aiohttp_exchange
 server/http/test_listener.py             server/http/request_service server/http/refusals
 server/telemetry/test_log_file.py        server/telemetry/access_log
@@ -158,23 +160,23 @@ settings/test_setting_table.py           settings/limit_table settings/origin_ta
 settings/test_setting_table.py           settings/server_table settings/storage_table
 
 storage/ssd/test_ssd_tier.py             storage/ssd/block_reads storage/tier_contract
-storage/ssd/test_ssd_tier.py             storage/ssd/stored_objects
-storage/ssd/test_ssd_tier_model.py       storage/ssd/index_updates storage/ssd/reclaim
+storage/ssd/test_ssd_tier.py             storage/ssd/index/stored_objects
+storage/ssd/test_ssd_tier_model.py       storage/ssd/index/index_updates storage/ssd/reclaim/reclaim
 
-server/admin/test_worker_writes.py       core/pending_write write/back/node_backlog request/write_resource
-server/admin/test_worker_writes.py       server/admin/pending_schema
-scenarios/test_write_back.py             write/back/acceptance write/back/object_acceptance
+server/admin/worker/test_worker_writes.py       core/pending_write write/back/node_backlog request/write_resource
+server/admin/worker/test_worker_writes.py       server/admin/schema/pending_schema
+scenarios/test_write_back.py             write/back/accept/acceptance write/back/accept/object_acceptance
 scenarios/test_write_back.py             server/parts/write_back_parts
-scenarios/test_write_back_uploads.py     write/back/upload_acceptance write/back/part_listing
-scenarios/test_write_back_small_parts.py write/back/joined_parts
-scenarios/test_write_back_moves.py       write/back/moved_uploads write/back/upload_room
+scenarios/test_write_back_uploads.py     write/back/accept/upload_acceptance write/back/accept/part_listing
+scenarios/test_write_back_small_parts.py write/back/accept/joined_parts
+scenarios/test_write_back_moves.py       write/back/accept/moved_uploads write/back/accept/upload_room
 scenarios/test_write_back_decisions.py   write/back/upload_endings
 write/back/test_write_barriers.py        write/patience
 scenarios/test_write_back_listings.py    namespace/listing_answer
 scenarios/test_write_back_origins.py     write/back/journal_loader
-scenarios/test_write_back_origin_faults.py   write/back/persist_outcome write/back/upload_preparation
-scenarios/test_write_back_origin_faults.py   write/back/origin_uploads
-scenarios/test_write_back_proofs.py      write/back/write_probe
+scenarios/test_write_back_origin_faults.py   write/back/drain/persist_outcome write/back/drain/upload_preparation
+scenarios/test_write_back_origin_faults.py   write/back/drain/origin_uploads
+scenarios/test_write_back_proofs.py      write/back/accept/write_probe
 scenarios/test_write_back_crashes.py     write/back/write_back write/back/write_back_context
 scenarios/test_write_back_crashes.py     write/back/settlement
 storage/journal/test_recovery_scan_power_loss.py    storage/journal/journal_reclaim
@@ -183,7 +185,7 @@ storage/journal/test_body_file.py        storage/journal/journal_layout
 
 workers/test_node_control.py             workers/worker_pool workers/worker_calls workers/node_jobs
 workers/test_supervisor.py               workers/node_pins
-scenarios/test_warm_up.py                server/admin/worker_jobs
+scenarios/test_warm_up.py                server/admin/worker/worker_jobs
 request/test_form_upload.py              request/document_reply
 workers/test_supervisor.py               settings/worker_share workers/node_worker
 workers/test_supervisor.py               workers/parent_watch workers/worker_main
@@ -192,4 +194,4 @@ workers/test_supervisor.py               workers/parent_watch workers/worker_mai
 TESTED_ELSEWHERE: Final[Mapping[str, str]] = {
     module: test for test, *modules in map(str.split, filter(None, _TESTS.splitlines())) for module in modules
 }
-"""Module, as in `storage/ssd/index`, to its test file below tests/."""
+"""Module, as in `storage/ssd/index/index`, to its test file below tests/."""

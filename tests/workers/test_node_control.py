@@ -12,10 +12,10 @@ from forebay.core.errors import Throttled
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.peer_client import Peer
 from forebay.peers.unix_socket import socket_path
-from forebay.server.admin.admin_schema import Job, JobList
 from forebay.server.admin.control import JobVerbs, PlanVerbs
-from forebay.server.admin.plan_schema import PlanOrder, PlanSent
-from forebay.server.admin.stats_schema import (
+from forebay.server.admin.schema.admin_schema import Job, JobList
+from forebay.server.admin.schema.plan_schema import PlanOrder, PlanSent
+from forebay.server.admin.schema.stats_schema import (
     BudgetStats,
     FlightStats,
     JobStats,

@@ -11,10 +11,10 @@ from forebay.core.heads import Head, ObjectFacts
 from forebay.core.names import Generation, ObjectName, Version
 from forebay.peers.frames import Document
 from forebay.peers.peer_client import Peer
-from forebay.server.admin.admin_schema import Job
 from forebay.server.admin.cached_objects import CacheView, ResidentBlocks, SsdEntry
 from forebay.server.admin.control import JobVerbs, RecordingVerbs
-from forebay.server.admin.warm_order import WarmOrder
+from forebay.server.admin.schema.admin_schema import Job
+from forebay.server.admin.schema.warm_order import WarmOrder
 from forebay.workers.worker_rpc import (
     ConfigRefusal,
     WorkerOrders,

@@ -30,8 +30,8 @@ from forebay.fetch.flight import Flight, FlightRegistry, in_slot
 from forebay.fetch.object_crc import ObjectCrc
 from forebay.fetch.run_reader import ChecksumMismatch, RunReader
 from forebay.fetch.run_source import BlockStore, RunSource, ThroughputFloor
-from forebay.origin.object_reads import ObjectReads
-from forebay.origin.read_outcomes import ObjectOpened
+from forebay.origin.reads.object_reads import ObjectReads
+from forebay.origin.reads.read_outcomes import ObjectOpened
 from forebay.peers.owners import Peers
 from forebay.policy.coalescing import Run
 

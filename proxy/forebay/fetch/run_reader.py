@@ -36,7 +36,7 @@ from forebay.core.requester import BACKGROUND, requester
 from forebay.fetch.fetch_request import FetchRequest
 from forebay.fetch.flight import Flight
 from forebay.fetch.run_source import RunSource
-from forebay.origin.read_outcomes import ObjectOpened
+from forebay.origin.reads.read_outcomes import ObjectOpened
 from forebay.policy.throughput_window import PATIENCE, ThroughputWindow
 
 _log = logging.getLogger(__name__)

@@ -14,10 +14,10 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.object_crc import ObjectCrc
-from forebay.origin.object_reads import ObjectReads
 from forebay.origin.origin_identity import request_credential
-from forebay.origin.origin_read import OriginRead
-from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
+from forebay.origin.reads.object_reads import ObjectReads
+from forebay.origin.reads.origin_read import OriginRead
+from forebay.origin.reads.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from forebay.peers.owners import Peers
 from forebay.policy.throughput_window import PATIENCE
 
@@ -81,7 +81,7 @@ class RunSource:
         )
         match answer:
             case ObjectOpened() if answer.facts.size == view.head.size:
-                return answer  # of `span`: judged by forebay.origin.verdict, for an object of this size
+                return answer  # of `span`: judged by forebay.origin.reads.verdict, for an object of this size
             case ObjectOpened():
                 answer.body.close()
                 self.observe(HeadContradicted())

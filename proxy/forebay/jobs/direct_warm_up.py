@@ -19,7 +19,7 @@ from forebay.core.events import BytesWarmed, Observe
 from forebay.core.names import ObjectName
 from forebay.core.requester import BACKGROUND
 from forebay.metadata.direct_openings import DirectOpening, DirectOpenings
-from forebay.origin.background_turns import BackgroundTurns
+from forebay.origin.turns.background_turns import BackgroundTurns
 from forebay.policy.rules import Decision, Rules
 
 SMALL_FLUSH_BYTES: Final = 16 << 20

@@ -3,9 +3,9 @@
     background turn ──> resolve ──> fetch the missing blocks ──> the tiers
 
 It reads as a client does, under the same rules and through the same flights. But it begins nothing that demand would
-have to wait for (origin.background_turns), does not read blocks that are here, and waits for the SSD tier to keep up:
-after each large object, and now and then between small ones. Whoever wants to know what is stored in the end flushes
-the tiers. An object that another worker owns is warmed by that worker.
+have to wait for (origin.turns.background_turns), does not read blocks that are here, and waits for the SSD tier to keep
+up: after each large object, and now and then between small ones. Whoever wants to know what is stored in the end
+flushes the tiers. An object that another worker owns is warmed by that worker.
 
 Small objects that are not here need none of that: jobs.direct_warm_up.
 """
@@ -29,9 +29,9 @@ from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolution import ResolvedVersion
 from forebay.metadata.resolver import Resolver
-from forebay.origin.background_turns import BackgroundTurns
 from forebay.origin.http.large_body import WHOLE_LIMIT
-from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
+from forebay.origin.reads.read_outcomes import ErrorResponse, Uncacheable
+from forebay.origin.turns.background_turns import BackgroundTurns
 from forebay.peers.owners import Owner, Peers
 from forebay.policy.rules import Decision, Rules
 from forebay.protocol.xml.s3_documents import embedded_error

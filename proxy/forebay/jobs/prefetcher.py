@@ -5,8 +5,8 @@
     finish(ticket), drop(ticket)      it was read, or won't be (jobs.ahead_tickets)
 
 It reads as a client does, under the same rules, with the same credential and through the same flights; but it does not
-read blocks that are here, and begins nothing that demand would have to wait for (origin.background_turns). What it
-fetches waits for its reader outside the tiers (storage.memory.fetched_ahead), where the ordinary look-up finds it.
+read blocks that are here, and begins nothing that demand would have to wait for (origin.turns.background_turns). What
+it fetches waits for its reader outside the tiers (storage.memory.fetched_ahead), where the ordinary look-up finds it.
 
 Plans, recordings and read-ahead use it in the worker that owns the object (jobs.node_prefetcher). Whoever calls has
 established that its principal may read the object. One call fetches PIECE bytes at most, so that a large object takes
@@ -33,8 +33,8 @@ from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolution import ResolvedVersion
 from forebay.metadata.resolver import Resolver
-from forebay.origin.background_turns import BackgroundTurns
-from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
+from forebay.origin.reads.read_outcomes import ErrorResponse, Uncacheable
+from forebay.origin.turns.background_turns import BackgroundTurns
 from forebay.policy.rules import Decision, Rules
 from forebay.storage.memory.fetched_ahead import AHEAD_OVERHEAD
 

@@ -4,7 +4,7 @@
                  ▲
     adopt ───────┘  the unended jobs of a run before, or of a worker that has ended
 
-Jobs that run share the background turns fairly (origin.background_turns). With a state directory they outlive the
+Jobs that run share the background turns fairly (origin.turns.background_turns). With a state directory they outlive the
 process: one that is cut off goes on from its position, as long as what it stored is on an SSD tier; else it starts
 over.
 """

@@ -30,8 +30,8 @@ from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.own_writes import OwnWrites
 from forebay.metadata.resolution import Resolution, ResolvedVersion
 from forebay.metadata.shared_lookup import BegunRead, LookupKey, SharedLookup, SharedLookups
-from forebay.origin.object_reads import ObjectReads
-from forebay.origin.sent_reads import SentRead
+from forebay.origin.reads.object_reads import ObjectReads
+from forebay.origin.reads.sent_reads import SentRead
 from forebay.peers.owners import Peers
 from forebay.peers.relayed_openings import RelayedRead
 from forebay.policy.rules import Decision
@@ -129,7 +129,7 @@ class DirectOpenings:
 
 
 class DirectOpening:
-    """One opening. Implements origin.sent_reads.ReadReceiver."""
+    """One opening. Implements origin.reads.sent_reads.ReadReceiver."""
 
     __slots__ = (
         "_charged",

@@ -20,10 +20,10 @@ from forebay.metadata.negative_cache import NegativeCache
 from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.resolution import Resolution, ResolvedVersion
 from forebay.metadata.shared_lookup import LookupKey, SharedLookups
-from forebay.origin.object_reads import ObjectReads
 from forebay.origin.origin_identity import OriginIdentity, request_credential
-from forebay.origin.origin_read import OriginRead
-from forebay.origin.read_outcomes import ObjectOpened, Uncacheable
+from forebay.origin.reads.object_reads import ObjectReads
+from forebay.origin.reads.origin_read import OriginRead
+from forebay.origin.reads.read_outcomes import ObjectOpened, Uncacheable
 from forebay.protocol.response_headers import checksums_missing
 
 CHECKSUM_TIMEOUT: Final = 2.0

@@ -32,7 +32,7 @@ from forebay.metadata.resolution import Resolution, ResolvedVersion, StoredIn
 from forebay.metadata.resolver import Resolver
 from forebay.namespace.packs.pack_catalogue import PackCatalogue
 from forebay.namespace.packs.pack_view import FoundMember
-from forebay.origin.read_outcomes import ErrorResponse
+from forebay.origin.reads.read_outcomes import ErrorResponse
 from forebay.policy.packed_scopes import pack_freshness
 from forebay.policy.rules import Decision, Rules
 from forebay.settings.freshness_values import AlwaysRevalidate, Immutable

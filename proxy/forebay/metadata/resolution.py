@@ -9,7 +9,7 @@ from forebay.core.names import ObjectName
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.flight import Flight
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
+from forebay.origin.reads.read_outcomes import ErrorResponse, Uncacheable
 from forebay.peers.owners import LookupStatus
 
 

@@ -26,7 +26,7 @@ from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.resolution import Resolution, ResolvedVersion
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.origin.sent_reads import SentRead
+from forebay.origin.reads.sent_reads import SentRead
 from forebay.peers.relayed_openings import RelayedRead
 
 BegunRead: TypeAlias = SentRead | RelayedRead

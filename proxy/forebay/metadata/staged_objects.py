@@ -17,10 +17,10 @@ from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.object_heads import ObjectHeads
-from forebay.origin.object_reads import ObjectReads
 from forebay.origin.origin_identity import OriginIdentity, request_credential
-from forebay.origin.origin_read import OriginRead
-from forebay.origin.read_outcomes import ObjectOpened
+from forebay.origin.reads.object_reads import ObjectReads
+from forebay.origin.reads.origin_read import OriginRead
+from forebay.origin.reads.read_outcomes import ObjectOpened
 from forebay.peers.frames import Document
 from forebay.peers.owners import Owner, Peers
 from forebay.peers.peer_codec import encode_name

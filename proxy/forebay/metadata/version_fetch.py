@@ -29,11 +29,11 @@ from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.permissions import Permissions
 from forebay.metadata.resolution import Resolution, ResolvedVersion
 from forebay.metadata.shared_lookup import BegunRead
-from forebay.origin.object_reads import ObjectReads
 from forebay.origin.origin_identity import request_credential
-from forebay.origin.origin_read import OriginRead
-from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
-from forebay.origin.sent_reads import SentRead
+from forebay.origin.reads.object_reads import ObjectReads
+from forebay.origin.reads.origin_read import OriginRead
+from forebay.origin.reads.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
+from forebay.origin.reads.sent_reads import SentRead
 from forebay.peers.owners import LookupStatus, Owner, OwnerResponse, Peers
 from forebay.protocol.response_headers import agrees
 from forebay.storage.slab_allocator import is_preallocated, preallocate_buffer

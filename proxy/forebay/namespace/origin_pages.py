@@ -3,7 +3,8 @@
 A page is requested by the key that it begins behind (`start-after`), never by a token of the origin: so ranges of keys
 are listed in parallel, a range is gone on with after a failure, and nothing is kept at the origin.
 
-Sent with Forebay's own credential. A page that no client waits for needs a background turn (origin.background_turns).
+Sent with Forebay's own credential. A page that no client waits for needs a background turn
+(origin.turns.background_turns).
 """
 
 from typing import Final
@@ -11,7 +12,7 @@ from typing import Final
 from forebay.core.errors import MalformedXml, OriginBroken, OriginError
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origins import Origins
-from forebay.origin.read_attempts import ReadAttempts
+from forebay.origin.reads.read_attempts import ReadAttempts
 from forebay.protocol.xml.listed_page import MAX_PAGE_BYTES, ListedEntries, ListingForm, read_page
 from forebay.protocol.xml.s3_documents import embedded_error
 

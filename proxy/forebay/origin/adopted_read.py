@@ -1,9 +1,9 @@
-"""Adopted reads: requests that left without a task (forebay.origin.sent_reads), and that a task takes over."""
+"""Adopted reads: requests that left without a task (forebay.origin.reads.sent_reads), and that a task takes over."""
 
 from typing import NamedTuple, Protocol
 
 from forebay.origin.http.http_connection import HttpConnection
-from forebay.origin.request_turns import Turn
+from forebay.origin.turns.request_turns import Turn
 
 
 class AdoptedRead(NamedTuple):

@@ -4,15 +4,15 @@
 
 A request without a body goes over the connection pool, one with a body over the aiohttp session
 (forebay.origin.http). Not here: what a response means for a read, and the retries of reads
-(forebay.origin.object_reads). Promises:
+(forebay.origin.reads.object_reads). Promises:
 
 - the target is sent as it was signed, byte for byte; redirects are not followed; nothing is decoded; no cookies; no
   proxy or netrc from the environment; TLS is verified;
 - a request body is read once. Only a GET or HEAD is repeated, once, at once, when an established connection broke
   before a response: a kept-alive connection that the origin was about to close looks like that;
-- a hedge is sent over a new connection, once, and waits for no turn (forebay.origin.hedging);
-- a request holds its turn (forebay.origin.request_turns) from before its head until the end of its response; reads and
-  writes are counted apart;
+- a hedge is sent over a new connection, once, and waits for no turn (forebay.origin.reads.hedging);
+- a request holds its turn (forebay.origin.turns.request_turns) from before its head until the end of its response;
+  reads and writes are counted apart;
 - cancelling `send`, or closing the response, drops the connection and releases the turn, at whatever stage.
 """
 
@@ -34,7 +34,6 @@ from forebay.core.events import (
 from forebay.core.requester import BACKGROUND, requester
 from forebay.core.timers import Timers
 from forebay.origin.adopted_read import AdoptedRead
-from forebay.origin.body_turns import BodyTurns
 from forebay.origin.breaker import Breaker
 from forebay.origin.bucket_regions import REGION_STATUSES, BucketRegions
 from forebay.origin.credential_check import CredentialCheck
@@ -53,9 +52,10 @@ from forebay.origin.origin_server import OriginServer
 from forebay.origin.oss_origin import OssAdapter
 from forebay.origin.reachability import ReachabilityProbe
 from forebay.origin.request_signer import RequestSigner
-from forebay.origin.request_turns import RequestTurns
 from forebay.origin.response_framing import has_end, partial_body_length
-from forebay.origin.upload_turns import UploadTurns
+from forebay.origin.turns.body_turns import BodyTurns
+from forebay.origin.turns.request_turns import RequestTurns
+from forebay.origin.turns.upload_turns import UploadTurns
 from forebay.protocol.signatures.signing_key import SecretKey
 
 _log = logging.getLogger(__name__)

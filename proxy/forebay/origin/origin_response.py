@@ -15,7 +15,7 @@ from forebay.core.events import DEFAULT_ORIGIN, Observe, OriginFailed
 from forebay.core.heads import HeaderPairs
 from forebay.origin.http.outgoing_body import OutgoingBody
 from forebay.origin.http.transport_response import TransportResponse
-from forebay.origin.request_turns import Turn
+from forebay.origin.turns.request_turns import Turn
 from forebay.protocol.body.crc64 import crc64
 
 

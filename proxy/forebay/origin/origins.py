@@ -20,17 +20,17 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import BucketMissing, S3Error
 from forebay.core.fences import RequestTime
 from forebay.core.names import ObjectName
-from forebay.origin.background_turns import BackgroundTurns
 from forebay.origin.bucket_listing import BucketListing, ListedObject
 from forebay.origin.bucket_union import BucketUnion
-from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
-from forebay.origin.origin_read import OriginRead
 from forebay.origin.origin_request import OriginRequest, RequestCredential
 from forebay.origin.origin_response import OriginResponse
-from forebay.origin.read_outcomes import ReadOutcome
-from forebay.origin.sent_reads import ReadReceiver, SentRead
-from forebay.origin.upload_turns import UploadTurns
+from forebay.origin.reads.object_reads import OriginReads
+from forebay.origin.reads.origin_read import OriginRead
+from forebay.origin.reads.read_outcomes import ReadOutcome
+from forebay.origin.reads.sent_reads import ReadReceiver, SentRead
+from forebay.origin.turns.background_turns import BackgroundTurns
+from forebay.origin.turns.upload_turns import UploadTurns
 from forebay.protocol.copy_source import COPY_SOURCE, parse_copy_source
 
 _COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
@@ -46,7 +46,7 @@ class Origin:
 
 
 class Origins:
-    """Closed by `close`. Implements forebay.origin.object_reads.ObjectReads."""
+    """Closed by `close`. Implements forebay.origin.reads.object_reads.ObjectReads."""
 
     def __init__(self, origins: Sequence[Origin], position_of: Callable[[str], int | None]) -> None:
         """`position_of`: the origin among `origins` that has a bucket; None: none has it."""

@@ -22,7 +22,7 @@ from forebay.core.errors import PeerUnavailable, Throttled
 from forebay.core.heads import Head
 from forebay.core.names import ObjectName
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Uncacheable
+from forebay.origin.reads.read_outcomes import ErrorResponse, ObjectOpened, Uncacheable
 from forebay.peers.frames import Document
 from forebay.peers.ownership_claims import OwnershipClaims
 from forebay.peers.peer_client import FENCE_TIMEOUT, Peer

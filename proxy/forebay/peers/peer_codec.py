@@ -21,7 +21,7 @@ from forebay.core.errors import (
 )
 from forebay.core.heads import Head, HeaderPairs, ObjectFacts
 from forebay.core.names import Generation, ObjectName, Version
-from forebay.origin.read_outcomes import ErrorResponse
+from forebay.origin.reads.read_outcomes import ErrorResponse
 from forebay.peers.frames import Document
 
 _T = TypeVar("_T")

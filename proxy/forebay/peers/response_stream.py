@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from forebay.core.errors import OriginBroken, OriginError, PeerUnavailable, Throttled
-from forebay.origin.read_outcomes import ReadBody
+from forebay.origin.reads.read_outcomes import ReadBody
 from forebay.peers.frames import Channel, Document
 from forebay.peers.liveness import Heartbeat
 from forebay.peers.peer_codec import decode_failure
@@ -24,7 +24,7 @@ class IdleChannel(NamedTuple):
 
 class ResponseStream:
     """What follows the first document of a response: frames, or bytes that have come with it. Implements
-    forebay.origin.read_outcomes.BodySource."""
+    forebay.origin.reads.read_outcomes.BodySource."""
 
     def __init__(self, channel: Channel, heartbeat: Heartbeat, keep: Callable[[IdleChannel], None]) -> None:
         """`keep`: takes the connection of a response that was read to its last byte."""

@@ -5,7 +5,7 @@
 
 A bucket has one origin, by its name alone and as long as the process lives: a change needs a restart. So bytes, heads,
 flights and uploads in memory are of one origin, and need not be told apart there; on disk they are
-(forebay.storage.ssd.addressing).
+(forebay.storage.ssd.segments.addressing).
 """
 
 from collections.abc import Sequence

@@ -8,8 +8,9 @@
     Connection: keep-alive           as it was
 
 An origin sends the same fields in the same order each time. Matching takes a fifth of what parsing and judging
-(forebay.origin.verdict) take, to which all other heads are left. What matches has the facts that these would find.
-Values are printable ASCII. Checksums beside an ETag with a hyphen may be those of a part, so they are left out. Pure.
+(forebay.origin.reads.verdict) take, to which all other heads are left. What matches has the facts that these would
+find. Values are printable ASCII. Checksums beside an ETag with a hyphen may be those of a part, so they are left out.
+Pure.
 """
 
 import re

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from forebay.core.errors import OriginError
 from forebay.core.request_record import RequestRecord
 from forebay.origin.origins import Origins
-from forebay.origin.read_attempts import ReadAttempts
+from forebay.origin.reads.read_attempts import ReadAttempts
 from forebay.protocol.exchange import Reply
 from forebay.request.oss_frontend import OssFrontend
 from forebay.write.answer_relay import AnswerRelay

@@ -31,7 +31,7 @@ from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.packed_objects import PackedObjects
 from forebay.metadata.resolution import Resolution, ResolvedVersion
 from forebay.metadata.resolver import Resolver
-from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
+from forebay.origin.reads.read_outcomes import ErrorResponse, Uncacheable
 from forebay.policy.freshness import requests_revalidation
 from forebay.policy.rules import Decision
 from forebay.protocol.conditions import NotModified, PreconditionFailed, Proceed, evaluate_conditions, range_applies

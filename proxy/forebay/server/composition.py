@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from forebay.core.events import OwnerMissed
 from forebay.core.timers import Timers
-from forebay.origin.body_turns import BodyTurns
 from forebay.origin.origins import Origins
+from forebay.origin.turns.body_turns import BodyTurns
 from forebay.peers.owners import Peers
 from forebay.policy.origin_routes import routes_of
 from forebay.server.parts.fetch_parts import FetchParts, compose_fetch

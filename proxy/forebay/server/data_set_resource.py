@@ -27,8 +27,8 @@ from forebay.policy.access import may_read_all_matched
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rules
 from forebay.request.resource import ResourceDocument, ResourceEntry, ResourceOwner
-from forebay.server.admin.data_set_schema import DataSetList, DataSetStats, merged_rows
-from forebay.server.admin.json_codec import from_json, to_json
+from forebay.server.admin.schema.data_set_schema import DataSetList, DataSetStats, merged_rows
+from forebay.server.admin.schema.json_codec import from_json, to_json
 
 KIND: Final = "data_set_rows"
 

@@ -21,7 +21,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
 from forebay.jobs.recordings.recorder import Recorder
 from forebay.server.admin.admin_server import serve_admin
-from forebay.server.admin.worker_control import WorkerControl
+from forebay.server.admin.worker.worker_control import WorkerControl
 from forebay.server.composition import WorkerGroup, compose
 from forebay.server.config_source import ConfigSource
 from forebay.server.http.connection_services import ConnectionServices

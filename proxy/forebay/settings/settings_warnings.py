@@ -12,7 +12,7 @@ from forebay.settings.path_checks import path_warning
 from forebay.settings.rule_settings import Rule
 
 _DEFAULT_BLOCK: Final = 1 << 20  # the default of forebay.policy.rules
-_BLOCKS_OF_SSD: Final = 5  # forebay.storage.ssd.space_accounting admits a quarter of the size, its header included
+_BLOCKS_OF_SSD: Final = 5  # storage.ssd.segments.space_accounting admits a quarter of the size, its header included
 
 _DECIDED: Final = tuple(field.name for field in fields(Rule) if field.name != "path")
 

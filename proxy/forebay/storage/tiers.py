@@ -17,7 +17,7 @@ from forebay.policy.pools import Pool
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.storage.journal.pending_objects import Deleted, PendingObjects
 from forebay.storage.memory.memory_tier import MemoryTier
-from forebay.storage.ssd.verified_extents import VerifiedExtent
+from forebay.storage.ssd.segments.verified_extents import VerifiedExtent
 from forebay.storage.tier_contract import BUSY, MISS, Busy, Miss
 
 if TYPE_CHECKING:  # only with an SSD tier

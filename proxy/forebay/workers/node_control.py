@@ -16,10 +16,8 @@ from forebay.core.errors import ForebayError, PeerUnavailable, SettingsError, Th
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
 from forebay.core.units import format_size
-from forebay.server.admin.admin_schema import MAX_PAGE, CachePage, ConfigChanged, Resized
 from forebay.server.admin.cached_objects import CacheView, list_cached_objects
 from forebay.server.admin.control import CacheVerbs, Control, DataSetVerbs, PlanVerbs, RecordingVerbs, WriteVerbs
-from forebay.server.admin.data_set_schema import AdviceList, AdviceSource, DataSetList, merged_rows
 from forebay.server.admin.readiness import (
     ENDING,
     Readiness,
@@ -28,8 +26,9 @@ from forebay.server.admin.readiness import (
     degraded_journal,
     degraded_tiers,
 )
-from forebay.server.admin.shared_control import SharedControl
-from forebay.server.admin.stats_schema import (
+from forebay.server.admin.schema.admin_schema import MAX_PAGE, CachePage, ConfigChanged, Resized
+from forebay.server.admin.schema.data_set_schema import AdviceList, AdviceSource, DataSetList, merged_rows
+from forebay.server.admin.schema.stats_schema import (
     BudgetStats,
     FlightStats,
     JobStats,
@@ -38,6 +37,7 @@ from forebay.server.admin.stats_schema import (
     Stats,
     TierStats,
 )
+from forebay.server.admin.shared_control import SharedControl
 from forebay.server.config_source import ConfigSource, parse_capacity
 from forebay.settings.model import Settings
 from forebay.settings.own_credential import needs_own_credential

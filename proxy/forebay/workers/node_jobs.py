@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Concatenate, Final, ParamSpec
 
 from forebay.core.errors import Throttled
-from forebay.server.admin.admin_schema import MAX_PAGE, FailurePage, Job, JobList
 from forebay.server.admin.control import JobVerbs, PinVerbs
 from forebay.server.admin.key_list import KeyList, KeyListEntry
-from forebay.server.admin.pack_request import PackRequest
 from forebay.server.admin.pin_changes import pin_order
-from forebay.server.admin.recording_schema import ReplayOrder
-from forebay.server.admin.warm_order import WarmOrder
+from forebay.server.admin.schema.admin_schema import MAX_PAGE, FailurePage, Job, JobList
+from forebay.server.admin.schema.pack_request import PackRequest
+from forebay.server.admin.schema.recording_schema import ReplayOrder
+from forebay.server.admin.schema.warm_order import WarmOrder
 from forebay.workers.worker_calls import WorkerCalls
 from forebay.workers.worker_process import WorkerProcess
 

@@ -4,7 +4,7 @@ import asyncio
 
 from forebay.server.admin.control import PinVerbs
 from forebay.server.admin.pin_changes import PinChanges
-from forebay.server.admin.pin_schema import PinChange, PinList, merged_pins
+from forebay.server.admin.schema.pin_schema import PinChange, PinList, merged_pins
 from forebay.workers.worker_calls import WorkerCalls
 from forebay.workers.worker_rpc import WorkerOrders, WorkerRpc
 

@@ -27,8 +27,8 @@ from forebay.peers.peer_client import Peer
 from forebay.peers.peer_codec import decode
 from forebay.peers.unix_socket import socket_path
 from forebay.server.admin.cached_objects import CacheView, LocalCacheView
-from forebay.server.admin.json_codec import from_json
-from forebay.server.admin.pin_schema import PinChange
+from forebay.server.admin.schema.json_codec import from_json
+from forebay.server.admin.schema.pin_schema import PinChange
 from forebay.server.allocator import keep_freed_memory
 from forebay.server.composition import WorkerGroup
 from forebay.server.config_source import ConfigSource, set_log_level

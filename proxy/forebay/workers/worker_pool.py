@@ -5,8 +5,8 @@ What a worker that has exited had counted by its last report stays in the sums, 
 
 from collections.abc import Iterator
 
-from forebay.server.admin.stats_schema import Stats
-from forebay.server.admin.stats_sum import add_stats, counters_of, total_of
+from forebay.server.admin.schema.stats_schema import Stats
+from forebay.server.admin.schema.stats_sum import add_stats, counters_of, total_of
 from forebay.workers.merged_metrics import AMPLIFICATION, ExitedCounters
 from forebay.workers.worker_process import WorkerProcess
 from forebay.workers.worker_rpc import WorkerReport

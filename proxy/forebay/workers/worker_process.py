@@ -22,7 +22,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document, Spawn
 from forebay.peers.peer_client import Peer
 from forebay.peers.unix_socket import socket_path
-from forebay.server.admin.json_codec import to_json
+from forebay.server.admin.schema.json_codec import to_json
 from forebay.workers.worker_rpc import START, StartRequest, WorkerReport, WorkerRpc, call
 
 START_TIMEOUT: Final = 60.0

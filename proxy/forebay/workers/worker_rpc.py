@@ -2,8 +2,9 @@
 
 A method of an interface (the verbs of server.admin.control, `CacheView`, `WorkerRpc`, `WorkerOrders`) is called by
 `call(peer, JobVerbs.jobs)`: its qualified name is the document's kind, its arguments and its result are JSON by their
-annotations (server.admin.json_codec). A `client_stub` has all methods of an interface, and calls so. Both ends run the
-same version of Forebay, so the documents may change with it; only `start` is read by another version, to refuse it.
+annotations (server.admin.schema.json_codec). A `client_stub` has all methods of an interface, and calls so. Both ends
+run the same version of Forebay, so the documents may change with it; only `start` is read by another version, to refuse
+it.
 
 It imports nothing that a worker is made of: the supervisor starts without.
 """
@@ -18,9 +19,9 @@ from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.peer_client import Peer
 from forebay.peers.peer_codec import decode
-from forebay.server.admin.json_codec import from_json, to_json
-from forebay.server.admin.pin_schema import PinChange
-from forebay.server.admin.stats_schema import Stats
+from forebay.server.admin.schema.json_codec import from_json, to_json
+from forebay.server.admin.schema.pin_schema import PinChange
+from forebay.server.admin.schema.stats_schema import Stats
 from forebay.settings.addresses import ListenAddress
 from forebay.storage.run_record import NodeRun
 

@@ -12,9 +12,9 @@ from threading import Thread
 import pytest
 
 from forebay.server.admin.admin_gate import AdminGate
-from forebay.server.admin.pin_schema import PinView
-from forebay.server.admin.plan_schema import PlanOrder
-from forebay.server.admin.stats_schema import ListingStats, RequestStats
+from forebay.server.admin.schema.pin_schema import PinView
+from forebay.server.admin.schema.plan_schema import PlanOrder
+from forebay.server.admin.schema.stats_schema import ListingStats, RequestStats
 from forebay_client import __version__
 from forebay_client.cli.command_table import COMMANDS
 from harness.admin_control import GIB, MIB, STARTED, FakeControl, cached_object, sample_plan

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forebay.server.admin.pack_request import PackRequest
+from forebay.server.admin.schema.pack_request import PackRequest
 from harness.admin_control import FakeControl
 from harness.admin_port import admin_port
 from harness.terminal import Typed, Typist

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from forebay.server.admin.warm_order import WarmOrder
+from forebay.server.admin.schema.warm_order import WarmOrder
 from harness.admin_control import FakeControl
 from harness.admin_port import admin_port
 from harness.terminal import Typist

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import forebay_client
-from forebay.server.admin.admin_schema import WarmFailure
 from forebay.server.admin.key_list import KeyListEntry
-from forebay.server.admin.warm_order import WarmOrder
+from forebay.server.admin.schema.admin_schema import WarmFailure
+from forebay.server.admin.schema.warm_order import WarmOrder
 from harness.admin_control import FakeControl
 from harness.admin_port import admin_port
 from harness.interruptible import interruptible

@@ -15,8 +15,8 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import MalformedPack, OriginBroken, StorageError
 from forebay.core.names import ObjectName
 from forebay.namespace.packs.index_file import IndexFile, fetch_index
-from forebay.origin.origin_read import OriginRead
-from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, ReadOutcome, Revalidated
+from forebay.origin.reads.origin_read import OriginRead
+from forebay.origin.reads.read_outcomes import ErrorResponse, ObjectOpened, ReadOutcome, Revalidated
 from forebay.protocol.packs.index_block import BLOCK_MEMBERS
 from forebay.protocol.packs.pack_index import open_index
 from forebay.protocol.packs.packed_member import PackedMember

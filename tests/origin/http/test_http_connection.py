@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from forebay.origin.body_turns import BodyTurns
 from forebay.origin.endpoint import ServerAddress
 from forebay.origin.http.connection_pool import ConnectionPool
 from forebay.origin.http.http_connection import HttpConnection
@@ -15,6 +14,7 @@ from forebay.origin.http.large_body import AT_ONCE
 from forebay.origin.http.receive_buffer import RECEIVED, ReceiveBuffer
 from forebay.origin.http.transport_errors import ConnectionFault
 from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.turns.body_turns import BodyTurns
 from harness.scripted_origin import Script, ScriptedConnection, ScriptedOrigin, respond_always, scripted_origin
 
 ASK = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

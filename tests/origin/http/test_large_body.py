@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from forebay.origin.body_turns import PIECE, BodyTurns
 from forebay.origin.http.http_connection import HttpConnection
 from forebay.origin.http.large_body import AT_ONCE, WHOLE_LIMIT, LargeBody
 from forebay.origin.http.receive_buffer import ReceiveBuffer
 from forebay.origin.http.response_head import ResponseHead
 from forebay.origin.http.transport_errors import ConnectionFault
+from forebay.origin.turns.body_turns import PIECE, BodyTurns
 from forebay.protocol.response_templates import ResponseTemplates
 from harness.manual_timers import ManualTimers
 

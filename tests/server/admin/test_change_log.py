@@ -2,10 +2,10 @@
 
 import pytest
 
-from forebay.server.admin.admin_schema import ConfigChanged, Purged, Resized
 from forebay.server.admin.change_log import change_sentence
-from forebay.server.admin.pending_schema import PendingDiscarded, PendingRetried
-from forebay.server.admin.pin_schema import PinRemoved, PinView
+from forebay.server.admin.schema.admin_schema import ConfigChanged, Purged, Resized
+from forebay.server.admin.schema.pending_schema import PendingDiscarded, PendingRetried
+from forebay.server.admin.schema.pin_schema import PinRemoved, PinView
 from harness.admin_control import sample_write
 
 GIB = 1 << 30

@@ -3,8 +3,8 @@
 import pytest
 
 from forebay.core.names import ObjectName
-from forebay.server.admin.admin_schema import CacheEntry, DecidedField, Explanation, GrantedAccess
 from forebay.server.admin.explanation import explain
+from forebay.server.admin.schema.admin_schema import CacheEntry, DecidedField, Explanation, GrantedAccess
 from forebay.settings.loader import load_settings
 
 SETTINGS = load_settings(

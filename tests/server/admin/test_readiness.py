@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from forebay.server.admin.readiness import Readiness, check_origin, degraded_journal, degraded_tiers
-from forebay.server.admin.stats_schema import JournalStats, OriginStats, TierStats
+from forebay.server.admin.schema.stats_schema import JournalStats, OriginStats, TierStats
 
 REACHED = OriginStats("http://origin", "reachable", "closed", 0, 0, 0, 0)
 UNKNOWN = replace(REACHED, state="unknown")

@@ -14,11 +14,11 @@ from pytest_aiohttp.plugin import AiohttpClient
 
 from forebay.core.errors import OriginUnreachable, SettingsError, Throttled
 from forebay.server.admin.admin_gate import AdminGate
-from forebay.server.admin.admin_schema import MAX_CONCURRENCY, Document, WarmFailure
 from forebay.server.admin.admin_server import AdminRunner, admin_application
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.request_reader import MAX_SMALL_BODY
-from forebay.server.admin.warm_order import WarmOrder
+from forebay.server.admin.schema.admin_schema import MAX_CONCURRENCY, Document, WarmFailure
+from forebay.server.admin.schema.warm_order import WarmOrder
 from harness.admin_control import GIB, MIB, FakeControl, cached_object
 
 Client = TestClient[web.Request, web.Application]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from forebay.server.shared_memory.body_copy import BodyCopy, read_extent
-from forebay.storage.ssd.segments import SegmentFile
+from forebay.storage.ssd.segments.segments import SegmentFile
 
 CONTENT = bytes(range(256)) * 20
 

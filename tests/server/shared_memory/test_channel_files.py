@@ -18,7 +18,7 @@ from forebay.protocol.operations import Access
 from forebay.server.shared_memory.channel_files import ChannelFiles
 from forebay.server.shared_memory.channel_writer import ChannelServices, ChannelWriter
 from forebay.storage.memory.shared_blocks import Arena, SharedBlock
-from forebay.storage.ssd.segments import SegmentFile
+from forebay.storage.ssd.segments.segments import SegmentFile
 
 NUMBERS = MAX_FILES + 50
 READER = Principal("reader", (Grant(Pattern("**"), frozenset({Access.READ})),))

@@ -1,8 +1,8 @@
 from pathlib import Path
 
 from forebay.core.events import CorruptionFound
-from forebay.storage.ssd.head_codec import decode_head
-from forebay.storage.ssd.index import Index
+from forebay.storage.ssd.index.head_codec import decode_head
+from forebay.storage.ssd.index.index import Index
 from harness.ssd_rig import MIB, RecordedEvents, head_for, open_tier
 
 

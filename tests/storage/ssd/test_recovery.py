@@ -15,9 +15,8 @@ from forebay.core.events import TierFailed, unobserved
 from forebay.core.heads import NEVER_VALIDATED
 from forebay.core.names import ObjectName
 from forebay.storage.cache_origin import CacheOrigin, CacheOrigins, origin_fingerprint
-from forebay.storage.ssd.addressing import Addressing
-from forebay.storage.ssd.index import BlockLocation, Index
-from forebay.storage.ssd.index_updates import IndexUpdates
+from forebay.storage.ssd.index.index import Index
+from forebay.storage.ssd.index.index_updates import IndexUpdates
 from forebay.storage.ssd.recovery import (
     EMPTY,
     ShutdownState,
@@ -26,6 +25,8 @@ from forebay.storage.ssd.recovery import (
     read_state,
     write_state,
 )
+from forebay.storage.ssd.segments.addressing import Addressing
+from forebay.storage.ssd.segments.block_location import BlockLocation
 from forebay.storage.ssd.ssd_tier import SsdTier
 from harness.ssd_rig import (
     MIB,

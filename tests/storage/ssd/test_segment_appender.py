@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.names import BlockId
-from forebay.storage.ssd.index import Index
-from forebay.storage.ssd.record import SLICE
+from forebay.storage.ssd.index.index import Index
 from forebay.storage.ssd.segment_appender import SegmentAppender, encode_record
-from forebay.storage.ssd.segments import Segments, scan_segment
-from forebay.storage.ssd.space_accounting import MIN_SEGMENT_BYTES, SpaceAccounting
+from forebay.storage.ssd.segments.record import SLICE
+from forebay.storage.ssd.segments.segments import Segments, scan_segment
+from forebay.storage.ssd.segments.space_accounting import MIN_SEGMENT_BYTES, SpaceAccounting
 from harness.ssd_rig import MIB, block_id, content_of
 
 

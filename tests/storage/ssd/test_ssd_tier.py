@@ -8,8 +8,8 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.events import AdmissionThrottled, BlocksAdmitted, BlocksEvicted, CorruptionFound, TierFailed
 from forebay.core.names import BlockId, Generation, ObjectName
-from forebay.storage.ssd.record import SLICE, header_size
 from forebay.storage.ssd.recovery import SsdOptions
+from forebay.storage.ssd.segments.record import SLICE, header_size
 from forebay.storage.tier_contract import Busy, Miss
 from harness.ssd_rig import (
     MIB,

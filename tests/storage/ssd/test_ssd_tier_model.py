@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, ObjectName
-from forebay.storage.ssd.index import Index
+from forebay.storage.ssd.index.index import Index
 from forebay.storage.ssd.ssd_tier import SsdTier
 from harness.ssd_rig import MIB, NOW, block_id, content_of, head_for, open_tier, read_block
 

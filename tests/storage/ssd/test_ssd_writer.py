@@ -8,9 +8,9 @@ import pytest
 from forebay.core.events import unobserved
 from forebay.policy.pins import NO_PINS
 from forebay.storage.cache_origin import CacheOrigins
+from forebay.storage.ssd.reclaim.ssd_pins import SsdPins
+from forebay.storage.ssd.reclaim.ssd_pools import SsdPools
 from forebay.storage.ssd.recovery import OpenDirectory, close_directory, open_directory
-from forebay.storage.ssd.ssd_pins import SsdPins
-from forebay.storage.ssd.ssd_pools import SsdPools
 from forebay.storage.ssd.ssd_writer import SsdWriter
 from forebay.storage.ssd.write_queue import FlushQueue, WriteOrder, WriteQueue
 from harness.ssd_rig import MIB, NOW, ORIGIN, trusting_run

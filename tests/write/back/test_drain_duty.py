@@ -21,9 +21,9 @@ from forebay.storage.journal.body_file import BodyRef
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
 from forebay.storage.journal.recovery_scan import JournalScan
-from forebay.write.back.accepted_write import AcceptedWrite
 from forebay.write.back.drain_duty import ADDED, DrainDuty
 from forebay.write.back.journal_watch import JournalWatch
+from forebay.write.back.pending.accepted_write import AcceptedWrite
 from harness.jumping_loop import JumpingLoop
 
 

@@ -18,8 +18,14 @@ from forebay.storage.journal.body_file import BodyRef, BodyWriter
 from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import JournalLayout
-from forebay.write.back.accepted_write import AcceptedPart, AcceptedUpload, AcceptedWrite, CompletedPart, WriteKind
 from forebay.write.back.journal_check import NoJournal, check_journal, export_writes, locked_journal, read_content
+from forebay.write.back.pending.accepted_write import (
+    AcceptedPart,
+    AcceptedUpload,
+    AcceptedWrite,
+    CompletedPart,
+    WriteKind,
+)
 
 LARGE = bytes(range(256)) * 10_000
 

@@ -18,9 +18,15 @@ from forebay.server.rpc.rpc_methods import OpenWrites
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart
 from forebay.storage.journal.recovery_scan import JournalScan, PendingRecord
-from forebay.write.back.accepted_write import AcceptedPart, AcceptedUpload, AcceptedWrite, CompletedPart, JournalEntry
+from forebay.write.back.accept.record_writer import facts_of
+from forebay.write.back.pending.accepted_write import (
+    AcceptedPart,
+    AcceptedUpload,
+    AcceptedWrite,
+    CompletedPart,
+    JournalEntry,
+)
 from forebay.write.back.record_exchange import RecordExchange
-from forebay.write.back.record_writer import facts_of
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate

@@ -17,7 +17,7 @@ from forebay.core.names import ObjectName
 from forebay.jobs.packing.multipart_writer import MultipartWriter
 from forebay.jobs.packing.pack_order import PART_SUFFIX
 from forebay.namespace.packs.index_file import IndexFile, fetch_index
-from forebay.origin.object_reads import ObjectReads
+from forebay.origin.reads.object_reads import ObjectReads
 from forebay.protocol.packs.pack_index import IndexWriter
 from forebay.protocol.packs.packed_member import PackedMember, PackShard
 from forebay.protocol.packs.references import REFERENCES_BEGIN, REFERENCES_END, reference_entry

@@ -25,8 +25,8 @@ from forebay.jobs.packing.shard_writer import ShardWriter
 from forebay.jobs.warm_up_fetch import OUTAGE_PATIENCE
 from forebay.jobs.warm_up_job import WarmUpJob
 from forebay.namespace.packs.index_file import IndexFile
-from forebay.origin.origin_read import OriginRead
-from forebay.origin.read_outcomes import ObjectOpened
+from forebay.origin.reads.origin_read import OriginRead
+from forebay.origin.reads.read_outcomes import ObjectOpened
 from forebay.origin.small_objects import delete_object, put_object
 from forebay.protocol.packs.pack_index import IndexWriter
 from forebay.protocol.packs.packed_member import PackShard

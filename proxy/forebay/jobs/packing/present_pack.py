@@ -16,8 +16,8 @@ from forebay.jobs.packing.multipart_writer import MultipartWriter, pause_between
 from forebay.jobs.packing.pack_order import PackOrder
 from forebay.jobs.packing.pack_services import PackServices
 from forebay.namespace.packs.index_file import IndexFile, fetch_index
-from forebay.origin.origin_read import OriginRead
-from forebay.origin.read_outcomes import ErrorResponse
+from forebay.origin.reads.origin_read import OriginRead
+from forebay.origin.reads.read_outcomes import ErrorResponse
 
 _JSON: Final = (("Content-Type", "application/json"),)
 

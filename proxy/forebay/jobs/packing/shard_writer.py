@@ -16,9 +16,9 @@ from forebay.core.errors import OriginBroken
 from forebay.core.heads import ObjectFacts
 from forebay.core.names import ObjectName
 from forebay.jobs.packing.multipart_writer import MultipartWriter
-from forebay.origin.object_reads import ObjectReads
-from forebay.origin.origin_read import OriginRead
-from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
+from forebay.origin.reads.object_reads import ObjectReads
+from forebay.origin.reads.origin_read import OriginRead
+from forebay.origin.reads.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.protocol.dates import parse_http_date
 from forebay.protocol.packs.packed_member import DIGEST_BYTES, PackedMember, PackShard, member_of
 from forebay.protocol.packs.tar_members import member_header

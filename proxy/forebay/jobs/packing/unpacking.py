@@ -15,9 +15,9 @@ from forebay.jobs.packing.multipart_writer import MultipartWriter, pause_between
 from forebay.jobs.packing.pack_services import PackServices
 from forebay.jobs.packing.shard_writer import PIECE, differing_members
 from forebay.namespace.packs.index_file import IndexFile
-from forebay.origin.object_reads import ObjectReads
-from forebay.origin.origin_read import OriginRead
-from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
+from forebay.origin.reads.object_reads import ObjectReads
+from forebay.origin.reads.origin_read import OriginRead
+from forebay.origin.reads.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.origin.small_objects import put_object
 from forebay.protocol.packs.packed_member import DIGEST_BYTES, PackedMember, PackShard
 from forebay.protocol.packs.tombstones import Tombstone

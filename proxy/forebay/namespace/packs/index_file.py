@@ -19,9 +19,9 @@ from typing import Final, Literal
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import MalformedPack, OriginBroken, StorageError
 from forebay.core.names import ObjectName
-from forebay.origin.object_reads import ObjectReads
-from forebay.origin.origin_read import OriginRead
-from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, ReadBody
+from forebay.origin.reads.object_reads import ObjectReads
+from forebay.origin.reads.origin_read import OriginRead
+from forebay.origin.reads.read_outcomes import ErrorResponse, ObjectOpened, ReadBody
 from forebay.protocol.packs.index_block import MemberBlock
 from forebay.protocol.packs.pack_index import PackIndex, footer_span, tables_span
 from forebay.protocol.packs.packed_member import PackedMember, PackShard

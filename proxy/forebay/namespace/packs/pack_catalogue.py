@@ -37,7 +37,7 @@ from forebay.namespace.origin_pages import OriginPages
 from forebay.namespace.packs.index_file import IndexFile, fetch_index
 from forebay.namespace.packs.pack_view import PackView
 from forebay.namespace.packs.tombstone_store import LISTED_AGAIN, TombstonesReplaced, TombstoneStore
-from forebay.origin.object_reads import ObjectReads
+from forebay.origin.reads.object_reads import ObjectReads
 from forebay.policy.path_patterns import Pattern, literal_prefix
 from forebay.protocol.listing_query import MAX_KEYS
 from forebay.protocol.packs.pack_index import INDEX_SUFFIX

@@ -13,9 +13,9 @@ from typing import Final
 from forebay.core.errors import MalformedPack, OriginBroken, PackUnavailable
 from forebay.core.names import ObjectName
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.origin.origin_read import OriginRead
 from forebay.origin.origins import Origins
-from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened
+from forebay.origin.reads.origin_read import OriginRead
+from forebay.origin.reads.read_outcomes import ErrorResponse, ObjectOpened
 from forebay.origin.small_objects import delete_object, put_object
 from forebay.protocol.packs.tombstones import (
     MAX_TOMBSTONES_BYTES,

@@ -14,7 +14,6 @@ from typing import Final
 from aiohappyeyeballs import start_connection
 
 from forebay.core.requester import BACKGROUND, requester
-from forebay.origin.body_turns import BodyTurns
 from forebay.origin.endpoint import RequestUrl, ServerAddress
 from forebay.origin.http.http_connection import HttpConnection
 from forebay.origin.http.loopback_resolver import system_name
@@ -25,6 +24,7 @@ from forebay.origin.http.response_head import ResponseHead
 from forebay.origin.http.transport_errors import connect_failed
 from forebay.origin.http.transport_response import PooledResponse
 from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.turns.body_turns import BodyTurns
 
 _NEXT_ADDRESS_AFTER: Final = 0.25
 """Seconds; what RFC 8305, 8 recommends."""

@@ -3,14 +3,14 @@
     head ──make_room──> memory for all of it ──part──> its turn ──part──> its turn ──last part──> whole
               └── None: the reader receives it piece by piece (HttpConnection.read_into)
 
-Parts are as large, and take turns beside demand, as where a reader is woken for each (forebay.origin.body_turns).
+Parts are as large, and take turns beside demand, as where a reader is woken for each (forebay.origin.turns.body_turns).
 """
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from forebay.origin.body_turns import PIECE, BodyTurns
 from forebay.origin.http.response_head import ResponseHead
+from forebay.origin.turns.body_turns import PIECE, BodyTurns
 
 AT_ONCE: Final = 256 * 1024
 """Bytes of a body that are received in one turn of the loop: the kernel copies them in a tenth of a millisecond."""

@@ -19,11 +19,11 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from forebay.core.errors import S3Error
 from forebay.core.interruption import Interruption
 from forebay.core.requester import BACKGROUND, requester
-from forebay.origin.body_turns import PIECE as SLICE
-from forebay.origin.body_turns import BodyTurns
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import OriginRequest
-from forebay.origin.request_turns import Turn
+from forebay.origin.turns.body_turns import PIECE as SLICE
+from forebay.origin.turns.body_turns import BodyTurns
+from forebay.origin.turns.request_turns import Turn
 
 PIECE = 256 * 1024
 """Bytes of a slice of a body in memory: a large one would block the loop in one write."""

@@ -9,7 +9,7 @@ RECEIVED: Final = 128 * 1024
 """Bytes that are received at once."""
 RECEIVED_BESIDE_DEMAND: Final = 32 * 1024
 """The same, for background work while clients ask: each connection may receive so much before anybody's turn comes
-(forebay.origin.body_turns). For 128 KiB the kernel's copy takes 0.02 ms, the one into new memory some 0.2."""
+(forebay.origin.turns.body_turns). For 128 KiB the kernel's copy takes 0.02 ms, the one into new memory some 0.2."""
 
 
 class ReceiveBuffer:

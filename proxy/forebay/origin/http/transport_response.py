@@ -11,10 +11,10 @@ from typing import Final, Protocol
 import aiohttp
 from multidict import CIMultiDictProxy
 
-from forebay.origin.body_turns import PIECE, BodyTurns
 from forebay.origin.http.http_connection import HttpConnection
 from forebay.origin.http.response_head import ResponseHead
 from forebay.origin.http.transport_errors import TRANSPORT_ERRORS, ConnectionFault, error_within_body
+from forebay.origin.turns.body_turns import PIECE, BodyTurns
 
 _PIECE: Final = 256 * 1024
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from forebay.core.byte_ranges import block_count, block_span
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, ObjectName
-from forebay.server.admin.admin_schema import CacheEntry, CachePage
+from forebay.server.admin.schema.admin_schema import CacheEntry, CachePage
 
 if TYPE_CHECKING:  # the supervisor, which reads workers' views, starts without the tiers' libraries
     from forebay.storage.tiers import Tiers

@@ -2,10 +2,10 @@
 
 from forebay.core.recording_info import RecordingInfo
 from forebay.core.units import format_size
-from forebay.server.admin.admin_schema import ConfigChanged, Job, Purged, Resized
-from forebay.server.admin.pending_schema import PendingDiscarded, PendingRetried
-from forebay.server.admin.pin_schema import PinRemoved, PinView
-from forebay.server.admin.recording_schema import RecordingRemoved, RecordingStored
+from forebay.server.admin.schema.admin_schema import ConfigChanged, Job, Purged, Resized
+from forebay.server.admin.schema.pending_schema import PendingDiscarded, PendingRetried
+from forebay.server.admin.schema.pin_schema import PinRemoved, PinView
+from forebay.server.admin.schema.recording_schema import RecordingRemoved, RecordingStored
 
 
 def change_sentence(answer: object) -> str | None:

@@ -23,7 +23,9 @@ from typing import Annotated, Any, Protocol
 from forebay.core.events import TierName
 from forebay.core.pending_write import PendingPage, PendingWrite
 from forebay.core.plan_progress import PlanList, PlanProgress
-from forebay.server.admin.admin_schema import (
+from forebay.server.admin.key_list import KeyList, KeyListEntry
+from forebay.server.admin.readiness import Readiness
+from forebay.server.admin.schema.admin_schema import (
     MAX_PAGE,
     After,
     Bucket,
@@ -41,10 +43,9 @@ from forebay.server.admin.admin_schema import (
     Resized,
     SizeText,
 )
-from forebay.server.admin.data_set_schema import AdviceList, AdviceSource, DataSetList, check_source
-from forebay.server.admin.key_list import KeyList, KeyListEntry
-from forebay.server.admin.pack_request import PackRequest
-from forebay.server.admin.pending_schema import (
+from forebay.server.admin.schema.data_set_schema import AdviceList, AdviceSource, DataSetList, check_source
+from forebay.server.admin.schema.pack_request import PackRequest
+from forebay.server.admin.schema.pending_schema import (
     Flushed,
     PendingContent,
     PendingDiscarded,
@@ -52,10 +53,9 @@ from forebay.server.admin.pending_schema import (
     StateName,
     Wait,
 )
-from forebay.server.admin.pin_schema import PinList, PinRemoved, PinView
-from forebay.server.admin.plan_schema import PlanOrder, PlanSent
-from forebay.server.admin.readiness import Readiness
-from forebay.server.admin.recording_schema import (
+from forebay.server.admin.schema.pin_schema import PinList, PinRemoved, PinView
+from forebay.server.admin.schema.plan_schema import PlanOrder, PlanSent
+from forebay.server.admin.schema.recording_schema import (
     Content,
     Offset,
     RecordingList,
@@ -64,8 +64,8 @@ from forebay.server.admin.recording_schema import (
     RecordingStored,
     ReplayOrder,
 )
-from forebay.server.admin.stats_schema import Stats
-from forebay.server.admin.warm_order import WarmOrder
+from forebay.server.admin.schema.stats_schema import Stats
+from forebay.server.admin.schema.warm_order import WarmOrder
 
 
 class StateVerbs(Protocol):

@@ -15,7 +15,7 @@ from forebay.policy.freshness import AlwaysRevalidate, Immutable, MaxAge, Stale,
 from forebay.policy.origin_routes import routes_of
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Decision, Rules
-from forebay.server.admin.admin_schema import CacheEntry, DecidedField, Explanation, GrantedAccess
+from forebay.server.admin.schema.admin_schema import CacheEntry, DecidedField, Explanation, GrantedAccess
 from forebay.settings.freshness_values import ListingOff, format_freshness
 from forebay.settings.model import KeySettings, Settings
 

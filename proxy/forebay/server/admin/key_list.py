@@ -22,8 +22,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from urllib.parse import unquote_plus
 
 from forebay.core.errors import MalformedInput
-from forebay.server.admin.admin_schema import check_bucket, check_key
-from forebay.server.admin.warm_order import parse_object_url
+from forebay.server.admin.schema.admin_schema import check_bucket, check_key
+from forebay.server.admin.schema.warm_order import parse_object_url
 
 ListFormat: TypeAlias = Literal["keys", "jsonl", "csv", "s3-inventory"]
 MAX_LINE: Final = 64 << 10

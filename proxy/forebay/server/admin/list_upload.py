@@ -12,9 +12,9 @@ from aiohttp import web
 
 from forebay.server.admin.admin_errors import AdminRefusal, bad_request
 from forebay.server.admin.admin_gate import LIST
-from forebay.server.admin.admin_schema import check_bucket
 from forebay.server.admin.key_list import BadList, KeyList, KeyListEntry, KeyListReader, check_columns, check_format
 from forebay.server.admin.request_reader import read_query
+from forebay.server.admin.schema.admin_schema import check_bucket
 
 MAX_LIST_BODY: Final = 4 << 30
 PIECE: Final = 64 << 10

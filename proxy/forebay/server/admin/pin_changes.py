@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from forebay.core.errors import PinRefused
 from forebay.server.admin.control import PinVerbs
-from forebay.server.admin.pin_schema import PinChange, PinRemoved, PinView
-from forebay.server.admin.warm_order import WarmOrder
+from forebay.server.admin.schema.pin_schema import PinChange, PinRemoved, PinView
+from forebay.server.admin.schema.warm_order import WarmOrder
 
 
 class PinChanges(PinVerbs):

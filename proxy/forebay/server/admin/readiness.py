@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from forebay.core.events import DEFAULT_ORIGIN, TierName, in_words
-from forebay.server.admin.stats_schema import JournalStats, OriginStats, TierStats
+from forebay.server.admin.schema.stats_schema import JournalStats, OriginStats, TierStats
 
 ReadinessCheck: TypeAlias = Literal["origin", "credential", "workers", "shutdown"]
 

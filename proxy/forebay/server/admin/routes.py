@@ -15,7 +15,6 @@ from aiohttp import web
 
 from forebay.core.events import TierName
 from forebay.server.admin.admin_errors import AdminRefusal
-from forebay.server.admin.admin_schema import Job
 from forebay.server.admin.change_log import change_sentence
 from forebay.server.admin.control import (
     CacheVerbs,
@@ -29,12 +28,13 @@ from forebay.server.admin.control import (
     StateVerbs,
     WriteVerbs,
 )
-from forebay.server.admin.json_codec import to_json
 from forebay.server.admin.list_upload import receive_list
-from forebay.server.admin.pending_schema import PendingContent, PendingDiscarded, PendingRetried
-from forebay.server.admin.plan_schema import MAX_PLAN_BODY, PlanSent
-from forebay.server.admin.recording_schema import MAX_UPLOAD, RecordingStored
 from forebay.server.admin.request_reader import MAX_JOB_BODY, MAX_SMALL_BODY, read_arguments, read_query, read_toml
+from forebay.server.admin.schema.admin_schema import Job
+from forebay.server.admin.schema.json_codec import to_json
+from forebay.server.admin.schema.pending_schema import PendingContent, PendingDiscarded, PendingRetried
+from forebay.server.admin.schema.plan_schema import MAX_PLAN_BODY, PlanSent
+from forebay.server.admin.schema.recording_schema import MAX_UPLOAD, RecordingStored
 from forebay.settings.redaction import redact
 
 _log: Final = logging.getLogger(__name__)

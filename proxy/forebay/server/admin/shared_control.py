@@ -13,9 +13,9 @@ from typing import Final
 from forebay.core.errors import SettingsError
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
-from forebay.server.admin.admin_schema import ConfigChanged, Document, Explanation, Purged, Resized
 from forebay.server.admin.change_log import change_sentence
 from forebay.server.admin.control import CacheVerbs, ConfigVerbs, DataSetVerbs, StateVerbs
+from forebay.server.admin.schema.admin_schema import ConfigChanged, Document, Explanation, Purged, Resized
 from forebay.server.config_source import SENT_NAME, ConfigSource, SizeOverrides, set_log_level
 from forebay.server.resource_limits import tier_warning
 from forebay.settings.effective_config import changed_paths, effective_config

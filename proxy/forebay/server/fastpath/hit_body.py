@@ -22,7 +22,7 @@ from forebay.server.fastpath.client_state import ClientState
 from forebay.server.fastpath.prepared_response import PreparedResponse
 from forebay.server.http.sendfile_writer import FileExtent
 from forebay.storage.memory.shared_blocks import MIN_SHARED_BYTES, SharedBlock
-from forebay.storage.ssd.verified_extents import VerifiedExtent
+from forebay.storage.ssd.segments.verified_extents import VerifiedExtent
 from forebay.storage.tiers import Tiers
 
 HitBytes: TypeAlias = tuple[Sequence[Buffer], Sequence[FileExtent], CacheStatus]

@@ -24,7 +24,7 @@ from forebay.core.request_record import RequestRecord, new_request_id
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
 from forebay.metadata.direct_openings import DirectOpening
-from forebay.origin.body_turns import BodyTurns
+from forebay.origin.turns.body_turns import BodyTurns
 from forebay.protocol.channel_frames import CHANNEL_PATH, HINT_HEADER
 from forebay.protocol.exchange import EMPTY_BODY, BytesBody, ObjectReply, Request
 from forebay.protocol.target import parse_target

@@ -35,7 +35,7 @@ from typing import Final, TypeAlias
 
 from forebay.protocol.exchange import OpenFile
 from forebay.storage.memory.promotion import SENT_HITS
-from forebay.storage.ssd.verified_extents import VerifiedExtent
+from forebay.storage.ssd.segments.verified_extents import VerifiedExtent
 
 TURN_SECONDS: Final = 0.001
 """Seconds of sending after which the loop looks at its sockets again."""

@@ -29,7 +29,7 @@ from forebay.namespace.pending_entries import PendingEntries
 from forebay.origin.origins import Origins
 from forebay.peers.node_reads import NodeReads
 from forebay.request.resource_router import ResourceRouter
-from forebay.server.admin.data_set_rows import data_set_rows
+from forebay.server.admin.worker.data_set_rows import data_set_rows
 from forebay.server.data_set_resource import DataSetResource
 from forebay.server.parts.fetch_parts import FetchParts
 from forebay.server.parts.metadata_parts import MetadataParts

@@ -2,12 +2,12 @@
 
 from forebay.origin.bucket_listing import BucketListing
 from forebay.origin.dialects import DIALECTS
-from forebay.origin.hedging import Hedging
-from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_server import OriginServer
 from forebay.origin.origins import Origin, Origins
+from forebay.origin.reads.hedging import Hedging
+from forebay.origin.reads.object_reads import OriginReads
 from forebay.policy.origin_routes import OriginRoutes
 from forebay.server.gateway_policy import credentials_of
 from forebay.server.parts.worker_context import WorkerContext

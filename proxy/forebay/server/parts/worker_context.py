@@ -7,7 +7,7 @@ from forebay.core.events import Observe
 from forebay.core.fences import Fences, InDoubtWrites
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
-from forebay.origin.body_turns import BodyTurns
+from forebay.origin.turns.body_turns import BodyTurns
 from forebay.peers.owners import Peers
 from forebay.policy.rules import Rules
 from forebay.request.admission import GatewayPolicy

@@ -11,9 +11,9 @@ from forebay.server.parts.storage_parts import StorageParts
 from forebay.server.parts.worker_context import WorkerContext
 from forebay.storage.cache_origin import CacheOrigins, cache_origins
 from forebay.storage.journal.record_origins import RecordOrigins
+from forebay.write.back.drain.origin_versions import OriginVersions
 from forebay.write.back.node_backlog import NodeBacklog
-from forebay.write.back.origin_versions import OriginVersions
-from forebay.write.back.pending_uploads import PendingUploads
+from forebay.write.back.pending.pending_uploads import PendingUploads
 from forebay.write.back.write_back import WriteBack
 from forebay.write.back.write_back_context import (
     CachedState,

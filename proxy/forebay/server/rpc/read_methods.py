@@ -17,7 +17,7 @@ from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.resolution import Resolution, ResolvedVersion
 from forebay.metadata.resolver import Resolver
-from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
+from forebay.origin.reads.read_outcomes import ErrorResponse, Uncacheable
 from forebay.peers.frames import SEND_PAYLOAD, Document
 from forebay.peers.peer_codec import (
     decode,

@@ -30,7 +30,7 @@ from forebay.server.http.sendfile_writer import FileExtent
 from forebay.server.shared_memory.channel_writer import ChannelServices, ChannelWriter
 from forebay.server.shared_memory.passed_files import may_have
 from forebay.storage.memory.shared_blocks import Arena, SharedBlock
-from forebay.storage.ssd.segments import SegmentFile
+from forebay.storage.ssd.segments.segments import SegmentFile
 
 MAX_FILE_NUMBER: Final = 1 << 16
 

@@ -14,12 +14,13 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import CorruptionFound, Observe, TierFailed
 from forebay.core.names import BlockId
 from forebay.storage.page_cache import PAGE_CACHE
-from forebay.storage.ssd.index import DAMAGE, INDEX_ERRORS, ROW, BlockLocation
-from forebay.storage.ssd.record import SLICE, header_size
-from forebay.storage.ssd.record_reads import Corrupt, RecordRead, read_record
+from forebay.storage.ssd.index.index import DAMAGE, INDEX_ERRORS
 from forebay.storage.ssd.recovery import OpenDirectory
-from forebay.storage.ssd.segments import SegmentFile
-from forebay.storage.ssd.verified_extents import (
+from forebay.storage.ssd.segments.block_location import ROW, BlockLocation
+from forebay.storage.ssd.segments.record import SLICE, header_size
+from forebay.storage.ssd.segments.record_reads import Corrupt, RecordRead, read_record
+from forebay.storage.ssd.segments.segments import SegmentFile
+from forebay.storage.ssd.segments.verified_extents import (
     Verification,
     VerifiedExtent,
     VerifiedExtents,

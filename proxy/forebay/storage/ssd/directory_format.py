@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from forebay.core.events import DEFAULT_ORIGIN
 from forebay.storage.cache_origin import CacheOrigin, CacheOrigins, origin_fingerprint
-from forebay.storage.ssd.addressing import SALT
+from forebay.storage.ssd.segments.addressing import SALT
 
 LAYOUT: Final = 3
 _NO_ORIGIN: Final = ""

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from forebay.core.events import CorruptionFound, Observe
 from forebay.core.heads import NEVER_VALIDATED, Head
 from forebay.core.names import ObjectName
-from forebay.storage.ssd.head_codec import decode_head
-from forebay.storage.ssd.index import INDEX_ERRORS
+from forebay.storage.ssd.index.head_codec import decode_head
+from forebay.storage.ssd.index.index import INDEX_ERRORS
 from forebay.storage.ssd.recovery import OpenDirectory
 from forebay.storage.ssd.write_queue import DropHead, WriteQueue
 

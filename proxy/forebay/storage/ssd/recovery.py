@@ -38,14 +38,14 @@ from forebay.core.units import format_size
 from forebay.storage.cache_origin import CacheOrigins
 from forebay.storage.durable_files import replace_file
 from forebay.storage.run_record import NodeRun
-from forebay.storage.ssd.addressing import Addressing
 from forebay.storage.ssd.directory_format import DirectoryFormat
-from forebay.storage.ssd.index import INDEX_ERRORS, Index
-from forebay.storage.ssd.index_check import check_shared_index
-from forebay.storage.ssd.index_repair import repair_index
+from forebay.storage.ssd.index.index import INDEX_ERRORS, Index
+from forebay.storage.ssd.index.index_check import check_shared_index
+from forebay.storage.ssd.index.index_repair import repair_index
 from forebay.storage.ssd.reference_bits import DISOWNED, SUSPECT, ReferenceBits, read_mark
-from forebay.storage.ssd.segments import Segments
-from forebay.storage.ssd.space_accounting import MIB, SpaceAccounting
+from forebay.storage.ssd.segments.addressing import Addressing
+from forebay.storage.ssd.segments.segments import Segments
+from forebay.storage.ssd.segments.space_accounting import MIB, SpaceAccounting
 from forebay.storage.ssd.ssd_directory import SsdDirectory
 
 MAX_UNCLEAN_STARTS: Final = 3

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from forebay.core.buffers import Buffer
-from forebay.storage.ssd.index import BlockLocation, Index
-from forebay.storage.ssd.index_updates import IndexUpdates
-from forebay.storage.ssd.record import encode_header, record_size
-from forebay.storage.ssd.segment_label import PLAIN, SegmentLabel
-from forebay.storage.ssd.segments import SegmentFile, Segments
-from forebay.storage.ssd.space_accounting import SpaceAccounting
+from forebay.storage.ssd.index.index import Index
+from forebay.storage.ssd.index.index_updates import IndexUpdates
+from forebay.storage.ssd.segments.block_location import BlockLocation
+from forebay.storage.ssd.segments.record import encode_header, record_size
+from forebay.storage.ssd.segments.segment_label import PLAIN, SegmentLabel
+from forebay.storage.ssd.segments.segments import SegmentFile, Segments
+from forebay.storage.ssd.segments.space_accounting import SpaceAccounting
 
 # One writev accepts at most 1024 buffers (IOV_MAX), and a record is up to three.
 BUFFERS_AT_ONCE: Final = 1000

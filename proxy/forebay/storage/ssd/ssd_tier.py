@@ -28,21 +28,21 @@ from forebay.policy.pins import NO_PINS, PinSet
 from forebay.policy.pools import Pool
 from forebay.storage.cache_origin import CacheOrigins
 from forebay.storage.run_record import NodeRun
-from forebay.storage.ssd.addressing import GENERATION
 from forebay.storage.ssd.block_reads import BlockReader
-from forebay.storage.ssd.head_codec import NamedHead
 from forebay.storage.ssd.head_reads import HeadReader
-from forebay.storage.ssd.index import INDEX_ERRORS
-from forebay.storage.ssd.record import MAX_LENGTH, record_size
+from forebay.storage.ssd.index.head_codec import NamedHead
+from forebay.storage.ssd.index.index import INDEX_ERRORS
+from forebay.storage.ssd.index.stored_objects import StoredObject, StoredObjects
+from forebay.storage.ssd.reclaim.ssd_pins import SsdPins
+from forebay.storage.ssd.reclaim.ssd_pools import PoolBytes, SsdPools
 from forebay.storage.ssd.recovery import OpenDirectory, SsdOptions, close_directory, open_directory
-from forebay.storage.ssd.segment_label import PLAIN
-from forebay.storage.ssd.segment_use import SegmentUse
-from forebay.storage.ssd.space_accounting import BLOCK_SHARE, DiskSpace
-from forebay.storage.ssd.ssd_pins import SsdPins
-from forebay.storage.ssd.ssd_pools import PoolBytes, SsdPools
+from forebay.storage.ssd.segments.addressing import GENERATION
+from forebay.storage.ssd.segments.record import MAX_LENGTH, record_size
+from forebay.storage.ssd.segments.segment_label import PLAIN
+from forebay.storage.ssd.segments.segment_use import SegmentUse
+from forebay.storage.ssd.segments.space_accounting import BLOCK_SHARE, DiskSpace
+from forebay.storage.ssd.segments.verified_extents import VerifiedExtent
 from forebay.storage.ssd.ssd_writer import SsdWriter
-from forebay.storage.ssd.stored_objects import StoredObject, StoredObjects
-from forebay.storage.ssd.verified_extents import VerifiedExtent
 from forebay.storage.ssd.write_queue import (
     AdmitBlock,
     FlushQueue,

@@ -16,19 +16,20 @@ from typing import Final
 import lmdb
 
 from forebay.core.events import AdmissionRefused, AdmissionThrottled, BlocksAdmitted, Observe, TierFailed
-from forebay.storage.ssd.index import DAMAGE, INDEX_ERRORS, BlockLocation
-from forebay.storage.ssd.index_check import check_shared_index
-from forebay.storage.ssd.index_updates import OrderCommit
-from forebay.storage.ssd.pin_gatherer import PinGatherer
-from forebay.storage.ssd.reclaim import Reclaim
-from forebay.storage.ssd.reclaim_turns import ReclaimTurns
-from forebay.storage.ssd.record import record_size
+from forebay.storage.ssd.index.index import DAMAGE, INDEX_ERRORS
+from forebay.storage.ssd.index.index_check import check_shared_index
+from forebay.storage.ssd.index.index_updates import OrderCommit
+from forebay.storage.ssd.index.segment_rescan import SegmentRescan
+from forebay.storage.ssd.reclaim.pin_gatherer import PinGatherer
+from forebay.storage.ssd.reclaim.reclaim import Reclaim
+from forebay.storage.ssd.reclaim.reclaim_turns import ReclaimTurns
+from forebay.storage.ssd.reclaim.ssd_pins import SsdPins
+from forebay.storage.ssd.reclaim.ssd_pools import SsdPools
 from forebay.storage.ssd.recovery import OpenDirectory
 from forebay.storage.ssd.segment_appender import SegmentAppenders, encode_record
-from forebay.storage.ssd.segment_label import PLAIN, SegmentLabel
-from forebay.storage.ssd.segment_rescan import SegmentRescan
-from forebay.storage.ssd.ssd_pins import SsdPins
-from forebay.storage.ssd.ssd_pools import SsdPools
+from forebay.storage.ssd.segments.block_location import BlockLocation
+from forebay.storage.ssd.segments.record import record_size
+from forebay.storage.ssd.segments.segment_label import PLAIN, SegmentLabel
 from forebay.storage.ssd.write_queue import (
     AdmitBlock,
     DropBlock,

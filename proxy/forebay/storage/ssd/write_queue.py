@@ -20,10 +20,10 @@ from typing import Final, NamedTuple, TypeAlias
 from forebay.core.buffers import Buffer
 from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName
-from forebay.storage.ssd.addressing import OBJECT_ADDRESS
-from forebay.storage.ssd.head_codec import NamedHead
-from forebay.storage.ssd.index import BlockLocation
-from forebay.storage.ssd.segment_label import PLAIN, SegmentLabel
+from forebay.storage.ssd.index.head_codec import NamedHead
+from forebay.storage.ssd.segments.addressing import OBJECT_ADDRESS
+from forebay.storage.ssd.segments.block_location import BlockLocation
+from forebay.storage.ssd.segments.segment_label import PLAIN, SegmentLabel
 
 MAX_HEADS: Final = 32768
 ORDER_OVERHEAD: Final = 512  # what waits beside a small block's bytes: its order, its address, its buffer's own header

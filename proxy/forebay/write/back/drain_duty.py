@@ -19,13 +19,13 @@ from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
-from forebay.write.back.accepted_write import AcceptedWrite
-from forebay.write.back.drainer import Drainer
-from forebay.write.back.pending_uploads import PendingUpload
+from forebay.write.back.accept.upload_expiry import UploadExpiry
+from forebay.write.back.accept.upload_moves import UploadMoves
+from forebay.write.back.drain.drainer import Drainer
+from forebay.write.back.pending.accepted_write import AcceptedWrite
+from forebay.write.back.pending.pending_uploads import PendingUpload
+from forebay.write.back.pending.shown_records import KeptWrite, ShownRecords
 from forebay.write.back.settlement import Settlement
-from forebay.write.back.shown_records import KeptWrite, ShownRecords
-from forebay.write.back.upload_expiry import UploadExpiry
-from forebay.write.back.upload_moves import UploadMoves
 
 ADDED: Final = 50
 """Writes that are added in one step: some half a millisecond."""

@@ -28,7 +28,7 @@ from forebay.storage.journal.journal_record import LogDamage, TornEnd
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart
 from forebay.storage.journal.recovery_scan import scan_journal
-from forebay.write.back.accepted_write import (
+from forebay.write.back.pending.accepted_write import (
     AcceptedPart,
     AcceptedWrite,
     JournalEntry,
@@ -141,7 +141,7 @@ def check_journal(path: Path) -> JournalReport:
             if record_id in scan.refused or (
                 entry.upload_id in moved and any(part.record not in entries for part in entry.parts)
             ):
-                continue  # refused (write.back.shown_records)
+                continue  # refused (write.back.pending.shown_records)
             checked = _check(files, layout, CheckedWrite(record_id, entry, ()), entries, payload)
             report.writes.append(checked)
             used |= {part.record for part in entry.parts}

@@ -19,7 +19,8 @@ from forebay.core.names import ObjectName
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.record_origins import RecordOrigins
 from forebay.storage.journal.recovery_scan import JournalScan, PendingRecord
-from forebay.write.back.accepted_write import (
+from forebay.write.back.drain.origin_versions import OriginVersions
+from forebay.write.back.pending.accepted_write import (
     AcceptedPart,
     AcceptedUpload,
     AcceptedWrite,
@@ -27,8 +28,7 @@ from forebay.write.back.accepted_write import (
     MovedUpload,
     decode_record,
 )
-from forebay.write.back.origin_versions import OriginVersions
-from forebay.write.back.shown_records import ShownRecords
+from forebay.write.back.pending.shown_records import ShownRecords
 
 RECORDS: Final = 50
 """Of a step."""

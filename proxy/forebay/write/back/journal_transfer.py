@@ -31,7 +31,7 @@ from forebay.storage.journal.journal_layout import JournalLayout
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart
 from forebay.write.back.journal_check import CheckedWrite
-from forebay.write.back.object_metadata import has_same_metadata
+from forebay.write.back.pending.object_metadata import has_same_metadata
 
 PARALLEL_PARTS: Final = 4
 _FALLBACK_REGION: Final = "us-east-1"

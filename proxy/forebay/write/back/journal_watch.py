@@ -16,11 +16,11 @@ from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingObjects
 from forebay.storage.journal.recovery_scan import JournalScan
+from forebay.write.back.accept.journal_room import JournalRoom
 from forebay.write.back.drain_duty import DrainDuty
 from forebay.write.back.journal_loader import JournalLoader
-from forebay.write.back.journal_room import JournalRoom
+from forebay.write.back.pending.shown_records import ShownRecords
 from forebay.write.back.record_exchange import RecordExchange
-from forebay.write.back.shown_records import ShownRecords
 
 T = TypeVar("T")
 

@@ -19,9 +19,9 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.storage.journal.log_writer import RecordId
-from forebay.write.back.accepted_write import write_id
-from forebay.write.back.drainer import DrainEntry
+from forebay.write.back.drain.drainer import DrainEntry
 from forebay.write.back.node_flush import FlushReport, NodeFlush
+from forebay.write.back.pending.accepted_write import write_id
 from forebay.write.back.write_back import WriteBack
 
 LARGEST_PAGE: Final = 1000

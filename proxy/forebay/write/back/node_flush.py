@@ -20,8 +20,8 @@ from forebay.core.names import ObjectName
 from forebay.core.pending_write import StuckWrite
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingObjects
-from forebay.write.back.accepted_write import AcceptedWrite, write_id
-from forebay.write.back.shown_records import ShownRecords
+from forebay.write.back.pending.accepted_write import AcceptedWrite, write_id
+from forebay.write.back.pending.shown_records import ShownRecords
 from forebay.write.back.write_barriers import wait_unless
 
 NAMED: Final = 10

@@ -26,10 +26,10 @@ from forebay.peers.peer_codec import decode, encode_name
 from forebay.storage.journal.journal_reclaim import bodies_of
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.recovery_scan import PendingRecord
-from forebay.write.back.accepted_write import JournalEntry, decode_record
-from forebay.write.back.journal_room import JournalRoom
-from forebay.write.back.shown_records import ShownRecords
-from forebay.write.back.write_proofs import WriteProofs, proof_of
+from forebay.write.back.accept.journal_room import JournalRoom
+from forebay.write.back.accept.write_proofs import WriteProofs, proof_of
+from forebay.write.back.pending.accepted_write import JournalEntry, decode_record
+from forebay.write.back.pending.shown_records import ShownRecords
 
 
 class RecordExchange:

@@ -17,10 +17,10 @@ from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
 from forebay.storage.tiers import Tiers
-from forebay.write.back.accepted_write import AcceptedWrite
-from forebay.write.back.persist_outcome import PersistOutcome, unsettled_reason
+from forebay.write.back.drain.persist_outcome import PersistOutcome, unsettled_reason
+from forebay.write.back.pending.accepted_write import AcceptedWrite
+from forebay.write.back.pending.shown_records import ShownRecords
 from forebay.write.back.record_exchange import RecordExchange
-from forebay.write.back.shown_records import ShownRecords
 from forebay.write.invalidation import Invalidator
 
 _log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode
 from forebay.storage.journal.log_writer import RecordId
 from forebay.write.back.drain_duty import DrainDuty
-from forebay.write.back.shown_records import ShownRecords
+from forebay.write.back.pending.shown_records import ShownRecords
 
 _LOOK_SECONDS: Final = 0.1
 """Between two looks for a worker that takes the drain over."""

@@ -22,36 +22,38 @@ from forebay.protocol.operations import Effect
 from forebay.protocol.target import Target
 from forebay.protocol.xml.s3_documents import ListedKey
 from forebay.storage.journal.log_writer import RecordId
-from forebay.write.back.acceptance import Acceptance
-from forebay.write.back.accepted_write import AbortedUpload, AcceptedWrite
-from forebay.write.back.backlog import Backlog, backlog_of
-from forebay.write.back.copied_part import CopySources
+from forebay.write.back.accept.acceptance import Acceptance
+from forebay.write.back.accept.copied_part import CopySources
+from forebay.write.back.accept.joined_parts import JoinedParts
+from forebay.write.back.accept.journal_room import JournalRoom
+from forebay.write.back.accept.moved_uploads import MovedUploads
+from forebay.write.back.accept.object_acceptance import ObjectAcceptance
+from forebay.write.back.accept.part_listing import parts_document
+from forebay.write.back.accept.record_writer import RecordWriter
+from forebay.write.back.accept.upload_acceptance import UploadAcceptance
+from forebay.write.back.accept.upload_expiry import UploadExpiry
+from forebay.write.back.accept.upload_listing import UploadListings
+from forebay.write.back.accept.upload_moves import UploadMoves
+from forebay.write.back.accept.upload_room import UploadRoom
+from forebay.write.back.accept.write_probe import WriteProbe
+from forebay.write.back.accept.write_proofs import WriteProofs, proof_of
+from forebay.write.back.drain.drainer import Drainer
+from forebay.write.back.drain.origin_completion import CompletionAtOrigin
+from forebay.write.back.drain.origin_uploads import OriginUploads
+from forebay.write.back.drain.persist_outcome import PersistOutcome
+from forebay.write.back.drain.persister import Persister
+from forebay.write.back.drain.retry_pauses import RetryPauses
+from forebay.write.back.drain.upload_preparation import UploadPreparation
 from forebay.write.back.drain_duty import DrainDuty
-from forebay.write.back.drainer import Drainer
-from forebay.write.back.joined_parts import JoinedParts
 from forebay.write.back.journal_loader import JournalLoader
-from forebay.write.back.journal_room import JournalRoom
 from forebay.write.back.journal_watch import JournalWatch
-from forebay.write.back.moved_uploads import MovedUploads
-from forebay.write.back.object_acceptance import ObjectAcceptance
-from forebay.write.back.origin_completion import CompletionAtOrigin
-from forebay.write.back.origin_uploads import OriginUploads
-from forebay.write.back.part_listing import parts_document
-from forebay.write.back.pending_uploads import PendingUpload, is_local
-from forebay.write.back.persist_outcome import PersistOutcome
-from forebay.write.back.persister import Persister
+from forebay.write.back.pending.accepted_write import AbortedUpload, AcceptedWrite
+from forebay.write.back.pending.backlog import Backlog, backlog_of
+from forebay.write.back.pending.pending_uploads import PendingUpload, is_local
+from forebay.write.back.pending.shown_records import ShownRecords
 from forebay.write.back.record_exchange import RecordExchange
-from forebay.write.back.record_writer import RecordWriter
-from forebay.write.back.retry_pauses import RetryPauses
 from forebay.write.back.settlement import Settlement
-from forebay.write.back.shown_records import ShownRecords
-from forebay.write.back.upload_acceptance import UploadAcceptance
 from forebay.write.back.upload_endings import UploadEndings
-from forebay.write.back.upload_expiry import UploadExpiry
-from forebay.write.back.upload_listing import UploadListings
-from forebay.write.back.upload_moves import UploadMoves
-from forebay.write.back.upload_preparation import UploadPreparation
-from forebay.write.back.upload_room import UploadRoom
 from forebay.write.back.write_back_context import (
     CachedState,
     JournalState,
@@ -61,8 +63,6 @@ from forebay.write.back.write_back_context import (
     WriteBackWorker,
 )
 from forebay.write.back.write_barriers import WriteBarriers
-from forebay.write.back.write_probe import WriteProbe
-from forebay.write.back.write_proofs import WriteProofs, proof_of
 from forebay.write.forward_request import WriteContext
 
 _REFUSALS: Final = frozenset({401, 403, 404, 405})
@@ -297,7 +297,8 @@ class WriteBack:
     def backlog(self) -> Backlog:
         """What is acknowledged and not yet at the origin."""
         now = self._worker.clock()
-        return backlog_of(self.shown.sums, self.shown.oldest(now), self.drainer.stopped, now)
+        stopped = [entry.is_conflict for entry in self.drainer.stopped]
+        return backlog_of(self.shown.sums, self.shown.oldest(now), stopped, now)
 
     def _persisted(self, write: AcceptedWrite) -> None:
         self._events.wrote("persisted", write.size)

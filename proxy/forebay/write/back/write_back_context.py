@@ -14,8 +14,8 @@ from forebay.storage.journal.journal import Journal
 from forebay.storage.journal.pending_objects import PendingObjects
 from forebay.storage.journal.record_origins import RecordOrigins
 from forebay.storage.tiers import Tiers
-from forebay.write.back.origin_versions import OriginVersions
-from forebay.write.back.pending_uploads import PendingUploads
+from forebay.write.back.drain.origin_versions import OriginVersions
+from forebay.write.back.pending.pending_uploads import PendingUploads
 from forebay.write.forwarder import Forwarder
 from forebay.write.invalidation import Invalidator
 

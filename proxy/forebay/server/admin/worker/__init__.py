@@ -1,0 +1,1 @@
+"""The verbs of the admin port over one worker."""

@@ -1,0 +1,1 @@
+"""The index of the SSD tier, in LMDB: where each block is, and the heads. Its check, its rebuild and its repair."""

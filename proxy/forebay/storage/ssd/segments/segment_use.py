@@ -1,0 +1,36 @@
+"""Whether anybody reads the blocks of some segments, from a sample of their reference bits.
+
+A hit marks its block (reference_bits.py) and costs nothing more. So nobody knows when a block was read last, but
+whether it was since the marks of a sample were cleared: a population that seems idle is looked at twice, a while apart.
+"""
+
+from contextlib import suppress
+from itertools import islice
+from typing import Final
+
+from forebay.storage.ssd.reference_bits import ReferenceBits
+from forebay.storage.ssd.segments.segments import Segments, scan_segment
+
+SAMPLED_RECORDS: Final = 256
+"""Of each segment."""
+
+
+class SegmentUse:
+    """The use of the segments of one directory."""
+
+    def __init__(self, segments: Segments, references: ReferenceBits) -> None:
+        self._segments = segments
+        self._references = references
+
+    def was_read(self, numbers: list[int]) -> bool:
+        """Returns whether one of the first blocks of these segments was read since it was looked at last."""
+        # All marks are looked at, so that all are cleared.
+        return sum(map(self._marks, numbers)) > 0
+
+    def _marks(self, number: int) -> int:
+        with suppress(OSError):
+            file = self._segments.open_reader(number)
+            if file is not None:
+                records = islice(scan_segment(file, number, file.size()), SAMPLED_RECORDS)
+                return sum(self._references.test_and_clear(record.address) for record in records)
+        return 0

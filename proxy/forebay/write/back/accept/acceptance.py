@@ -1,0 +1,152 @@
+"""Acceptance: a write under a `back` rule is acknowledged once the journal has it.
+
+    may it? ──> into the journal (object_acceptance, upload_acceptance) ──> acknowledged
+       └ no: it goes through, after what was acknowledged before it
+
+It may if nothing about it needs the origin's state (forebay.policy.acceptable_writes), the origin is known to accept
+such writes (write_proofs, write_probe), no fence of a rule demands otherwise, and the journal has room. The requests of
+an upload that was created here are answered here, to its end, unless it has to go on at the origin (upload_moves).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from forebay.core.heads import DURABILITY
+from forebay.core.names import ObjectName
+from forebay.policy.acceptable_writes import obstacle
+from forebay.policy.rules import Rules
+from forebay.protocol.forwarded_headers import SIGNATURE_QUERY
+from forebay.protocol.xml.s3_documents import ListedKey
+from forebay.write.back.accept.object_acceptance import ObjectAcceptance
+from forebay.write.back.accept.record_writer import RecordWriter
+from forebay.write.back.accept.upload_acceptance import MOVED, UploadAcceptance
+from forebay.write.back.accept.write_probe import WriteProbe
+from forebay.write.back.accept.write_proofs import WriteProof, WriteProofs, proof_of
+from forebay.write.back.drain.origin_completion import is_for_origin
+from forebay.write.back.pending.pending_uploads import is_local
+from forebay.write.forward_request import WriteContext
+
+_UPLOAD_OPERATIONS: Final = frozenset(
+    {"UploadPart", "UploadPartCopy", "CompleteMultipartUpload", "AbortMultipartUpload"}
+)
+
+
+class Acceptance:
+    """Decides whether a write is accepted. `has_room(size)`: whether the journal takes so many bytes more."""
+
+    def __init__(
+        self,
+        writer: RecordWriter,
+        objects: ObjectAcceptance,
+        uploads: UploadAcceptance,
+        proofs: WriteProofs,
+        probe: WriteProbe,
+        has_room: Callable[[int], Awaitable[bool]],
+    ) -> None:
+        self._writer = writer
+        self._objects = objects
+        self._uploads = uploads
+        self._proofs = proofs
+        self._probe = probe
+        self._has_room = has_room
+
+    async def obstacle(self, context: WriteContext) -> str | None:
+        """Returns why a write has to go through, in words; None: it is accepted, or refused, here. Raises S3Error,
+        OriginError, Throttled."""
+        forward, decision = context.forward, context.decision
+        operation = forward.operation.name
+        if operation in _UPLOAD_OPERATIONS:
+            if not is_local(forward.upload.upload_id):
+                return "its upload is the origin's"
+            return await self._uploads.obstacle(context)
+        if decision is None or decision.write != "back":
+            return "the rule"
+        name = forward.target.name
+        if decision.fence and any(fence.matches(name.path) for fence in decision.fence):
+            return "a fence"
+        return await self._obstacle(context, [name])
+
+    async def batch_obstacle(self, context: WriteContext, listed: Sequence[ListedKey], rules: Rules) -> str | None:
+        """Returns why a batch delete has to go through, as `obstacle` does for other writes. `listed`: by its
+        document."""
+        if any(each.version_id is not None for each in listed):
+            return "a version"
+        names = [ObjectName(context.forward.target.bucket or "", each.key) for each in listed]
+        if any(rules.decide(name).write != "back" for name in names):
+            return "the rule"
+        if any(fence.matches(name.path) for name in names for fence in rules.decide(name).fence):
+            return "a fence"
+        return await self._obstacle(context, names)
+
+    async def _obstacle(self, context: WriteContext, names: Sequence[ObjectName]) -> str | None:
+        forward, operation = context.forward, context.forward.operation.name
+        if is_for_origin(forward.request.headers):
+            return f"its header {DURABILITY}"
+        query = [each for each, _ in forward.target.query if each.lower() not in SIGNATURE_QUERY]
+        reason = obstacle(operation, query, forward.request.headers)
+        if reason is None and operation == "CopyObject":
+            reason = self._objects.copy_obstacle(context)
+        if reason is not None:
+            return reason
+        if self._writer.has_failed:
+            return "the journal has failed"
+        if forward.identity is not None:
+            return "a credential of the client's own"
+        credential_reason = self._probe.credential_obstacle(forward.target.bucket or "")
+        if credential_reason is not None:
+            return credential_reason
+        unproven = self._unproven(operation, names)
+        if unproven:
+            await asyncio.gather(
+                *(self._probe.prove(proof, name) for proof, name in unproven.items() if proof is not None)
+            )
+        if self._proofs.is_versioned(forward.target.bucket or ""):
+            return "the bucket keeps versions"
+        if self._proofs.has_opaque_etags(forward.target.bucket or ""):
+            return "the bucket's ETags are not known beforehand"
+        if unproven and self._unproven(operation, names):
+            return "the first of its kind"
+        if operation == "CreateMultipartUpload" and self._proofs.has_outgrown(names[0]):
+            return "its last upload was larger than the journal"
+        length = forward.length
+        if operation == "PutObject" and length is None:
+            return "a body of unknown length"
+        return None if await self._has_room(length or 0) else "the journal is full"
+
+    def _unproven(self, operation: str, names: Sequence[ObjectName]) -> dict[WriteProof | None, ObjectName]:
+        """The proofs that writes of these objects need, and that there are not, each with one of the objects."""
+        covers, found = self._proofs.covers, dict[WriteProof | None, ObjectName]()
+        for name in names:
+            proof = proof_of(operation, name)
+            if proof is None or not covers(proof):
+                found[proof] = name
+        return found
+
+    async def accept(self, context: WriteContext) -> str | None:
+        """Accepts a write without an obstacle, and answers it: None. Where one has come up meanwhile, returns it as
+        `obstacle` does. Raises S3Error, OriginError, Throttled, ConnectionError."""
+        match context.forward.operation.name:
+            case "PutObject":
+                await self._objects.put(context)
+            case "CopyObject":
+                await self._objects.copy(context)
+            case "DeleteObject":
+                await self._objects.delete(context)
+            case "CreateMultipartUpload":
+                await self._uploads.create(context)
+            case "UploadPart":
+                await self._uploads.part(context)
+            case "CompleteMultipartUpload":
+                await self._uploads.complete(context)
+            case "AbortMultipartUpload":
+                await self._uploads.abort(context)
+            case "UploadPartCopy":
+                return None if await self._uploads.copied_part(context) else MOVED
+            case unknown:
+                raise ValueError(f"{unknown} has an obstacle")
+        return None
+
+    async def accept_deletions(self, context: WriteContext, listed: Sequence[ListedKey], *, quiet: bool) -> None:
+        """Accepts a batch delete without an obstacle, and answers it. Raises S3Error, ConnectionError."""
+        await self._objects.delete_many(context, [each.key for each in listed], quiet=quiet)

@@ -1,0 +1,175 @@
+"""The body store: bodies on their way into the journal, hashed as they arrive.
+
+    pieces ──┬──> thread: MD5, CRC64
+             └──> thread: body file
+
+A small body stays in memory and becomes its record's payload. A larger one is received, hashed and written at the same
+time (core.piece_queue), so the slowest of these is what it takes: MD5, at some 0.7 GB/s, unless the disk is slower.
+Where the client has declared the MD5, it is computed to verify it, and not once more.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from hashlib import md5
+from typing import Final, NamedTuple, Protocol
+
+from forebay.core.buffers import Piece
+from forebay.core.piece_queue import PieceQueue
+from forebay.protocol.body.checksums import PREFIX, Hasher, encode, hasher
+from forebay.protocol.body.crc64 import crc64
+from forebay.storage.journal.body_file import BodyRef
+from forebay.storage.journal.journal import Journal, JournalBody
+from forebay.write.body_digest import BodyDigest
+
+SMALL: Final = 256 << 10
+"""Bytes of a body that is written into its record."""
+_BATCH: Final = 1 << 20
+"""Bytes of a body that are hashed or written at a time, or more where there are more."""
+_LIMIT: Final = 2 << 20
+"""Bytes of a body that may wait for each thread."""
+
+
+class StoredBody(NamedTuple):
+    """A body in a file of the journal, or a small one that its record will hold. `release` it once its record is
+    durable, or `discard` it."""
+
+    payload: bytes
+    """The whole body, if it is small."""
+    file: JournalBody | None
+    ref: BodyRef | None
+    digest: BodyDigest
+    md5: bytes
+    etag: str
+    """What its origin gives these bytes."""
+
+    @property
+    def bodies(self) -> tuple[BodyRef, ...]:
+        """What its record refers to."""
+        return () if self.ref is None else (self.ref,)
+
+    def release(self) -> None:
+        """The record is durable."""
+        if self.file is not None:
+            self.file.release()
+
+    async def discard(self) -> None:
+        """There will be no record."""
+        if self.file is not None:
+            with suppress(OSError):
+                await self.file.discard()
+
+
+class ByteSource(Protocol):
+    """A body that is read once."""
+
+    def pieces(self) -> AsyncIterator[Piece]:
+        """Yields its bytes. Raises S3Error for a body that is not what was announced."""
+        ...
+
+
+class HashedSource:
+    """A body that is hashed as it is read. Implements ByteSource."""
+
+    def __init__(self, source: ByteSource, algorithm: str) -> None:
+        self._source = source
+        self._name = PREFIX + algorithm
+        self._hasher: Hasher = hasher(algorithm)
+
+    @property
+    def header(self) -> tuple[str, str]:
+        """The header with the checksum of what was read."""
+        return self._name, encode(self._hasher.digest())
+
+    async def pieces(self) -> AsyncIterator[Piece]:
+        """Yields its bytes. Raises what its source raises."""
+        async for piece in self._source.pieces():
+            self._hasher.update(piece)
+            yield piece
+
+
+class BodyStore:
+    """Stores bodies. `etag_of` returns the ETag that the origin of a body makes of its MD5 in hexadecimal."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def store_small(
+        self, content: Piece, etag_of: Callable[[str], str], *, verified_md5: bytes | None = None
+    ) -> StoredBody:
+        """Returns a small body that its record will hold, as `store` does."""
+        digest = BodyDigest(crc64(content), len(content))
+        own = md5(content, usedforsecurity=False).digest() if verified_md5 is None else verified_md5
+        return StoredBody(bytes(content), None, None, digest, own, etag_of(own.hex()))
+
+    async def store(
+        self,
+        body: ByteSource | None,
+        etag_of: Callable[[str], str],
+        *,
+        verified_md5: bytes | None = None,
+        size: int = 0,
+    ) -> StoredBody:
+        """Writes a body into the journal. `verified_md5`: its MD5, where its pieces end only if they have that. `size`:
+        its bytes, as far as they are known. Raises what its pieces raise, OSError."""
+        hashes = _BodyHashes(verified_md5)
+        waiting: list[Piece] = []
+        received = 0
+        if body is not None:
+            pieces = body.pieces()
+            async for piece in pieces:
+                waiting.append(piece)
+                received += len(piece)
+                if received > SMALL:
+                    return await self._store_large(waiting, pieces, hashes, etag_of, size)
+        hashes.update(waiting)
+        return StoredBody(b"".join(waiting), None, None, hashes.digest, hashes.md5, etag_of(hashes.md5.hex()))
+
+    async def _store_large(
+        self,
+        first: Sequence[Piece],
+        rest: AsyncIterator[Piece],
+        hashes: "_BodyHashes",
+        etag_of: Callable[[str], str],
+        size: int,
+    ) -> StoredBody:
+        file = await self._journal.create_body(size)
+        hashing, writing = PieceQueue(hashes.update, batch=_BATCH, limit=_LIMIT), file.queue(_BATCH, _LIMIT)
+        try:
+            hashing.put(first)
+            writing.put(first)
+            async for piece in rest:
+                hashing.put((piece,))
+                writing.put((piece,))
+                await hashing.wait_for_room()
+                await writing.wait_for_room()
+            await writing.finish()
+            ref = await file.finish()
+            await hashing.finish()
+            return StoredBody(b"", file, ref, hashes.digest, hashes.md5, etag_of(hashes.md5.hex()))
+        except BaseException:
+            await hashing.stop()
+            await writing.stop()
+            with suppress(OSError):
+                await file.discard()
+            raise
+
+
+class _BodyHashes:
+    """The hashes of a body that are computed here."""
+
+    def __init__(self, verified_md5: bytes | None) -> None:
+        self.digest = BodyDigest()
+        self._verified_md5 = verified_md5
+        self._md5 = md5(usedforsecurity=False)
+
+    @property
+    def md5(self) -> bytes:
+        """The MD5 of the bytes so far, or that of the whole body, where it is verified elsewhere."""
+        return self._md5.digest() if self._verified_md5 is None else self._verified_md5
+
+    def update(self, pieces: Sequence[Piece]) -> None:
+        """Adds the next bytes."""
+        for piece in pieces:
+            if self._verified_md5 is None:
+                self._md5.update(piece)
+            self.digest.update(piece)

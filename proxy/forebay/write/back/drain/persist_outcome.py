@@ -1,0 +1,93 @@
+"""The outcome of an attempt to carry a write out, and the judgement of an origin's answer.
+
+2xx with the ETag that was acknowledged, or one of KMS    done
+403, 404, other 4xx                                       stuck: only a person can help
+5xx, 408, 409, 429, no answer, another ETag               failed: once more, later
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from forebay.core.errors import ForebayError, OriginUnreachable, S3Error
+from forebay.protocol.conditions import same_etag
+from forebay.protocol.xml.s3_documents import embedded_error
+from forebay.storage.journal.body_file import BodyDamaged
+from forebay.write.back.pending.accepted_write import AcceptedWrite
+
+_MD5_ETAG: Final = re.compile('"?[0-9a-f]{32}(-[0-9]+)?"?', re.IGNORECASE)
+_RETRIED: Final = frozenset({408, 409, 429})
+
+Result = Literal["done", "stuck", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class PersistOutcome:
+    """What became of an attempt. `reason`: in words, where it is not done."""
+
+    result: Result
+    reason: str = ""
+    etag: str = ""
+    """The object's at the origin."""
+    is_upload_gone: bool = False
+    """Whether the upload has to be prepared anew."""
+    is_conflict: bool = False
+    """Whether it is stuck as the origin has a version that somebody else wrote."""
+    status: int = 0
+    """Of the origin's refusal; 0: there was none."""
+    code: str = ""
+    """Its code; likewise."""
+    is_unanswered: bool = False
+    """Whether the origin could not be reached, or gave no answer."""
+
+
+def acknowledged_etag(write: AcceptedWrite) -> str:
+    """Returns the ETag that the client was answered; empty for a deletion."""
+    return write.facts.version.etag if write.facts is not None else ""
+
+
+def judge_failure(error: ForebayError | OSError) -> PersistOutcome:
+    """Judges an attempt without an answer."""
+    match error:
+        case BodyDamaged():
+            return PersistOutcome("stuck", f"its bytes in the journal are damaged: {error}")
+        case S3Error():
+            return PersistOutcome("failed", str(error), status=error.status, code=error.code)
+        case OriginUnreachable():
+            return PersistOutcome("failed", str(error), is_unanswered=True)
+        case OSError():
+            return PersistOutcome("failed", f"the journal can't be read: {error.strerror}")
+        case _:
+            return PersistOutcome("failed", str(error))
+
+
+def unsettled_reason(error: OSError) -> str:
+    """Returns why a write that is done can't be settled."""
+    return f"the origin has it, and the journal can't be written: {error.strerror}"
+
+
+def judge_status(status: int, document: bytes) -> PersistOutcome:
+    """Judges an answer other than 2xx."""
+    code = embedded_error(document) or str(status)
+    result: Result = "failed" if status >= 500 or status in _RETRIED else "stuck"
+    return PersistOutcome(result, f"the origin answered {code}", status=status, code=code)
+
+
+def judge(write: AcceptedWrite, status: int, etag: str, document: bytes, *, is_opaque: bool) -> PersistOutcome:
+    """Judges the answer to the step that everybody sees. `is_opaque`: its ETag is no MD5."""
+    if status in {200, 204}:
+        expected = acknowledged_etag(write)
+        if not is_opaque and is_another(etag, expected):
+            return PersistOutcome("failed", f"the origin has {etag} in place of {expected}")
+        return PersistOutcome("done", etag=etag)
+    if status == 404 and write.facts is None:
+        return PersistOutcome("done")
+    if status == 404 and write.kind == "complete":
+        reason, code = "the origin has not the upload any more", embedded_error(document) or str(status)
+        return PersistOutcome("failed", reason, is_upload_gone=True, status=status, code=code)
+    return judge_status(status, document)
+
+
+def is_another(etag: str, expected: str) -> bool:
+    """Returns whether the origin's ETag is an MD5 that contradicts the acknowledged one."""
+    return bool(expected) and _MD5_ETAG.fullmatch(etag) is not None and not same_etag(etag, expected)

@@ -1,0 +1,1 @@
+"""Pending writes, uploads and parts: accepted, not settled yet, and known to every worker."""
