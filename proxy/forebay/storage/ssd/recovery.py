@@ -1,4 +1,4 @@
-"""Recovery: opening and closing the directory. What is believed of its content, and what is discarded.
+"""Recovery: opens and closes the directory, and decides which of its content is trusted, and which is discarded.
 
     claim the directory -> is the content ours, and all there? -> else discard it and begin empty
                         -> is the index sound? -> else rebuild it (index_repair.py)
@@ -13,11 +13,10 @@ STATE says how the directory was left. It is written when the directory is opene
     unclean_starts   openings in a row without a clean end, since the index was last rebuilt
     trusted_from     heads validated before this time (seconds since the epoch) must be revalidated
 
-What its heads say is trusted if it was closed in order and nobody has served since (storage.run_record). Otherwise the
-removal of a head whose object has been overwritten since may be missing: a machine that went down lost the last moments
-of the index, a file system that turned read-only lost more, and a run without the directory never had them. Then no
-earlier head is believed until the origin has validated it again. That stays so for good: a head that is not read is not
-revalidated.
+Its heads are trusted if it was closed in order and no run has served since (storage.run_record). Otherwise the removal
+of a head whose object has been overwritten since may be missing: a machine that went down lost the last moments of the
+index, a file system that turned read-only lost more, and a run without the directory never had them. Then no earlier
+head is trusted until the origin has validated it again. That never ends, as a head that is not read is not revalidated.
 
 Damage under LMDB's memory map kills the process (SIGBUS) where it is touched. Such an end is an unclean one, so the
 next start checks all pages and rebuilds the index. Should that find nothing three times in a row, the index is rebuilt
@@ -152,13 +151,14 @@ def open_directory(
 ) -> OpenDirectory:
     """Opens the directory. `clock`: seconds since the epoch. Raises SsdUnusable."""
     directory = SsdDirectory.claim(path, family)
+    recovery = _Recovery(directory, capacity, origins, clock, observe, run)
     try:
         try:
-            opened = _open_content(directory, capacity, origins, clock(), observe, run)
+            opened = recovery.open()
         except IndexDamaged as damage:
             if not directory.is_exclusive:
                 raise SsdUnusable(f"{path}: {damage}") from damage
-            opened = _open_again(directory, capacity, origins, clock(), observe, run, str(damage))
+            opened = recovery.open_damaged(str(damage))
     except (OSError, IndexDamaged) as error:
         directory.release()
         raise SsdUnusable(f"{path}: {error}") from error
@@ -183,106 +183,115 @@ def close_directory(opened: OpenDirectory) -> None:
         opened.directory.release()
 
 
-def _open_again(
-    directory: SsdDirectory,
-    capacity: int,
-    origins: CacheOrigins,
-    now: float,
-    observe: Observe,
-    run: NodeRun,
-    damage: str,
-) -> OpenDirectory:
-    """Opens a directory that could not be opened because of damage: with its index rebuilt, else without content."""
-    try:
-        return _open_content(directory, capacity, origins, now, observe, run, damage)
-    except IndexDamaged as again:
-        observe(TierFailed("ssd", "open", _discarding(directory, str(again))))
-        directory.discard()
-        return _open_content(directory, capacity, origins, now, observe, run)
+@dataclass(frozen=True, slots=True)
+class _Recovery:
+    """Opens a directory that this process has claimed, alone (the first of its family) or beside others."""
 
+    directory: SsdDirectory
+    capacity: int
+    origins: CacheOrigins
+    clock: Callable[[], float]
+    observe: Observe
+    run: NodeRun
 
-def _open_content(
-    directory: SsdDirectory,
-    capacity: int,
-    origins: CacheOrigins,
-    now: float,
-    observe: Observe,
-    run: NodeRun,
-    suspicion: str | None = None,
-) -> OpenDirectory:
-    """Opens what is in a claimed directory. `now`: read after it was claimed, as the one before may have validated
-    heads until then. `suspicion`: why the index is rebuilt without a check."""
-    state = read_state(directory.state, now)
-    found = directory.read_format()
-    is_first, doubt, left = directory.is_exclusive, None, state
-    content = _keep(directory, found, origins, observe) if is_first else _joined(found, origins)
-    is_kept = is_first and content is not None
-    if is_kept:
-        doubt = _moved(found, origins) or state.doubt(run)
-        suspicion = suspicion or _suspicion(directory, state)
-    elif is_first:
-        directory.discard()
-        content, left = directory.initialise(origins), EMPTY
-    if content is None:
-        raise SsdUnusable(f"{directory.path}: its content is not of this origin")
-    addressing = Addressing(content.id_by_bucket(origins), content.salt)
-    if is_first:
+    def open(self, suspicion: str | None = None) -> OpenDirectory:
+        """Opens the content. Raises IndexDamaged, SsdUnusable, OSError. `suspicion`: why the index is rebuilt without a
+        check."""
+        if not self.directory.is_exclusive:
+            return self._open_beside_others()
+        # The time is read after the claim: the process before this one may have validated heads until then.
+        directory, found, now = self.directory, self.directory.read_format(), self.clock()
+        left = read_state(directory.state, now)
+        content = self._kept_content(found)
+        if content is None:
+            directory.discard()
+            content = directory.initialise(self.origins)
+            state = EMPTY.while_open(now, trusted=True)
+            write_state(directory.state, state)
+            return self._open_index(content, state, None)
+        doubt = _moved(found, self.origins) or left.doubt(self.run)
         state = left.while_open(now, trusted=doubt is None)
         write_state(directory.state, state)
-    if is_kept:
         if content != found:
             directory.write_format(content)
-        damage = repair_index(directory, capacity, addressing, was_clean=bool(left.closed_by), suspicion=suspicion)
+        damage = repair_index(
+            directory,
+            self.capacity,
+            self._addressing(content),
+            was_clean=bool(left.closed_by),
+            suspicion=suspicion or _suspicion(directory, left),
+        )
         if damage is not None:
-            observe(TierFailed("ssd", "open", damage))
+            self.observe(TierFailed("ssd", "open", damage))
             directory.references.unlink(missing_ok=True)  # with its mark
             state, doubt = state.rebuilt(now), damage
             write_state(directory.state, state)
-    if not is_first and read_mark(directory.references):
-        raise SsdUnusable(f"{directory.path}: damaged; it is repaired when every process has closed it")
-    index = Index.open(directory.index, capacity, exclusive=directory.is_exclusive)
-    try:
-        # Frees the places of killed processes in the table of readers, which is bounded. Damage may have killed them.
-        if index.env.reader_check() and not is_first:
-            check_shared_index(index)
-        segments = Segments(directory.segments)
-        sizes = {number: size or segments.size(number) for number, size in index.segments().items()}
-        space = SpaceAccounting(capacity, sizes, index.size(), index.labels())
-        space.set_disk(segments.disk())
-        references = ReferenceBits(directory.references)
-    except INDEX_ERRORS as error:
-        index.close()
-        if not is_first:
-            _suspect(directory)
-        raise IndexDamaged(str(error)) from error
-    except BaseException:
-        index.close()
-        raise
-    return OpenDirectory(directory, index, segments, references, addressing, space, state, run, is_first, doubt)
+        return self._open_index(content, state, doubt)
 
+    def open_damaged(self, damage: str) -> OpenDirectory:
+        """Opens a directory that could not be opened because of damage: with its index rebuilt, else without
+        content."""
+        try:
+            return self.open(damage)
+        except IndexDamaged as again:
+            self.observe(TierFailed("ssd", "open", _discarding(self.directory, str(again))))
+            self.directory.discard()
+            return self.open()
 
-def _keep(
-    directory: SsdDirectory, found: DirectoryFormat | None, origins: CacheOrigins, observe: Observe
-) -> DirectoryFormat | None:
-    """Returns the format of the content while it is served for `origins`; None, after it said why, if it can't be."""
-    defect = _defect(directory, found)
-    if defect is not None:
-        observe(TierFailed("ssd", "open", _discarding(directory, defect)))
-        return None
-    content = found.taken_over_by(origins) if found is not None else None
-    if found is None:
-        return None
-    if content is None:  # the configuration was changed: nothing has failed
-        _log.warning("%s", _discarding(directory, f"it is of {found.origin}, and this Forebay serves {origins}"))
-        return None
-    for left in found.left_by(content):
-        _log.warning("what was cached of %s is not served any more: it is none of the origins", left)
-    return content
+    def _open_beside_others(self) -> OpenDirectory:
+        directory, found = self.directory, self.directory.read_format()
+        state = read_state(directory.state, self.clock())
+        if found is None or not found.is_of(self.origins):
+            raise SsdUnusable(f"{directory.path}: its content is not of this origin")
+        if read_mark(directory.references):
+            raise SsdUnusable(f"{directory.path}: damaged; it is repaired when every process has closed it")
+        return self._open_index(found, state, None)
 
+    def _kept_content(self, found: DirectoryFormat | None) -> DirectoryFormat | None:
+        """Returns the format of the content while it is served for the origins; None, and says why, if it can't be."""
+        directory, defect = self.directory, _defect(self.directory, found)
+        if defect is not None:
+            self.observe(TierFailed("ssd", "open", _discarding(directory, defect)))
+            return None
+        if found is None:
+            return None
+        content = found.taken_over_by(self.origins)
+        if content is None:  # the configuration was changed: nothing has failed
+            reason = f"it is of {found.origin}, and this Forebay serves {self.origins}"
+            _log.warning("%s", _discarding(directory, reason))
+            return None
+        for left in found.left_by(content):
+            _log.warning("what was cached of %s is not served any more: it is none of the origins", left)
+        return content
 
-def _joined(found: DirectoryFormat | None, origins: CacheOrigins) -> DirectoryFormat | None:
-    """Returns the format that another process of the family has written; None if it is of other origins."""
-    return found if found is not None and found.is_of(origins) else None
+    def _addressing(self, content: DirectoryFormat) -> Addressing:
+        return Addressing(content.id_by_bucket(self.origins), content.salt)
+
+    def _open_index(self, content: DirectoryFormat, state: ShutdownState, doubt: str | None) -> OpenDirectory:
+        directory, is_first = self.directory, self.directory.is_exclusive
+        index = Index.open(directory.index, self.capacity, exclusive=is_first)
+        try:
+            # Frees the slots of killed processes in the table of readers, which is bounded. Damage may have killed
+            # them.
+            if index.env.reader_check() and not is_first:
+                check_shared_index(index)
+            segments = Segments(directory.segments)
+            sizes = {number: size or segments.size(number) for number, size in index.segments().items()}
+            space = SpaceAccounting(self.capacity, sizes, index.size(), index.labels())
+            space.set_disk(segments.disk())
+            references = ReferenceBits(directory.references)
+        except INDEX_ERRORS as error:
+            index.close()
+            if not is_first:
+                _suspect(directory)
+            raise IndexDamaged(str(error)) from error
+        except BaseException:
+            index.close()
+            raise
+        addressing = self._addressing(content)
+        return OpenDirectory(
+            directory, index, segments, references, addressing, space, state, self.run, is_first, doubt
+        )
 
 
 def _discarding(directory: SsdDirectory, reason: str) -> str:
