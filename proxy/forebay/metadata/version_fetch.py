@@ -1,4 +1,4 @@
-"""The fetch of a version: asks the origin, or the worker that owns the object, and stores what the response says.
+"""The fetch of a version: asks the origin, or the worker that owns the object, and stores the head of the response.
 
     request ──> origin, or owner ──> head: stored, where no fence or later request forbids it (metadata.object_heads)
                                 └──> first blocks: landed, or under way (fetch.fetcher)
@@ -7,7 +7,7 @@ An object that another worker owns is looked up at that worker (peers.owners), w
 readers. Only requests with a principal's own credential go to the origin from any worker, and for heads only: the bytes
 come through the owner.
 
-Not here: whether anything has to be fetched, and who shares it (metadata.resolver).
+The resolver decides whether a version has to be fetched, and which readers share the fetch (metadata.resolver).
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from typing import Any, Final, assert_never
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import PeerUnavailable, SizeContradicted
-from forebay.core.fences import Tick
+from forebay.core.fences import RequestTime, Tick
 from forebay.core.heads import Head, head_of
 from forebay.core.names import ObjectName
 from forebay.fetch.fetch_request import ObjectView
@@ -109,65 +109,76 @@ class VersionFetch:
     async def _fetch_from_origin(
         self, request: LookupRequest, known: Head | None, sent: SentRead | None = None
     ) -> Resolution:
-        name, span, identity, version_id = request.name, request.span, request.identity, request.version_id
-        since, requested_at = self._heads.now() if sent is None else sent.requested
+        span, identity = request.span, request.identity
+        requested = self._heads.now() if sent is None else sent.requested
         if span is not None and not is_preallocated(first := min(request.decision.block, span.length)):
             # Behind the request, which leaves in this turn of the loop: there is time while the origin answers.
             asyncio.get_running_loop().call_soon(preallocate_buffer, first)
+        if_none_match = known.version if known is not None else None
         answer = await self._reads.open_read(
-            name,
-            OriginRead(
-                request.method, span, if_none_match=known.version if known is not None else None, version_id=version_id
-            ),
+            request.name,
+            OriginRead(request.method, span, if_none_match=if_none_match, version_id=request.version_id),
             credential=None if identity is None else await request_credential(identity),
             sent=sent,
         )
         if isinstance(answer, ObjectOpened):  # nearly all are: without patterns
-            if version_id is None:
-                before = self._heads.current(name)
-                facts = self._heads.merged_facts(name, answer.facts, before)
-                head = head_of(facts, request.decision.block, requested_at)
-                is_stored = self._replacement.try_store_over(before, name, head, since)
-            elif answer.facts.version.version_id == version_id:
-                head = replace(head_of(answer.facts, request.decision.block, requested_at), by_id=True)
-                is_stored = self._replacement.try_store(name, head, since)
-            else:
-                answer.body.close()
-                return Uncacheable("another version than the one with this id, or a response that names none")
-            if not is_stored:
-                since = await self._store(name, head, since, answer)
-            if identity is not None:
-                self._permissions.allow(identity, name, requested_at, since)
-            return self._resolved(request, head, "fetched", answer)
+            return await self._opened(request, answer, requested)
         match answer:
             case Revalidated():
-                if known is None:
-                    return Uncacheable("304 to a request without If-None-Match")
-                is_same_time = answer.last_modified in {"", known.facts.last_modified}
-                if not (is_same_time and agrees(known.facts, answer.repeated)):
-                    # The same bytes written again, or new metadata on them: the head must be fetched anew.
-                    return await self._fetch_from_origin(request._replace(span=None), None)
-                head = known.with_validation(requested_at)
-                current = self._heads.current(name)
-                if current is None or not self._heads.is_overtaken(name, head, current):
-                    since = await self._replacement.store(name, head, since)
-                if identity is not None:
-                    self._permissions.allow(identity, name, requested_at, since)
-                return ResolvedVersion(head, "revalidated")
+                return await self._revalidated(request, known, answer, requested)
             case ErrorResponse(status=416) if span is not None:
                 # Past the end, or an empty object. The client's range is judged against the head, as on a hit.
                 return await self._fetch_from_origin(request._replace(span=None), None)
-            case ErrorResponse():
-                if identity is None:
-                    await self._remove(request, answer, requested_at)
-                else:
-                    self._permissions.revoke(identity, name)
-                return answer
-            case Uncacheable():
+            case ErrorResponse() if identity is None:
+                await self._remove(request, answer, requested.seconds)
+            case ErrorResponse() | Uncacheable():
                 if identity is not None:
-                    self._permissions.revoke(identity, name)
-                return answer
-        assert_never(answer)
+                    self._permissions.revoke(identity, request.name)
+            case _:
+                assert_never(answer)
+        return answer
+
+    async def _opened(self, request: LookupRequest, opened: ObjectOpened, requested: RequestTime) -> Resolution:
+        """Stores the head that a response has brought, and feeds the first flights from its body."""
+        name, identity, version_id = request.name, request.identity, request.version_id
+        since, requested_at = requested
+        if version_id is None:
+            before = self._heads.current(name)
+            facts = self._heads.merged_facts(name, opened.facts, before)
+            head = head_of(facts, request.decision.block, requested_at)
+            is_stored = self._replacement.try_store_over(before, name, head, since)
+        elif opened.facts.version.version_id == version_id:
+            head = replace(head_of(opened.facts, request.decision.block, requested_at), by_id=True)
+            is_stored = self._replacement.try_store(name, head, since)
+        else:
+            opened.body.close()
+            return Uncacheable("another version than the one with this id, or a response that names none")
+        if not is_stored:
+            since = await self._store(name, head, since, opened)
+        if identity is not None:
+            self._permissions.allow(identity, name, requested_at, since)
+        return self._resolved(request, head, "fetched", opened)
+
+    async def _revalidated(
+        self, request: LookupRequest, known: Head | None, answer: Revalidated, requested: RequestTime
+    ) -> Resolution:
+        """Stores the known head as validated by a 304; fetches it anew where the 304 has another time or other
+        headers."""
+        if known is None:
+            return Uncacheable("304 to a request without If-None-Match")
+        name, identity = request.name, request.identity
+        since, requested_at = requested
+        is_same_time = answer.last_modified in {"", known.facts.last_modified}
+        if not (is_same_time and agrees(known.facts, answer.repeated)):
+            # The same bytes were written again, or with other metadata.
+            return await self._fetch_from_origin(request._replace(span=None), None)
+        head = known.with_validation(requested_at)
+        current = self._heads.current(name)
+        if current is None or not self._heads.is_overtaken(name, head, current):
+            since = await self._replacement.store(name, head, since)
+        if identity is not None:
+            self._permissions.allow(identity, name, requested_at, since)
+        return ResolvedVersion(head, "revalidated")
 
     async def _store(self, name: ObjectName, head: Head, since: Tick, opened: ObjectOpened | None) -> Tick:
         """Stores the head of a response; returns the tick that it counts as requested at."""
@@ -203,7 +214,7 @@ class VersionFetch:
         return ResolvedVersion(head, status, self._fetcher.adopt_first_blocks(view, opened))
 
     async def _remove(self, request: LookupRequest, refused: ErrorResponse, requested_at: float) -> None:
-        """Forgets what a refusal shows to be gone."""
+        """Forgets the version that a refusal shows to be gone."""
         if request.version_id is not None:
             self._heads.remove_by_id(request.name, request.version_id)
         elif refused.status == 404:

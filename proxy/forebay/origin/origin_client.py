@@ -161,32 +161,24 @@ class OriginClient:
             if body is not None:
                 await body.settled()
             raise
-        if response.status < 300:
-            if principal == BACKGROUND:
-                try:
+        is_elsewhere = False
+        try:
+            if response.status < 300:
+                if principal == BACKGROUND:
                     await self._body_turns.end_step()
-                except BaseException:
-                    await response.__aexit__(None, None, None)
-                    raise
+            else:
+                is_elsewhere = not is_relocated and await self._learn_region(request, response)
+                if not is_elsewhere and response.status in SUSPECT_STATUSES:
+                    await self._raise_if_credential_refused(request, response)
+        except BaseException:
+            await response.__aexit__(None, None, None)
+            raise
+        if not is_elsewhere:
             return response
-        if self._regions is not None and response.status in REGION_STATUSES and not is_relocated:
-            try:
-                is_elsewhere = await self._learn_region(self._regions, request, response)
-            except BaseException:
-                await response.__aexit__(None, None, None)
-                raise
-            if is_elsewhere:
-                await response.__aexit__(None, None, None)
-                if body is not None and body.is_begun and not isinstance(request.body, bytes):  # it is read once
-                    raise S3Error("ServiceUnavailable", "The bucket's region was not known. Please try again.")
-                return await self._send(request, is_relocated=True)
-        if response.status in SUSPECT_STATUSES:
-            try:
-                await self._raise_if_credential_refused(request, response)
-            except BaseException:
-                await response.__aexit__(None, None, None)
-                raise
-        return response
+        await response.__aexit__(None, None, None)
+        if body is not None and body.is_begun and not isinstance(request.body, bytes):  # it is read once
+            raise S3Error("ServiceUnavailable", "The bucket's region was not known. Please try again.")
+        return await self._send(request, is_relocated=True)
 
     async def _raise_if_credential_refused(self, request: OriginRequest, response: OriginResponse) -> None:
         credential = request.credential
@@ -201,9 +193,10 @@ class OriginClient:
         if request.method == "HEAD" and own and (fault := await check.check_if_doubtful()) is not None:
             raise fault
 
-    async def _learn_region(self, regions: BucketRegions, request: OriginRequest, response: OriginResponse) -> bool:
+    async def _learn_region(self, request: OriginRequest, response: OriginResponse) -> bool:
         """Whether the response says, as news, that the bucket is in another region than the request was signed for."""
-        if request.bucket is None:
+        regions = self._regions
+        if regions is None or request.bucket is None or response.status not in REGION_STATUSES:
             return False
         document = await response.peek(_REFUSAL_LIMIT) if request.method != "HEAD" else b""
         if not regions.learn(request.bucket, response.headers, document):

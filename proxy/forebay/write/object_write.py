@@ -16,6 +16,7 @@ The operation says which keys are affected: the object, the keys that a batch de
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from forebay.core.cooperative import run_cooperatively
@@ -23,6 +24,7 @@ from forebay.core.errors import ForebayError, OriginCredentialFault, S3Error, St
 from forebay.core.heads import DURABLE_ORIGIN, HeaderPairs
 from forebay.core.names import ObjectName, is_reserved
 from forebay.core.task_registry import TaskRegistry
+from forebay.origin.origin_response import OriginResponse
 from forebay.policy.access import authorise_keys
 from forebay.protocol.operations import Effect
 from forebay.protocol.xml.s3_documents import (
@@ -39,11 +41,11 @@ from forebay.write.answer_relay import AnswerRelay
 from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.forwarder import Forwarder
 from forebay.write.incoming_body import IncomingBody
+from forebay.write.interim_responses import interims_of
 from forebay.write.invalidated_write import InvalidatedWrite
 from forebay.write.invalidation import AffectedKeys, Invalidator, WholeBucket
 from forebay.write.packed_deletions import PackedDeletion, PackedDeletions
-from forebay.write.patience import interims_of
-from forebay.write.reserved_deletions import KeptReply, RemoveResource, answer_resources, for_objects
+from forebay.write.reserved_deletions import BufferedReply, RemoveResource, answer_resources, for_objects
 from forebay.write.tracked_write import TrackedWrite, WriteTracker
 
 if TYPE_CHECKING:  # only with a journal
@@ -75,6 +77,18 @@ class _Document:
     def keys(self) -> list[str]:
         """The keys that a batch delete lists."""
         return [each.key for each in self.listed]
+
+
+@dataclass(frozen=True, slots=True)
+class _SentWrite:
+    """A write that is sent to the origin, and whatever its outcome decides about."""
+
+    context: WriteContext
+    document: _Document
+    affected: AffectedKeys
+    invalidated: InvalidatedWrite
+    tracked: TrackedWrite
+    deletion: PackedDeletion | None
 
 
 class ObjectWriter:
@@ -134,7 +148,7 @@ class ObjectWriter:
             if remove_resource is None or not document.resources:
                 await self._carry_out(context, document, deletion)
                 return
-            objects = KeptReply()
+            objects = BufferedReply()
             if document.listed:
                 await self._carry_out(for_objects(context, objects), document, None)
             await answer_resources(context, document.resources, remove_resource, objects, quiet=document.is_quiet)
@@ -176,8 +190,8 @@ class ObjectWriter:
             await self._deletions.finish(deletion, refused_keys(result))
 
     async def _read_document(self, context: WriteContext, *, with_resources: bool) -> _Document:
-        """Reads what must be known before anything is sent. Raises S3Error AccessDenied for a listed key that the
-        principal may not delete, and NotImplemented for a resource, unless it is `with_resources`."""
+        """Reads the documents that decide what is sent. Raises S3Error AccessDenied for a listed key that the principal
+        may not delete, and NotImplemented for a resource, unless it is `with_resources`."""
         forward = context.forward
         if forward.operation.effect is Effect.LISTED_KEYS:
             reader = DeleteObjectsReader()
@@ -211,35 +225,14 @@ class ObjectWriter:
         if write_back is not None:
             waited = await write_back.barriers.before_write(context, affected)
         interims = interims_of(forward.request, has_waited=waited)
-        write = InvalidatedWrite(self._invalidator, affected, tracked.generation)
+        invalidated = InvalidatedWrite(self._invalidator, affected, tracked.generation)
+        write = _SentWrite(context, document, affected, invalidated, tracked, deletion)
 
         async def begin() -> None:
             if waited and forward.request.has_left():  # known for certain once all of the body is here
                 raise ConnectionAbortedError("the client has left before the turn of its write came")
-            if await write.begin():
+            if await invalidated.begin():
                 interims.begin()  # not before: the client has sent all of the body, and waits
-
-        async def settle(status: int, result: bytes) -> HeaderPairs:
-            """Invalidates and records, between the outcome and the acknowledgement."""
-            failed = embedded_error(result) is not None
-            if status < 300 and not failed:
-                await self._finish_deletion(deletion, result)
-            await write.settle(is_in_doubt=status >= 500 or failed)
-            if write_back is not None:
-                etag = result_etag(result) or answer.headers.get("ETag", "")
-                outcome = 500 if failed and status < 300 else status
-                request = document.body or b""
-                await write_back.learn(context, outcome, answer.headers, etag or "", request, result)
-            if status in {200, 204} and not failed:
-                confirmed = await tracked.confirm(answer, result)
-                if affected and write_back is not None and write_back.barriers.is_back(context, affected):
-                    return (*confirmed, DURABLE_ORIGIN)
-                return confirmed
-            if status < 500:
-                tracked.refuse()
-            if status == 404:
-                await tracked.forget_missing_upload()
-            return ()
 
         context.record.step = "origin"
         try:
@@ -248,6 +241,7 @@ class ObjectWriter:
                 forward, body=body, tee=tracked.update, document=sent, before_completion=begin
             ) as answer:
                 interims.end()
+                settle = partial(self._settle, write, answer)
                 relay = AnswerRelay(answer, forward.request, context.reply, context.record)
                 if forward.operation.name in _OUTCOME_IN_BODY:
                     location = forward.request.url if forward.operation.name == "CompleteMultipartUpload" else None
@@ -257,14 +251,37 @@ class ObjectWriter:
         except (S3Error, StorageError, Throttled, OriginCredentialFault):
             raise  # the origin lacks the end of the body, or has refused the request
         except BaseException:
-            write.lose()
+            invalidated.lose()
             raise
         finally:
             interims.end()
             tracked.discard()
-            if not write.has_begun:
+            if not invalidated.has_begun:
                 tracked.refuse()
-            await write.close()
+            await invalidated.close()
+
+    async def _settle(self, write: _SentWrite, answer: OriginResponse, status: int, result: bytes) -> HeaderPairs:
+        """Invalidates and records, between the outcome and the acknowledgement. Returns headers to add to it."""
+        context, tracked, write_back = write.context, write.tracked, self._write_back
+        failed = embedded_error(result) is not None
+        if status < 300 and not failed:
+            await self._finish_deletion(write.deletion, result)
+        await write.invalidated.settle(is_in_doubt=status >= 500 or failed)
+        if write_back is not None:
+            etag = result_etag(result) or answer.headers.get("ETag", "")
+            outcome = 500 if failed and status < 300 else status
+            request = write.document.body or b""
+            await write_back.learn(context, outcome, answer.headers, etag or "", request, result)
+        if status in {200, 204} and not failed:
+            confirmed = await tracked.confirm(answer, result)
+            if write.affected and write_back is not None and write_back.barriers.is_back(context, write.affected):
+                return (*confirmed, DURABLE_ORIGIN)
+            return confirmed
+        if status < 500:
+            tracked.refuse()
+        if status == 404:
+            await tracked.forget_missing_upload()
+        return ()
 
 
 async def _expected_failure(work: Coroutine[Any, Any, None]) -> ForebayError | ConnectionError | None:
