@@ -66,7 +66,7 @@ def configuration_warnings(loaded: Loaded) -> Iterator[str]:
             yield warning
 
 
-FIRST_LOOK: Final = 2.0
+FIRST_CHECK: Final = 2.0
 """Seconds that the line of the start waits to say whether the origin answers, and accepts Forebay's credential."""
 
 MAX_DEFAULT_WORKERS: Final = 8
@@ -160,7 +160,7 @@ async def _wait_for_clients_to_leave(server: NodeServer, delay: float, hurry: as
 async def _origin_faults(server: NodeServer) -> Sequence[str]:
     """What is wrong with the origin, if it is known soon: a client that is served is not to wait for the log's line."""
     try:
-        async with asyncio.timeout(FIRST_LOOK):
+        async with asyncio.timeout(FIRST_CHECK):
             return await server.origin_faults()
     except TimeoutError:
         return ()

@@ -314,11 +314,11 @@ async def test_a_stale_or_unpermitted_head_is_not_used_without_a_request() -> No
 
 async def test_a_write_in_doubt_may_have_made_an_object() -> None:
     async with fetch_rig() as rig:
-        assert not rig.resolver.may_be_written(NAME)
+        assert not rig.resolver.is_unsettled(NAME)
         rig.in_doubt_writes.mark_object(NAME, rig.now + 10)
-        assert rig.resolver.may_be_written(NAME)
+        assert rig.resolver.is_unsettled(NAME)
         rig.now += 10
-        assert not rig.resolver.may_be_written(NAME)
+        assert not rig.resolver.is_unsettled(NAME)
 
 
 async def test_the_origin_decides_who_may_read_a_fresh_head() -> None:

@@ -42,7 +42,7 @@ def wrong(secret: Secret, field: str) -> Secret:
 
 async def readyz(rig: Rig, wanted: int) -> str:
     """The answer of /readyz, once the origin was looked at and it has this status."""
-    await rig.worker.origin_watch.first_look.wait()
+    await rig.worker.origin_watch.first_check.wait()
     async with aiohttp.ClientSession() as session:
         while True:  # each try is a request: no busy loop
             async with session.get(f"{rig.admin}/readyz") as answer:

@@ -136,7 +136,7 @@ async def test_a_refused_credential_of_one_origin_is_named(tmp_path: Path) -> No
         here.store.put("near", "key", b"near")
         assert (await rig.client().request("GET", path_of("near", "key"))).status == 200
         assert (await rig.client().request("GET", path_of("far-1", "key"))).status == 503
-        await rig.worker.origin_watch.look(rig.worker.control.settings)
+        await rig.worker.origin_watch.check(rig.worker.control.settings)
         assert (await rig.worker.control.readiness()).failing == {
             "credential": "The origin refuses Forebay's key there: SignatureDoesNotMatch (origin far)."
         }

@@ -13,7 +13,7 @@ from botocore.exceptions import HTTPClientError, ReadTimeoutError
 from forebay.core.task_registry import TaskRegistry
 from forebay.protocol.exchange import Request
 from forebay.write.back.pending.pending_uploads import is_local
-from forebay.write.patience import Patience
+from forebay.write.interim_responses import InterimWait
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate
@@ -39,7 +39,7 @@ async def test_above_high_water_a_write_goes_through(tmp_path: Path) -> None:
         await rig.prove()
         gate, waits = await _fill(rig, origin), asyncio.Event()
 
-        class _Noted(Patience):
+        class _Noted(InterimWait):
             async def wait(self, waiting: Awaitable[None], request: Request) -> None:
                 waits.set()
                 await super().wait(waiting, request)
@@ -139,7 +139,7 @@ async def _boto3_waits(directory: Path, patience: float) -> None:
         gate = await _fill(rig, origin)
         began, told = time.monotonic(), list[float]()
 
-        class _Told(Patience):
+        class _Told(InterimWait):
             async def wait(self, waiting: Awaitable[None], request: Request) -> None:
                 def tell() -> None:
                     request.send_interim()

@@ -45,10 +45,10 @@ async def test_the_credential_is_checked_where_it_is_used() -> None:
     others = load_settings(CONFIGURATION.format(id="trainer", more=theirs), {}, {}, str).settings
     async with FakeOrigin() as origin, client_of(origin) as client:
         watch = OriginWatch(Origins.single(client))
-        await watch.look(others)
+        await watch.check(others)
         assert client.credential_check.access_key is None
-        assert watch.first_look.is_set()
-        await watch.look(own)
+        assert watch.first_check.is_set()
+        await watch.check(own)
         assert client.credential_check.state == "accepted"
         assert (await client.probe(), client.breaker.reachable) == (True, True)
 
@@ -58,9 +58,9 @@ async def test_nothing_signed_is_sent_to_an_origin_that_is_away() -> None:
     async with FakeOrigin() as origin, client_of(origin) as client:
         await origin.refuse()
         watch = OriginWatch(Origins.single(client))
-        await watch.look(own)
+        await watch.check(own)
         assert (client.breaker.reachable, client.credential_check.state) == (False, "unknown")
-        assert watch.first_look.is_set()
+        assert watch.first_check.is_set()
 
 
 async def test_a_clients_key_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -68,8 +68,8 @@ async def test_a_clients_key_is_warned_of_once(caplog: pytest.LogCaptureFixture)
         shared = load_settings(CONFIGURATION.format(id=origin.secret.access, more=""), {}, {}, str).settings
         watch = OriginWatch(Origins.single(client))
         with caplog.at_level(logging.WARNING, "forebay"):
-            await watch.look(shared)
-            await watch.look(shared)
+            await watch.check(shared)
+            await watch.check(shared)
         warnings = [message for message in caplog.messages if "provider chain" in message]
         assert len(warnings) == 1
         assert f"{origin.secret.access} for the origin, which is one of auth.keys" in warnings[0]

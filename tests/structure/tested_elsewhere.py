@@ -44,7 +44,7 @@ client/test_filesystem.py                client/filesystem_errors client/filesys
 fetch/test_ordered_body.py               fetch/block_source
 core/test_fences.py                      core/names
 protocol/packs/test_pack_index.py        protocol/packs/index_block
-scenarios/test_packing.py                jobs/packing/pack_order core/pack_names jobs/packing/pack_services
+scenarios/test_packing.py                jobs/packing/pack_order core/pack_actions jobs/packing/pack_services
 scenarios/test_packing.py                jobs/packing/pack_run jobs/packing/present_pack
 scenarios/test_packing.py                jobs/packing/packed_shards
 scenarios/test_unpacking.py              jobs/packing/unpacking
@@ -171,7 +171,7 @@ scenarios/test_write_back_uploads.py     write/back/accept/upload_acceptance wri
 scenarios/test_write_back_small_parts.py write/back/accept/joined_parts
 scenarios/test_write_back_moves.py       write/back/accept/moved_uploads write/back/accept/upload_room
 scenarios/test_write_back_decisions.py   write/back/upload_endings
-write/back/test_write_barriers.py        write/patience
+write/back/test_write_barriers.py        write/interim_responses
 scenarios/test_write_back_listings.py    namespace/listing_answer
 scenarios/test_write_back_origins.py     write/back/journal_loader
 scenarios/test_write_back_origin_faults.py   write/back/drain/persist_outcome write/back/drain/upload_preparation

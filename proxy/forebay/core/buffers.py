@@ -1,4 +1,4 @@
-"""Bytes that are handed from room to room without a copy."""
+"""Buffers: bytes that rooms pass on without a copy."""
 
 from typing import TypeAlias
 

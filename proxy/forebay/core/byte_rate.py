@@ -1,7 +1,7 @@
-"""A bound on bytes a second, for what need not be fast: a token bucket.
+"""A token bucket: bounds the bytes a second of background work.
 
     acquire(size) ──> waits until the bucket is not in debt, then `size` is drawn from it
-    refund(size)  ──> bytes that did not pass after all: whoever waits may go on at once
+    refund(size) ──> bytes that did not pass after all: the next waiter goes on at once
 
 The bucket holds what one second brings, so at most `rate * seconds + rate` bytes, and one piece, come in any time.
 """

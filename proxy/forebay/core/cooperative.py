@@ -1,7 +1,7 @@
 """Cooperative work: a generator that yields wherever it may be interrupted, and returns its result.
 
 Pure code is written as such a generator where it handles a large input. A caller with an event loop runs it
-cooperatively, and other tasks run at each yield; a caller without one, or with little input, runs it to completion.
+cooperatively: other tasks run at each yield. A caller without one, or with little input, runs it to completion.
 """
 
 import asyncio

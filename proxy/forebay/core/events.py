@@ -19,8 +19,8 @@ DEFAULT_ORIGIN: Final = "default"
 """The name of `[origin]`, in events, the log, the stats and the metrics."""
 
 
-def in_words(origin: str) -> str:
-    """What a sentence about an origin ends with: its name, in parentheses; nothing for `[origin]`."""
+def origin_suffix(origin: str) -> str:
+    """Returns the end of a sentence about an origin: its name in parentheses; nothing for `[origin]`."""
     return "" if origin == DEFAULT_ORIGIN else f" (origin {origin})"
 
 

@@ -10,7 +10,7 @@ Invariants:
 - waiters are served in the order of their arrival. None overtakes another, so a large request is not starved;
 - a wait that is cancelled or times out has acquired nothing.
 
-Some of what is in use may be given back on demand (`reclaim`): a wait asks for that first.
+Before a waiter waits, `reclaim` asks idle holders to give back a part of theirs.
 """
 
 import asyncio
@@ -124,8 +124,8 @@ def _nothing_to_reclaim(_: bool) -> bool:
 
 
 class SemaphoreShare:
-    """A part of a semaphore's capacity, for a use that gives nothing back for as long as it likes: the rest stays free
-    for others. Nobody waits for it."""
+    """A part of a semaphore's capacity, for holders that may keep it without limit: the rest stays free for others.
+    There is no wait for it."""
 
     __slots__ = ("_divisor", "_whole", "in_use")
 

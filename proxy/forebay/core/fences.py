@@ -5,11 +5,11 @@ reader notes the current tick before it asks the origin for facts of an object, 
 object or its bucket was raised since. Blocks need no fence: they are pinned to a version (If-Match), and reachable only
 through a head.
 
-A version that another writer replaced is fenced in the same way when that is found out. The facts of its successor are
-what was found, so they pass that fence (`supersede`).
+When a version is found to have been replaced by another writer, a fence is raised as well. The facts of its successor,
+which have shown it, pass that fence (`supersede`).
 
-Memory is bounded at no cost to that promise: when a fence is dropped from the table, every fact asked for before that
-fence was raised is refused, whatever its object.
+The table is bounded: when a fence is dropped from it, facts of any object that were asked for before that fence was
+raised are refused.
 
 A write is in doubt when its response was lost: the origin may still apply it. Until its time has passed, every read of
 the object is revalidated, whatever its rule says; facts learnt meanwhile are validated once more afterwards.

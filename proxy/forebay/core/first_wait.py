@@ -2,8 +2,8 @@
 
     work, as far as it goes without waiting ──> step ──> the rest of work, if it waits at all
 
-The event loop runs nothing else before the step. So all other tasks find the step done, as if it had come first, and
-the work does not wait for it.
+The event loop runs nothing else before the step, so to all other tasks it seems to have come first; but the work does
+not wait for it.
 """
 
 from collections.abc import Callable, Coroutine, Generator

@@ -39,8 +39,8 @@ class ObjectFacts:
 
     @property
     def is_doubtfully_empty(self) -> bool:
-        """Whether the object is said to have no bytes and its ETag does not prove it: a response that has lost its body
-        and its length looks like that."""
+        """Whether the response says that the object has no bytes, and its ETag does not prove it: a response that has
+        lost its body and its length looks the same."""
         return self.size == 0 and self.version.etag.lower() != _EMPTY_ETAG
 
 

@@ -67,8 +67,8 @@ def is_reserved(key: str) -> bool:
 def is_bucket_name(text: str) -> bool:
     """Whether `text` can name a bucket.
 
-    Checked for safety, as origins differ in their rules: a name that could be mistaken for another part of a URL is
-    none.
+    The check is one of safety, as origins differ in their rules: it refuses names that could be mistaken for another
+    part of a URL.
     """
     fits = _BUCKET.fullmatch(text) is not None and text not in {".", ".."}
     return fits and len(text.encode()) <= MAX_BUCKET_BYTES

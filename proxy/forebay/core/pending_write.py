@@ -2,7 +2,7 @@
 
     waiting ──> sending ──┬──> at the origin, and shown no more
        ▲          │ ▲     ├──> stuck      the origin has refused it: a person retries, exports or discards it
-       │          │ │     └──> conflict   somebody else has written the object meanwhile: likewise
+       │          │ │     └──> conflict another writer has written the object meanwhile: likewise
        │       failing            │       the last attempt failed; the next one comes by itself
        └──────────────────────────┘
 

@@ -24,7 +24,7 @@ def flags_below(hashes: ReadHashes, threshold: int) -> bytes:
 
 
 def numbers_below(hashes: ReadHashes, threshold: int) -> list[int]:
-    """Returns the numbers of the hashes that are below `threshold`, a power of two: fast if they are few."""
+    """Returns the indices of the hashes that are below `threshold`, a power of two. Fast if there are few."""
     flags = flags_below(hashes, max(threshold, _TOP_STEP))
     numbers = [found.start() for found in _FIND(flags)]
     return numbers if threshold >= _TOP_STEP else [number for number in numbers if hashes[number] < threshold]

@@ -1,13 +1,13 @@
-"""The read log: the reads of one reader, each noted as a number, which is all that a hit costs.
+"""The read log: the reads of one reader, each noted as a number, so that a hit costs one append.
 
     hit of a known object ──> append(code)                       one append to a list, no object is made
     any other read        ──> transient, and a code that names it
 
     code    u64:  number << 32 | hash        number: an index into `KnownReads`, or from TRANSIENT on into `transient`
 
-Reads of one context (bucket, principal, rule) go into one log, so nothing needs to be told apart afterwards. Known
-reads are whole objects that are answered from memory: their key and size are noted once. Others are events of their
-own (core.events.ObjectRead), which end with their batch. core.read_stream has the logs of a worker and empties them.
+Reads of one context (bucket, principal, rule) share a log, so a read needs no other label. Known reads are whole
+objects that are answered from memory: their key and size are noted once. Others are events of their own
+(core.events.ObjectRead), which end with their batch. core.read_stream has the logs of a worker and empties them.
 """
 
 import zlib
@@ -112,7 +112,7 @@ class ReadGroup:
 
     @property
     def has_misses(self) -> bool:
-        """Whether a part of what was read was in no tier."""
+        """Whether some of the bytes read were in no tier."""
         return any(read.cached < 1.0 for read in self.transient)
 
     def part(self, start: int, stop: int) -> "ReadGroup":
@@ -138,7 +138,7 @@ class ReadGroup:
             yield ReadGroup(self.context, self.codes[start:], self.known, ())
 
     def reads(self) -> list[ObjectRead]:
-        """The reads one by one: for the few who look at each."""
+        """The reads one by one, for the few subscribers that need each."""
         bucket, principal, rule, track = self.context
         keys, extents, found = self.known.keys, self.known.extents, list[ObjectRead]()
         for number in self.numbers:

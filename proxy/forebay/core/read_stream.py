@@ -1,11 +1,11 @@
-"""The read stream: the object reads of one worker, in batches, for whoever subscribes.
+"""The read stream: delivers the object reads of one worker to subscribers, in batches.
 
     lanes ──append──> read logs (core.read_log) ──each BATCH_SECONDS──> a batch ──> each subscriber
 
 Both lanes note each plain read that is answered with bytes. While nobody subscribes no log is active, and the lanes
-note nothing. Otherwise a hit pays for one append of a number; all else is done for a batch, by a timer, never within a
-hit. The timer runs only while something is read: a log that a whole interval found empty is inactive, and the next
-read activates it again.
+note nothing. Otherwise a hit costs one append of a number; everything else is done once a batch, by a timer, never
+within a hit. The timer runs only while something is read: a log that a whole interval found empty is inactive, and the
+next read activates it again.
 
 The reads of all workers of a node are collected by forebay.peers.node_reads, where plans, recordings and statistics
 subscribe. For one event loop.
@@ -127,7 +127,7 @@ class ReadStream:
                 self._timers.call_later(BATCH_SECONDS, self._deliver)
 
     def deliver(self) -> None:
-        """Delivers what was read so far at once: whoever subscribes next gets nothing that was read before."""
+        """Delivers the reads so far at once, so that the next subscriber gets none of them."""
         groups, dropped = self._drain_all()
         self._active = [log for log in self._active if log.is_active]
         if groups:

@@ -1,7 +1,7 @@
-"""On whose behalf the current task works, so that requests to the origin are shared fairly between principals.
+"""The requester: the principal that the current task works for. Turns at the origin are shared fairly by it.
 
 The gateway sets it for each request that reaches the full lane. A task inherits it from the one that spawned it: a
-fetch counts for the reader that began it. It decides whose turn comes next and nothing else: no credential, no grant.
+fetch counts for the reader that began it. It affects the order of turns only, never a credential or a grant.
 """
 
 from contextvars import ContextVar

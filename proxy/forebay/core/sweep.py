@@ -1,7 +1,7 @@
-"""The sweep: examines what is under way from time to time, all of it with one timer.
+"""The sweep: examines its members at intervals, all of them by one timer.
 
-A deadline that nearly always is met costs two timer operations when each request has its own. Here it costs a
-dictionary's entry, and the deadline is precise to one interval. Without members there is no timer.
+A timer for each request costs two operations, for deadlines that nearly always are met. A member of a sweep costs a
+dictionary entry, and its deadline is precise to one interval. Without members there is no timer.
 
 Time in which the event loop did not run is no member's delay: `postpone` moves the deadlines back by it, and nothing is
 examined in that sweep.

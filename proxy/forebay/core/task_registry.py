@@ -1,7 +1,7 @@
 """The task registry: the owner of tasks that outlive the request that started them.
 
-A fetch goes on when its first reader leaves; an invalidation finishes when its client is gone. The registry awaits such
-tasks at shutdown. Lint bans the creation of tasks elsewhere.
+A fetch goes on when its first reader leaves; an invalidation is finished after its client has gone. The registry awaits
+such tasks at shutdown. Lint bans the creation of tasks elsewhere.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The block source: where bodies get their bytes from, and within which bounds."""
+"""The block source: the tiers and the fetcher that bodies read from, and the bounds of their fetches."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from forebay.storage.tiers import Tiers
 
 @dataclass(frozen=True, slots=True)
 class BlockSource:
-    """Where bodies get their bytes, and within which bounds."""
+    """The sources of bodies, and the bounds of their fetches."""
 
     tiers: Tiers
     fetcher: Fetcher
@@ -25,7 +25,7 @@ class BlockSource:
     """The same of a reader that has sent bytes: it can't be told to slow down, only be broken off."""
 
     def first_bytes(self) -> int:
-        """Returns the bytes that are worth asking for together with the head of an object."""
+        """Returns how many bytes to request together with the head of an object."""
         share, run = self.paused.share(), self.bounds.edge.max_run
         return run if share is None else min(run, share)
 

@@ -1,4 +1,4 @@
-"""Fetch requests: which blocks of which version the fetcher is to read, and for whom."""
+"""Fetch requests: the run of blocks of one version that the fetcher reads, and the reader that it reads them for."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from forebay.policy.coalescing import Run
 
 
 class ObjectView(NamedTuple):
-    """One version of an object as one reader sees it: what its blocks are, and in whose name they are fetched."""
+    """One version of an object as one reader sees it: its blocks, and the identity that they are fetched with."""
 
     name: ObjectName
     head: Head

@@ -3,8 +3,8 @@
     run of neighbouring blocks ──> one ranged GET, pinned to the version (If-Match) ──> flights, block by block
                                                                                                   (fetch.run_reader)
 
-Bytes are received straight into the flights' buffers; followers read them as they arrive. Blocks of the run that are
-here already (a gap that is cheaper to read through) are read and dropped.
+Bytes are received straight into the flights' buffers; followers read them as they arrive. Cached blocks within the run
+(a gap that is cheaper to read through) are read and dropped.
 
 An object that another worker owns is fetched from that worker, in the same way and under the same pin (peers.owners).
 
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class ObjectStore(BlockStore, Protocol):
-    """The same, with heads."""
+    """A BlockStore that keeps heads as well."""
 
     def put_head(self, name: ObjectName, head: Head) -> None:
         """Stores a head."""
@@ -74,18 +74,18 @@ class Fetcher:
     def start(self, fetch: FetchRequest) -> dict[int, Flight]:
         """Starts a fetch whose budget is acquired. Returns the flights of its missing blocks by number.
 
-        What changed while the budget was waited for is heeded: a block that another fetch is reading gives that flight,
-        and one that has landed is not fetched again (and not returned).
+        While the caller waited for the budget, another fetch may have begun: of a block that is being read, its flight
+        is returned; a block that has landed is neither fetched again nor returned.
         """
         return self._start(fetch, None)
 
     def adopt(self, fetch: FetchRequest, opened: ObjectOpened) -> dict[int, Flight]:
         """Feeds the flights from a response under way, which begins where the run begins.
 
-        The budget is acquired here, if it is free. An open response occupies a slot at the origin, for which others may
-        wait that hold memory, so it must not wait for memory itself. With memory for one block only, that one is read.
-        Without memory, or with nothing missing any more, the response is closed. Returns what `start` does, to be
-        followed at once: a fetch without followers ends.
+        The budget is acquired here, if it is free. It must not be waited for: an open response occupies a turn at the
+        origin, and those that wait for turns may hold memory. With memory for one block only, that one is read. Without
+        memory, or with nothing missing any more, the response is closed. Returns what `start` does, to be followed at
+        once: a fetch without followers ends.
         """
         if not self.budget.try_reclaim(fetch.buffer_bytes):
             fetch = fetch.first_block()
@@ -97,8 +97,7 @@ class Fetcher:
     def adopt_first_blocks(self, view: ObjectView, opened: ObjectOpened) -> dict[int, Flight]:
         """Feeds the flights of the blocks not yet here from the response that came with the head.
 
-        A response that feeds none (to a HEAD, or without memory for it) is closed: until then it occupies a slot at the
-        origin.
+        A response that feeds none (to a HEAD, or without memory for it) is closed, as it occupies a turn at the origin.
         """
         landed = self._land_at_once(view, opened)
         if landed is not None:
@@ -136,15 +135,15 @@ class Fetcher:
         return flights
 
     def _land_at_once(self, view: ObjectView, opened: ObjectOpened) -> Flight | None:
-        if opened.span != (0, view.head.facts.size) or not self.lands_unverified(view.head):
+        if opened.span != (0, view.head.facts.size) or not self.may_land_whole(view.head):
             return None
         flight = self.land_whole(view, opened.body.take_whole, is_from_origin=opened.source == "origin")
         if flight is not None and opened.source != "origin":
             flight.source = opened.source
         return flight
 
-    def lands_unverified(self, head: Head) -> bool:
-        """Whether no CRC-64 is known that the bytes of a version must have: else they are not landed or kept whole."""
+    def may_land_whole(self, head: Head) -> bool:
+        """Whether a body may be landed or kept whole: there is no CRC-64 of the version to compare it with first."""
         return not self._object_crc.has_crc(head)
 
     def land_whole(
@@ -155,11 +154,13 @@ class Fetcher:
         is_from_origin: bool = True,
         is_charged: bool = False,
     ) -> Flight | None:
-        """Lands an object of one block whose whole body `body` returns, and which `lands_unverified`; None: it did not,
-        or has no place. Such a fetch needs no task. The caller follows the flight before anything else runs.
-        `is_charged`: its bytes were acquired from the budget, which are the flight's once it has landed."""
+        """Lands an object of one block, without a task. Returns its flight, which the caller follows before anything
+        else runs; None if `body` returns no whole body, or there is no memory for it.
+
+        The version `may_land_whole`. `is_charged`: its bytes were acquired from the budget; the flight releases them.
+        """
         size, block = view.head.facts.size, BlockId(view.name, view.head.generation, 0)
-        if not self._lands(view.head, block) or not (is_charged or self.budget.try_reclaim(size)):
+        if not self._is_single_new_block(view.head, block) or not (is_charged or self.budget.try_reclaim(size)):
             return None
         whole = body()
         if whole is None:
@@ -187,12 +188,12 @@ class Fetcher:
         is_from_origin: bool = True,
         puts_head: bool = False,
     ) -> Buffer | None:
-        """Does the same for one reader alone, who needs no flight to share; returns the bytes. They are the memory
-        tier's from then on, or of whoever sends them. `puts_head`: the tiers get the head as well, whatever comes of
-        the bytes."""
+        """Does what `land_whole` does for a single reader, without a flight. Returns the bytes, which belong to the
+        memory tier from then on, or to whoever sends them. `puts_head`: the head is stored as well, also where None is
+        returned."""
         name, head = view.name, view.head
         size, block = head.facts.size, BlockId(name, head.generation, 0)
-        whole = body() if self._lands(head, block) else None
+        whole = body() if self._is_single_new_block(head, block) else None
         if whole is None:
             if puts_head:
                 self._tiers.put_head(name, head)
@@ -205,11 +206,11 @@ class Fetcher:
             self._tiers.admit(block, buffer)
         return buffer
 
-    def _lands(self, head: Head, block: BlockId) -> bool:
-        """Whether an object is one block, of which there are no other bytes here."""
+    def _is_single_new_block(self, head: Head, block: BlockId) -> bool:
+        """Whether an object is one block, which is neither in flight nor in memory. A block that only the SSD has
+        counts as new: its bytes have arrived anyway, and the SSD's writer skips blocks that it has."""
         if head.facts.size > head.block_size:
             return False
-        # A block that only the SSD has lands all the same: its bytes are here, and its writer knows those that it has.
         return self.registry.find(block) is None and not self._tiers.has_in_memory(block)
 
     def _release(self, flight: Flight) -> None:

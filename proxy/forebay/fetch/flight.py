@@ -53,8 +53,8 @@ class Flight:
     def __init__(
         self, block: BlockId, length: int, release: Callable[["Flight"], None], identity: OriginIdentity | None = None
     ) -> None:
-        """`release(self)` is called once, when the buffer is no longer needed here. `identity`: what the origin is
-        asked with. The bytes may serve every reader; a failure may be meant for that identity only."""
+        """`release(self)` is called once, when the buffer is no longer needed here. `identity`: of the request to the
+        origin. The bytes may serve every reader; a failure may concern that identity alone."""
         self.identity = identity
         self.block = block
         self.length = length
@@ -109,13 +109,13 @@ class Flight:
         self.followers += 1
 
     def demand(self) -> None:
-        """A client waits for it, no longer background work alone."""
+        """Notes that a client waits for it, and not background work alone."""
         self.is_demanded = True
         if self._on_demand is not None:
             self._on_demand()
 
     def on_demand(self, call: Callable[[], None]) -> None:
-        """Has `call` called when a client comes to wait for it, until `finish`; at once if one does."""
+        """Has `call` called once a client waits for it, until `finish`; at once if one does already."""
         self._on_demand = call
         if self.is_demanded:
             call()
@@ -140,7 +140,7 @@ class Flight:
         self.filled = self.length
 
     def full_buffer(self) -> Buffer:
-        """Returns the whole buffer, for a caller that has filled it and has yet to call `advance`."""
+        """Returns the whole buffer, for a caller that has filled it and not called `advance` yet."""
         return self._buffer.toreadonly()
 
     def advance(self, count: int) -> None:

@@ -4,8 +4,8 @@
           │                          └─ each block's CRC-64 is kept                    └─ combined and compared
 
 The comparison needs every block of the version to have come from the origin since the process started. So it covers
-objects that are read whole, at once or bit by bit. It does not cover objects with blocks found on the SSD after a
-restart, objects that were staged while written (their bytes were compared as they left), or objects never read.
+objects that are read whole, at once or bit by bit. It does not cover objects with blocks on the SSD from before a
+restart, or objects that were staged while written (their bytes were compared as they left).
 
 It is made before the last block is visible to any reader: a reader of a cold object, from start to end, gets all of it
 only if it is right. Bytes delivered before that can't be recalled, but the object is forgotten and not served again.

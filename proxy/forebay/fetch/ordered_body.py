@@ -1,4 +1,4 @@
-"""The ordered body: the bytes of one range of one version, in order, from wherever they are.
+"""The ordered body: the bytes of one range of one version, in order, from memory, SSD and flights.
 
     memory ──┐
     ssd ─────┼──>  pieces, in order, as soon as each is there
@@ -8,12 +8,12 @@
 A reader goes through it with `next_piece` and `advance`: it may use any part of a piece, and reads on from there.
 While its client accepts nothing it is paused, and holds no piece (`pause`, `resume`).
 
-Back-pressure: nothing is fetched for bytes that the reader is not about to need. The window starts small and grows only
-when the reader had to wait for the origin, at most once per half a run: what the client's socket buffers at the start
-must not make it grow to its full size. It is no larger than what the client accepts in a short time, nor, once half of
-the buffers are in use, than the reader's share of them. So a slow reader occupies little memory, and a fast one soon
-has several ranged GETs in flight. What a paused reader occupies is given up when others need it (fetch.paused_readers),
-and read or fetched again when the client accepts bytes.
+Back-pressure: only bytes that the reader is about to need are fetched. The window starts small and grows only when the
+reader had to wait for the origin, at most once per half a run: otherwise the client's empty socket buffer would make it
+grow to its full size at the start. It is no larger than what the client accepts in a short time, nor, once half of the
+buffers are in use, than the reader's share of them. So a slow reader occupies little memory, and a fast one soon has
+several ranged GETs in flight. The buffers of a paused reader are given up when others need them (fetch.paused_readers);
+their bytes are read or fetched again when the client accepts bytes.
 
 Blocks in the tiers are read when their turn comes, and fetched if they were evicted meanwhile. A reader waits for the
 memory of the block whose turn it is; memory for blocks ahead is acquired only if it is free. A reader that waits for
@@ -157,7 +157,7 @@ class OrderedBody:
             self._flights.leave(number)
 
     def advance(self, count: int) -> None:
-        """The reader has used `count` bytes of the piece that `next_piece` returned."""
+        """Notes that the reader has used `count` bytes of the piece that `next_piece` returned."""
         self._position += count
         self._accepted += count
         if self._read is not None:
@@ -169,7 +169,8 @@ class OrderedBody:
                 self._flights.leave(number)
 
     def pause(self) -> None:
-        """The client accepts no bytes for now. What the body holds is given up from here on if others need it."""
+        """Notes that the client accepts no bytes for now. From here on the body's buffers are given up if others need
+        them."""
         if self._read is not None:
             source, buffer = self._read
             if source == "ssd" and self._source.fetcher.budget.try_acquire(len(buffer)):
@@ -181,7 +182,7 @@ class OrderedBody:
         self._source.paused.pause(self)
 
     def resume(self) -> None:
-        """The client accepts bytes again. Always follows `pause`."""
+        """Notes that the client accepts bytes again. Always follows `pause`."""
         self._is_paused = False
         self._source.paused.resume(self)
         self._release_read()

@@ -1,15 +1,15 @@
-"""Paused readers: those whose client accepts nothing for now. What they hold can be had back.
+"""Paused readers: readers whose client accepts nothing for now. Their buffers are reclaimed when others need them.
 
     reading ──pause()──> paused, holds buffers ──┬──resume()─────────────────────────────────> reading
                                                  └──the buffers run short: gives them up─────> paused, holds nothing
 
-A reader may be paused for hours, so buffers that wait for its client must not be missing elsewhere. Nothing is taken
-while there is enough for all. When somebody waits for buffers, the readers paused longest give theirs up first:
+A reader may be paused for hours, so its buffers must not be missing elsewhere. Nothing is reclaimed while there is
+enough for all. When a reader waits for buffers, those paused longest give theirs up first:
 
-1. what costs nothing: blocks ahead of the one being sent, and that one if a tier has it. The reader reads it again from
-   there;
-2. after PATIENCE seconds, a block that no tier has. The reader fetches it again. Sooner, a few slow readers more than
-   there are buffers for would fetch each block many times over.
+1. buffers that cost nothing to give up: of blocks ahead of the one being sent, and of that one if a tier has it. The
+   reader reads it again from there;
+2. after PATIENCE seconds, a block that no tier has. The reader fetches it again. With a shorter time, slightly more
+   slow readers than there are buffers would fetch each block many times over.
 
 A reader that is paused while somebody waits gives up at once what costs nothing.
 """
@@ -81,8 +81,8 @@ class PausedReaders:
             self._frugal.pop(reader, None)
 
     def reclaim(self, urgent: bool) -> bool:
-        """Has one reader give up what it need not keep. Returns whether there was one. Unless `urgent`, readers that
-        have just been paused keep everything."""
+        """Has one reader give up buffers that it need not keep. Returns whether there was one. Unless `urgent`, readers
+        that have just been paused keep everything."""
         now = self._timers.time()
         while self._all:
             reader, since = next(iter(self._all.items()))

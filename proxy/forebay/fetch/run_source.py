@@ -23,7 +23,7 @@ from forebay.policy.throughput_window import PATIENCE
 
 
 class BlockStore(Protocol):
-    """What the fetcher needs of the tiers."""
+    """The part of the tiers that the fetcher uses."""
 
     def admit(self, block: BlockId, buffer: Buffer) -> None:
         """Stores a block."""
@@ -52,7 +52,7 @@ class ThroughputFloor:
 
 @dataclass(frozen=True, slots=True)
 class RunSource:
-    """What run readers read from, and report to."""
+    """Opens responses for run readers, and takes their reports."""
 
     reads: ObjectReads
     tiers: BlockStore

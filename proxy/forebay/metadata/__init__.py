@@ -1,2 +1,1 @@
-"""Object metadata: what is known of objects besides their bytes (version, permissions, checksums), and the lookups that
-bring it."""
+"""Object metadata: versions, permissions and checksums of objects, and the lookups at the origin that bring them."""

@@ -3,11 +3,11 @@
     begin ──> lookup shared, request sent ──┬── all of the object has come ──> head stored, block landed   (`opened`)
        └──> None: not a plain case          └── anything else ──> given up: the reader's task goes on      (`given up`)
 
-Plain is a miss of an object that nobody looks up yet, and that has no write pending or in doubt. It takes the steps of
-the full way, in the same order: the head is stored unless a fence forbids it, the block is kept, and readers that came
-meanwhile get the same bytes. The request goes to the origin, or to the worker that owns the object, which does the same
-(peers.relayed_openings). Nothing else is decided here: the lookup and the request that was sent are given up to the
-task of the reader, which shares the lookup like any other (metadata.shared_lookup).
+A miss is plain if no lookup of its object is under way, and no write of it is pending or in doubt. It takes the steps
+of the full way, in the same order: the head is stored unless a fence forbids it, the block is kept, and readers that
+came meanwhile get the same bytes. The request goes to the origin, or to the worker that owns the object, which does the
+same (peers.relayed_openings). Nothing else is decided here: the lookup and the request that was sent are given up to
+the task of the reader, which shares the lookup like any other (metadata.shared_lookup).
 """
 
 import asyncio
@@ -98,7 +98,8 @@ class DirectOpenings:
         return opening
 
     def is_plain(self, name: ObjectName, decision: Decision) -> bool:
-        """Whether no write of an object is pending, in doubt or being installed, and not each read asks the origin."""
+        """Whether no write of an object is pending, in doubt or being installed, and its rule does not validate each
+        read."""
         return self._own_writes.are_settled(name) and not self.heads.is_always_checked(name, decision)
 
     async def open(
@@ -176,7 +177,7 @@ class DirectOpening:
         """Bytes of the budget of buffers for a large body on its way."""
 
     def _end_request(self) -> "Callable[[DirectOpening], None] | None":
-        """Its request is no longer under way. Returns what is called then, once."""
+        """Notes that its request has ended. Returns the callback for that, once."""
         on_end, self._on_end = self._on_end, None
         if on_end is not None:
             self._openings.heads.requests.leave(self.name)
@@ -235,7 +236,7 @@ class DirectOpening:
             self.abandon()
 
     def close(self) -> None:
-        """Ends an opening whose reader is no longer there to go on with it."""
+        """Ends an opening whose reader is gone."""
         self._end_request()
         self._release_room()
         if self.head is None:
@@ -245,7 +246,7 @@ class DirectOpening:
             self.finish()
 
     def abandon(self) -> None:
-        """Ends a given up opening that nobody has taken over."""
+        """Ends an opening that was given up and not taken over."""
         self._lookup.abandon()
 
     def _open(self) -> None:
@@ -255,7 +256,7 @@ class DirectOpening:
         head = self._head_from_origin(sent) if isinstance(sent, SentRead) else sent.head
         if head is None or head.size > head.block_size or (self.checksums and checksums_missing(head.facts)):
             return
-        if not openings.fetcher.lands_unverified(head):
+        if not openings.fetcher.may_land_whole(head):
             return
         destination = openings.replacement.try_destination_over(None, name, head, sent.requested.tick)
         if destination is None:

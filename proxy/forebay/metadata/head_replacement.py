@@ -3,10 +3,10 @@
     response of another version ──> forget the known one ──> store the new head ──> the reader's response
                                     in every worker and tier, durably
 
-Whoever learns of a replacement (by a revalidation, a 404, a block that is gone) waits for the removal before a client
-is answered. So no response that begins after that is of the old version, also not after a crash. Responses under way
-may go on with its blocks, which nothing leads to any more. The cost is an invalidation for each version found replaced,
-and nothing where no head is known or the known one is confirmed.
+A reader that learns of a replacement (by a revalidation, a 404, a missing block) waits for the removal before its
+client is answered. So no later response is of the old version, not even after a crash. Responses under way may go on
+with its blocks, which no head names any more. The cost is an invalidation for each version found replaced, and nothing
+where no head is known or the known one is confirmed.
 
 Which of two versions is the newer one is known only if one was requested after the other was answered. Of two requests
 at the same time the origin may carry out either last (the first is sent again, or is late), so both versions are given

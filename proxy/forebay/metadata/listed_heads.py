@@ -1,4 +1,5 @@
-"""Listed heads: an entry of a listing in place of a conditional request, and what two listings differ in.
+"""Listed heads: stale heads are validated by entries of a listing, and heads that a newer listing contradicts are
+dropped.
 
     stale head ──> entry of the latest snapshot: same ETag, size and time? ──> validated when that listing began
                                                  anything else ──────────────> a conditional request, as ever
@@ -9,7 +10,7 @@ headers. They change only by a new write, which changes the time of the object; 
 counts only if it was validated MARGIN seconds after its object was last modified: a write after that has another time
 (RFC 9110, 8.8.2.2, has the same rule, and the same minute for clocks that differ).
 
-Not for principals with their own origin credential: what is listed for Forebay says nothing of what they may read.
+Not for principals with their own origin credential: a listing for Forebay does not prove what they may read.
 """
 
 import asyncio

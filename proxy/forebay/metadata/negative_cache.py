@@ -1,10 +1,10 @@
-"""The negative cache: lookups that had no usable response lately, so that no reader waits for the same again.
+"""The negative cache: remembers lookups without a usable response for a while, so that no reader repeats them.
 
     failure    of one object and one identity: the origin refused, or answered with something else
     timeout    of one object; of every object once _TIMEOUTS objects in a row had no response in time
 
-After timeouts of two objects, with no response in between, the origin is slow for all: were each object to find that
-out for itself, each would keep a reader waiting. The same holds if the first lookup after that pause times out.
+After timeouts of two objects, with no response in between, the origin counts as slow for all objects: otherwise each
+object would keep a reader waiting to find that out. The same holds if the first lookup after that pause times out.
 """
 
 from typing import Final

@@ -4,7 +4,7 @@ Heads come from responses to ranges, which have no checksums at most origins. So
 HEAD, once per version. Where the origin is known to be of that kind, the HEAD is sent while the object is being opened,
 so that its first reader does not wait for one response after the other.
 
-Checksums that do not come in time are left out: bytes that are here are not delayed for them.
+Checksums that do not come in time are left out: cached bytes are not delayed for them.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class ObjectChecksums:
         """Whether the last opening by a reader that wanted checksums came without them."""
 
     async def lookup(self, name: ObjectName, head: Head, identity: OriginIdentity | None = None) -> Head:
-        """Returns `head` with the object's checksums, if they can be had in time."""
+        """Returns `head` with the object's checksums, if they arrive in time."""
         known = self._heads.current(name)
         if not head.by_id and known is not None and known.generation == head.generation:
             head = known

@@ -1,8 +1,8 @@
 """Overlapping requests: those about one object that are under way at the same time.
 
-The origin may carry out any of them last, whichever was sent first, and their responses overtake each other. So where
-two of them show two versions, nobody knows which is the newer one. Nothing is kept about an object with fewer than two
-requests under way but their number.
+The origin may carry out any of them last, whichever was sent first, and their responses overtake each other. So if two
+of them show two versions, it is not known which is the newer one. Of an object with a single request under way only the
+number of requests is kept.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Own writes: what this Forebay's writes say of an object before the heads and the origin do.
+"""Own writes: the state that writes through this Forebay give an object before the origin and the heads have it.
 
 pending        the journal has the write and the origin has not: it makes the version that readers see
 installing     the origin has the write, and its staged bytes are about to become the object: readers wait for that
@@ -29,8 +29,9 @@ class OwnWrites:
         return not (self.are_pending(name) or self._staged.is_installing(name))
 
     async def settle(self, name: ObjectName, identity: OriginIdentity | None) -> ResolvedVersion | None:
-        """Returns the version that a pending write makes, or None once all are settled for this identity: only the
-        origin can say what its own credential may read. Raises S3Error NoSuchKey for an object that a write deletes."""
+        """Returns the version that a pending write makes, or None once all are settled. With an identity it waits for
+        that: only the origin can say what that credential may read. Raises S3Error NoSuchKey for an object that a write
+        deletes."""
         if self._pending is not None and (pending := self._pending.head(name)) is not None:
             if identity is None:
                 if isinstance(pending, Deleted):

@@ -6,15 +6,14 @@
                                                                           bytes from its shard
     in no pack       ──> the object
 
-A write of the key that is in doubt may be a deletion, whose tombstone nobody here knows: then it is looked for, by each
-read.
+A write in doubt may be a deletion, whose tombstone this node does not know: then each read of the key looks for one.
 
 A member's bytes are read as a span of its shard, which is an object like any other: its blocks are fetched, shared and
 kept by the rules of the shard's own name. It never changes, so it is never revalidated; another version than the one
 that the index names is refused.
 
-Who may read the key has been decided before, by the grants on the key. A principal with its own origin credential also
-needs the origin's permission, on the shard: that is the object which it would have to read itself.
+The admission has checked the grants on the key. A principal with its own origin credential also needs the origin's
+permission, on the shard: the object that it would read at the origin.
 """
 
 from collections.abc import Callable
@@ -28,7 +27,7 @@ from forebay.core.heads import Head, head_of
 from forebay.core.names import ObjectName
 from forebay.metadata.lookup_request import LookupRequest
 from forebay.metadata.object_checksums import ObjectChecksums
-from forebay.metadata.resolution import Resolution, ResolvedVersion, StoredIn
+from forebay.metadata.resolution import Resolution, ResolvedVersion, ShardExtent
 from forebay.metadata.resolver import Resolver
 from forebay.namespace.packs.pack_catalogue import PackCatalogue
 from forebay.namespace.packs.pack_view import FoundMember
@@ -71,7 +70,7 @@ class PackedObjects:
             if found is None:
                 return await self._resolver.resolve(request, leads=leads)
             is_strict = request.no_cache or isinstance(request.decision.freshness, AlwaysRevalidate)
-            if not (is_strict or view.may_be_object(request.name.key) or self._resolver.may_be_written(request.name)):
+            if not (is_strict or view.may_be_object(request.name.key) or self._resolver.is_unsettled(request.name)):
                 return await self._member(request, found)
             resolution = await self._resolver.resolve(request, leads=leads)
             if not _is_missing(resolution):
@@ -86,7 +85,7 @@ class PackedObjects:
         return resolution
 
     def resolve_nowait(self, request: LookupRequest) -> ResolvedVersion | None:
-        """As Resolver.resolve_nowait, for members, too."""
+        """Does what Resolver.resolve_nowait does, for members as well."""
         if request.decision.packed is None:
             return self._resolver.resolve_nowait(request)
         if request.version_id is not None or request.no_cache or request.identity is not None:
@@ -94,27 +93,28 @@ class PackedObjects:
         found = self.member_nowait(request.name, request.decision)
         return ResolvedVersion(found[0], "fresh", stored=found[1]) if found is not None else None
 
-    def member_nowait(self, name: ObjectName, decision: Decision) -> tuple[Head, StoredIn] | None:
-        """The head of a member and where it is, for a plain read without an identity at the origin; None where
-        `resolve` has to say what the key is."""
+    def member_nowait(self, name: ObjectName, decision: Decision) -> tuple[Head, ShardExtent] | None:
+        """Returns the head of a member and its extent, for a plain read without an identity at the origin; None if only
+        `resolve` can tell whether the key is a member."""
         if decision.packed is None or isinstance(decision.freshness, AlwaysRevalidate):
             return None
         view = self._catalogue.view_nowait(name.bucket, decision.packed, pack_freshness(decision.freshness))
-        if view is None or view.may_be_object(name.key) or self._resolver.may_be_written(name):
+        if view is None or view.may_be_object(name.key) or self._resolver.is_unsettled(name):
             return None
         found = view.find_nowait(name.key)
         if found is None:
             return None
         member, shard = found
-        stored_in = ObjectName(name.bucket, shard.key)
-        head = self._resolver.fresh_head(stored_in, self._shard_decision(stored_in), no_cache=False)
+        shard_name = ObjectName(name.bucket, shard.key)
+        head = self._resolver.fresh_head(shard_name, self._shard_decision(shard_name), no_cache=False)
         if head is None or (head.version.etag, head.size) != (shard.etag, shard.size):
             return None
         shown = head_of(member.facts(), head.block_size, head.validated_at)
-        return shown, StoredIn(stored_in, head, member.offset)
+        return shown, ShardExtent(shard_name, head, member.offset)
 
-    async def place_in(self, shard: ObjectName, key: str) -> tuple[str, Span] | None:
-        """The ETag of a shard and where the member of a key is in it, by the pack's index; None: no index says."""
+    async def member_span(self, shard: ObjectName, key: str) -> tuple[str, Span] | None:
+        """Returns the ETag of a shard, and the span in it of the member with this key, by the pack's index; None: no
+        index has it."""
         decision = self._rules().decide(ObjectName(shard.bucket, key))
         if decision.packed is None:
             return None
@@ -154,7 +154,7 @@ class PackedObjects:
         if (head.version.etag, head.size) != (shard.etag, shard.size):
             raise PackUnavailable(f"{name.path} is not the shard that the index names: it was written again")
         shown = head_of(member.facts(), head.block_size, head.validated_at)
-        return replace(resolution, head=shown, stored=StoredIn(name, head, member.offset))
+        return replace(resolution, head=shown, stored=ShardExtent(name, head, member.offset))
 
 
 def _is_missing(resolution: Resolution) -> bool:

@@ -2,8 +2,8 @@
 
     head_seen       other -> owner     the origin gave this head to a principal with its own credential
 
-A hint is kept in memory, to be compared with and never to be trusted: which fences it has missed is not known. It turns
-the opening of the next reader, whose bytes may be here already, into a revalidation (forebay.metadata.resolver).
+A hint is kept in memory as a head that was never validated, as it may have missed fences. It turns the opening of the
+next reader into a revalidation (forebay.metadata.resolver), as the blocks may be cached already.
 """
 
 from forebay.core.heads import NEVER_VALIDATED, Head

@@ -1,9 +1,9 @@
-"""Permissions: which objects the origin itself has lately allowed a principal with its own credential to read.
+"""Permissions: the origin's recent permissions to read an object, for principals with their own credential.
 
-A hit serves bytes that another credential may have fetched. Forebay's grants decide who may read. Where a principal has
-its own origin credential, the origin decides as well: a hit needs its positive response to this principal about this
-object, at most `authorization_ttl` old. The conditional request that checks freshness gives it; so does the response
-that brought the head.
+A hit serves bytes that another credential may have fetched. Forebay's grants decide whether a principal may read. Where
+a principal has its own origin credential, the origin decides as well: a hit needs its positive response to this
+principal about this object, at most `authorization_ttl` old. The conditional request that checks freshness gives it; so
+does the response that brought the head.
 
 Only positive responses are kept. A refusal removes one, and so does eviction: then the origin decides again. A write to
 the object removes it too (it may have come with another ACL, or be one), as does another credential of the same

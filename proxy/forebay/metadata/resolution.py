@@ -24,7 +24,7 @@ class ResolvedVersion:
     bytes are served even where no tier keeps them. Emptied when all waiters have had their turn."""
     joined: bool = False
     """Whether another reader had started the lookup."""
-    stored: "StoredIn | None" = None
+    stored: "ShardExtent | None" = None
     """Of a member of a pack: where its bytes are. `flights` are that object's then. None: in the object itself."""
 
     def view(self, name: ObjectName, rule: str, identity: OriginIdentity | None = None) -> ObjectView:
@@ -59,8 +59,8 @@ class ResolvedVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredIn:
-    """Where the bytes of a member of a pack are."""
+class ShardExtent:
+    """Where the bytes of a member of a pack begin, in its shard."""
 
     name: ObjectName
     """Of the shard."""

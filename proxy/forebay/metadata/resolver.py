@@ -100,8 +100,8 @@ class Resolver:
         """Whether the origin has lately allowed `identity` to read `name`, or need not be asked."""
         return identity is None or self.permissions.is_allowed(identity, name, self.heads.clock())
 
-    def may_be_written(self, name: ObjectName) -> bool:
-        """Whether a write of an object is pending or in doubt, so that what the origin lists says nothing of it."""
+    def is_unsettled(self, name: ObjectName) -> bool:
+        """Whether a write of an object is pending or in doubt. Then a listing of the origin proves nothing about it."""
         return self._own_writes.are_pending(name) or self.is_in_doubt(name)
 
     def is_in_doubt(self, name: ObjectName) -> bool:
@@ -111,7 +111,7 @@ class Resolver:
     def resolve_nowait(self, request: LookupRequest) -> ResolvedVersion | None:
         """Returns the version, if it is known without a request and without waiting."""
         name = request.name
-        if request.version_id is not None or self.may_be_written(name) or not self._own_writes.are_settled(name):
+        if request.version_id is not None or self.is_unsettled(name) or not self._own_writes.are_settled(name):
             return None
         head = self.fresh_head(name, request.decision, no_cache=request.no_cache, identity=request.identity)
         return ResolvedVersion(head, "fresh") if head is not None else None

@@ -258,7 +258,7 @@ class SharedLookups:
         return lookup
 
     def fence(self, name: ObjectName) -> None:
-        """Keeps later readers from joining the lookups of `name` under way."""
+        """Keeps later readers from joining lookups of `name` that are under way."""
         for lookup in tuple(self._shared.pop(name, {}).values()):
             lookup.fence()
 

@@ -3,8 +3,8 @@
     write confirmed, last fence raised ──> HEAD ──> a head that names the staged blocks
 
 An installation runs on its own; readers that arrive meanwhile wait for it, rather than fetch bytes that are here. The
-owner of the object does it (peers.owners), once the bytes are in the tier that both workers read. It is best effort:
-what is not installed is fetched by its first reader.
+owner of the object does it (peers.owners), once the bytes are in the tier that both workers read. It is best effort: an
+object that is not installed is fetched by its first reader.
 """
 
 import asyncio

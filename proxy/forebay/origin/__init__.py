@@ -1,1 +1,1 @@
-"""The origin: signed requests to the far bucket, and what its answers mean."""
+"""The origin: signed requests to the far bucket, and the meaning of its answers."""

@@ -7,12 +7,12 @@ Pure: `now` is any clock that only goes forward, in seconds. Requests raise the 
       └──────── any response, to a request or to a probe ─────────────────┘
 
 A suspected origin is still asked; an open breaker refuses. Probes are Forebay's own requests
-(forebay.origin.reachability), so no request of a client is ever the guinea pig, and no pattern of requests alone opens
-the breaker: an object whose reads break their connections says nothing of the others.
+(forebay.origin.reachability), so no client's request serves as a probe, and failing requests alone do not open the
+breaker: an object whose reads break their connections proves nothing about others.
 
 Failures are counted in a row, without a response in between, by cause. A connection that could not be made counts each
-time. One that was made and broke, or on which no response came in time, is news of its target and counts once for
-each: a thousand failures of one object are one.
+time. One that was made and broke, or on which no response came in time, counts once for its target: a thousand failures
+of one object are one.
 
 A response of any status is a success. A probe that began before the latest response and fails after it means nothing.
 """

@@ -1,8 +1,8 @@
-"""The objects under a prefix, for warm-up and invalidation, where meaning matters more than speed.
+"""The objects under a prefix, parsed, for warm-up and invalidation. It is not made for speed.
 
 botocore's paginator lists an S3 origin: it knows how origins continue a listing, and has a few connections and retries
-of its own. It takes a while to import and most proxies never list, so that it is imported on a thread when it is first
-needed, and its service model loaded there, too. An OSS origin is listed by signed requests of our own.
+of its own. It takes a while to import and most proxies never list, so it is imported, and its service model loaded, in
+a thread when it is first needed. An OSS origin is listed by signed requests of our own.
 """
 
 import asyncio
@@ -176,7 +176,7 @@ class BucketListing:
 
 
 def _import_botocore() -> Any:
-    """Imports all that listing needs; botocore's errors. For a thread."""
+    """Imports the modules that listing needs, and returns botocore's errors. For a thread."""
     import aiobotocore.config  # noqa: F401, PLC0415 # see the module
     import botocore.exceptions  # noqa: PLC0415 # see the module
 

@@ -1,4 +1,4 @@
-"""Whether the origin accepts Forebay's own credential: asked by signed requests of our own.
+"""The credential check: finds out by signed probes whether the origin accepts Forebay's own credential.
 
 The probe is a signed ListBuckets. Any response but the refusal of a credential (forebay.origin.credential_refusal)
 means that the key is accepted: most keys may not list buckets, and need not. A probe is sent
@@ -10,7 +10,7 @@ means that the key is accepted: most keys may not list buckets, and need not. A 
 As with the breaker, refusals of requests raise a suspicion and the probe is the judge: a client could provoke one by a
 bucket of another region. A success of any request signed with the key proves that it is accepted.
 
-The key of a principal is refused for its own requests alone: that is logged, and nothing else.
+A refusal of a principal's key concerns its own requests alone: it is logged, and nothing else.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from forebay.core.errors import OriginCredentialFault, OriginError
-from forebay.core.events import DEFAULT_ORIGIN, CredentialState, in_words
+from forebay.core.events import DEFAULT_ORIGIN, CredentialState, origin_suffix
 from forebay.core.task_registry import TaskRegistry
 from forebay.origin.credential_refusal import CredentialRefusal, refused_credential
 from forebay.origin.credentials import Credentials
@@ -52,7 +52,7 @@ class CredentialCheck:
     ) -> None:
         """`send`: sends a probe signed with the key; returns its refusal, or raises ConnectionFault or OriginError when
         the response says nothing of the key. `clock`: seconds since the epoch. `origin`: its name."""
-        self._of = in_words(origin)
+        self._of = origin_suffix(origin)
         self.credentials = credentials
         self._send, self._region, self._clock, self._monotonic = send, region, clock, monotonic
         self._tasks = TaskRegistry()

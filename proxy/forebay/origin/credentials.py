@@ -36,11 +36,11 @@ class Credentials(Protocol):
         ...
 
     def known(self) -> SecretKey | None:
-        """The key to sign with, if it need not be waited for."""
+        """The key to sign with, if it is known without waiting."""
         ...
 
     def renew(self) -> None:
-        """The origin refuses the key: look for another one where there may be."""
+        """Searches for another key, where there may be one, as the origin refuses this one."""
         ...
 
     def ends_within(self, seconds: float) -> bool:

@@ -1,7 +1,7 @@
 """The differences between origins, as named rows. Code asks a row for its fields, never for its name.
 
-Each value was tried against the origin or read in its documentation; where neither was possible it is the careful one.
-An origin is listed once it works.
+Each value was tried against the origin or read in its documentation; where neither was possible it is the conservative
+one. An origin is listed once it works.
 """
 
 from collections.abc import Mapping

@@ -17,8 +17,9 @@ class OriginIdentity:
 
 
 async def request_credential(identity: OriginIdentity | None) -> RequestCredential | None:
-    """What its requests carry; None: Forebay's own credential. Never that for an identity: whose credential is none, as
-    that of clients without a key, asks unsigned. Raises OriginCredentialFault if there should be a key and is none."""
+    """Returns the credential of requests with this identity. For None, Forebay itself, it is None; an identity without
+    a key, as that of anonymous clients, has `Unsigned`. Raises OriginCredentialFault if there should be a key and is
+    none."""
     if identity is None:
         return None
     return await identity.credentials.current() or UNSIGNED

@@ -14,7 +14,7 @@ UNSIGNED_PAYLOAD: Final = "UNSIGNED-PAYLOAD"
 
 
 class Unsigned(Enum):
-    """The credential of a request that must not be signed: another thing than no credential, which means Forebay's."""
+    """The credential of a request that must not be signed. (No credential means Forebay's.)"""
 
     UNSIGNED = "unsigned"
 

@@ -1,4 +1,4 @@
-"""The origin server (RFC 9110, 3.6): where it is, and how it is spoken to."""
+"""The origin server (RFC 9110, 3.6): its endpoint, region and dialect."""
 
 from dataclasses import dataclass
 

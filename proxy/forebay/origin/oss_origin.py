@@ -9,8 +9,8 @@ multipart upload is combined from its parts', where all of them passed here. Whe
 (OriginBroken), whatever its status, and the writer invalidates the object. Nothing is compared without a value:
 for parts that were copied, or uploaded another way.
 
-What only OSS has (symlinks, appends, image processing) has no form in S3's terms, so that it never arrives here. An OSS
-client in front of an OSS origin could be given it: `send_oss` already sends requests in OSS's terms.
+Operations that only OSS has (symlinks, appends, image processing) have no form in S3's terms, so they never arrive
+here.
 """
 
 import logging

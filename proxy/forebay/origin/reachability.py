@@ -1,4 +1,4 @@
-"""Whether the origin can be reached: asked by requests of our own, never by a client's.
+"""Reachability: finds out by probes, never by requests of clients, whether the origin can be reached.
 
 A probe is an unsigned HEAD of the endpoint; a response of any status will do. One runs at a time, bounded by the
 connect timeout, once for the connection and once for the response. It is sent

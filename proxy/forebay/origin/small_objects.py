@@ -1,6 +1,6 @@
 """Small objects of Forebay's own at the origin, such as parts of packs: each written and deleted by one request.
 
-Sent once: a request whose answer was lost may have been carried out.
+Requests are not repeated: one whose answer was lost may have been carried out.
 """
 
 from typing import Final

@@ -1,2 +1,2 @@
-"""Decisions as pure functions: rules, access, freshness, pools and pins, what is fetched or written next. Time is an
+"""Decisions as pure functions: rules, access, freshness, pools and pins, order of fetches and writes. Time is an
 argument."""

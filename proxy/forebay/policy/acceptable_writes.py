@@ -1,8 +1,8 @@
-"""Which writes may be acknowledged before the origin has them.
+"""Acceptable writes: those that may be acknowledged before the origin has them.
 
-An allow-list: what is not known to mean the same an hour later goes through. So a write with a condition, an ACL, tags,
-a lock, a key of the client's own, or a header that Forebay does not know is carried out at the origin, after the
-pending writes of its object.
+An allow-list: a write that is not known to have the same effect an hour later goes through. So a write with a
+condition, an ACL, tags, a lock, a key of the client's own, or a header that Forebay does not know is carried out at the
+origin, after the pending writes of its object.
 
     may be acknowledged here    goes through, and why
     PutObject                   a condition: the origin's state decides

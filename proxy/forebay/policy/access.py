@@ -165,7 +165,8 @@ def authorise(
 
 
 def may_read(principal: Principal, name: ObjectName) -> bool:
-    """Whether a grant lets the principal read an object. No proof: it tells whether a name may be shown."""
+    """Whether a grant lets the principal read an object. It is no Permit: it serves to decide whether a name may be
+    shown."""
     return _is_granted(principal, Access.READ, name)
 
 
@@ -229,7 +230,7 @@ def may_read_all_below(principal: Principal, bucket: str, prefix: str) -> bool:
 
 
 def may_read_every_object_below(principal: Principal, bucket: str, prefix: str) -> bool:
-    """The same of objects alone: Forebay's own resources, which a prefix may lie above, are nobody's objects."""
+    """The same for objects alone: Forebay's own resources, which a prefix may contain, do not count."""
     return not is_reserved(prefix) and _is_prefix_granted(principal, Access.READ, f"{bucket}/{prefix}")
 
 

@@ -1,8 +1,8 @@
 """The batch window: how many entries of a batch may be on their way at once.
 
-Small objects need many at once, for the time to the origin; of large ones a few fill the link, and more would take the
-buffers of others. Sizes are not known before an object is opened, so a batch begins with few, and goes by the mean of
-what it has seen.
+Small objects need many at once, to hide the round trip to the origin; a few large ones fill the link, and more would
+take the buffers of others. The size of an object is not known before it is opened, so a batch begins with few entries,
+and its window follows the mean size of those that it has opened.
 """
 
 from typing import Final

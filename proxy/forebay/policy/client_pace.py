@@ -3,7 +3,7 @@
     wait(now) ──> the client is waited for ──> receive(now, size)        and so on, for each piece
 
 Time in which the origin is waited for does not count, so a slow origin makes no client slow. A pace is that of the last
-five to ten seconds of waiting. In doubt it is too high: a piece that a client has yet to accept counts as accepted.
+five to ten seconds of waiting. It is an upper bound: a piece that a client has yet to accept counts as accepted.
 """
 
 from typing import Final

@@ -1,9 +1,9 @@
 """The order in which acknowledged writes are carried out at the origin.
 
-B depends on every A of its bucket that was written to the journal before B's request began. Nobody was acknowledged
-earlier than that, so whatever a client has seen acknowledged when it sends B comes first. Writes that overlap in time
-are independent and are carried out side by side, except that two of one object are carried out as they were written,
-and one that becomes known when a later one is under way already waits for that.
+B depends on every A of its bucket that was written to the journal before B's request began. No write is acknowledged
+before it is in the journal, so every write that a client knows to be acknowledged when it sends B comes first. Writes
+that overlap in time are independent and are carried out side by side, except that two of one object are carried out as
+they were written, and one that becomes known when a later one is under way already waits for that.
 
     A  |began ──── written|
     B                        |began ──── written|          B after A
@@ -12,8 +12,8 @@ and one that becomes known when a later one is under way already waits for that.
 So a write is ready once no unsettled write of its bucket was written before it began: one comparison with the earliest
 of these times. Times are of one clock for all workers of the node, and grow from run to run.
 
-A write that is carried out and can't be settled yet holds up the next ones of its object alone. The next run finds it
-pending, and looks whether the origin has it: it would not know it again behind a later one of that object, and would
+A write that is carried out and can't be settled yet holds up only later writes of its object. The next run finds it
+pending, and checks whether the origin has it: behind a later write of that object it would not recognise it, and would
 bring the older bytes back.
 """
 
@@ -84,7 +84,7 @@ class DrainOrder(Generic[W]):
         self._forget_first(_bucket(self._unsettled[write]))
 
     def settle(self, write: W) -> None:
-        """Removes a write: it is carried out, or was given up by a person."""
+        """Removes a write that was carried out, or that the operator has discarded."""
         entry = self._unsettled.pop(write)
         self._done.discard(write)
         for name in entry.names:
@@ -97,7 +97,7 @@ class DrainOrder(Generic[W]):
         self._forget_first(_bucket(entry))
 
     def _forget_first(self, bucket: str) -> None:
-        """Takes those out of the times of a bucket that nothing waits for."""
+        """Removes the times of a bucket that no write waits for."""
         written = self._written[bucket]
         while written and (written[0][2] not in self._unsettled or written[0][2] in self._done):
             heapq.heappop(written)

@@ -1,8 +1,9 @@
-"""Epochs: where a pass over a data set ends and the next one begins, found by repetition.
+"""Epochs: finds where one pass over a data set ends and the next begins, by repetition.
 
 A job reads each unit (a block) once an epoch, in an order that is not known. So within a pass units are new, and when
-the next pass begins they repeat, one after the other. Of the latest WINDOW reads it is noted whether the unit had been
-read in this pass; when REPEATED of them had, a new pass has begun, at the first repetition in the window:
+the next pass begins they repeat, one after the other. For each of the latest WINDOW reads the detector knows whether
+its unit had been read in this pass; when REPEATED of them had, a new pass has begun, at the first repetition in the
+window:
 
     pass 1                         pass 2
     new new new new new new new  | again again again again ...  <- noticed here

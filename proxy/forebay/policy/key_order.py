@@ -1,4 +1,4 @@
-"""The order of keys: ends of prefixes, neighbours, and where to split an interval whose keys are not known.
+"""The order of keys: ends of prefixes, neighbours, and the splitting of intervals whose keys are not known.
 
 Keys are ordered by their UTF-8 bytes, which is the order of code points, and so of Python's strings.
 

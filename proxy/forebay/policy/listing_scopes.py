@@ -1,4 +1,4 @@
-"""Listing scopes: which listings the rules let be answered from a snapshot, of which namespace, and how fresh.
+"""Listing scopes: which listings may be answered from a snapshot by the rules, of which namespace, and how fresh.
 
     rule                                   request                     scope
     datasets/imagenet/**  listing = 10m    datasets?prefix=imagenet/v  imagenet/, 10m

@@ -1,11 +1,11 @@
-"""Packed scopes: which listings may have members of packs, and where those packs are.
+"""Packed scopes: the packs whose members a listing may have.
 
     rule                                                   request                    scope
     b/train/**  packed = "packed/**"  freshness = "10m"    b?prefix=train/cats/       packed/**, 10m
                                                            b?prefix=t                 the same: some of its keys are
                                                            b?prefix=test/             none
 
-The packs are as fresh as the freshness in the same rule says, else as the default one.
+The freshness of the packs is that of the same rule, or the default.
 """
 
 from collections.abc import Sequence
@@ -52,5 +52,5 @@ class PackedScopes:
 
 
 def pack_freshness(freshness: Freshness) -> MaxAge | Immutable:
-    """How old the packs may be under a rule."""
+    """Returns how old the packs may be under a rule."""
     return freshness if isinstance(freshness, MaxAge | Immutable) else MaxAge(LEAST_AGE)

@@ -1,15 +1,14 @@
 """Pins: prefixes whose objects stay on the SSD, whatever else is read.
 
-An operator pins a prefix; nothing is fetched by that. A block of a pinned object that comes to the SSD stays there
-until its version is replaced, the object is deleted or purged, or the prefix is unpinned. A pin says nothing about who
-may read.
+An operator pins a prefix, which fetches nothing. A block of a pinned object that is written to the SSD stays there
+until its version is replaced, the object is deleted or purged, or the prefix is unpinned. A pin grants no access.
 
 Pins may overlap: an object belongs to the outermost pin that covers it, so each byte counts once.
 
     datasets/imagenet/         the outermost: has the blocks of everything under it
     datasets/imagenet/val/     comes into its own when the first one is removed
 
-All pins together have a quota of the SSD tier. What does not fit is kept as if it were not pinned.
+All pins together have a quota of the SSD tier. Blocks beyond it are kept as if they were not pinned.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -110,8 +109,8 @@ class PinSet:
         return int(DEFAULT_SHARE * capacity) if self.wanted_quota is None else self.wanted_quota
 
     def needed(self, used: Mapping[Pin, int]) -> int:
-        """Returns the bytes that the pins will take as far as is known: of each what was listed, or what it has by now
-        if that is more. `used`: bytes that pins have; 0 for the others."""
+        """Returns an estimate of the bytes that the pins will take: of each the listed size, or the bytes that it has
+        by now, if they are more. `used`: bytes that pins have; 0 for the others."""
         return sum(self.needed_by(pin, used) for pin in self.outermost())
 
     def needed_by(self, pin: Pin, used: Mapping[Pin, int]) -> int:

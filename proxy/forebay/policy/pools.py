@@ -7,8 +7,8 @@ A rule that sets `eviction` or `quota` makes a pool of its objects. All other ob
     an idle population           gives way next: nobody has read in it for IDLE_SECONDS
     the largest population       gives way to those that are smaller by a quarter at least
 
-so everybody who wants an equal share of the tier has it, within a quarter, and what one does not want is the others'.
-The quarter keeps two populations of equal wants from taking from each other in turns.
+so each population that can fill an equal share of the tier has it, within a quarter, and what one leaves the others may
+use. The quarter keeps two equally hungry populations from evicting each other in turns.
 """
 
 from collections.abc import Iterable
@@ -42,12 +42,13 @@ class Population(Protocol):
 
     @property
     def last_read(self) -> float:
-        """When somebody read in it last, in seconds of the caller's clock."""
+        """The time of the last read in it, in seconds of the caller's clock."""
         ...
 
     @property
     def admits_all(self) -> bool:
-        """Whether it admits whatever is read (LRU), so that it grows at the cost of all others unless it is stopped."""
+        """Whether it admits every block that is read (LRU), so that it grows at the cost of all others unless it is
+        bounded."""
         ...
 
 
@@ -71,7 +72,7 @@ def may_take(wanting: Population, giving: Population, now: float) -> bool:
 
 
 def is_idle(population: Population, now: float) -> bool:
-    """Returns whether nobody has read in a population for a while."""
+    """Returns whether there was no read in a population for a while."""
     return now - population.last_read > IDLE_SECONDS
 
 

@@ -4,9 +4,9 @@ other in the order of a listing.
     ranges   [0,8) [8,16) [17,25)      a run, once RUN_READS follow each other, a small gap or overlap apart
     keys     0001.tar 0002.tar ...     an order, once RISING_KEYS rose and ORDERED_MOVES went on in the listing
 
-Random reads continue a run by chance only, and what is fetched ahead of a run is at most twice what it has read: being
-wrong costs little. Nothing here proves that anybody may read anything. The tables are bounded: the oldest entry gives
-way. Time is an argument.
+Random reads continue a run by chance only, and at most twice the bytes that a run has read are fetched ahead of it: a
+wrong guess costs little. A sequence grants no access. The tables are bounded: the oldest entry gives way. Time is an
+argument.
 """
 
 from bisect import bisect_left, bisect_right

@@ -1,4 +1,4 @@
-"""Reuse distances: what an LRU cache of any size would have hit, from a sample of the reads.
+"""Reuse distances: the hit share that an LRU cache of any size would have had, from a sample of the reads.
 
 The *reuse distance* of a read is the size of all distinct units that were read since the same unit was read before, its
 own size included. An LRU cache hits exactly the reads whose distance is at most its capacity, so a histogram of the

@@ -110,13 +110,13 @@ class Rules:
 
     @property
     def reads_ahead(self) -> bool:
-        """Whether some rule has readers read ahead of."""
+        """Whether some rule sets `read_ahead`."""
         return any(rule.read_ahead for rule in self._rules)
 
     @property
     def data_sets(self) -> frozenset[str]:
         """The data sets whose reads are counted: those that a rule names, or makes a pool for. Counting costs a hit
-        about a microsecond, so nobody pays for it without having asked."""
+        about a microsecond, so it is off for all other rules."""
         named = {rule.name for rule in self._rules if rule.name is not None}
         return frozenset(
             named | {rule.path for rule in self._rules if rule.eviction is not None or rule.quota is not None}

@@ -14,7 +14,7 @@ Priorities are cut into bands, 2^fineness for each halving. The band just below 
     above        not admitted. After some refusals in a row all that is below must be there: if there still is space,
                  the threshold rises, by as many bands as fit there, one at least
 
-So the share needs no knowledge of the set's size: it falls as more of the set is seen, each time by dropping what a
+So the size of the set need not be known: the share falls as more of the set is seen, each time by the blocks that a
 smaller share would not have. After the set was seen once, nothing is admitted or dropped any more.
 
 The hash is keyed by the caller, so nobody can choose what stays. The blocks of one object follow each other by the

@@ -3,7 +3,7 @@
     |<-- patience -->|<-- patience -->|<---- twice that, once it was slow and replaced ---->|
      enough bytes      too few: slow
 
-A window begins anew when nobody waits for the bytes: a response that is only as fast as it is needed is not slow.
+A window begins anew when no reader waits for the bytes: a response that is as slow as its readers is not slow.
 """
 
 from typing import Final

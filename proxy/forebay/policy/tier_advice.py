@@ -1,4 +1,4 @@
-"""Advice on the tiers: the hit share that other sizes and the other eviction would give a data set, and what to set.
+"""Advice on the tiers: the hit shares of a data set with other sizes and evictions, and the settings to choose.
 
 The hit shares are those of warm tiers that this data set has to itself: of the bytes read that had been read before. A
 first epoch is not in them, as no tier hits it.

@@ -7,7 +7,7 @@ Answered are the forms whose meaning every origin agrees on. None means: the ori
 - values that origins read differently: a malformed or repeated number, an encoding but `url`, an empty delimiter in
   version 1 (Swift answers it with a NextMarker), a start inside a common prefix (Ceph skips that, Swift lists it);
 - continuation tokens of the origin: a listing that it began is finished by it;
-- request headers that change a listing (`hindrance`).
+- request headers that change a listing (`origin_only_header`).
 
 Where there are members of packs, which the origin lacks, the first of these are read as S3 reads them (`parse_listing`
 with `as_s3`).
@@ -96,7 +96,7 @@ class ListingQuery:
         return min(self.max_keys if self.max_keys is not None else MAX_KEYS, most)
 
 
-def hindrance(headers: Iterable[tuple[str, str]]) -> str | None:
+def origin_only_header(headers: Iterable[tuple[str, str]]) -> str | None:
     """The name of a header, of these, that only the origin can obey in a listing; None: there is none."""
     for name, value in headers:
         lower = name.lower()
@@ -114,7 +114,7 @@ def parse_listing(
     query = dict(target.query)
     if target.bucket is None or len(query) != len(target.query) or not query.keys() <= _NAMES:
         return None
-    if not as_s3 and hindrance(headers.items()) is not None:
+    if not as_s3 and origin_only_header(headers.items()) is not None:
         return None
     numbers = query.get("max-keys")
     if numbers is not None and not _NUMBER.fullmatch(numbers):

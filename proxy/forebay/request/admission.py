@@ -12,9 +12,9 @@
 - authorise: a Permit by the principal's grants, or AccessDenied.
 - decide: the first rules that match the object.
 
-Invariants: the steps run in this order, none can be skipped, and the first that fails raises: what a request may not do
-is never looked up. A Permit comes out of `authorise` alone, and the read path demands it (`ObjectReader.answer`, the
-fast lane). An Admission is good for the request it was made from, under its policy.
+Invariants: the steps run in this order, none can be skipped, and the first that fails raises: nothing is looked up for
+a request that is not allowed. A Permit comes out of `authorise` alone, and the read path demands it
+(`ObjectReader.answer`, the fast lane). An Admission is good for the request it was made from, under its policy.
 
 Not here: parsing the head and the target, CORS preflights and the body of a form upload (forebay.request.gateway,
 forebay.request.form_upload). The keys of DeleteObjects are authorised when its body is known
@@ -47,7 +47,7 @@ from forebay.request.authentication import Keyring, Proof, authenticate
 
 @dataclass(frozen=True, slots=True)
 class GatewayPolicy:
-    """What requests are admitted by. Replaced whole when the configuration changes, so `is` tells two apart."""
+    """The configuration that requests are admitted by. Replaced whole when it changes, so `is` compares two of them."""
 
     keyring: Keyring
     rules: Rules
@@ -104,7 +104,7 @@ class Admission(NamedTuple):
 
     @property
     def is_for_resource(self) -> bool:
-        """Whether it is about Forebay's own resources (request.resource_router), which the origin never hears of."""
+        """Whether it is about Forebay's own resources (request.resource_router), which are never forwarded."""
         key = self.target.key
         if key is not None:
             return is_reserved(key)
@@ -124,7 +124,7 @@ class KnownHead(Protocol):
         ...
 
     def learn(self, target: Target, admission: Admission) -> None:
-        """It was authenticated, and admitted. `target`: as it came."""
+        """Notes that the head was authenticated and admitted. `target`: as it came."""
 
 
 def admit(
@@ -165,8 +165,8 @@ class AdmittedEntry(NamedTuple):
 
 
 class EntryAdmission:
-    """Admits the plain GETs that the entries of one admitted batch stand for, key by key: under the batch's policy, for
-    its principal. What is the same for all of them is looked up once."""
+    """Admits the plain GETs that the entries of one admitted batch stand for, key by key, under the batch's policy and
+    for its principal. Steps with the same result for all entries run once."""
 
     __slots__ = ("_batch", "_bucket", "_decide", "_permits")
 

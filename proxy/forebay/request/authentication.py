@@ -112,7 +112,7 @@ def authenticate_form(keyring: Keyring, headers: Headers, fields: Mapping[str, s
 
 
 def _has_part_of_signature(target: Target, headers: Headers) -> bool:
-    """Whether a request without a claim has something that only a signed one has."""
+    """Whether a request without a claim has a header or parameter that only signed requests have."""
     return any(name.lower() in _SIGNATURE_PARTS for name, _ in target.query) or any(name in headers for name in _TOKENS)
 
 

@@ -4,7 +4,7 @@
                   └── the client does not take all ──┐
     anything else ───────────────────────────────────┴──> an ordered body, piece by piece     (fetch.ordered_body)
 
-While a client accepts nothing, no piece is kept for it: the body is paused.
+While a client accepts nothing, its body is paused, and holds no piece.
 """
 
 from collections.abc import Callable, Coroutine, Mapping

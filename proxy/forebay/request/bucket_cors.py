@@ -1,8 +1,8 @@
 """The CORS rules of buckets, fetched with Forebay's own credential and cached for a minute.
 
-Preflights are not signed, so strangers cause these fetches: few run at a time, one for each bucket, and what they bring
-is kept, also that there is nothing. A bucket without rules and one that does not exist are the same here.
-PutBucketCors and DeleteBucketCors through Forebay end what is cached in all workers, as writes do.
+Preflights are not signed, so anybody can cause these fetches: few run at a time, one for each bucket, and their results
+are cached, also negative ones. A bucket without rules and one that does not exist are the same here. PutBucketCors and
+DeleteBucketCors through Forebay end what is cached in all workers, as writes do.
 """
 
 import asyncio

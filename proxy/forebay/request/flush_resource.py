@@ -8,7 +8,8 @@ forebay.request.resource.Resource.
                 x-forebay-flush-held-up   how many of those are stuck, or have to come after a stuck one
                 x-forebay-flush-before    the name below .forebay/flush/ by which the next PUT goes on with them
 
-For whoever may read or write every key of the prefix. What is accepted meanwhile is not waited for.
+For principals that may read, or may write, every key of the prefix. Writes that are accepted meanwhile are not waited
+for.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -38,7 +39,7 @@ class FlushResource:
         self._backlog = backlog
 
     async def entries(self, owner: ResourceOwner) -> Sequence[ResourceEntry]:
-        """None: a flush is nothing that stays."""
+        """None: a flush is not stored."""
         return ()
 
     async def read(self, owner: ResourceOwner, name: str) -> ResourceDocument | None:

@@ -16,7 +16,7 @@ batch of reads by forebay.request.batch, each of whose entries comes back here (
 The fast lane admits a plain read itself to find out whether it is a hit. If it is none, the Admission comes along
 (`Gateway.read`) and nothing is verified twice.
 
-Fails closed: a request that is not known as a cacheable read is bypassed to the origin; one that no grant allows is
+It fails closed: a request that is not a known cacheable read is bypassed to the origin; one that no grant allows is
 refused.
 """
 

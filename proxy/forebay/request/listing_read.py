@@ -10,8 +10,9 @@ The Admission has proven that the grants cover the prefix. A principal with its 
 listing by the origin as well: one request of its own, with the parameters that a policy of the origin could depend on
 (prefix, delimiter, number of keys), at most `auth.authorization_ttl` ago. Its page is not read; only the status counts.
 
-The origin's page lacks members of packs. So what it would answer otherwise is answered here as S3 would where there are
-some, and refused where a header asks for what only the origin knows; but it is asked to compare a bucket's owner.
+The origin's page lacks members of packs. So where there are members, a listing that the origin would answer otherwise
+is answered here, and refused where a header asks for facts that only the origin has. Only the bucket's expected owner
+is compared by the origin.
 """
 
 import re
@@ -32,7 +33,7 @@ from forebay.origin.origins import Origins
 from forebay.policy.freshness import requests_revalidation
 from forebay.protocol.exchange import Reply, Request
 from forebay.protocol.forwarded_headers import forwarded_query
-from forebay.protocol.listing_query import ListingQuery, hindrance, parse_listing, without_own_token
+from forebay.protocol.listing_query import ListingQuery, origin_only_header, parse_listing, without_own_token
 from forebay.protocol.target import Target
 from forebay.request.admission import Admission
 from forebay.request.origin_checks import OWNER, OriginChecks
@@ -104,7 +105,7 @@ class ListingReader:
         query = parse_listing(target, admission.headers, version, as_s3=True)
         if query is None:  # the origin may answer it all the same, without members
             raise S3Error("InvalidArgument", "A parameter of the listing has a value, or a name, that it can't have.")
-        refused = hindrance(pair for pair in admission.headers.items() if pair[0].lower() not in _OBEYED)
+        refused = origin_only_header(pair for pair in admission.headers.items() if pair[0].lower() not in _OBEYED)
         if refused is not None:
             raise S3Error("NotImplemented", f"A listing with members of packs can't be answered with {refused}.")
         await self._checks.check_owner(query.bucket, None, admission.headers, admission.identity)

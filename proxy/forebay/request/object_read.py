@@ -142,7 +142,7 @@ class ObjectReader:
         return Bypass("replaced again and again while it was read")
 
     def first_span(self, decision: Decision) -> Span:
-        """The span to request first of an object that is read whole."""
+        """Returns the span to request first of an object that is read whole."""
         return _whole_span(decision.block, self._source.first_bytes())
 
     async def _resolve(self, read: ReadContext) -> Resolution | Bypass:
@@ -165,8 +165,8 @@ class ObjectReader:
         )
 
     async def _answer_or_name_damage(self, known: ResolvedVersion, read: ReadContext) -> None:
-        """Answers, or says why bytes that are acknowledged can't be had: they are not at the origin yet, and damaged
-        here. Nobody has to wait for that."""
+        """Answers. Where the bytes of a pending write are damaged in the journal, raises S3Error with the reason, at
+        once: the origin does not have them yet."""
         try:
             await self._answer_from(known, read)
         except OriginError:

@@ -8,7 +8,7 @@
 An object that is put into a bucket without versioning is its version `null`, and so is a member of a shard there. The
 shard says whether it is: with versioning, responses have its version's id.
 
-Nothing is remembered: each request with one of these is asked for.
+Results are not cached: each such request causes a HEAD.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucket-owner-condition.html
 """

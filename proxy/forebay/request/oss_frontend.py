@@ -1,12 +1,12 @@
-"""The OSS front end: what a request in OSS's dialect needs beyond its translation to S3's terms.
+"""The OSS front end: the steps of a request in OSS's dialect beyond its translation to S3's terms.
 
     admission (translates) ──┬──> read                             as any request of S3
                              └──> prepare_write ──> write          as any request of S3
     response <── OssReply (translates back) <─────────┘
 
-`prepare_write` does what a change of names cannot: request documents that S3 reads differently, and the refusal to
-overwrite where S3 has no condition for it. Facts that a response in OSS's terms needs beyond S3's are looked up at the
-origin: whether a bucket exists, when it was created.
+`prepare_write` covers what renaming can't: documents in requests that S3 reads differently, and conditions against
+overwriting that S3 does not have. Facts that a response in OSS's terms needs beyond S3's are looked up at the origin:
+whether a bucket exists, when it was created.
 
 https://www.alibabacloud.com/help/en/oss/developer-reference/list-of-operations-by-function
 """

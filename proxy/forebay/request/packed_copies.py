@@ -4,8 +4,8 @@
                                ──source is a member──> PutObject, UploadPart, with its bytes as the body
 
 The conditions and the range are evaluated here; the answer is a copy's. What is copied with the bytes are the headers
-of the member, or with `x-amz-metadata-directive: REPLACE` those of the request. All else of the write is that of a PUT:
-permission, rule, journal, invalidation. That the principal may read the source has been decided by its admission.
+of the member, or with `x-amz-metadata-directive: REPLACE` those of the request. In all else the write is a PUT:
+permission, rule, journal, invalidation. The admission has checked that the principal may read the source.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html, API_UploadPartCopy.html
 """

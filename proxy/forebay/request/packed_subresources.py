@@ -14,8 +14,8 @@
 
 Clients on Amazon's CRT (Mountpoint, s3torchconnector) read small and empty objects by partNumber=1.
 
-The origin has no object of the key, so its answer would be NoSuchKey, for a key that reads and listings show. Where an
-object hides the member, and for a version by another id, the origin is asked.
+The origin has no object with the key, so it would answer NoSuchKey for a key that reads and listings show. If an object
+hides the member, or the request names another version id, the origin answers.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObjectAttributes.html
 """
@@ -50,7 +50,7 @@ _READS: Final = frozenset({"GetObject", "HeadObject"})
 _PART: Final = "partNumber"
 _MAX_PART: Final = 10_000
 _OBEYED: Final = frozenset({"x-amz-request-payer", OWNER})
-"""Headers that are no hindrance, in lower case: one changes nothing, the other is checked before."""
+"""Headers that are no origin_only_header, in lower case: one changes nothing, the other is checked before."""
 _ATTRIBUTES: Final = frozenset({"ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"})
 
 

@@ -15,7 +15,7 @@ from forebay.request.admission import Admission
 
 
 class ReadContext(NamedTuple):
-    """One read: what was asked for, as admitted, and where the response goes."""
+    """One read: the request as admitted, and its reply."""
 
     admission: Admission
     name: ObjectName

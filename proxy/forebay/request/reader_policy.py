@@ -1,4 +1,4 @@
-"""What the policy in force says of readers whose recordings are followed: rules, grants, credentials."""
+"""The reader policy: the rules, grants and credentials that readers of recordings have under the policy in force."""
 
 from collections.abc import Callable
 

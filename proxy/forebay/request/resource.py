@@ -1,4 +1,4 @@
-"""The contract of Forebay's own resources: what stands below `.forebay/` of every bucket.
+"""The contract of Forebay's own resources, the keys below `.forebay/` of every bucket.
 
     /<bucket>/.forebay/<kind>/<name>        kind: "plans", "recordings", ...; name: anything, slashes included
 
@@ -6,8 +6,8 @@ One object implements `Resource` for each kind; forebay.request.resource_router 
 lanes. The router owns HTTP: admission, the form and the verification of bodies, conditions, ranges, listings. A
 resource owns the meaning.
 
-What the router guarantees: the principal was authenticated, is not anonymous, and may read something in the bucket. No
-more: a resource decides by itself which keys its owner may read, and shows nobody what is another's.
+The router guarantees that the principal was authenticated, is not anonymous, and may read some key in the bucket. The
+resource itself checks which keys its owner may read, and shows no other owner's resources.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -23,7 +23,7 @@ from forebay.policy.access import Principal
 
 @dataclass(frozen=True, slots=True)
 class ResourceOwner:
-    """In whose name a resource is read or changed, and in which bucket."""
+    """The principal that a resource is read or changed by, and the bucket."""
 
     bucket: str
     principal: Principal

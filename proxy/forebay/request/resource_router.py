@@ -108,7 +108,8 @@ class ResourceRouter:
                 await self._complete(_ResourceWrite(resource, owner, name, admission, request), reply, record)
 
     def remover(self, admission: Admission) -> RemoveResource:
-        """Returns what removes the resources that an admitted batch delete lists: each as its own DELETE would."""
+        """Returns a function that removes resources listed by an admitted batch delete, each as its own DELETE
+        would."""
         owner = ResourceOwner(admission.target.bucket or "", admission.principal, admission.identity)
 
         async def remove(listed: ListedKey) -> S3Error | None:

@@ -2,7 +2,7 @@
 
     an upload of the journal is listed ──> its document                                      (write.back.write_back)
     a listing ──> a page from a snapshot, or with what is pending laid over it               (request.listing_read)
-    any other, once what is pending under its name is at the origin ──> the origin's answer  (request.forwarded_reads)
+    any other, once the pending writes of its name are at the origin ──> the origin's answer (request.forwarded_reads)
 
 So each read sees the writes that were acknowledged before it. A principal with its own credential at the origin waits
 for pending writes ahead of a listing, too: it is shown what the origin allows it.

@@ -3,8 +3,8 @@
     GET, HEAD     the pending writes of one object, as JSON, as they were accepted
     listing       the objects that have any
 
-Everybody sees those of objects that they may read. Nothing can be changed here: a write is tried again or discarded by
-a person, on the admin port.
+A principal sees the writes of objects that it may read. They are read-only here: the operator retries or discards
+writes on the admin port.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""The watch over the origins: whether each it can be reached, and whether it accepts Forebay's own credential.
+"""The watch over the origins: whether each can be reached, and whether it accepts Forebay's own credential.
 
-Forebay's own requests find out (forebay.origin.reachability, forebay.origin.credential_check): at the start and then
-regularly, also while no client asks for anything.
+Both are found out by probes (forebay.origin.reachability, forebay.origin.credential_check), which are sent at the start
+and then regularly, also while there are no requests of clients.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ class OriginWatch:
     def __init__(self, origins: Origins) -> None:
         self._origins = origins
         self._warned_of: dict[str, str | None] = {}
-        self.first_look = asyncio.Event()
-        """Set once every origin has been looked at."""
+        self.first_check = asyncio.Event()
+        """Set once every origin has been checked."""
 
-    async def look(self, settings: Settings) -> None:
-        """Check what is due. `settings`: in force."""
+    async def check(self, settings: Settings) -> None:
+        """Probes every origin, and checks the credentials that are due. `settings`: in force."""
         clients = [origin.client for origin in self._origins]
-        # Together: one that hangs does not keep the news of the others.
-        await asyncio.gather(*map(self._look_at, clients, settings.all_origins, repeat(settings)))
-        self.first_look.set()
+        # Concurrently, so that an origin that hangs does not delay the checks of the others.
+        await asyncio.gather(*map(self._check, clients, settings.all_origins, repeat(settings)))
+        self.first_check.set()
 
-    async def _look_at(self, client: OriginClient, origin: OriginSettings, settings: Settings) -> None:
+    async def _check(self, client: OriginClient, origin: OriginSettings, settings: Settings) -> None:
         check = client.credential_check
         if await client.probe() and needs_own_credential(settings, origin):
             await check.check_if_due()

@@ -26,7 +26,7 @@ from typing import Final, Literal, TypeAlias
 
 import forebay_client
 from forebay.core.errors import AddressUnavailable, JournalUnusable, OriginCredentialFault, OriginError, SsdUnusable
-from forebay.core.events import in_words
+from forebay.core.events import origin_suffix
 from forebay.origin.credential_refusal import REGION_REFUSAL, refused_credential
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.http.loopback_resolver import system_name
@@ -70,7 +70,7 @@ async def check_origins_of(settings: Settings) -> AsyncIterator[SelfCheck]:
     """The checks of each origin, with requests to it, each as it ends."""
     for origin in settings.all_origins:
         async for check in _check_origin(settings, origin):
-            yield replace(check, finding=f"{check.finding}{in_words(origin.name)}")
+            yield replace(check, finding=f"{check.finding}{origin_suffix(origin.name)}")
 
 
 async def _check_origin(settings: Settings, origin: OriginSettings) -> AsyncIterator[SelfCheck]:

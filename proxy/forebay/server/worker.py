@@ -103,23 +103,22 @@ class Worker:
         self._background = TaskRegistry()
 
     async def start(self) -> None:
-        """Start; returns when requests are served. Raises StartError, SettingsError."""
-        server = self._settings.server
+        """Starts; returns when requests are served. Raises StartError, SettingsError."""
+        server, member = self._settings.server, self._membership
+        plain = secure = admin = None
         with contextlib.ExitStack() as opened:
-            member = self._membership
-            addresses = server if member is None else member
 
             def listen(address: ListenAddress | None, setting: str) -> socket.socket | None:
                 if address is None:
                     return None
                 return opened.enter_context(contextlib.closing(bind(address, setting, shared=member is not None)))
 
-            # A worker among several binds once it can serve: until then connections go to the others.
-            plain = listen(addresses.listen, "server.listen") if member is None else None
-            secure = listen(addresses.tls_listen, "server.tls_listen") if member is None else None
-            admin = listen(server.admin, "server.admin") if member is None else None
-            if member is None and (file := listen_on_socket(server)) is not None:
-                self._socket_file = opened.enter_context(contextlib.closing(file))
+            if member is None:
+                plain = listen(server.listen, "server.listen")
+                secure = listen(server.tls_listen, "server.tls_listen")
+                admin = listen(server.admin, "server.admin")
+                if (file := listen_on_socket(server)) is not None:
+                    self._socket_file = opened.enter_context(contextlib.closing(file))
             if (files := pem_files(server)) is not None:
                 self._certificate = Certificate(files)
             log_to = self._open_access_log(opened)
@@ -149,30 +148,35 @@ class Worker:
             self.client_memory = self._channel_services.memory
             self.listener.begin_draining = self.client_memory.begin_draining
             metrics.add_gauges(WorkerGauges(self.parts, self.listener, self.client_memory, self.control).samples)
-            plain = plain or listen(addresses.listen, "server.listen")
-            secure = secure or listen(addresses.tls_listen, "server.tls_listen")
+            if member is not None:  # not before it can serve: until then connections go to the other workers
+                plain = listen(member.listen, "server.listen")
+                secure = listen(member.tls_listen, "server.tls_listen")
             assert plain is not None  # noqa: S101 # server.listen is always set
             await self._serve(plain, secure)
             await self._serve_socket(services)
             if admin is not None:
                 await self._serve_admin(admin)
             opened.pop_all()
-        self._background.spawn(self._watch_origin(), "watch the origin")
-        self._background.spawn(self._adopt_jobs(), "adopt warm-up jobs")
-        self._background.spawn(asyncio.to_thread(self.parts.storage.spool.remove_abandoned), "remove abandoned spools")
-        if self.parts.jobs.plans.coordinates:
-            self.parts.context.tasks.spawn(self.parts.jobs.plans.coordinator.start(), "take up the plans")
-        if (kept := self.parts.jobs.kept_recordings) is not None:
-            self._background.spawn(kept.start(), "open the recordings")
-            self._background.spawn(self._tend_recordings(kept.recorder), "tend the recordings")
+        self._start_background_tasks()
         if member is None:
             self._background.spawn(remove_stale_record(run), "run record")
-        if self.parts.storage.ssd is not None:
-            self._background.spawn(self.parts.storage.ssd.attach_while_serving(), "attach the SSD tier")
-        if self.parts.writes.write_back is not None:
-            self._background.spawn(self.parts.writes.write_back.watch.run(), "watch the journal")
+
+    def _start_background_tasks(self) -> None:
+        parts, spawn = self.parts, self._background.spawn
+        spawn(self._watch_origin(), "watch the origin")
+        spawn(self._adopt_jobs(), "adopt warm-up jobs")
+        spawn(asyncio.to_thread(parts.storage.spool.remove_abandoned), "remove abandoned spools")
+        if parts.jobs.plans.coordinates:
+            parts.context.tasks.spawn(parts.jobs.plans.coordinator.start(), "take up the plans")
+        if (kept := parts.jobs.kept_recordings) is not None:
+            spawn(kept.start(), "open the recordings")
+            spawn(self._tend_recordings(kept.recorder), "tend the recordings")
+        if parts.storage.ssd is not None:
+            spawn(parts.storage.ssd.attach_while_serving(), "attach the SSD tier")
+        if parts.writes.write_back is not None:
+            spawn(parts.writes.write_back.watch.run(), "watch the journal")
         if self._certificate is not None:
-            self._background.spawn(self._watch_certificate(self._certificate), "certificate")
+            spawn(self._watch_certificate(self._certificate), "certificate")
 
     async def _start_watch(self, watch: "JournalWatch") -> None:
         """Raises JournalUnusable."""
@@ -270,27 +274,25 @@ class Worker:
             await self._reload_certificate(certificate)
 
     async def announce_shutdown(self) -> None:
-        """Not be ready any more, and go on serving. New writes go through from now on, so that fewer are pending in the
-        end."""
+        """Makes readiness fail while requests are still served. From now on new writes go through, so that fewer are
+        pending at the end."""
         self.control.is_ending = True
         if self.parts.writes.write_back is not None:
             self.parts.writes.write_back.room.is_ending = True
 
     async def stop(self, hurry: asyncio.Event | None = None) -> bool:
-        """Drain and close. Returns whether every request in flight was finished. `hurry`, once set, ends the drain."""
+        """Drains and closes. Returns whether every request in flight was finished. `hurry`, once set, ends the
+        drain."""
         for server in self._servers:
             server.close()
         if self._socket_file is not None:
             self._socket_file.close()
-        hurry = hurry or asyncio.Event()
-        # Logged once no new connection is accepted.
-        _log.info("ending: requests under way have %g s", self._settings.server.drain_timeout)
-        until = time.monotonic() + self._settings.server.drain_timeout
-        if self.parts.writes.write_back is not None:
-            self.parts.writes.write_back.begin_finishing(
-                self._settings.server.drain_timeout
-            )  # pending writes have as long
-        drained = await self.listener.drain(self._settings.server.drain_timeout, hurry)
+        hurry, drain_timeout = hurry or asyncio.Event(), self._settings.server.drain_timeout
+        _log.info("ending: requests under way have %g s", drain_timeout)  # once no new connection is accepted
+        until = time.monotonic() + drain_timeout
+        if (write_back := self.parts.writes.write_back) is not None:
+            write_back.begin_finishing(drain_timeout)
+        drained = await self.listener.drain(drain_timeout, hurry)
         await self.listener.close()
         self.client_memory.close()
         if self._membership is not None:
@@ -301,33 +303,37 @@ class Worker:
         self.parts.jobs.plans.coordinator.close()
         if self.parts.jobs.kept_recordings is not None:
             await self.parts.jobs.kept_recordings.close()
-        if self.parts.writes.write_back is not None:
-            await self.parts.writes.write_back.watch.stop(max(0.0, until - time.monotonic()), hurry)
+        if write_back is not None:
+            await write_back.watch.stop(max(0.0, until - time.monotonic()), hurry)
         await self.parts.context.tasks.close()
         if self._access_log is not None:
             await self._access_log.flush()  # not before: small PUTs under way are recorded as they are cancelled
-        await self.parts.jobs.prefetcher.close()
-        self.parts.jobs.warm_ups.close()
-        if self.parts.writes.write_back is not None:
-            await self.parts.writes.write_back.journal.close()
-        self.parts.storage.spool.close()
-        self.parts.storage.upload_starts.close()
-        self.parts.context.peers.close()
-        if self.parts.storage.tiers.ssd is not None:
-            await self.parts.storage.tiers.ssd.close()
-        await self.parts.origins.close()
-        if self._log_file is not None:
-            self._log_file.close()
+        await self._close_parts()
         return drained
 
+    async def _close_parts(self) -> None:
+        parts = self.parts
+        await parts.jobs.prefetcher.close()
+        parts.jobs.warm_ups.close()
+        if parts.writes.write_back is not None:
+            await parts.writes.write_back.journal.close()
+        parts.storage.spool.close()
+        parts.storage.upload_starts.close()
+        parts.context.peers.close()
+        if parts.storage.tiers.ssd is not None:
+            await parts.storage.tiers.ssd.close()
+        await parts.origins.close()
+        if self._log_file is not None:
+            self._log_file.close()
+
     async def origin_faults(self) -> Sequence[str]:
-        """What is wrong with the origin, as sentences, once it has been looked at."""
-        await self.origin_watch.first_look.wait()
+        """Returns what is wrong with the origin, as sentences, once it has been checked."""
+        await self.origin_watch.first_check.wait()
         return (await self.control.readiness()).reasons
 
     async def _watch_origin(self) -> None:
         while True:
-            await self.origin_watch.look(self.control.settings)
+            await self.origin_watch.check(self.control.settings)
             self.parts.writes.uploads.expire()
             await asyncio.sleep(self._check_interval)
 

@@ -1,6 +1,6 @@
 """Forebay's own credential at an origin, next to those of its clients: whether it is used, and whose it is."""
 
-from forebay.core.events import in_words
+from forebay.core.events import origin_suffix
 from forebay.settings.model import OriginSettings, ProviderChain, Settings
 
 
@@ -18,7 +18,7 @@ def shared_key_warning(settings: Settings, origin: OriginSettings, access_key: s
         return None
     table = "origin" if origin is settings.origin else "origins[]"
     return (
-        f"the AWS provider chain found {access_key} for the origin{in_words(origin.name)}, which is one of auth.keys, "
-        "a client's: perhaps by the AWS_* variables of the shell that started Forebay; "
+        f"the AWS provider chain found {access_key} for the origin{origin_suffix(origin.name)}, which is one of "
+        "auth.keys, a client's: perhaps by the AWS_* variables of the shell that started Forebay; "
         f"set {table}.access_key or {table}.profile"
     )

@@ -1,5 +1,5 @@
 """Storage: where bytes are kept on this node. The tiers (memory, SSD), the journal, the spool.
 
-Beside them what they share: the allocator of buffers, the page cache, and the files that say what of a directory may be
-trusted after a restart.
+They share the allocator of buffers, the page cache, and the files that prove after a restart which content of a
+directory may be trusted.
 """

@@ -1,6 +1,8 @@
-"""Page cache: whether the kernel has bytes of a file in memory. Asked before sendfile, which would wait for the disk.
+"""The page cache: whether the kernel has bytes of a file in memory. Checked before sendfile, which would wait for the
+disk.
 
-Not a promise: pages may leave at any moment. A caller that must not wait asks right before, and then waits rarely.
+The answer is no promise: pages may be evicted at any moment. A caller that must not wait checks right before, and then
+waits rarely.
 
 cachestat counts the pages of a range, but also those that are still on their way from the disk, where the kernel reads
 ahead in requests of 128 KiB and more, which may complete out of order. So a byte in each 128 KiB is read too, and the

@@ -1,9 +1,9 @@
-"""The file of pins: what is pinned on this node, found again after a restart, by every worker.
+"""The file of pins: keeps the pinned prefixes of this node across restarts, for every worker.
 
     {"version": 1, "pins": [{"bucket": ..., "prefix": ..., "since": ..., "objects": ..., "size": ...}, ...]}
 
-Replaced as a whole, so that a reader sees the pins of before or those of after. A damaged file counts as none: objects
-that were pinned are kept as all others are then.
+Replaced as a whole, so that a reader sees the old pins or the new ones. A damaged file counts as empty: pinned objects
+are then kept as all others are.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A private directory of this process, for as long as it runs: mode 0700, under an unguessable name, locked.
+"""A private directory of this process while it runs: mode 0700, under an unguessable name, locked.
 
     PREFIX0123456789abcdef-xxxxxxxx/
         lock        flock'ed by the process that created the directory

@@ -9,20 +9,21 @@ An origin with a cache_id has two names (storage.cache_origin), so two such file
 the origin by either name must find the other's. Where they don't agree, the origin or its name has changed. Several
 origins have all of their names' files, and the same holds: another run may have served one of them since.
 
-It lies outside the SSD tier's directory, because it tells of runs that could not use that: one without `[ssd]`, one
-that found the directory locked, full or unreadable. What such a run wrote at the origin is not known to the directory.
+It lies outside the SSD tier's directory, because it also names runs that could not use that: without `[ssd]`, or with
+the directory locked, full or unreadable. The directory does not know the writes of such a run.
 
     start   ──> the record of the run before is read and overwritten, in one step under a lock, before a byte is served
     serving ──> a worker without the directory marks the run detached before it serves a byte; it stays so
     close   ──> nothing here: the directory's STATE names the run that closed it (ssd/recovery.py)
 
 So heads in the directory are trusted if and only if the run that closed it is the one that this record named when the
-present run began, the present run is still named here, and neither is detached: nobody has served in between. Whatever
-else happens (no record, a record that can't be written, another host, two at once, a power cut) ends in distrust, which
-costs a conditional request for each object.
+present run began, the present run is still named here, and neither is detached: then no other run has served in
+between. All else (no record, a record that can't be written, another host, two at once, a power cut) ends in distrust,
+which costs a conditional request for each object.
 
-The record is overwritten in place, which needs no free space, and fsync'ed. One that can't be overwritten is removed;
-one that can't be removed either is a danger, and is tried again while serving (`remove_stale_record`).
+The record is overwritten in place, which needs no free space, and fsync'ed. One that can't be overwritten is removed.
+If that fails as well, it is tried again while serving (`remove_stale_record`), as a stale record could make a later run
+trust the heads.
 """
 
 import asyncio

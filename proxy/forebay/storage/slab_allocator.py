@@ -12,7 +12,7 @@ Invariants:
 - memory of free slots beyond RESERVE is returned to the kernel at once. A buffer pins at most an eighth more than its
   length, which the memory tier accepts without a copy (`storage.memory.memory_tier`);
 - pages of new memory are made before they are needed, POPULATED_AT_ONCE bytes at a time (`populate`);
-- it does not count: how much may be in use is decided by the memory budget and the tiers.
+- it sets no bound: the memory budget and the tiers decide how much may be in use.
 
 Short buffers are ordinary bytearrays. https://man7.org/linux/man-pages/man2/madvise.2.html
 """

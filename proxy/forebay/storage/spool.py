@@ -1,8 +1,8 @@
 """The spool: bytes kept for a while, in memory up to a share of the budget, then in files of a private directory.
 
-A spooled body is needed to finish what a client began: small parts until their upload is completed, bodies of unknown
-length until their end, the starts of others until their turn at the origin. It is no tier: nothing is
-evicted, nothing survives the process.
+A spooled body is needed to finish a client's request: small parts until their upload is completed, bodies of unknown
+length until their end, the starts of others until their turn at the origin. The spool is no tier: nothing is evicted,
+nothing survives the process.
 
     body = spool.create()
     await body.reserve(size)       space in the spool and in memory for the next bytes; SpoolFull, Throttled
@@ -78,7 +78,7 @@ class Spool:
         return body in self._bodies
 
     def remove_abandoned(self) -> None:
-        """Removes the files of killed processes, which no body may need space for again for long. In a thread."""
+        """Removes the files of killed processes, also if no body is spooled for long. In a thread."""
         remove_abandoned(self._parent, _PREFIX)
 
     def create(self) -> "SpooledBody":
@@ -128,7 +128,7 @@ class Spool:
 
     @property
     def is_over_share(self) -> bool:
-        """Whether bytes should leave memory: there are more than the share, or others wait for memory."""
+        """Whether bytes should be spilled: there are more in memory than the share, or others wait for memory."""
         return self.in_memory > self._share or self._budget.waiting > 0
 
     def remove(self, body: "SpooledBody") -> None:

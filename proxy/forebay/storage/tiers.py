@@ -1,7 +1,7 @@
 """The tiers as one: memory in front of the SSD, which may be absent.
 
-Blocks read from the SSD are offered to memory; blocks from the origin are admitted to both. The order is fixed here and
-nowhere else.
+Blocks read from the SSD are offered to memory; blocks from the origin are admitted to both. Only this module knows the
+order.
 """
 
 from collections.abc import Callable

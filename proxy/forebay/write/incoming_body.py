@@ -2,9 +2,9 @@
 
     client ──> decode, verify ──> read ahead, in the spool ──> turn at the origin ──> the same pieces, then the rest
 
-A client may send slowly. So a request gets its turn at the origin only when the start of its body has arrived: all of
-a small body, which is then verified whole before anything is sent, or READ_AHEAD bytes of a longer one. They are
-charged as they arrive. Where the spool has no memory for more, less is read ahead: nothing waits here for memory.
+A client may send slowly. So a request gets its turn at the origin only when the start of its body has arrived: all of a
+small body, which is then verified whole before anything is sent, or READ_AHEAD bytes of a longer one. They are charged
+as they arrive. Without memory in the spool less is read ahead; there is no wait for memory here.
 
 The body is read once. Its last bytes are yielded only after all of it was verified (forebay.protocol.body.payload).
 """

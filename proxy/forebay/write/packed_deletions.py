@@ -7,7 +7,7 @@
     a tombstone hides it already      the other workers are told: this one may have found what another node has hidden,
                                       or a worker that has died since
 
-The fourth is for a pack that is published meanwhile, of an object that its job had read before.
+The fourth case is that of a pack which is published meanwhile, with an object that its job had read before.
 
 The DELETE is acknowledged when the origin has the tombstone and all workers know it. A version is deleted by its id
 without a tombstone, unless an object that hides the member may come to its end so: members have no versions, and
@@ -48,7 +48,7 @@ _AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class PackedDeletion:
-    """What is still to be hidden, once the origin has carried out the delete."""
+    """The members that are hidden once the origin has carried out the delete."""
 
     bucket: str
     identity: OriginIdentity | None
@@ -59,7 +59,7 @@ class PackedDeletion:
 
 
 class _Look(NamedTuple):
-    """What was found of one key that is to be deleted."""
+    """The state of one key that is to be deleted."""
 
     view: PackView | None
     """None: the key can be no member, or its members are not to be hidden."""
@@ -90,7 +90,7 @@ class PackedDeletions:
         self._rules = rules
 
     async def begin(self, bucket: str, listed: Sequence[ListedKey], identity: OriginIdentity | None) -> PackedDeletion:
-        """Hides those members of which nothing may be seen meanwhile. `listed`: what is to be deleted. Raises
+        """Hides the members that must not be seen while the DELETE is carried out. `listed`: the keys to delete. Raises
         PackUnavailable, OriginError, S3Error, Throttled."""
         before: list[tuple[str, Tombstone]] = []
         after: list[tuple[str, Tombstone]] = []
@@ -143,7 +143,7 @@ class PackedDeletions:
         self, name: ObjectName, decision: Decision, view: PackView, identity: OriginIdentity | None
     ) -> bool:
         """Whether an object that is another one than the member hides it. Asks the origin only where one may."""
-        if not (view.may_be_object(name.key) or self._resolver.may_be_written(name)):
+        if not (view.may_be_object(name.key) or self._resolver.is_unsettled(name)):
             return False
         resolution = await self._resolver.resolve(LookupRequest(name, decision, None, identity=identity))
         found = await view.find(name.key)

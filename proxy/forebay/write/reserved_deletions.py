@@ -29,8 +29,8 @@ _OF_THE_DOCUMENT: Final = ("x-amz-checksum-", "x-amz-sdk-checksum-", "x-amz-trai
 _XML: Final[HeaderPairs] = (("Content-Type", "application/xml"),)
 
 
-class KeptReply:
-    """An answer that is kept, as there is more to come. Implements Reply."""
+class BufferedReply:
+    """An answer that is kept until the answers to the resources are known. Implements Reply."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -60,7 +60,7 @@ class KeptReply:
 
 
 def for_objects(context: WriteContext, reply: Reply) -> WriteContext:
-    """The write of the objects of a batch. Its document is another one than the client has signed and digested."""
+    """Returns the write of the objects of a batch. Its document differs from the one that the client has signed."""
     request = context.forward.request
     headers = CIMultiDict(
         (name, value) for name, value in request.headers.items() if not name.lower().startswith(_OF_THE_DOCUMENT)
@@ -71,7 +71,7 @@ def for_objects(context: WriteContext, reply: Reply) -> WriteContext:
 
 
 async def answer_resources(
-    context: WriteContext, listed: Sequence[ListedKey], remove: RemoveResource, objects: KeptReply, *, quiet: bool
+    context: WriteContext, listed: Sequence[ListedKey], remove: RemoveResource, objects: BufferedReply, *, quiet: bool
 ) -> None:
     """Removes the resources that a batch lists, and answers it. `objects`: how its objects were answered; not started:
     there are none."""

@@ -1,4 +1,4 @@
-"""Tracked writes: what is recorded of a body on its way to the origin, and what becomes of it when that has confirmed.
+"""Tracked writes: what is recorded of a body on its way to the origin, and done with it once the origin has confirmed.
 
     PutObject                  digested, staged        the digest is recorded for the version, the blocks installed
     UploadPart                 digested, staged,       the part is added to the multipart registry

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from forebay.server.admin.key_list import (
     MAX_LINE,
-    BadList,
     KeyListEntry,
     KeyListReader,
     ListFormat,
+    MalformedKeyList,
     check_columns,
     check_format,
 )
@@ -91,21 +91,21 @@ def test_an_inventory_has_encoded_keys_and_no_header() -> None:
     ],
 )
 def test_a_bad_line_has_its_number(list_format: ListFormat, text: str | bytes, line: int) -> None:
-    with pytest.raises(BadList) as bad:
+    with pytest.raises(MalformedKeyList) as bad:
         read(text, list_format, step=4096)
     assert bad.value.line == line
     assert bad.value.reason.endswith(".")
 
 
 def test_a_key_needs_a_bucket() -> None:
-    with pytest.raises(BadList, match="Line 2: its key has no bucket"):
+    with pytest.raises(MalformedKeyList, match="Line 2: its key has no bucket"):
         read("s3://b/a\nb\n", bucket="")
 
 
 def test_a_line_is_bounded() -> None:
-    with pytest.raises(BadList, match="longer than"):
+    with pytest.raises(MalformedKeyList, match="longer than"):
         read("x" * (MAX_LINE + 2), step=4096)
-    with pytest.raises(BadList, match="not closed"):
+    with pytest.raises(MalformedKeyList, match="not closed"):
         read('key\n"' + "x\n" * MAX_LINE, "csv", step=4096)
 
 
@@ -124,7 +124,7 @@ def test_any_bytes_are_read_or_refused(raw: bytes, list_format: ListFormat) -> N
     lines = [0]
     try:
         found = read(raw, list_format)
-    except BadList as bad:
+    except MalformedKeyList as bad:
         lines = [bad.line]
     else:
         assert all(entry.key and entry.bucket for entry in found)

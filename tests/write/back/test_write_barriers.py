@@ -16,7 +16,7 @@ from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import READ_SECONDS, Objects, PendingObjects, PendingVersion
 from forebay.write.back.write_barriers import LOOK_SECONDS, WriteBarriers
 from forebay.write.forward_request import WriteContext
-from forebay.write.patience import INTERVAL, interims_of
+from forebay.write.interim_responses import INTERVAL, interims_of
 from harness.jumping_loop import JumpingLoop
 
 OLDER, NAME = ObjectName("b", "older"), ObjectName("b", "key")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, Self
 
-from forebay.core.pack_names import DEFAULT_INTO, PACK_ACTIONS, PackAction
+from forebay.core.pack_actions import DEFAULT_INTO, PACK_ACTIONS, PackAction
 from forebay.protocol.packs.pack_index import INDEX_SUFFIX, REFERENCES_SUFFIX
 
 DEFAULT_SHARD: Final = 1 << 30

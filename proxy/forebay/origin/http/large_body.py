@@ -1,9 +1,10 @@
-"""A large body that background work waits for to its end: it is received into the memory that it is kept in.
+"""A large body that background work waits for: it is received straight into the memory that it is kept in.
 
     head ──make_room──> memory for all of it ──part──> its turn ──part──> its turn ──last part──> whole
               └── None: the reader receives it piece by piece (HttpConnection.read_into)
 
-Parts are as large, and take turns beside demand, as where a reader is woken for each (forebay.origin.turns.body_turns).
+Parts have the size, and take the turns beside demand, that they have if a reader is woken for each
+(forebay.origin.turns.body_turns).
 """
 
 from collections.abc import Callable
@@ -20,7 +21,7 @@ WHOLE_LIMIT: Final = 128 * 1024
 
 
 class LargeBody(NamedTuple):
-    """What a response's large body is received with."""
+    """The memory and the turns that a large body is received with."""
 
     make_room: Callable[[ResponseHead], memoryview | None]
     """Memory for all of the body, as long as the head says; None: nobody waits for all of it."""

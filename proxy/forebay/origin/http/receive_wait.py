@@ -3,8 +3,8 @@
     _wait             ──_wake──> bytes        ──_fail, or the deadline──> ConnectionFault
     call_when_ready   ──_wake, _fail, or the deadline──> on_ready()
 
-A base of forebay.origin.http.http_connection, as this is called so often. Once a response has failed every wait for it
-fails, with what it failed with first.
+A base of forebay.origin.http.http_connection, as this is called so often. Once a response has failed, every wait for it
+raises the first failure.
 """
 
 import asyncio

@@ -14,7 +14,7 @@ class ResponseDeadline:
     __slots__ = ("_at", "_loop", "_on_due", "_seconds", "_timer")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_due: Callable[[], None]) -> None:
-        """`on_due`: called when the deadline has passed, whether anybody still waits or not."""
+        """`on_due`: called when the deadline has passed, also if there is no waiter any more."""
         self._loop, self._on_due = loop, on_due
         self._at = self._seconds = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -37,7 +37,7 @@ class ResponseDeadline:
             timer.cancel()
 
     def end(self) -> None:
-        """Cancels the timer for good, and forgets whom it would have called."""
+        """Cancels the timer for good, and forgets the callback."""
         self.close()
         self._on_due = _nothing
 

@@ -1,8 +1,8 @@
 """Receives the responses of one connection: the side of forebay.origin.http.http_connection that the loop calls.
 
-The kernel receives the bytes of a counted body straight into the reader's own buffer (`read_into`). Held here is only
-what arrived along with the head. Other bodies (refusals in the chunked coding, responses that end with the connection)
-go through the same buffer.
+The kernel receives the bytes of a counted body straight into the reader's own buffer (`read_into`). The connection
+holds only the bytes that arrived along with the head. Other bodies (refusals in the chunked coding, responses that end
+with the connection) go through the same buffer.
 
 The head, and what arrives along with it, is received into a buffer that all connections of the loop share
 (`ReceiveBuffer`): the bytes are taken out of it before anything else runs. A small object mostly arrives whole with its
@@ -11,9 +11,9 @@ head, and is copied out once into the buffer that it is kept in (`buffered_body`
 A large body that background work waits for is received into memory that is made when its head has come, and nobody
 wakes before its end (`forebay.origin.http.large_body`).
 
-Back-pressure: while nobody reads, what fits beside the head is received; then reading from the socket pauses. It also
-pauses behind AT_ONCE bytes of a body, until the reader asks for more. The loop calls the transport's side of all
-connections before anything else runs, hits included. So little is done there but to take the bytes out.
+Back-pressure: without a reader, bytes that fit beside the head are received; then reading from the socket pauses. It
+also pauses behind AT_ONCE bytes of a body, until the reader asks for more. The loop calls the transport's side of all
+connections before anything else runs, hits included. So these methods do little more than take the bytes out.
 """
 
 from typing import Final, cast

@@ -1,6 +1,6 @@
 """A response as its transport delivers it: from a pooled connection, or from the aiohttp session that carries bodies.
 
-Both kinds promise the same: nothing is decoded; no more is received than was asked for, but for one buffer; a
+Both kinds promise the same: nothing is decoded; at most one buffer is received beyond the bytes that were read; a
 connection whose response was not received to its end is dropped by `close` and never used again. Failures are
 OriginErrors.
 """

@@ -13,8 +13,8 @@ Bounds: reads only; no hedge waits for a turn at the origin, or is sent while an
 eighth of the turns is used by hedges; none while the breaker is not closed. Time in which a read waits for its turn, or
 in which the event loop does not run, does not make it late.
 
-Nothing else changes for the caller: it learns what it learns from the first response. What was noted before the request
-(the fence's tick, the time) was noted before the hedge too.
+Nothing else changes for the caller. The fence's tick and the time that it noted before the request were noted before
+the hedge, too.
 
 J. Dean and L. A. Barroso, The Tail at Scale, 2013: hedged requests. https://grpc.io/docs/guides/request-hedging/
 """

@@ -41,7 +41,7 @@ _MAX_SPANS: Final = 64
 
 
 class ReadReceiver(Protocol):
-    """Whom a sent read is for."""
+    """The receiver of a sent read."""
 
     def answered(self) -> None:
         """The response has come, or its failure, or it is late. Called once, unless the read is closed before."""
@@ -165,7 +165,7 @@ class SentRead:
         return self._receiver.make_room(facts.size, self._client.pool.body_turns.is_beside_demand)
 
     def hurry(self) -> None:
-        """Waits no longer: somebody wants the first bytes as they come."""
+        """Ends the wait for the whole body: a reader wants the first bytes as they come."""
         self._end_wait()
 
     def _end_wait(self) -> None:
@@ -194,12 +194,13 @@ class SentRead:
     # The response
 
     def whole(self) -> ObjectFacts | None:
-        """What the response says, if it is all of an object that has bytes, and has come; None: anything else."""
+        """Returns the facts in the response, if it is a whole object with at least one byte, all received; None:
+        anything else."""
         head = self._connection.whole_head
         return self._facts(head) if head is not None else None
 
     def _facts(self, head: ResponseHead) -> ObjectFacts | None:
-        """What a head says of an object that its response has all bytes of."""
+        """Returns the facts of an object in the head of a response with all its bytes."""
         if head.status != 206:
             return None
         if head.facts is not None:

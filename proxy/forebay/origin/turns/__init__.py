@@ -1,1 +1,1 @@
-"""Turns at the origin: who may send a request next, and how much of the event loop its body has."""
+"""Turns at the origin: the order of requests, and the share of the event loop that their bodies have."""

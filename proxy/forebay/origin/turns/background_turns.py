@@ -1,12 +1,12 @@
-"""Background turns: requests for what nobody waits for yet get only the turns at the origin that demand leaves.
+"""Background turns: fetches that no client waits for get only the turns at the origin that demand leaves.
 
     acquire ──room beside demand──> in use ──> release
        └──> waits ──fewest in use of its group first──┘
 
-Plans, recordings and read-ahead (jobs.prefetcher) acquire one before they begin a fetch, and then send requests as
-anybody does, as the requester BACKGROUND: so what demand has in use is known at every moment. A fetch that waits here
-has not begun: whoever demands the same block meanwhile fetches it at once, and never waits behind background work.
-Invariants:
+Plans, recordings and read-ahead (jobs.prefetcher) acquire one before they begin a fetch, and then send ordinary
+requests, as the requester BACKGROUND: so the turns in use by demand are known at every moment. A fetch that waits here
+has not begun: a reader that demands the same block meanwhile fetches it at once, and never waits behind background
+work. Invariants:
 
 - while a demand read waits for a turn, none is granted here beyond the minimum;
 - one in eight turns of the origin stays free of background work, and while demand is at the origin, three in four, so

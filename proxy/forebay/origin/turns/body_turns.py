@@ -1,6 +1,6 @@
 """Body turns: how large bodies of background work share the event loop with demand.
 
-    a body goes on ──nobody has asked for anything lately──> at once, as much as there is
+    a body goes on ──no client has asked for anything lately──> at once, as much as has come
              └──beside demand──> waits ──one in each turn of the loop──> PIECE of it is received, or sent
 
 Background turns (forebay.origin.turns.background_turns) bound how much is on its way. That arrives in bursts, and the
@@ -10,8 +10,8 @@ piece that is sent (of the journal, which is drained) is copied by the kernel as
 Invariants:
 
 - beside demand, one body goes on between two looks of the loop at its sockets, where hits are answered;
-- one does, in each turn of the loop, whatever demand does: background work is slow under load, and not starved;
-- without demand nobody waits, and nothing is done;
+- one goes on in each turn of the loop, whatever the demand: background work is slow under load, and not starved;
+- without demand there is no wait, and no cost;
 - a body that demand has come to wait for takes no turns any more (`skip_turns` of what receives it);
 - they go on in their order; a wait that is cancelled leaves nothing behind.
 

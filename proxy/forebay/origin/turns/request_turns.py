@@ -17,7 +17,8 @@ on). Any other request ends as fast as the origin lets it. Invariants:
 - a wait that is cancelled or times out leaves nothing behind;
 - a paced turn is ended only if its client is slower than `min_rate` and a waiting request could have its turn.
 
-What nobody waits for yet asks forebay.origin.turns.background_turns first, which lets it begin only beside demand.
+Background fetches first acquire a turn of forebay.origin.turns.background_turns, which lets them begin only beside
+demand.
 
 Belongs to one event loop. Bytes of buffers are shared by forebay.core.fair_semaphore instead.
 """

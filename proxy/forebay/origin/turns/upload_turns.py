@@ -4,7 +4,7 @@ some always.
     acquire ──free beside demand──> in use ──> release
        └──> waits: of small and large requests whichever have fewer in use, then in order of arrival
 
-Nobody waits for these requests, so the drainer sends them as the requester BACKGROUND, and each waits here before it
+No client waits for these requests, so the drainer sends them as the requester BACKGROUND, and each waits here before it
 takes a turn among the origin's writes. Invariants:
 
 - demand first: while a client's request waits for a turn at the origin, for reading or writing, no more than the

@@ -6,8 +6,8 @@
 An index is of one version of an archive, by its ETag. All indexes of a worker together have MAX_MEMBERS at most: the
 ones that were used longest ago go first, and of an archive with more members the rest is searched each time.
 
-Who may read the archive is not decided here: its bytes come by `ReadArchive`, which answers as a GET does, and to know
-where a member is helps nobody who may not read it.
+Access is not decided here: the bytes of an archive come by `ReadArchive`, which is admitted as a GET is, and the
+position of a member is of no use without its bytes.
 """
 
 import asyncio

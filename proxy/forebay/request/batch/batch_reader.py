@@ -3,8 +3,8 @@
     body: JSON (forebay.protocol.batch.batch_request)  ──>  one TAR (forebay.protocol.batch.tar_entries)
 
 The batch is signed and admitted as any request; each object that it lists is then admitted by itself, and is read as by
-a GET of its own: same grants, rules, freshness, write-back, owners, statistics. So a batch can show nothing that its
-GETs would not show. What can't be read is marked and never fails the rest.
+a GET of its own: same grants, rules, freshness, write-back, owners, statistics. So a batch shows nothing that its GETs
+would not show. An entry that can't be read is marked, and the others are answered.
 
 The length is not known before the last object is, so the body is chunked. One that ends without the end of the TAR, or
 of the chunks, was broken off. A transport with a form of its own for the answer brings that along

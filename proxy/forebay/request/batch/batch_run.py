@@ -172,14 +172,14 @@ class BatchRun:
                     await self._wake.wait()
 
     async def _pass_on(self, *, writes: bool = True) -> None:
-        """Lets others run, having written what is to be written: hits alone would keep the loop."""
+        """Writes the output so far, and gives other tasks a turn: a batch of hits alone would occupy the loop."""
         if writes and self._output.is_full:
             await self._output.flush()
         self._work = 0
         await asyncio.sleep(0)
 
     async def _look_ahead(self) -> None:
-        """Begins entries behind the one that is waited for, as many as the window allows."""
+        """Begins to read the entries behind the current one, as many as the window allows."""
         entries = self._batch.entries
         while self._next < len(entries) and self._may_begin(len(self._pending) - 1):
             index, self._next = self._next, self._next + 1
@@ -332,7 +332,7 @@ class BatchRun:
             self._record.count_sent(source, size)
 
     async def _abandon(self) -> None:
-        """Ends what was begun and is not wanted any more."""
+        """Ends the reads that were begun and are not needed any more."""
         left = list(self._pending.values())
         self._pending.clear()
         for pending in left:

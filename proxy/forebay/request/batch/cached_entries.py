@@ -5,7 +5,7 @@
 For an output that takes entries where they lie (file_output), large ones, of several blocks too, are found in the files
 of the memory tier; reading one again and again brings its blocks there.
 
-All others take the way of a GET. What these steps give for an object whose bytes are in memory is kept beside its head
+All others take the way of a GET. The result of these steps for an object in memory is kept beside its head
 (PreparedEntry), for the next batch of the same principal under the same policy:
 
     policy > freshness of the head > range > memory

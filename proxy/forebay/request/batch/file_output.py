@@ -9,15 +9,16 @@ from forebay.request.batch.cached_entries import EntryInFiles
 
 
 class FileOutput(ABC):
-    """What a BatchOutput is beside, if it does. By inheritance: asking a Protocol at each batch takes 100 us."""
+    """The interface of a BatchOutput that takes files, besides its own. By inheritance: asking a Protocol at each batch
+    takes 100 us."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def least_in_file(self) -> int | None:
-        """Bytes from which on an entry of one block is better taken from a file than from memory; those of several
-        blocks always are. None: this one takes no files."""
+        """The size from which on an entry of one block is better passed as a file than from memory; one of several
+        blocks always is. None: this output takes no files."""
 
     @abstractmethod
     def put_in_files(self, index: int, entry: BatchEntry, found: EntryInFiles, reader: Principal) -> bool:

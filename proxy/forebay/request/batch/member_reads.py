@@ -92,7 +92,7 @@ class MemberReads:
         self, admission: Admission, entry: BatchEntry, read: Callable[[Span, str | None], Awaitable[ArchivePiece]]
     ) -> LocatedMember:
         archive, member = admission.target.name, entry.member or ""
-        packed = await self._packed.place_in(archive, member)
+        packed = await self._packed.member_span(archive, member)
         if packed is not None:
             located = LocatedMember(*packed)
             self._indexes.note(archive, member, located)

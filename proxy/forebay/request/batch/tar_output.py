@@ -5,8 +5,8 @@
     large, in files        the file, where the transport can           block: charged to the share of the buffers that
                                                                        batches have while there is room in it
 
-What the kernel sends from a file is in nobody's buffer. What is gathered waits for more of an entry that trickles in:
-beyond UNCHARGED_SIZE it is charged, or written.
+Bytes that the kernel sends from a file occupy no buffer. Joined bytes wait for more of an entry that trickles in:
+beyond UNCHARGED_SIZE they are charged, or written.
 
 An entry in its turn may flush while what comes before it is being written, so flushes wait for each other.
 """

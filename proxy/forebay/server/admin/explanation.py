@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Final
 
-from forebay.core.events import in_words
+from forebay.core.events import origin_suffix
 from forebay.core.names import ObjectName, is_reserved
 from forebay.core.units import format_size
 from forebay.policy.freshness import AlwaysRevalidate, Immutable, MaxAge, Stale, evaluate_freshness
@@ -48,7 +48,7 @@ def explain(
     return Explanation(
         bucket=name.bucket,
         key=name.key,
-        origin=f"{origin.endpoint}{in_words(origin.name)}" if origin is not None else None,
+        origin=f"{origin.endpoint}{origin_suffix(origin.name)}" if origin is not None else None,
         decided=tuple(_decided(settings, name, decision)),
         access=access,
         cached=cached,

@@ -34,8 +34,8 @@ _NAMES: Final = {"url": "url", "uri": "url", "key": "key", "bucket": "bucket", "
 _INVENTORY_NAMES: Final = {"islatest": "is_latest", "isdeletemarker": "is_delete_marker"}
 
 
-class BadList(MalformedInput):
-    """A line can't be understood. `reason` is a sentence."""
+class MalformedKeyList(MalformedInput):
+    """A line of a list can't be parsed. `reason` is a sentence."""
 
     def __init__(self, line: int, reason: str) -> None:
         self.line, self.reason = line, reason
@@ -78,7 +78,7 @@ def check_columns(value: object, _name: str) -> tuple[str, ...]:
 
 
 class KeyListReader:
-    """Reads one list. `bucket`: of the keys that name none; empty if each must. Raises BadList."""
+    """Reads one list. `bucket`: of the keys that name none; empty if each must. Raises MalformedKeyList."""
 
     def __init__(self, list_format: ListFormat, bucket: str = "", columns: Sequence[str] = ()) -> None:
         self._bucket = bucket
@@ -98,14 +98,14 @@ class KeyListReader:
         *lines, self._unread = (self._unread + data).split(b"\n")
         found = [entry for line in lines for entry in self._read_line(line)]
         if len(self._unread) > MAX_LINE:
-            raise BadList(self._line + 1, f"it is longer than {MAX_LINE} bytes.")
+            raise MalformedKeyList(self._line + 1, f"it is longer than {MAX_LINE} bytes.")
         return found
 
     def close(self) -> list[KeyListEntry]:
         """The list has ended. Returns the object of a last line without an end."""
         found = list(self._read_line(self._unread)) if self._unread else []
         if self._record:
-            raise BadList(self._record_line, "its quotation mark is not closed.")
+            raise MalformedKeyList(self._record_line, "its quotation mark is not closed.")
         return found
 
     def _read_line(self, raw: bytes) -> Iterator[KeyListEntry]:
@@ -113,7 +113,7 @@ class KeyListReader:
         try:
             line = raw.removesuffix(b"\r").decode()
         except UnicodeDecodeError:
-            raise BadList(self._line, "it is not UTF-8.") from None
+            raise MalformedKeyList(self._line, "it is not UTF-8.") from None
         if self._line == 1:
             line = line.removeprefix("\ufeff")  # as spreadsheets write it
         if not self._record:
@@ -123,7 +123,7 @@ class KeyListReader:
         try:
             entry = self._read_record(line)
         except ValueError as error:
-            raise BadList(self._record_line, str(error)) from None
+            raise MalformedKeyList(self._record_line, str(error)) from None
         if entry is not None:
             yield entry
 

@@ -12,7 +12,14 @@ from aiohttp import web
 
 from forebay.server.admin.admin_errors import AdminRefusal, bad_request
 from forebay.server.admin.admin_gate import LIST
-from forebay.server.admin.key_list import BadList, KeyList, KeyListEntry, KeyListReader, check_columns, check_format
+from forebay.server.admin.key_list import (
+    KeyList,
+    KeyListEntry,
+    KeyListReader,
+    MalformedKeyList,
+    check_columns,
+    check_format,
+)
 from forebay.server.admin.request_reader import read_query
 from forebay.server.admin.schema.admin_schema import check_bucket
 
@@ -37,7 +44,7 @@ async def receive_list(request: web.Request, extend: ExtendList) -> KeyList | No
             continue
         try:
             entries = reader.feed(piece)
-        except BadList as bad:
+        except MalformedKeyList as bad:
             fault = bad.line, str(bad)
             continue
         if entries:
@@ -49,7 +56,7 @@ async def receive_list(request: web.Request, extend: ExtendList) -> KeyList | No
     if fault is None:
         try:
             entries = reader.close()
-        except BadList as bad:
+        except MalformedKeyList as bad:
             fault = bad.line, str(bad)
     if fault is not None:
         line, message = fault

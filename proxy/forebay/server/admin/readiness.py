@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from forebay.core.events import DEFAULT_ORIGIN, TierName, in_words
+from forebay.core.events import DEFAULT_ORIGIN, TierName, origin_suffix
 from forebay.server.admin.schema.stats_schema import JournalStats, OriginStats, TierStats
 
 ReadinessCheck: TypeAlias = Literal["origin", "credential", "workers", "shutdown"]
@@ -62,7 +62,7 @@ def _check_credential(workers: Sequence[OriginStats]) -> dict[ReadinessCheck, st
     if not faults:
         return {}
     by = f" ({len(faults)} of {len(workers)} workers)" if len(faults) < len(workers) else ""
-    return {"credential": f"{faults[0][0].upper()}{faults[0][1:]}{in_words(workers[0].name)}{by}."}
+    return {"credential": f"{faults[0][0].upper()}{faults[0][1:]}{origin_suffix(workers[0].name)}{by}."}
 
 
 def _check_reachable(workers: Sequence[OriginStats]) -> dict[ReadinessCheck, str]:

@@ -105,8 +105,8 @@ class AiohttpConnection(RequestHandler):
         raise NotImplementedError
 
     @property
-    def is_one_too_many(self) -> bool:
-        """Whether there are more connections than may be."""
+    def is_over_limit(self) -> bool:
+        """Whether there are more connections than the limit allows."""
         manager = self._manager
         return manager is not None and len(manager.connections) > self._limits.connections
 
@@ -138,7 +138,7 @@ class AiohttpConnection(RequestHandler):
         self.secure = transport.get_extra_info("sslcontext") is not None
         self._idle_until = self._timers.time() + self._limits.idle_timeout
         self._watch_idle(self._limits.idle_timeout)
-        if self.is_one_too_many:
+        if self.is_over_limit:
             error = S3Error("SlowDown", "Too many connections.")
             cast("asyncio.Transport", transport).write(refused_connection(error, self.record_refusal(error)))
             self.force_close()

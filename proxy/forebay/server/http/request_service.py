@@ -124,11 +124,7 @@ class RequestService:
         """Answer a request that aiohttp has parsed. Raises BadHttpMessage if its framing is not plain."""
         if (reason := framing_error(request)) is not None:
             raise BadHttpMessage(reason)  # for handle_error, as if the parser had raised it
-        if (
-            request.method == "OPTIONS"
-            and self._socket_path is not None
-            and is_socket_question(request, connection.peer)
-        ):
+        if request.method == "OPTIONS" and self._socket_path is not None and asks_for_socket(request, connection.peer):
             return web.Response(status=204, headers={HINT_HEADER: self._socket_path})
         record = RequestRecord(request.method, time.monotonic(), new_request_id(), peer=connection.peer)
         is_too_large = head_size(request) > self._limits.header_size
@@ -176,8 +172,8 @@ class RequestService:
         return reply.response
 
     def read(self, read: AdmittedRead, connection: ReadConnection, miss: MissConnection | None = None) -> None:
-        """Answer a plain read that the fast lane has admitted, in a task; `connection.read_answered` follows. `miss`:
-        the connection, if a response can be written to it without one."""
+        """Answers a plain read that the fast lane has admitted, then calls `connection.read_answered`: in a task, or
+        without one if `miss`, the connection as the direct misses use it, is passed and the read allows it."""
         self.count_in_flight(1)  # before the task runs, so that a drain waits for it
         if (
             miss is None
@@ -221,8 +217,8 @@ class RequestService:
             connection.read_answered(keep_alive=reply.keep_alive and not reply.aborted)
 
     def read_batch(self, head: bytes, document: bytes, connection: BatchChannel) -> bool:
-        """Answer a batch whose head and body these are, in a task; `connection.read_answered` follows. False: it is
-        none, and nothing was done."""
+        """Answers the batch with this head and body in a task, then calls `connection.read_answered`. Returns False,
+        and does nothing, if the request is no batch."""
         parsed = None if self.is_draining else parse_request_head(head, is_post=True)
         if parsed is None:
             return False
@@ -298,8 +294,8 @@ class RequestService:
             self._access_log.write(record)
 
 
-def is_socket_question(request: web.BaseRequest, peer: str) -> bool:
-    """Whether a client of this machine asks where the Unix socket is."""
+def asks_for_socket(request: web.BaseRequest, peer: str) -> bool:
+    """Whether a request of a client on this machine asks for the path of the Unix socket."""
     return request.raw_path == CHANNEL_PATH and is_local(peer)
 
 

@@ -47,11 +47,11 @@ class SocketConnection(ClientConnection):
         super().connection_lost(exc)
 
     @property
-    def is_one_too_many(self) -> bool:
-        """Whether there are more connections than may be, of all or of the Unix socket."""
+    def is_over_limit(self) -> bool:
+        """Whether there are more connections than a limit allows: that of all, or that of the Unix socket."""
         memory, limits = self._channel_services.memory, self._channel_services.limits
         own = memory.plain_connections + len(memory.channels)
-        return own > max(1, limits.connections // SOCKET_SHARE) or super().is_one_too_many
+        return own > max(1, limits.connections // SOCKET_SHARE) or super().is_over_limit
 
     def data_received(self, data: bytes) -> None:
         """Switch to a read channel, or answer."""

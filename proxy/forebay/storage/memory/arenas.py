@@ -1,4 +1,5 @@
-"""The book of arenas: which blocks of the memory tier are in files that the kernel sends from, and what these count.
+"""Accounting of arenas: which blocks of the memory tier are in files that the kernel sends from, and how many bytes
+these count for.
 
 An arena (storage.memory.shared_blocks) is a file. A common one is shared by blocks and returns its memory whole or not
 at all, so it counts whole, from opening to closing, whatever was evicted from it and whoever keeps it open; its blocks
@@ -12,8 +13,8 @@ its blocks count by themselves again, are copied to buffers of their own off the
 it takes until then is covered by a reserve, which counts as long as there are common arenas; if that is used up, its
 blocks are evicted at once.
 
-The bound: all that is held counts, dead and unused bytes too, except copies under way (the blocks of one answer to
-arenas, those of one arena back). No dead byte stays while a block is evicted for want of space, except in the reserve.
+The bound: all bytes held count, dead and unused ones too, except copies under way (the blocks of one answer to arenas,
+those of one arena back). Except in the reserve, no dead byte is kept while a block is evicted for space.
 
 Blocks of one group (objects below one prefix) fill arenas of their own, as far as the tier is large enough: a client
 is passed the file of an arena only if it may read all that is in it (server.shared_memory.passed_files).

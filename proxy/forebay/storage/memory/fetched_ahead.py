@@ -3,12 +3,12 @@
     claim ──> expected ──land──> waiting ──get──> used ──last release──> admitted to the tiers, as any block
                  └──────────────────┴─────────────────────last release──> dropped
 
-In the LRU order a scan would evict what is about to be read, and what was fetched ahead would evict what is read often;
-under `eviction = "epoch"` most of it would not be kept at all. So such blocks have a budget of their own
+In the LRU order a scan would evict blocks that are about to be read, and blocks fetched ahead would evict those that
+are read often; under `eviction = "epoch"` most of them would not be kept at all. So they have a budget of their own
 (`memory.ahead`), whole blocks with their overhead. They are found by the memory tier's ordinary look-up, as hits.
 
-A block has as many claims as somebody expects reads of it (jobs.prefetcher). Who releases the last claim gets the
-buffer if it was used, and admits it to the tiers: their policy decides whether it stays.
+A block has one claim for each expected read (jobs.prefetcher). The caller that releases the last claim gets the buffer
+if it was used, and admits it to the tiers: their policy decides whether it stays.
 
 An object that is *being opened* has no known blocks yet: what lands of it meanwhile is kept here as well, unclaimed,
 until `close_opening`.

@@ -1,4 +1,4 @@
-"""The ghost list of the memory tier: hashes of blocks that were read from below and not admitted.
+"""The ghost list of the memory tier: hashes of blocks that were read from the SSD and not admitted.
 
 A block that is read a second time while its hash is still listed is worth admitting (second-hit admission). A scan of
 more blocks than the tier holds therefore displaces nothing. Two blocks with one hash cost a needless admission,

@@ -1,7 +1,7 @@
-"""Attachments: what a reader of the memory tier derives from a head and keeps beside it for its next read.
+"""Attachments: values that a reader of the memory tier derives from a head and keeps beside it for its next read.
 
-The tier counts their bytes and drops them with the very head that they were made from. It does not look into them: a
-reader has its own typed table, and looks up in `by_key`, a plain dict, at no cost beyond a `dict.get`.
+The tier counts their bytes and drops them with the head that they were made from. It does not interpret them: a reader
+has its own typed table, and looks up in `by_key`, a plain dict, at the cost of a `dict.get`.
 
 A key may come to name another object, under another configuration. The later attachment then replaces the earlier one
 under that key; it is dropped with either head, and made again when it is needed.
@@ -27,7 +27,7 @@ class HeadAttachment(Protocol):
 
 
 class HeadOwner(Protocol):
-    """What a table needs of the tier that keeps the heads."""
+    """The part of the memory tier that a table uses."""
 
     attachments: "list[HeadAttachments[Any]]"
 

@@ -3,8 +3,8 @@
     kept     ┌ hA ┬ hC ┬ hF ┬ hB ┐     in LRU order
     passing       └ hC ┴ hF ┘          those of pools with a stable share, without a block in the tier
 
-A head that passes saves little: its object's blocks are on the SSD, as the head itself is, or nowhere. Where a set is
-read once an epoch there are as many of them as objects, and they would take from the share what they weigh. So the tier
+A passing head saves little: the blocks of its object are on the SSD, as the head itself is, or in no tier. If a set is
+read once an epoch, each of its objects has such a head, and together they would take space from the share. So the tier
 drops them first, beyond a window (`transient_window`).
 
 Only the book-keeping is here: the tier decides what is evicted, and counts what its heads and blocks take together.
@@ -43,7 +43,7 @@ def _header_texts(headers: HeaderPairs) -> int:
 
 
 def transient_window(capacity: int) -> int:
-    """Returns the bytes of a tier of `capacity` that are left to passing heads."""
+    """Returns how many bytes of a tier of `capacity` passing heads may take."""
     return max(capacity // TRANSIENT_SHARE, min(MIN_TRANSIENT, capacity // 4))
 
 

@@ -1,4 +1,4 @@
-"""The objects of which a memory tier keeps something: for listings, and for whatever concerns one object as a whole.
+"""The objects that a memory tier keeps a head or a block of: for listings, and for operations on a whole object.
 
 An object is here exactly while a head or a block of it is kept.
 """

@@ -3,17 +3,17 @@
     blocks   ┌ b7 ┬ b2 ┬ b9 ┐      each in LRU order. A block is evicted first, or a head once heads take more than
     heads    ┌ hA ┬ hC ┐           half of the tier
 
-Everything is synchronous and belongs to one event loop. A lookup costs about a microsecond. Nothing waits, and no call
-runs long: a shrunk tier is emptied by `evict_some`, which the caller repeats.
+All methods are synchronous and belong to one event loop. A lookup costs about a microsecond. No call runs long: a
+shrunk tier is emptied by `evict_some`, which the caller repeats.
 
 Blocks of rules with `eviction = "epoch"` are in the same order, and evicted by another: they are a stable share
 (`pooled_blocks`).
 
 Blocks that are sent often are promoted to files that the kernel sends from (`promotion`); what these files take is
-counted by `arenas`. A block read from the SSD is admitted when there is free space or on its second hit
-(`ghost_list`). Blocks fetched ahead of their readers wait beside the LRU order, in a budget of their own
-(`fetched_ahead`). A head outlives its object's blocks: where these are read from the SSD, the head is what makes that
-cheap (`kept_heads`). What readers derive from one is beside it (`head_attachments`).
+counted by `arenas`. A block read from the SSD is admitted when there is free space or on its second hit (`ghost_list`).
+Blocks fetched ahead of their readers wait beside the LRU order, in a budget of their own (`fetched_ahead`). A head is
+kept longer than its object's blocks, as it makes reads of them from the SSD cheap (`kept_heads`). Values that readers
+derive from a head are kept beside it (`head_attachments`).
 
 Invariants:
 - `used` is the sum of what each kept block and head was counted as, overhead included;

@@ -1,15 +1,16 @@
-"""Pooled blocks: which blocks of the memory tier are there as a stable share, and which only pass.
+"""Pooled blocks: which blocks of the memory tier belong to a stable share, and which only pass.
 
     the tier's blocks   plain     in LRU order; evicted the oldest first
                         shares    of a pool, by band (policy.stable_share); evicted the highest band first
-                        passing   of a pool, but of no share: the SSD has them, another worker has, or nobody does;
+                        passing of a pool, but of no share: they are on the SSD, in another worker, or nowhere else;
                                   evicted before all others but for a small window, the first that came first
 
-The window is for readers that read a block in several ranges: what no tier keeps must not be fetched for each of them.
+The window serves readers that read a block in several ranges: a block that no tier keeps must not be fetched for each
+range.
 
 Only the book-keeping is here: the tier keeps the bytes, and looks a block up without any of this. So a hit on a share
-is any hit, and the order of the last use of its blocks is known as well: an idle pool dissolves into the plain blocks,
-where what is read after all stays.
+costs what any hit costs, and the last use of its blocks is known as well: an idle pool dissolves into the plain blocks,
+where blocks that are still read stay.
 
 Invariants:
 - a block is in one share or passing, or in none of them (plain);

@@ -3,8 +3,8 @@
     plain buffer ── so many large hits, free space in an arena ──> shared block
                  <── its arena is given up (demotion) ────────────
 
-The copy pays only by the hits that follow, and each object of an epoch is read once an epoch: so it is made when the
-hits so far would have saved as much (the rule of ski rental: at most twice the least that could be spent).
+The copy pays off only by later hits, and an object may be read once an epoch. So it is made when the hits so far would
+have saved its cost (the ski rental rule: at most twice the optimal cost).
 
 Threads copy, the blocks of one answer or of one arena at a time: beside a busy loop a thread waits for its turn far
 longer than it copies. One thread promotes at a time, and one demotes. Meanwhile some more answers wait, as a batch
@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 
 
 class BlockOwner(Protocol):
-    """What promotion needs of the tier that keeps the blocks."""
+    """The part of the memory tier that promotion uses."""
 
     arenas: Arenas
 
@@ -127,7 +127,8 @@ class Promotion:
 
 
 def _group_of(name: ObjectName) -> str:
-    """The objects that one grant is likely to cover: those below the first folder of a bucket."""
+    """Returns the group of an object, which one grant is likely to cover: its bucket and the first folder of its
+    key."""
     return f"{name.bucket}/{name.key.partition('/')[0]}" if "/" in name.key else name.bucket
 
 

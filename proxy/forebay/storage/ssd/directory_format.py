@@ -1,4 +1,4 @@
-"""FORMAT: what the directory's content is, and of which origins.
+"""FORMAT: the layout of the directory's content, and the origins that it is of.
 
     {"layout": 3, "id": ..., "origin": ..., "endpoint": ..., "cache_id": ..., "salt": ...,      the first origin
      "name": ..., "routes": ..., "others": [{"id": ..., "endpoint": ..., "cache_id": ..., "name": ...}, ...]}
@@ -60,7 +60,7 @@ class OriginRecord:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryFormat:
-    """What FORMAT says. Content of another layout, or of other origins alone, is not ours."""
+    """What FORMAT says. Content of another layout, or of other origins alone, is discarded."""
 
     salt: bytes
     records: tuple[OriginRecord, ...]

@@ -1,8 +1,8 @@
 """The segments that this process appends to: for each label one at a time, sequentially, the next one when it is full.
 
-Used by the writer's thread only. What `append` has returned may be indexed: the bytes are in the kernel, and a reader
-in any process sees them. They are not synced; a row that outlives its bytes in a power cut leads to a record that does
-not verify.
+Used by the writer's thread only. Locations returned by `append` may be indexed: the bytes are in the kernel, and a
+reader in any process sees them. They are not synced; a row that outlives its bytes in a power cut leads to a record
+that does not verify.
 """
 
 import os

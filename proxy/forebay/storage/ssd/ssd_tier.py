@@ -215,7 +215,7 @@ class SsdTier:
             await self._submit(FlushQueue)
 
     async def settle(self) -> None:
-        """Waits until the tier is down to what lasts: reclaim goes on after a flush. Gives up after a while, because
+        """Waits until reclaim, which goes on after a flush, has nothing more to do. Gives up after a while, because
         other admissions may keep it busy."""
         for _ in range(SETTLE_ROUNDS):
             await self.flush()  # a step of reclaim follows each batch
@@ -226,7 +226,7 @@ class SsdTier:
 
     @property
     def lasting_capacity(self) -> int:
-        """Bytes that the tier keeps of what was admitted last: less than its capacity, for reclaim needs space."""
+        """Bytes of recent admissions that the tier keeps: less than its capacity, as reclaim needs space."""
         return self._space.lasting_capacity
 
     def resize(self, capacity: int) -> None:

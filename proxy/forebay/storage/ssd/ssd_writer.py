@@ -237,7 +237,7 @@ class SsdWriter:
             self._observe(TierFailed("ssd", "disown", str(failure)))
 
     def _attempt(self, operation: str, act: Callable[[], bool]) -> bool:
-        """Does what nobody awaits; False if it failed."""
+        """Does a step that no caller awaits; returns False if it failed."""
         try:
             return act()
         except Exception as error:
@@ -301,7 +301,7 @@ class SsdWriter:
             self._finish_if(self._pools.is_above)
 
     def _sweep(self) -> bool:
-        """Deletes what a crash or a discarding left behind."""
+        """Deletes files that a crash left behind, and discarded content."""
         if not self._is_swept:
             self._is_swept = True
             known = self._index.segments()

@@ -188,7 +188,7 @@ class WriteQueue:
                 order.on_settled(0 if isinstance(order, FlushQueue) else removed.get(order, 0))
 
     def wake(self) -> None:
-        """Lets the writer look around: a size has changed."""
+        """Wakes the writer, as a size has changed."""
         with self._lock:
             self._changed.notify()
 

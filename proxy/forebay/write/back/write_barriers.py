@@ -20,8 +20,8 @@ from forebay.protocol.target import Target
 from forebay.storage.journal.pending_objects import Objects, PendingObjects
 from forebay.write.back.accept.copied_part import source_damaged
 from forebay.write.forward_request import WriteContext
+from forebay.write.interim_responses import InterimWait
 from forebay.write.invalidation import AffectedKeys, WholeBucket
-from forebay.write.patience import Patience
 
 _SELECT: Final = "SelectObjectContent"
 """A POST that reads."""
@@ -49,7 +49,7 @@ class WriteBarriers:
         self._obstacle = obstacle
         self._is_back = is_back
         self._is_held_up = is_held_up
-        self.patience = Patience()
+        self.patience = InterimWait()
 
     def is_back(self, context: WriteContext, affected: AffectedKeys) -> bool:
         """Returns whether a write is under a `back` rule. A batch delete is where one of its keys is."""

@@ -5,8 +5,8 @@
                                                   spooled   its bytes, here or in a file of another worker
                                                   staged    the generation of its blocks in the tiers
 
-A row describes what came through this node and was confirmed by the origin. The table is not the origin's ListParts: a
-part that was uploaded elsewhere, or before a restart, is missing.
+A row describes a part that came through this node and was confirmed by the origin. The table is not the origin's
+ListParts: parts that were uploaded elsewhere, or before a restart, are missing.
 
 Invariants:
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from forebay.core.pack_names import DEFAULT_INTO, PACK_ACTIONS
+from forebay.core.pack_actions import DEFAULT_INTO, PACK_ACTIONS
 from forebay.core.units import parse_size
 from forebay.server.admin.schema.admin_schema import check_bucket, check_key
 

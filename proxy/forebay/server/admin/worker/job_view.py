@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from forebay.core.pack_names import PACK_ACTIONS
+from forebay.core.pack_actions import PACK_ACTIONS
 from forebay.core.units import parse_size
 from forebay.jobs.packing.pack_order import DEFAULT_SHARD, PackOrder
 from forebay.jobs.warm_up_job import WarmUpJob

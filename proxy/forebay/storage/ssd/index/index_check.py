@@ -1,8 +1,8 @@
 """The check of the index before it is opened: LMDB has no checksums, and its memory map turns damage into a signal.
 
-The file is read page by page (lmdb_file.py), so the check itself can't be ended by what it finds. It finds every page
-that LMDB could not use safely, and every table that lacks rows; not a row whose bytes were changed in place. Such a row
-does no harm: a head has a checksum, a record repeats its address, and rows of segments are decoded with care.
+The file is read page by page (lmdb_file.py), so damage can't end the check itself. It finds every page that LMDB could
+not use safely, and every table that lacks rows, but not a row whose bytes were changed in place. Such a row does no
+harm: a head has a checksum, a record repeats its address, and rows of segments are validated.
 """
 
 from contextlib import closing

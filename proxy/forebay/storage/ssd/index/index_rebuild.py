@@ -1,4 +1,4 @@
-"""The rebuild of a damaged index: what is sound is copied into a new one, which replaces it. Nothing is discarded.
+"""The rebuild of a damaged index: its sound rows are copied into a new one, which replaces it. No block is discarded.
 
     old index ──> rows of every sound page ──> heads that verify, with their names ─┐
                                            ──> blocks that lie within a segment ────┼──> index.new ──> index

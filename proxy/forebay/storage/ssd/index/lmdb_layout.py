@@ -1,4 +1,4 @@
-"""The layout of LMDB's pages, parsed from bytes. Nothing is believed; the worst that is raised is PageDamaged.
+"""The layout of LMDB's pages, parsed from bytes that may be damaged. Damage raises PageDamaged, and nothing else.
 
     page 0, 1     meta pages; commit n is in page n modulo 2, and the later of both counts
     others        branch, leaf or overflow page of one of the trees, or free
@@ -19,9 +19,8 @@
                        6     2  length of the key
                        8        the first key below the child; that of the first node means nothing
 
-The trees: free pages, main (whose rows are the other trees), and the tables. A page is believed if all of it is as
-LMDB would have written it in its place: its own number, its kind, each node, and keys in order, between those of its
-parents.
+The trees: free pages, main (whose rows are the other trees), and the tables. A page is accepted if LMDB could have
+written it in its place: its own number, its kind, each node, and keys in order, between those of its parents.
 
 Follows lmdb/mdb.c of LMDB 0.9 (MDB_page, MDB_node, MDB_meta, MDB_db), https://git.openldap.org/openldap/openldap, on
 64-bit machines. `lmdb.verify` checks the same things of a whole file; tests compare both.

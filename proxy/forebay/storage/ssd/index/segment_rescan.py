@@ -6,9 +6,9 @@ One bounded step at a time, on the thread of the writer that reclaims, while the
 index, with the segment that comes next, so that a rescan goes on after a restart. Only segments from before the rebuild
 are searched. The newest record of a block counts, and one written since counts before all of them.
 
-Only addresses on damaged pages are searched for: a row that had been removed in order stays removed, unless it would
-have stood on one of these pages. Such a block is one of a version that was overwritten or purged. Nothing leads to it
-unless the origin names the same version again.
+Only addresses on damaged pages are searched for. So a row that had been removed stays removed, unless it was on one of
+these pages. Then it leads to a block of a version that was overwritten or purged, which no head names unless the origin
+has that version again.
 """
 
 import struct

@@ -3,9 +3,9 @@
     start, or pins have changed ──> names under each pin ──> rows of their blocks ──> copied, unless they are in a
                                     segment of a pin already
 
-So a pin also has what was cached before it was made, and what had no room for a while; and of two that overlap the one
-that remains has everything under it. One bounded step at a time, on the writer's thread of the process that reclaims.
-Until a block is moved, reclaim looks after it (reclaim.py).
+So a pin also gets blocks that were cached before it was made, and those that it had no room for; and if one of two
+overlapping pins is removed, the other one gets its blocks. One bounded step at a time, on the writer's thread of the
+process that reclaims. Until a block is moved, reclaim looks after it (reclaim.py).
 
 Invariant: a row is changed only if it still points to the old record, and only after the copy was written.
 """

@@ -1,4 +1,4 @@
-"""Reclaim (compaction): a segment is deleted, the blocks in it that stay are rewritten first.
+"""Reclaim (compaction): deletes a segment, after rewriting those of its blocks that stay.
 
 One bounded step at a time, on the writer's thread, never in a request:
 

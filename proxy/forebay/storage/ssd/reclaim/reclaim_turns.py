@@ -3,10 +3,10 @@
     no room for a batch ──> take the reclaim lock ──> reread what all have written ──> steps of reclaim, until there is
                                  │                    room or the turn is over, and the segment is gone
                                  │                      ──> give the lock back; no room yet: take it again
-                                 └ another has it, or writes what goes next: wait for what it frees, or ends
+                                 └ another has it, or writes to the next segment: wait until it frees space or ends
 
-To reread costs some microseconds for each segment there is. So a turn goes on for more than one segment, and not so
-long that others wait for nothing.
+Rereading costs some microseconds for each segment in the directory. So a turn is longer than one segment, and bounded,
+so that others do not wait for long.
 
 Used by the writer's thread.
 """
@@ -90,7 +90,7 @@ class ReclaimTurns:
 
     @contextmanager
     def _turn(self) -> Iterator[bool]:
-        """Yields whether this process may reclaim. It may go on until the segment is gone that it has begun with."""
+        """Yields whether this process may reclaim. It may go on until the segment that it has begun with is deleted."""
         if self._reclaim.is_running:
             is_mine = True
         elif is_mine := self._directory.lock_reclaim():

@@ -1,4 +1,4 @@
-"""The pins of the SSD tier: which blocks have a label that reclaim leaves alone, and how many bytes of them may be.
+"""The pins of the SSD tier: which blocks get a label that reclaim leaves alone, within the quota.
 
     event loop        a block comes ──> its pin has room? ──> the label of the pin, else that of its pool
     writer's thread   pins have changed ──> blocks that are in other segments are moved (pin_gatherer.py)
@@ -10,8 +10,8 @@ unpinned: a label without a pin is a plain one, and its segments go in their tur
 The id of a pin is the start of the address of its prefix, as if that were a key: an origin that takes over a bucket
 (directory_format.py) finds no pinned bytes of the one before, and those are no longer pinned.
 
-`pins`, `label_for` and `is_over_quota` belong to the event loop, all else to the writer's thread. What both use is
-replaced as a whole.
+`pins`, `label_for` and `is_over_quota` belong to the event loop, all else to the writer's thread. State that both use
+is replaced as a whole.
 """
 
 from dataclasses import dataclass
@@ -120,7 +120,7 @@ class SsdPins:
 
     @property
     def is_over_share(self) -> bool:
-        """Whether that is so however much room the disk has."""
+        """Whether pinned blocks take more than their quota of the capacity, whatever room the disk has."""
         return self._used > self._view.pins.quota_of(self._space.capacity)
 
     @property

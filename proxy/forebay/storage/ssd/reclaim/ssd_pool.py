@@ -1,4 +1,4 @@
-"""One pool of the SSD tier, as one process knows it: its threshold, its bytes, and when somebody read in it."""
+"""One pool of the SSD tier, as one process knows it: its threshold, its bytes, and the time of the last read in it."""
 
 from forebay.policy.pools import Pool
 from forebay.storage.ssd.segments.segment_label import PoolRow

@@ -1,4 +1,5 @@
-"""The pools of the SSD tier: what each may take, which blocks of it are admitted, and which segments go.
+"""The pools of the SSD tier: the space of each, the admission of its blocks, and the order in which segments are
+reclaimed.
 
     event loop       label a block ──> does its pool admit it? ──no──> not even queued: memory may have it
     writer's thread  there is room for the batch? ──> append, by label
@@ -12,8 +13,8 @@ Several processes share the directory. Thresholds are rows of the index, read wi
 that holds the reclaim lock changes them. Each process judges by what it has measured last, so the marginal band of a
 pool stops a little below the size at which reclaim would take it again.
 
-Called from the event loop: `label_of`, `admits`, `stats`. All else belongs to the writer's thread. What both use are
-single attributes and dictionary entries.
+`label_of`, `admits` and `stats` are called from the event loop. All else belongs to the writer's thread. State that
+both use consists of single attributes and dictionary entries.
 """
 
 from collections.abc import Callable, Iterator
@@ -292,7 +293,8 @@ class SsdPools:
         return quota is not None and pool.used > 0 and pool.used > quota
 
     def _giving_really(self) -> SsdPool | None:
-        """Returns the pool that gives way. One that seems idle may be hit all the time: its segments are looked at."""
+        """Returns the pool that gives way. One that seems idle may be hit all the time, so the reference bits of its
+        segments are checked."""
         for _ in self._pools:
             giving = giving_way(self._all(), self._clock())
             if giving is None or not is_idle(giving, self._clock()):

@@ -15,8 +15,8 @@
 
 With slices, a small range of a large block is read and verified without reading the block.
 
-A record is compared with the block that is wanted: `expected_identity` returns the first 40 bytes that its record must
-have. The length of the header follows from that of the payload, which the reader knows from the index.
+A record is compared with the block that is looked up: `expected_identity` returns the first 40 bytes that its record
+must have. The length of the header follows from that of the payload, which the reader knows from the index.
 """
 
 import struct

@@ -22,7 +22,7 @@ from forebay.storage.tier_contract import BUSY, Busy
 
 
 class Corrupt:
-    """There is something at the location, but not the block that is wanted."""
+    """The bytes at the location are not the block that is looked up."""
 
     __slots__ = ("reason",)
 

@@ -1,12 +1,11 @@
-"""Labels: which blocks a segment has, so that the blocks of one pool and band can go together, without a copy.
+"""Labels: the kind of blocks in a segment, so that blocks of one pool and band are reclaimed together, without a copy.
 
     pool    8 bytes   hash of the pool's name; zeros: the objects without a pool
     band    1 byte    of a stable share, 0 the first to go (policy.stable_share)
                       253 pinned; the pool is the id of the pin (ssd_pins.py)
                       254 in LRU order
 
-Labels and pools are rows of the table `meta`. An earlier Forebay does not look at them: to it a segment with a label is
-one like any other.
+Labels and pools are rows of the table `meta`.
 
     "segment" and the number (4)    pool, band, bytes of its records that no row leads to any more (4)
     "pool" and the pool             threshold (1), 1 for epoch or 0 for lru (1), name (UTF-8)

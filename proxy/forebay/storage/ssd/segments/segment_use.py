@@ -1,7 +1,7 @@
-"""Whether anybody reads the blocks of some segments, from a sample of their reference bits.
+"""Segment use: whether the blocks of some segments are read, from a sample of their reference bits.
 
-A hit marks its block (reference_bits.py) and costs nothing more. So nobody knows when a block was read last, but
-whether it was since the marks of a sample were cleared: a population that seems idle is looked at twice, a while apart.
+A hit marks its block (reference_bits.py) and records no time. So the last read of a block is not known, only whether it
+was read since its mark was cleared: a population that seems idle is checked twice, a while apart.
 """
 
 from contextlib import suppress

@@ -18,8 +18,8 @@ from forebay.protocol.header_map import Headers
 from forebay.write.back.drain.persister import Persister
 from forebay.write.back.pending.accepted_write import AcceptedWrite
 from forebay.write.forward_request import WriteContext
+from forebay.write.interim_responses import interims_of
 from forebay.write.invalidation import AffectedKeys
-from forebay.write.patience import interims_of
 
 _SIZE: Final = "x-amz-mp-object-size"
 _CONDITIONS: Final = frozenset({"if-match", "if-none-match"})

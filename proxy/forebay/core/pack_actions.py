@@ -1,4 +1,4 @@
-"""The words of pack jobs. Imports nothing: the supervisor reads them too."""
+"""The actions of pack jobs. Imports nothing: the supervisor reads them too."""
 
 from typing import Final, Literal, TypeAlias, get_args
 

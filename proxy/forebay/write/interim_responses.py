@@ -1,4 +1,4 @@
-"""Patience: how the client of a write is kept from giving up, and how long one waits for what was acknowledged before.
+"""Interim responses: keep the client of a write from giving up while the write waits, for other writes or the origin.
 
     waits ──INTERVAL──> 100 Continue ──INTERVAL──> 100 Continue ... ──> its turn: it is sent
       └ the client has left: it is not sent                       └──> MOST of them, and INTERVAL more: 503 SlowDown
@@ -25,7 +25,7 @@ MOST: Final = 4
 
 
 class InterimResponses:
-    """Those to one request, from `begin` until `end`. Both may be called more than once."""
+    """The interim responses to one request, from `begin` until `end`. Both may be called more than once."""
 
     __slots__ = ("_interval", "_left", "_most", "_request", "_sent", "_timer")
 
@@ -63,20 +63,20 @@ class InterimResponses:
 
 
 def interims_of(request: Request, *, has_waited: bool) -> InterimResponses:
-    """Those while the origin works on a write. `has_waited`: for its turn, by a Patience."""
+    """Returns the interim responses while the origin works on a write. `has_waited`: it has had some in an
+    InterimWait."""
     return InterimResponses(request, 1 if has_waited else MOST)
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """With a request that waits."""
+class InterimWait:
+    """A bounded wait of a request, with interim responses to its client."""
 
     interval: float = INTERVAL
     most: int = MOST
 
     async def wait(self, waiting: Awaitable[None], request: Request) -> None:
-        """Waits for what a request has to come after. Raises Throttled when that takes too long, ConnectionError when
-        its client has left."""
+        """Waits for `waiting`. Raises Throttled when that takes too long, ConnectionError when the client has left."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self.interval * (self.most + 1)) as limit:
