@@ -2,9 +2,10 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from benchmarks.bench_context import BenchContext
 from benchmarks.cold import BANDWIDTH, ROUND_TRIP
@@ -19,6 +20,12 @@ from harness.clients import RawClient
 from harness.reference_sigv4 import Secret
 
 SIZE: Final = 10_000
+_SYNC: Final = "one fdatasync"
+_THROUGH: Final = "PUT, through"
+_DIRECT: Final = "PUT, direct"
+_FAR: Final = (_THROUGH, _DIRECT)
+"""They wait for the origin."""
+Way: TypeAlias = Callable[[int], float]
 _WRITER: Final = Secret("writer", "writer-secret")
 _TEXT: Final = f"""\
 {SIZE:,} bytes at a time, {{writes:,}} times, in turns: appended to a file on the disk on which the journal is, with one
@@ -26,7 +33,11 @@ fdatasync; by PUT over one warm connection under `write = "back"`, acknowledged 
 straight to the origin, which is {ROUND_TRIP * 1000:g} ms away. The time is until the answer. What is not the journal's
 in it: the same PUT to a server that answers as its bytes come, and to a bare loop that receives it, computes the MD5,
 writes it to a file of its own and syncs that ([benchmarks/bare_journal.py](../benchmarks/bare_journal.py)). Some
-20 ms lie between two of them, so caches and cores are cold; in a row of writes each takes half of that."""
+20 ms lie between two of them, so caches and cores are cold."""
+_IN_A_ROW_TEXT: Final = """\
+The same, but each way for itself, one write behind the other: {writes:,} of each, in {rounds} rounds. While they are
+acknowledged, the drainer carries earlier ones to the origin, in the same process."""
+_ROUNDS: Final = 5
 
 
 def run(bench: BenchContext) -> list[Section]:
@@ -42,12 +53,22 @@ def run(bench: BenchContext) -> list[Section]:
         ):
             before = forebay.backlog()
             ports = forebay.port, origin.far[0], int(ready_line(fixed)), int(ready_line(bare))
-            taken = _taken(bench.directory / "synced", *ports, writes)
+            with _writing(bench.directory / "synced", *ports) as ways:
+                spaced = _spaced(ways, writes)
+                in_a_row = _in_a_row({name: way for name, way in ways.items() if name not in _FAR}, writes)
             accepted = forebay.backlog().accepted - before.accepted
             forebay.wait_drained()
-    if accepted < writes:
-        raise UnexpectedResponse(f"{accepted} of {writes} writes were acknowledged from the journal")
-    sync = percentile(taken["one fdatasync"], 0.5)
+    if accepted < 2 * writes:
+        raise UnexpectedResponse(f"{accepted} of {2 * writes} writes were acknowledged from the journal")
+    row_text = _IN_A_ROW_TEXT.format(writes=writes, rounds=_ROUNDS)
+    return [
+        Section("Small writes, acknowledged", _TEXT.format(writes=writes), _table(spaced)),
+        Section("Small writes in a row, acknowledged", row_text, _table(in_a_row)),
+    ]
+
+
+def _table(taken: dict[str, list[float]]) -> Table:
+    sync = percentile(taken[_SYNC], 0.5)
     rows = [
         (
             name,
@@ -57,12 +78,12 @@ def run(bench: BenchContext) -> list[Section]:
         )
         for name, times in taken.items()
     ]
-    headings = ("10 KB", "p50", "p99", "p50 by that of one fdatasync")
-    return [Section("Small writes, acknowledged", _TEXT.format(writes=writes), Table(headings, rows))]
+    return Table(("10 KB", "p50", "p99", "p50 by that of one fdatasync"), rows)
 
 
-def _taken(path: Path, port: int, origin: int, fixed: int, bare: int, writes: int) -> dict[str, list[float]]:
-    """The times of each way, ascending."""
+@contextmanager
+def _writing(path: Path, port: int, origin: int, fixed: int, bare: int) -> Iterator[dict[str, Way]]:
+    """Each way to write, by its name: a function of a number that no other write has, which returns seconds."""
     body = os.urandom(SIZE)
     file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     with (
@@ -71,20 +92,33 @@ def _taken(path: Path, port: int, origin: int, fixed: int, bare: int, writes: in
         KeepAliveConnection(fixed) as at_once,
         KeepAliveConnection(bare) as least,
     ):
-        ways: dict[str, Callable[[int], float]] = {
-            "one fdatasync": lambda _: _synced(file, body),
+        _put(ours, port, f"{BACK}/first", body)  # it goes through, and proves that others may follow
+        yield {
+            _SYNC: lambda _: _synced(file, body),
             "PUT, answered at once": lambda number: _put(at_once, fixed, f"fixed/{number}", body),
             "PUT, a bare loop": lambda number: _put(least, bare, f"bare/{number}", body),
             'PUT, write = "back"': lambda number: _put(ours, port, f"{BACK}/{number}", body),
-            "PUT, through": lambda number: _put(ours, port, f"{THROUGH}/{number}", body),
-            "PUT, direct": lambda number: _put(theirs, origin, f"written/direct/{number}", body),
+            _THROUGH: lambda number: _put(ours, port, f"{THROUGH}/{number}", body),
+            _DIRECT: lambda number: _put(theirs, origin, f"written/direct/{number}", body),
         }
-        _put(ours, port, f"{BACK}/first", body)  # it goes through, and proves that others may follow
-        taken: dict[str, list[float]] = {name: [] for name in ways}
-        for number in range(writes):
-            for name, way in ways.items():
-                taken[name].append(way(number))
     os.close(file)
+
+
+def _spaced(ways: dict[str, Way], writes: int) -> dict[str, list[float]]:
+    """The times of each way, ascending: one of each, in turns."""
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(writes):
+        for name, way in ways.items():
+            taken[name].append(way(number))
+    return {name: sorted(times) for name, times in taken.items()}
+
+
+def _in_a_row(ways: dict[str, Way], writes: int) -> dict[str, list[float]]:
+    """The times of each way, ascending: many of one, then many of the next."""
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for start in range(writes, 2 * writes, writes // _ROUNDS):
+        for name, way in ways.items():
+            taken[name] += [way(start + nth) for nth in range(writes // _ROUNDS)]
     return {name: sorted(times) for name, times in taken.items()}
 
 
