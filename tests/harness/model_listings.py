@@ -35,7 +35,7 @@ class ListingSteps:
             reply = await get(f"/{quote(self._bucket)}?{query_of({k: v for k, v in parameters.items() if v})}")
             assert reply.status == 200, reply
             document = Tree.fromstring(bytes(reply.body))  # noqa: S314 # of the Forebay that this process runs
-            page = _page(document)
+            page = page_of(document)
             source = reply.headers.get("x-forebay-cache", "")
             self.sources.append(source)
             is_passed_on = source not in _ANSWERED_HERE
@@ -49,7 +49,8 @@ class ListingSteps:
                 parameters["continuation-token"] = document.findtext("{*}NextContinuationToken") or ""
 
 
-def _page(document: Tree.Element) -> Page:
+def page_of(document: Tree.Element) -> Page:
+    """The page of an answer."""
     objects = [
         ListedObject(
             each.findtext("{*}Key") or "", int(each.findtext("{*}Size") or -1), (each.findtext("{*}ETag") or "").lower()

@@ -340,6 +340,28 @@ async def test_a_new_snapshot_drops_heads_of_replaced_objects(tmp_path: Path) ->
         assert answers["kept"].headers["x-forebay-cache"] == "hit-memory"
 
 
+@pytest.mark.parametrize("change", ["replaced", "deleted"])
+async def test_a_new_snapshot_drops_heads_of_written_objects(tmp_path: Path, change: str) -> None:
+    """Of what was written here since the last one began: that one has no entry of it."""
+    rule = TEN_MINUTES.replace("60s", "immutable")
+    async with FakeOrigin() as origin, rig_of(origin, tmp_path, rule) as rig:
+        filled(origin, "a", "z")
+        await listed(rig.client())
+        for key in ("mine", "zz"):
+            await rig.client().request("PUT", path_of("bucket", key), (), b"mine")
+            assert (await rig.client().request("GET", path_of("bucket", key))).body == b"mine"
+            if change == "replaced":
+                origin.store.put("bucket", key, b"theirs")
+            else:
+                origin.store.delete("bucket", key)
+        rig.advance_clock(301)
+        await listed(rig.client())
+        await rig.wait_idle()
+        answers = [await rig.client().request("GET", path_of("bucket", key)) for key in ("mine", "zz")]
+        assert {answer.status for answer in answers} == {200 if change == "replaced" else 404}
+        assert all(answer.body != b"mine" for answer in answers)
+
+
 async def test_a_failed_background_walk_leaves_the_old_snapshot(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, rig_of(origin, tmp_path) as rig:
         filled(origin, "a")

@@ -56,6 +56,20 @@ async def test_writes_of_each_worker_are_seen_by_all(tmp_path: Path) -> None:
         assert "b" in (await listed(clients[0]))[1]
 
 
+async def test_a_new_snapshot_drops_heads_of_all_workers(tmp_path: Path) -> None:
+    """Without an SSD tier the worker that lists does not know what the others have."""
+    rest = '[[rules]]\npath = "**"\nlisting = "200ms"\nfreshness = "immutable"\n'
+    async with FakeOrigin() as origin, Node(origin, tmp_path, 2, rest=rest) as node:
+        other = node.client(1 - owner_of(ObjectName("bucket", ""), 2))
+        origin.store.put("bucket", "a", b"a")
+        await listed(other)
+        assert (await other.request("GET", "/bucket/a")).body == b"a"
+        origin.store.put("bucket", "a", b"b")
+        async with asyncio.timeout(30):
+            while (await other.request("GET", "/bucket/a")).body == b"a":
+                await listed(other)
+
+
 async def assert_listed(clients: Sequence[RawClient], keys: list[str]) -> None:
     """Each worker lists these keys."""
     for client in clients:

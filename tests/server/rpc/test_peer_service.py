@@ -23,7 +23,7 @@ from forebay.server.rpc.write_methods import WriteMethods
 from forebay.workers.worker_rpc import WorkerOrders, WorkerRpc, rpc_handlers
 
 NAME, OTHER = ObjectName("bucket", "key"), ObjectName("other", "b")
-METHODS = 39
+METHODS = 40
 """Of all tables together: two with the same kind would be one."""
 
 
@@ -68,7 +68,7 @@ def peer_service() -> tuple[PeerService, Recorder, InDoubtWrites]:
     service = PeerService(
         WriteMethods(double, in_doubt_writes, double, nothing, nothing, double, lambda: policy, lambda: 1000.0),
         ReadMethods(nothing, nothing, nothing, nothing).methods,
-        NamespaceMethods(nothing, nothing).methods,
+        NamespaceMethods(nothing, nothing, nothing).methods,
         JobMethods(nothing, nothing, nothing).methods,
         JournalMethods(nothing, nothing).methods,
     )

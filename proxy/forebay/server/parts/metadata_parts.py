@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from forebay.metadata.direct_openings import DirectOpenings
 from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.listed_heads import ListedHeads
+from forebay.metadata.listing_changes import ListingChanges
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.own_writes import OwnWrites
@@ -39,6 +40,7 @@ class MetadataParts:
     openings: DirectOpenings
     packed: PackedObjects
     invalidator: Invalidator
+    listing_changes: ListingChanges
 
 
 def compose_metadata(
@@ -65,7 +67,8 @@ def compose_metadata(
     )
     replacement = HeadReplacement(heads, lookups, invalidator.forget_replaced, tasks, context.observe)
     listed_heads = ListedHeads(namespaces.node_listings, heads, replacement, context.observe)
-    snapshots.on_snapshot = lambda old, new: tasks.spawn(listed_heads.compare(old, new), f"compare {new.bucket}")
+    changes = ListingChanges(heads, replacement, peers, context.observe)
+    snapshots.on_snapshot = lambda old, new: tasks.spawn(changes.compare(old, new), f"compare {new.bucket}")
     versions = VersionFetch(origins, fetch.fetcher, heads, permissions, replacement, peers)
     own_writes = OwnWrites(staged, storage.pending)
     openings = DirectOpenings(origins, fetch.fetcher, heads, lookups, replacement, checksums, own_writes, peers)
@@ -73,4 +76,4 @@ def compose_metadata(
         versions, heads, lookups, permissions, checksums, own_writes, replacement, openings, listed_heads
     )
     packed = PackedObjects(resolver, catalogue, context.rules)
-    return MetadataParts(heads, digests, hints, staged, cors, resolver, openings, packed, invalidator)
+    return MetadataParts(heads, digests, hints, staged, cors, resolver, openings, packed, invalidator, changes)

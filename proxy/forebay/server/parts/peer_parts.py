@@ -36,7 +36,9 @@ def compose_peer_service(
     source = replace(fetch.block_source, buffer_timeout=PEER_BUFFER_WAIT, started_timeout=PEER_BUFFER_WAIT)
     methods: list[RpcMethods] = [
         ReadMethods(metadata.resolver, source, metadata.hints, context.policy).methods,
-        NamespaceMethods(namespaces.listings, namespaces.catalogue, lambda: _knows_pending(writes)).methods,
+        NamespaceMethods(
+            namespaces.listings, namespaces.catalogue, metadata.listing_changes, lambda: _knows_pending(writes)
+        ).methods,
         JobMethods(jobs, storage.tiers, context.policy).methods,
     ]
     if writes.write_back is not None and writes.backlog is not None:

@@ -2,11 +2,13 @@
 namespace.namespace_owners.
 
 An owner that starts lists nothing before it has read the journal: it would show what the origin has, without the writes
-that are pending, which the worker that asks knows.
+that are pending, which the worker that asks knows. What an owner finds changed, `relisted`, the others apply to their
+heads.
 """
 
 from collections.abc import Callable
 
+from forebay.metadata.listing_changes import ListingChanges, decode_relisted
 from forebay.namespace.listings import Listings
 from forebay.namespace.namespace_owners import decode_query, encode_entry
 from forebay.namespace.packs.pack_catalogue import PackCatalogue
@@ -20,15 +22,21 @@ class NamespaceMethods:
     """Answers from the snapshots of this worker. `knows_pending`: whether it has read the journal, if there is one."""
 
     def __init__(
-        self, listings: Listings, catalogue: PackCatalogue, knows_pending: Callable[[], bool] = lambda: True
+        self,
+        listings: Listings,
+        catalogue: PackCatalogue,
+        changes: ListingChanges,
+        knows_pending: Callable[[], bool] = lambda: True,
     ) -> None:
         self._listings = listings
         self._catalogue = catalogue
+        self._changes = changes
         self._knows_pending = knows_pending
         self.methods = RpcMethods(
             streaming={"list": self._list},
             unary={
                 "listed": self._listed,
+                "relisted": self._relisted,
                 "drop_listings": self._drop_listings,
                 "members_hidden": self._members_hidden,
             },
@@ -47,6 +55,13 @@ class NamespaceMethods:
     async def _listed(self, request: Document) -> Document:
         name = decode(lambda: decode_name(request["name"]))
         return encode_entry(await self._listings.entry(name) if self._knows_pending() else None)
+
+    async def _relisted(self, request: Document) -> Document:
+        bucket, listed_at, keys = decode(
+            lambda: (str(request["bucket"]), float(request["listed_at"]), decode_relisted(request["keys"]))
+        )
+        await self._changes.forget_replaced(bucket, listed_at, keys)
+        return {}
 
     async def _drop_listings(self, request: Document) -> Document:
         bucket, prefix = decode(lambda: (str(request["bucket"]), str(request["prefix"])))
