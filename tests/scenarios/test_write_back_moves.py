@@ -198,12 +198,12 @@ async def test_a_moved_upload_that_is_aborted_leaves_nothing(tmp_path: Path, how
                 assert (refused.status, told(refused, "Code")) == (404, "NoSuchUpload")
             case _:
                 await _carried(rig, upload, gate)
-                rig.advance_clock(23 * 3600)
+                rig.advance_node_clock(23 * 3600)
                 await oss.part(target, upload, 4, b"a part that the journal does not see")
-                rig.advance_clock(23 * 3600)
+                rig.advance_node_clock(23 * 3600)
                 await rig.write_back.expiry.expire()
                 assert list(rig.write_back.uploads.by_id) == [upload]
-                rig.advance_clock(3600)
+                rig.advance_node_clock(3600)
                 await rig.write_back.expiry.expire()
         await rig.parts.context.tasks.wait_idle()
         assert (rig.write_back.uploads.by_id, rig.write_back.uploads.parts) == ({}, {})

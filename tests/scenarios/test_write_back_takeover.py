@@ -259,7 +259,7 @@ def test_each_minute_the_drainer_finds_what_nobody_told_it(tmp_path: Path) -> No
             document = {**untold.document(), **write_back.record_origins.named("ckpt")}
             await write_back.journal.append(document, b"x")
             await OssClient(rig.endpoint, TRAINER).initiate(path_of("ckpt", "a/left"))
-            rig.advance_clock(25 * 3600)
+            rig.advance_node_clock(25 * 3600)
 
             gate = Gate()
             origin.faults.add(HoldRequest(gate), method="PUT", key="a/untold")

@@ -324,26 +324,6 @@ async def test_parts_are_judged_as_the_origin_would(tmp_path: Path) -> None:
         assert rig.parts.writes.write_back.uploads.by_id == {}
 
 
-async def test_an_upload_that_was_left_expires(tmp_path: Path) -> None:
-    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
-        await rig.prove()
-        oss, target = OssClient(rig.endpoint, TRAINER), path_of("ckpt", "a/file")
-        left, resumed = [await oss.initiate(target) for _ in range(2)]
-        await oss.part(target, left, 1, bytes(MIB))
-        rig.advance_clock(23 * 3600)
-        await oss.part(target, resumed, 1, bytes(MIB))
-        rig.advance_clock(3600)
-        await rig.write_back.expiry.expire()
-        await rig.parts.context.tasks.wait_idle()
-        assert list(rig.write_back.uploads.by_id) == [resumed]
-        assert len(list((rig.journal / "bodies").iterdir())) == 1
-        refused = await oss.request("PUT", f"{target}?partNumber=2&uploadId={left}", (), b"late")
-        assert (refused.status, told(refused, "Code")) == (404, "NoSuchUpload")
-        assert rig.parts.context.metrics.total("forebay_journal_expired_uploads_total") == 1
-        await rig.restart()
-        assert list(rig.write_back.uploads.by_id) == [resumed]
-
-
 _COMPLETED, _GONE = (200, True), (404, False)
 """The answer to a completion, and whether there is the object."""
 

@@ -12,7 +12,6 @@ import errno
 import fcntl
 import json
 import os
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -34,6 +33,7 @@ from forebay.storage.journal.journal_layout import BODY, READABLE, README, VERSI
 from forebay.storage.journal.journal_reclaim import reclaim
 from forebay.storage.journal.journal_record import Document, encode_document
 from forebay.storage.journal.log_writer import LogWriter, NewRecord, RecordId
+from forebay.storage.journal.node_clock import run_of, time_of
 from forebay.storage.journal.recovery_scan import JournalScan, scan_journal
 
 T = TypeVar("T")
@@ -72,8 +72,8 @@ class Journal:
         return cls(files, layout, lock, run)
 
     def stamp(self) -> int:
-        """Returns the time on the node's clock: the number of the run, and nanoseconds that all workers share."""
-        return self._run << 64 | time.monotonic_ns()
+        """Returns the time on the node's clock."""
+        return time_of(self._run, self._files.monotonic_ns())
 
     @property
     def waiting(self) -> int:
@@ -278,7 +278,7 @@ def _read_lock(lock: int) -> _Owner | None:
 def _last_run(files: JournalFiles, layout: JournalLayout) -> int:
     """Returns the last run that wrote a record, where the lock can't tell it: a run of a lower number would take its
     own writes for older than what they replace."""
-    return scan_journal(files, layout).last_written >> 64
+    return run_of(scan_journal(files, layout).last_written)
 
 
 def holds_journal(layout: JournalLayout) -> bool:

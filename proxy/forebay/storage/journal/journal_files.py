@@ -124,3 +124,7 @@ class JournalFiles:
     def close(self, fd: int) -> None:
         """Closes a descriptor."""
         os.close(fd)
+    def monotonic_ns(self) -> int:
+        """Returns nanoseconds that every process of this boot counts alike, and nobody can set."""
+        return time.monotonic_ns()
+

@@ -163,6 +163,7 @@ class WriteBack:
             peers,
             self._abort,
             worker.clock,
+            journal.stamp,
             max_age=limits.upload_max_age,
             size=limits.size,
             on_expired=events.expired,

@@ -8,20 +8,28 @@ from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.storage.journal.log_writer import JournalFailed, RecordId
-from forebay.write.back.accept.upload_expiry import IDLE_SECONDS, UploadExpiry, idle_uploads
+from forebay.storage.journal.node_clock import time_of
+from forebay.write.back.accept.upload_expiry import IDLE_SECONDS, IdleUpload, UploadExpiry, expired_uploads
 from forebay.write.back.pending.accepted_write import AcceptedPart, AcceptedUpload
-from forebay.write.back.pending.pending_uploads import PendingPart, PendingUpload, PendingUploads
+from forebay.write.back.pending.pending_uploads import PendingPart, PendingUpload, PendingUploads, new_upload_id
 
-NAME, DAY = ObjectName("b", "k"), 86_400.0
+NAME, DAY, RUN = ObjectName("b", "k"), 86_400.0, 2
+U, V = "u", "v"
 
 
-def _uploads(*facts: tuple[str, float, int]) -> PendingUploads:
-    """Uploads by their ids, with one part of so many bytes at a time; 0: without a part."""
+def _time(seconds: float, run: int = RUN) -> int:
+    return time_of(run, int(seconds * 1e9))
+
+
+def _uploads(*facts: tuple[str, int, int], accepted_at: float = 0.0) -> PendingUploads:
+    """Uploads by names, with one part of so many bytes at a time on the node's clock; 0: without a part."""
     uploads = PendingUploads()
-    for number, (upload_id, at, size) in enumerate(facts):
-        uploads.create(RecordId("l", 2 * number), AcceptedUpload(NAME, upload_id, (), 0.0 if size else at))
+    for number, (name, at, size) in enumerate(facts):
+        upload_id = new_upload_id(0 if size else at)
+        key = ObjectName("b", name)
+        uploads.create(RecordId("l", 2 * number), AcceptedUpload(key, upload_id, (), accepted_at))
         if size:
-            part = AcceptedPart(NAME, upload_id, 1, '"e"', size, (), None, (), at)
+            part = AcceptedPart(key, upload_id, 1, '"e"', size, (), None, (), accepted_at, 0, at)
             uploads.add(PendingPart(RecordId("l", 2 * number + 1), part, ()))
     return uploads
 
@@ -40,28 +48,55 @@ def _uploads(*facts: tuple[str, float, int]) -> PendingUploads:
     ],
 )
 def test_uploads_expire_by_age_and_by_size(now: float, bound: float, expired: list[str]) -> None:
-    uploads = _uploads(("new", 20.0, 50), ("old", 10.0, 10), ("empty", 0.0, 0))
-    found = idle_uploads(uploads.by_id.values(), now, DAY, bound)
-    assert [each.upload.upload_id for each in found] == expired
+    uploads = _uploads(("new", 0, 50), ("old", 0, 10), ("empty", 0, 0))
+    since = {"new": 20.0, "old": 10.0, "empty": 0.0}
+    idle = [IdleUpload(each, now - since[each.upload.name.key]) for each in uploads.by_id.values()]
+    assert [each.upload.upload.name.key for each in expired_uploads(idle, DAY, bound)] == expired
 
 
 class _Rig:
-    def __init__(self, answers: dict[int, Document] | None = None) -> None:
-        self.uploads = _uploads(("u", 0.0, 10), ("v", 0.0, 10))
+    """Of run 2, which has begun at 0; uploads `u` and `v` are as old."""
+
+    def __init__(
+        self, answers: dict[int, Document] | None = None, *, run: int = RUN, accepted_at: float = 0.0, now: float = 0.0
+    ) -> None:
+        """`run`: of the uploads; `accepted_at`: of them, `now`: of the start, both on the system's clock."""
+        self.uploads = _uploads((U, _time(0, run), 10), (V, _time(0, run), 10), accepted_at=accepted_at)
+        self.ids = {each.upload.name.key: upload_id for upload_id, each in self.uploads.by_id.items()}
         self.aborted: list[str] = []
         self.expired, self.failure = 0, False
+        self.seconds = 0.0
+        """On the node's clock."""
+        self.now = now
         self.others, self._answers = dict(answers or {}), answers or {}
         self.expiry = UploadExpiry(
-            self.uploads, cast("Peers", self), self._abort, lambda: DAY, max_age=DAY, size=1000, on_expired=self._count
+            self.uploads,
+            cast("Peers", self),
+            self._abort,
+            lambda: _time(self.seconds),
+            lambda: self.now,
+            max_age=DAY,
+            size=1000,
+            on_expired=self._count,
         )
 
+    async def expire(self, seconds: float = DAY) -> list[str]:
+        """So many seconds after the start. Returns what was aborted so far."""
+        self.seconds = seconds
+        await self.expiry.expire()
+        return self.aborted
+
     async def call_all(self, _request: Document) -> dict[int, Document]:
-        return {number: answer for number, answer in self._answers.items() if answer}
+        return {
+            number: {"busy": [self.ids[each] for each in answer["busy"]]}
+            for number, answer in self._answers.items()
+            if answer
+        }
 
     async def _abort(self, upload: PendingUpload) -> None:
         if self.failure:
             raise JournalFailed("EIO", voided=True)
-        self.aborted.append(upload.upload.upload_id)
+        self.aborted.append(upload.upload.name.key)
         self.uploads.end(upload.upload.upload_id)
 
     def _count(self) -> None:
@@ -70,27 +105,61 @@ class _Rig:
 
 async def test_an_upload_that_gets_a_part_is_left_alone() -> None:
     rig = _Rig()
-    with rig.expiry.receiving("u"), rig.expiry.receiving("u"):
-        assert rig.expiry.receive({"uploads": ["v", "u"]}) == {"busy": ["u"]}
-        await rig.expiry.expire()
-    assert (rig.aborted, rig.expired) == (["v"], 1)
-    assert rig.expiry.receive({"uploads": ["u"]}) == {"busy": []}
-    await rig.expiry.expire()
-    assert rig.aborted == ["v", "u"]
+    u, v = rig.ids[U], rig.ids[V]
+    with rig.expiry.receiving(u), rig.expiry.receiving(u):
+        assert rig.expiry.receive({"uploads": [v, u]}) == {"busy": [u]}
+        assert await rig.expire() == [V]
+    assert rig.expired == 1
+    assert rig.expiry.receive({"uploads": [u]}) == {"busy": []}
+    assert await rig.expire() == [V, U]
 
 
 async def test_every_worker_is_asked() -> None:
-    rig = _Rig({1: {"busy": []}, 2: {"busy": ["v"]}})
-    await rig.expiry.expire()
-    assert rig.aborted == ["u"]
+    rig = _Rig({1: {"busy": []}, 2: {"busy": [V]}})
+    assert await rig.expire() == [U]
     silent = _Rig({1: {"busy": []}, 2: {}})
-    await silent.expiry.expire()
-    assert silent.aborted == []
+    assert await silent.expire() == []
 
 
 async def test_a_journal_that_fails_keeps_the_upload(caplog: pytest.LogCaptureFixture) -> None:
     rig = _Rig()
     rig.failure = True
-    await rig.expiry.expire()
-    assert (rig.aborted, rig.expired) == ([], 0)
+    assert (await rig.expire(), rig.expired) == ([], 0)
     assert "can't be aborted" in caplog.text
+
+
+async def test_a_system_clock_that_jumps_aborts_nothing() -> None:
+    rig = _Rig()
+    rig.now = 100 * DAY
+    assert await rig.expire(DAY - 1) == []
+    rig.now = -100 * DAY
+    assert await rig.expire(DAY) == [U, V]
+
+
+@pytest.mark.parametrize(
+    ("now", "seconds", "expired"),
+    [
+        (DAY, IDLE_SECONDS - 1, []),
+        (DAY, IDLE_SECONDS, [U, V]),
+        (DAY - IDLE_SECONDS - 2, IDLE_SECONDS + 1, []),
+        (DAY - IDLE_SECONDS - 2, IDLE_SECONDS + 2, [U, V]),
+        (-DAY, DAY - 1, []),
+        (-DAY, DAY, [U, V]),
+    ],
+)
+async def test_a_restart_believes_the_system_clock_later(now: float, seconds: float, expired: list[str]) -> None:
+    """Clients can go on with their uploads first. A clock that was set back says nothing."""
+    rig = _Rig(run=RUN - 1, now=now)
+    assert await rig.expire(seconds) == expired
+
+
+async def test_a_moved_upload_in_use_is_left_alone() -> None:
+    """Its parts are not here, so its requests say whether it is in use."""
+    rig = _Rig()
+    rig.uploads.by_id[rig.ids[U]].origin_id = "there"
+    rig.seconds = DAY / 2
+    rig.expiry.touch(rig.ids[U])
+    assert await rig.expire(DAY * 3 / 2 - 1) == [V]
+    assert rig.expiry.receive({"uploads": [rig.ids[U]]}) == {"busy": [rig.ids[U]]}
+    assert await rig.expire(DAY * 3 / 2) == [V, U]
+    assert rig.expiry.receive({"uploads": [rig.ids[U]]}) == {"busy": []}

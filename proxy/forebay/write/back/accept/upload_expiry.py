@@ -5,6 +5,10 @@
     all unfinished uploads above half of the journal, and
     idle for IDLE_SECONDS, the longest first                  ──> aborted, until they take less
 
+Within a run that is judged by the node's clock, which nobody can set. How long an upload was idle before this run began
+only the system's clock tells, as it was set at both times: that is believed once the run is IDLE_SECONDS old, or
+`max_age`, so that whoever waited for the restart can go on.
+
 The draining worker does it, in sight: a line of the log for each, and a metric. A client that goes on with such an
 upload is answered NoSuchUpload, as after its bucket's own rule for unfinished uploads.
 """
@@ -13,13 +17,14 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from forebay.core.units import format_size
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode
 from forebay.storage.journal.log_writer import JournalFailed
+from forebay.storage.journal.node_clock import run_of, seconds_between
 from forebay.write.back.pending.pending_uploads import PendingUpload, PendingUploads
 
 IDLE_SECONDS: Final = 3600.0
@@ -30,28 +35,35 @@ SHARE: Final = 0.5
 _log = logging.getLogger(__name__)
 
 
-def idle_uploads(uploads: Iterable[PendingUpload], now: float, max_age: float, bound: float) -> list[PendingUpload]:
-    """Returns the uploads that have expired at `now`, the longest idle first. `bound`: bytes of all uploads."""
-    waiting = sorted(uploads, key=lambda each: each.changed_at)
-    size = sum(each.size for each in waiting)
+class IdleUpload(NamedTuple):
+    """An upload, and the seconds since its last part."""
+
+    upload: PendingUpload
+    seconds: float
+
+
+def expired_uploads(uploads: Iterable[IdleUpload], max_age: float, bound: float) -> list[IdleUpload]:
+    """Returns the uploads that have expired, the longest idle first. `bound`: bytes of all uploads."""
+    waiting = sorted(uploads, key=lambda each: -each.seconds)
+    size = sum(each.upload.size for each in waiting)
     found = []
     for each in waiting:
-        idle = now - each.changed_at
-        if idle < max_age and (size <= bound or idle < IDLE_SECONDS):
+        if each.seconds < max_age and (size <= bound or each.seconds < IDLE_SECONDS):
             continue
         found.append(each)
-        size -= each.size
+        size -= each.upload.size
     return found
 
 
 class UploadExpiry:
-    """The expiry of one worker. `clock`: seconds since the epoch."""
+    """The expiry of one worker. `stamp`: the time on the node's clock; `clock`: seconds since the epoch."""
 
     def __init__(
         self,
         uploads: PendingUploads,
         peers: Peers,
         abort: Callable[[PendingUpload], Awaitable[None]],
+        stamp: Callable[[], int],
         clock: Callable[[], float],
         *,
         max_age: float,
@@ -62,14 +74,14 @@ class UploadExpiry:
         self._uploads = uploads
         self._peers = peers
         self._abort = abort
-        self._clock = clock
+        self._stamp = stamp
         self._max_age = max_age
         self._bound = size * SHARE
         self._on_expired = on_expired
         self._receiving: Counter[str] = Counter()
-        self._started = clock()
-        self._used: dict[str, float] = {}
-        """When an upload that goes on at the origin was used here."""
+        self._started, self._started_at = stamp(), clock()
+        self._used: dict[str, int] = {}
+        """When an upload that goes on at the origin was used here, on the node's clock."""
 
     @contextmanager
     def receiving(self, upload_id: str) -> Iterator[None]:
@@ -84,21 +96,36 @@ class UploadExpiry:
 
     def touch(self, upload_id: str) -> None:
         """A request of an upload that goes on at the origin was sent there."""
-        self._used[upload_id] = self._clock()
+        self._used[upload_id] = self._stamp()
 
     def _is_used(self, upload_id: str) -> bool:
         """Whether there was such a request, as far as is known: what an earlier run has sent is not."""
-        return self._clock() - max(self._used.get(upload_id, 0.0), self._started) < self._max_age
+        return self._seconds_since(self._used.get(upload_id, self._started)) < self._max_age
+
+    def _seconds_since(self, time: int) -> float:
+        """Seconds since a time on the node's clock; of an earlier run, since this one began here."""
+        now = self._stamp()
+        found = seconds_between(time, now)
+        return (now - self._started) / 1e9 if found is None else found
+
+    def _idle(self, upload: PendingUpload) -> IdleUpload:
+        seconds = self._seconds_since(upload.changed)
+        is_earlier = run_of(upload.changed) != run_of(self._started)
+        if is_earlier and seconds >= min(IDLE_SECONDS, self._max_age):
+            seconds += max(0.0, self._started_at - upload.accepted_at)
+        return IdleUpload(upload, seconds)
 
     async def expire(self) -> None:
         """Aborts what has expired."""
         self._used = {upload: used for upload, used in self._used.items() if upload in self._uploads.by_id}
-        idle = idle_uploads(self._uploads.by_id.values(), self._clock(), self._max_age, self._bound)
-        found = [each for each in idle if not each.origin_id or not self._is_used(each.upload.upload_id)]
-        busy = await self._busy([each.upload.upload_id for each in found]) if found else set()
+        expired = expired_uploads(map(self._idle, self._uploads.by_id.values()), self._max_age, self._bound)
+        found = [
+            each for each in expired if not each.upload.origin_id or not self._is_used(each.upload.upload.upload_id)
+        ]
+        busy = await self._busy([each.upload.upload.upload_id for each in found]) if found else set()
         if busy is None:
             return  # a worker that doesn't answer may be receiving a part
-        for each in found:
+        for each, seconds in found:
             name, upload_id = each.upload.name, each.upload.upload_id
             if upload_id in busy or upload_id in self._receiving or upload_id not in self._uploads.by_id:
                 continue
@@ -107,7 +134,6 @@ class UploadExpiry:
             except JournalFailed as failure:
                 _log.error("an unfinished upload of %s can't be aborted: %s", name.path, failure)
                 return
-            seconds = self._clock() - each.changed_at
             _log.warning(
                 "the upload %s of %s, of %d parts in %s, was unfinished for %.0f s without a new part: it is aborted",
                 upload_id,

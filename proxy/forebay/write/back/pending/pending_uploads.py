@@ -45,6 +45,11 @@ def new_upload_id(stamp: int) -> str:
     return f"{_PREFIX}{stamp:0{2 * (_ID_BYTES - _RANDOM_BYTES)}x}{secrets.token_hex(_RANDOM_BYTES)}"
 
 
+def created_at(upload_id: str) -> int:
+    """Returns when an upload of the journal was created, on the node's clock. Raises ValueError for another one."""
+    return int(upload_id.removeprefix(_PREFIX)[: -2 * _RANDOM_BYTES], 16)
+
+
 def is_local(upload_id: str) -> bool:
     """Returns whether an upload id is of an upload in the journal, of this node or another one."""
     return upload_id.startswith(_PREFIX) and len(upload_id) == len(_PREFIX) + 2 * _ID_BYTES
@@ -86,8 +91,13 @@ class PendingUpload:
         return sum(part.part.size for part in (*self.parts.values(), *self.replaced))
 
     @property
-    def changed_at(self) -> float:
-        """When its last part was accepted, or the upload itself; in seconds since the epoch."""
+    def changed(self) -> int:
+        """When its last part was about to be written, or the upload was created; on the node's clock."""
+        return max((part.part.stamp for part in self.parts.values()), default=created_at(self.upload.upload_id))
+
+    @property
+    def accepted_at(self) -> float:
+        """When that was, in seconds since the epoch, as the clock was set then."""
         return max((part.part.accepted_at for part in self.parts.values()), default=self.upload.accepted_at)
 
 
