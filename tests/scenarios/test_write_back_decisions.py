@@ -6,19 +6,23 @@ import errno
 import fcntl
 import os
 from base64 import b64encode
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.policy.drain_order import WriteInterval
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import SETTLED, JournalLayout
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.settled_numbers import append_settled
+from forebay.storage.journal.upload_locks import UploadLocks
+from forebay.write.back.pending.accepted_write import AbortedUpload, OriginCompletion
+from forebay.write.back.pending.pending_uploads import digest_of
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate
@@ -42,6 +46,12 @@ class _Files(HeldSyncs):
     def __init__(self) -> None:
         super().__init__()
         self.is_full = False
+        self.locked: list[bool] = []
+        """Attempts to have the lock of an upload, and whether they had it."""
+
+    def lock_byte(self, fd: int, offset: int) -> bool:
+        self.locked.append(super().lock_byte(fd, offset))
+        return self.locked[-1]
 
     def open(self, path: str, *, writable: bool = False) -> int:
         if self.is_full and writable and path.endswith(SETTLED):
@@ -112,6 +122,10 @@ async def _cut_off(rig: WriteBackRig) -> AsyncIterator[None]:
 def _settle(rig: WriteBackRig, *records: RecordId) -> None:
     for record in records:
         append_settled(JournalFiles(), JournalLayout(str(rig.journal)), record.log, [record.number])
+
+
+async def _wait_for_none(_acquiring: Awaitable[None]) -> None:
+    raise AssertionError("it is free")
 
 
 def _bodies(rig: WriteBackRig) -> int:
@@ -267,3 +281,27 @@ async def test_a_completion_with_a_condition_is_repeated_under_way(tmp_path: Pat
         first, again = await asyncio.gather(*tries)
         assert (first.status, again.status, first.body == again.body) == (200, 200, True)
         assert store.history == [("a/file", b"\1")]
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+async def test_another_worker_is_waited_for_that_completes(tmp_path: Path, is_answered: bool) -> None:
+    """Its completion with the same condition is under way. If it ends without an answer, the origin is asked."""
+    async with _uploading(tmp_path) as (rig, store, upload):
+        await upload.begin()
+        condition = ("If-None-Match", "*")
+        listed = f"<Part><PartNumber>1</PartNumber><ETag>{upload.parts[0][1]}</ETag></Part>"
+        document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
+        another = UploadLocks(JournalFiles(), JournalLayout(str(rig.journal)))
+        async with another.held(upload.id, _wait_for_none):
+            request = rig.client().request("POST", f"{TARGET}?uploadId={upload.id}", (condition,), document)
+            completing = upload.tasks.spawn(request, "complete")
+            await run_loop_until(lambda: len(upload.files.locked) >= 2)
+            if is_answered:
+                made = OriginCompletion('"made"', (), digest_of(document, (condition,)))
+                ended = AbortedUpload(ObjectName("ckpt", "a/file"), upload.id, made)
+                message = {"log": "e" * 32, "number": 0, "document": dict(ended.document()), "payload": ""}
+                rig.write_back.exchange.receive_pending(message)
+        answer = await completing
+        assert (answer.status, answer.headers["x-forebay-durable"]) == (200, "origin")
+        assert (b"made" in answer.body) == is_answered
+        assert store.history == ([] if is_answered else [("a/file", b"\1")])

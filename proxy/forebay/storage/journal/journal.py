@@ -35,6 +35,7 @@ from forebay.storage.journal.journal_record import Document, encode_document
 from forebay.storage.journal.log_writer import LogWriter, NewRecord, RecordId
 from forebay.storage.journal.node_clock import run_of, time_of
 from forebay.storage.journal.recovery_scan import JournalScan, scan_journal
+from forebay.storage.journal.upload_locks import UploadLocks
 
 T = TypeVar("T")
 
@@ -56,6 +57,7 @@ class Journal:
         self._run = run
         self._drain_lock: int | None = None
         self._commits = GroupCommit(LogWriter(files, layout))
+        self.upload_locks = UploadLocks(files, layout)
         self.threads = ThreadPoolExecutor(_THREADS, "journal-bodies")
         self._settlement = GroupSettlement(files, layout, self.threads)
         self.announced: dict[str, int] = {}

@@ -6,12 +6,14 @@ Tests put a disk in its place that fails the N-th call, or that forgets, tears a
 https://man7.org/linux/man-pages/man2/fsync.2.html
 https://man7.org/linux/man-pages/man2/pwritev.2.html
 https://man7.org/linux/man-pages/man2/sync_file_range.2.html
+https://man7.org/linux/man-pages/man2/fcntl_locking.2.html
 """
 
 import ctypes
 import errno
 import fcntl
 import os
+import struct
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -95,6 +97,16 @@ class JournalFiles:
         """Locks a file for this descriptor, until it is closed. False: another process has it."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def lock_byte(self, fd: int, offset: int) -> bool:
+        """Locks one byte of a file, which need not be there, for this descriptor until it is closed. False: another
+        descriptor has it."""
+        lock = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
+        try:
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, lock)
         except BlockingIOError:
             return False
         return True

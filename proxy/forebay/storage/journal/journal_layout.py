@@ -5,6 +5,7 @@
     README                       for people: what this is, and why it must not be deleted
     lock                         flock'ed by the Forebay that owns the directory
     drain.lock                   flock'ed by the one process that carries writes out
+    uploads.lock                 a byte of it is locked while the origin decides about the end of an upload
     logs/<id>.log                records; the id is 32 hexadecimal digits, random
     logs/<id>.settled            the numbers of its records that are settled
     bodies/<id>.body             one large body, and its checksums
@@ -48,6 +49,7 @@ class JournalLayout:
         self.bodies = f"{path}/bodies"
         self.format = f"{path}/FORMAT"
         self.readme = f"{path}/README"
+        self.uploads_lock = f"{path}/uploads.lock"
         self.lock = f"{path}/lock"
         self.drain_lock = f"{path}/drain.lock"
 

@@ -9,7 +9,8 @@ Every worker knows what is pending (record_exchange).
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from math import inf
 from typing import Final
@@ -189,6 +190,7 @@ class WriteBack:
                 self.endings.is_refused,
                 self.expiry,
                 JoinedParts(writer, pending, upload_room, origin.origins),
+                self._deciding,
             ),
             self.proofs,
             self.probe,
@@ -308,6 +310,16 @@ class WriteBack:
         """Another worker had a write go through. Raises PeerUnavailable for a malformed message."""
         name, etag = decode(lambda: (decode_name(message["name"]), str(message["etag"])))
         self._versions.made(name, etag)
+
+    def _deciding(self, context: WriteContext) -> AbstractAsyncContextManager[None]:
+        """A context in which one request of the node has the origin decide about the completion of an upload. Raises
+        Throttled, S3Error, ConnectionError."""
+        forward = context.forward
+
+        def wait(acquiring: Awaitable[None]) -> Awaitable[None]:
+            return self.barriers.wait(forward.target.bucket or "", acquiring, forward.request)
+
+        return self.journal.upload_locks.held(forward.upload.upload_id, wait)
 
     # Of the records that are shown
 

@@ -1,13 +1,11 @@
 """Acceptance of multipart uploads, from their creation to their end, as the origin would answer them."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from hashlib import md5
 from typing import Final
-from weakref import WeakValueDictionary
 
-from forebay.core.cooperative import CooperativeWork, run_cooperatively
+from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import S3Error
 from forebay.core.heads import DURABLE_LOCAL, DURABLE_ORIGIN, HeaderPairs
 from forebay.policy.drain_order import WriteInterval
@@ -78,8 +76,11 @@ class UploadAcceptance:
         is_refused: Callable[[RecordId], Awaitable[bool]],
         expiry: UploadExpiry,
         joined: JoinedParts,
+        deciding: Callable[[WriteContext], AbstractAsyncContextManager[None]],
     ) -> None:
-        """`is_refused`: whether the draining worker refuses a completion, or an abort. Raises S3Error."""
+        """`is_refused`: whether the draining worker refuses a completion, or an abort. Raises S3Error. `deciding`: a
+        context in which no other request of the node has the origin decide about the completion of an upload. Raises
+        Throttled, S3Error, ConnectionError."""
         self._writer = writer
         self._uploads = uploads
         self._forwarder = forwarder
@@ -89,8 +90,7 @@ class UploadAcceptance:
         self._is_refused = is_refused
         self._expiry = expiry
         self._joined = joined
-        self._at_origin: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By upload: held while the origin decides about its completion."""
+        self._deciding = deciding
 
     async def obstacle(self, context: WriteContext) -> str | None:
         """Returns why a request of an upload goes on to the origin, in words; None: it is accepted, or refused, here.
@@ -186,12 +186,11 @@ class UploadAcceptance:
         """Accepts a CompleteMultipartUpload. Raises S3Error."""
         document = await self._forwarder.read_document(context.forward, DOCUMENT_LIMIT)
         conditions = conditions_of(context.forward.request.headers)
-        if conditions is None:
-            await self._complete(context, document, conditions)
+        if conditions is None and not self._room.is_ending:
+            await self._complete(context, document, None)
             return
-        lock = self._at_origin.setdefault(context.forward.upload.upload_id, asyncio.Lock())
-        async with lock:  # one that is repeated meanwhile is answered as this one
-            await self._complete(context, document, conditions)
+        async with self._deciding(context):  # one that is repeated meanwhile, in any worker, is answered as this one
+            await self._complete(context, document, conditions or ())
 
     async def _complete(self, context: WriteContext, document: bytes, conditions: HeaderPairs | None) -> None:
         forward, decision, began, now = context.forward, context.decision, self._writer.stamp(), self._writer.clock()
@@ -222,12 +221,12 @@ class UploadAcceptance:
         durable = DURABLE_LOCAL
         if upload.origin_id:
             raise S3Error("SlowDown", "The upload goes on at the origin. Please try again.")
-        if conditions is None and not self._room.is_ending:
+        if conditions is None:
             record = await self._writer.write(context, write, document)
             if await self._is_refused(record):
                 raise S3Error("NoSuchUpload", UploadId=write.upload_id)
         else:
-            etag, durable = await self._completion.complete(context, write, conditions or ()) or etag, DURABLE_ORIGIN
+            etag, durable = await self._completion.complete(context, write, conditions) or etag, DURABLE_ORIGIN
             made = OriginCompletion(etag, (*checksum, *crc_header(digest)), request)
             with suppress(S3Error):  # what is left of the upload here expires
                 await self._writer.write(context, AbortedUpload(write.name, write.upload_id, made))
