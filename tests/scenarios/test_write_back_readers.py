@@ -84,6 +84,7 @@ async def test_clients_of_oss_are_acknowledged_from_the_journal(tmp_path: Path) 
         assert sent.headers["x-oss-hash-crc64ecma"].isdecimal()
         copied = await oss.request("PUT", path_of("ckpt", "a/copy"), (("x-oss-copy-source", "/ckpt/a/object"),))
         assert (copied.status, copied.headers["x-forebay-durable"]) == (200, "local")
+        assert copied.headers["x-oss-hash-crc64ecma"] == sent.headers["x-oss-hash-crc64ecma"]
         for each in ("a/object", "a/copy"):
             read = await oss.request("GET", path_of("ckpt", each))
             assert (read.body, read.headers["x-oss-meta-step"], read.headers["x-forebay-durable"]) == (

@@ -26,6 +26,7 @@ from forebay.write.back.accept.copied_part import CopySources
 from forebay.write.back.accept.record_writer import XML, RecordWriter, facts_of, md5_header, with_type
 from forebay.write.back.pending.accepted_write import AcceptedWrite
 from forebay.write.back.pending.object_metadata import metadata_in
+from forebay.write.body_digest import crc_header
 from forebay.write.forward_request import WriteContext
 
 LARGEST_COPY: Final = 64 << 20
@@ -104,7 +105,8 @@ class ObjectAcceptance:
         document = copied_document(
             stored.etag, format_document_time(write.accepted_at), checksum_elements(with_checksum_type(checksums))
         )
-        await self._writer.answer(context, 200, (XML,), document)
+        crc = crc_header(stored.digest) if context.forward.speaks_oss else ()
+        await self._writer.answer(context, 200, (XML, *crc), document)
 
     def _write_of(
         self, context: WriteContext, began: int, stored: StoredBody, headers: HeaderPairs, sha256: str | None
