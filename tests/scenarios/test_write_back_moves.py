@@ -307,7 +307,7 @@ async def test_a_start_shows_all_before_it_carries_parts(tmp_path: Path) -> None
         origin_id = await rig.write_back.moves._at_origin.create(name, ())  # noqa: SLF001 # not moved yet
         written = journal.stamp()
         await append(AcceptedUpload(name, "upload", (), 0.0))
-        part = AcceptedPart(name, "upload", 1, f'"{digest.hexdigest()}"', len(content), (), None, (), 0.0)
+        part = AcceptedPart(name, "upload", 1, f'"{digest.hexdigest()}"', len(content), (), None, (), 0.0, 0, 0)
         completed = CompletedPart(1, part.etag, await append(part, content))
         facts = facts_of(etag, len(content), 0.0, ())
         interval = WriteInterval(written, written)

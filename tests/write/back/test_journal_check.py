@@ -73,7 +73,7 @@ class FilledJournal:
         name, parts = ObjectName("b", key), []
         await self.journal.append(AcceptedUpload(name, "upload", (), 1.0).document())
         for number, content in enumerate((*contents, b"never listed"), 1):
-            part = AcceptedPart(name, "upload", number, '"p"', len(content), (), None, self._body(content), 1.0)
+            part = AcceptedPart(name, "upload", number, '"p"', len(content), (), None, self._body(content), 1.0, 0, 0)
             parts.append(CompletedPart(number, '"p"', await self.journal.append(part.document())))
         whole = b"".join(contents)
         self.contents[key] = whole
@@ -198,10 +198,14 @@ def test_other_directories_are_refused(tmp_path: Path, capsys: pytest.CaptureFix
     assert check_journal_command(tmp_path, None) == 2
     assert "holds no journal" in capsys.readouterr().err
     (tmp_path / "lock").touch()
-    for text in ('{"version": 99}', "no JSON"):
-        (tmp_path / "FORMAT").write_text(text)
-        with pytest.raises(NoJournal):
+    versions: list[object] = [2, 99, []]
+    for version in versions:
+        (tmp_path / "FORMAT").write_text(json.dumps({"version": version}))
+        with pytest.raises(NoJournal, match="check it by the Forebay that wrote it"):
             check_journal(tmp_path)
+    (tmp_path / "FORMAT").write_text("no JSON")
+    with pytest.raises(NoJournal, match="can't be read"):
+        check_journal(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b'{"version": 2', b"[]", b"null", b"\xff" * 14])

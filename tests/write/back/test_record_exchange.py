@@ -53,7 +53,7 @@ def _entries(written: int) -> list[tuple[RecordId, JournalEntry, bytes]]:
     )
     entries: list[JournalEntry] = [
         AcceptedUpload(NAME, "upload", (), 0.0),
-        AcceptedPart(NAME, "upload", 1, f'"{PART.hex()}"', len(CONTENT), (), None, (), 0.0),
+        AcceptedPart(NAME, "upload", 1, f'"{PART.hex()}"', len(CONTENT), (), None, (), 0.0, 0, 0),
         completed,
     ]
     return list(zip(ids, entries, (b"", CONTENT, b""), strict=True))

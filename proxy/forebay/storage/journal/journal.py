@@ -29,7 +29,7 @@ from forebay.storage.journal.body_file import BodyReader, BodyRef, BodyWriter, r
 from forebay.storage.journal.group_commit import GroupCommit
 from forebay.storage.journal.group_settlement import GroupSettlement
 from forebay.storage.journal.journal_files import JournalFiles
-from forebay.storage.journal.journal_layout import BODY, READABLE, README, VERSION, JournalLayout, read_version
+from forebay.storage.journal.journal_layout import BODY, README, VERSION, JournalLayout, read_version
 from forebay.storage.journal.journal_reclaim import reclaim
 from forebay.storage.journal.journal_record import Document, encode_document
 from forebay.storage.journal.log_writer import LogWriter, NewRecord, RecordId
@@ -235,8 +235,6 @@ def _claim(path: Path, family: str, files: JournalFiles, layout: JournalLayout) 
                 run = 1 + (last.run if last is not None else _last_run(files, layout))
                 if fcntl.fcntl(lock, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:  # to join a run, that is enough
                     raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-                if read_version(layout) != VERSION:
-                    replace_file(Path(layout.format), _FORMAT)
                 os.pwrite(lock, _lock_line(family, run).ljust(_LOCK_SIZE).encode(), 0)
                 files.sync(lock)  # or a power cut has the next run begin with this number, too
                 # Not in one step: another worker may begin a run in between, which is then the run of both.
@@ -299,9 +297,10 @@ def holds_journal(layout: JournalLayout) -> bool:
         raise JournalUnusable(
             f"journal.path: FORMAT in {layout.path} is damaged: `forebay check-journal {layout.path}` reads the rest"
         )
-    if version not in READABLE:
+    if version != VERSION:
         raise JournalUnusable(
-            f"journal.path: the layout of {layout.path} has version {version}, and this Forebay reads {VERSION}"
+            f"journal.path: the layout of {layout.path} has version {version}, and this Forebay reads {VERSION}: have"
+            " the Forebay that wrote it carry out what is pending, then name another directory"
         )
     return True
 

@@ -133,10 +133,10 @@ class JournalFiles:
         """Removes a file's name; its content is gone with the last descriptor."""
         Path(path).unlink()
 
-    def close(self, fd: int) -> None:
-        """Closes a descriptor."""
-        os.close(fd)
     def monotonic_ns(self) -> int:
         """Returns nanoseconds that every process of this boot counts alike, and nobody can set."""
         return time.monotonic_ns()
 
+    def close(self, fd: int) -> None:
+        """Closes a descriptor."""
+        os.close(fd)

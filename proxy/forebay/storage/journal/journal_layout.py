@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Final
 
 VERSION: Final = 3
-READABLE: Final = frozenset({2, VERSION})
-"""Layouts that are read. A start writes its own from then on; version 2 drops no records (settled_numbers)."""
 LOG: Final = ".log"
 SETTLED: Final = ".settled"
 BODY: Final = ".body"
@@ -49,9 +47,9 @@ class JournalLayout:
         self.bodies = f"{path}/bodies"
         self.format = f"{path}/FORMAT"
         self.readme = f"{path}/README"
-        self.uploads_lock = f"{path}/uploads.lock"
         self.lock = f"{path}/lock"
         self.drain_lock = f"{path}/drain.lock"
+        self.uploads_lock = f"{path}/uploads.lock"
 
     def log(self, log_id: str) -> str:
         """Returns the path of a log."""

@@ -22,7 +22,7 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.storage.journal.body_file import SLICE, BodyDamaged, BodyReader
 from forebay.storage.journal.journal_files import JournalFiles
-from forebay.storage.journal.journal_layout import BODY, READABLE, VERSION, JournalLayout, read_version
+from forebay.storage.journal.journal_layout import BODY, VERSION, JournalLayout, read_version
 from forebay.storage.journal.journal_reclaim import bodies_of
 from forebay.storage.journal.journal_record import LogDamage, TornEnd
 from forebay.storage.journal.log_writer import RecordId
@@ -115,8 +115,9 @@ def check_journal(path: Path) -> JournalReport:
     files, layout = JournalFiles(), JournalLayout(str(path))
     try:
         version = read_version(layout)
-        if version is not None and version not in READABLE:
-            raise NoJournal(f"{path}: its layout has version {version}, and this Forebay reads {VERSION}.")
+        if version is not None and version != VERSION:
+            sentence = f"{path}: its layout has version {version}, and this Forebay reads {VERSION}"
+            raise NoJournal(f"{sentence}: check it by the Forebay that wrote it.")
         scan = scan_journal(files, layout)
         bodies = {name.removesuffix(BODY) for name in files.names(layout.bodies)}
     except OSError as error:

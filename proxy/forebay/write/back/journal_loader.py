@@ -67,7 +67,7 @@ class JournalLoader:
                     self._shown.note_arrived(name, written)
                     if learn is not None:
                         learn(name, etag)
-        found: list[tuple[tuple[int, int, float], JournalEntry, PendingRecord, str | None]] = []
+        found: list[tuple[tuple[int, int], JournalEntry, PendingRecord, str | None]] = []
         needless: list[RecordId] = []
         for number, record in enumerate(scan.pending, 1):
             if number % RECORDS == 0:
@@ -105,16 +105,16 @@ class JournalLoader:
             found = []
 
 
-def _load_order(entry: JournalEntry) -> tuple[int, int, float]:
+def _load_order(entry: JournalEntry) -> tuple[int, int]:
     """The order in which the records of a scan are shown: uploads, where they are, their parts, what ends them."""
     match entry:
         case AcceptedUpload():
-            return 0, 0, entry.accepted_at
+            return 0, 0
         case MovedUpload():
-            return 1, 0, 0
+            return 1, 0
         case AcceptedPart():
-            return 2, entry.stamp, entry.accepted_at
+            return 2, entry.stamp
         case AcceptedWrite():
-            return 3, entry.interval.written, 0
+            return 3, entry.interval.written
         case _:
-            return 4, 0, 0
+            return 4, 0

@@ -29,7 +29,7 @@ class _Rig:
         self.is_settling, self.may_settle, self.fails = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.uploads.create(RecordId("l", 0), AcceptedUpload(NAME, "u", (), 0.0))
         for number in (1, 2):
-            part = AcceptedPart(NAME, "u", number, '"e"', 1, (), None, (), 0.0)
+            part = AcceptedPart(NAME, "u", number, '"e"', 1, (), None, (), 0.0, 0, 0)
             self.uploads.add(PendingPart(RecordId("l", number), part, ()))
         self.uploads.move(RecordId("l", 3), MovedUpload(NAME, "u", "there", 1))
         self.moves = UploadMoves(

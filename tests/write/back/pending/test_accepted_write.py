@@ -40,8 +40,7 @@ ENTRIES: list[JournalEntry] = [
         parts=(CompletedPart(2, '"p"', RecordId("l", 5)),),
     ),
     AcceptedUpload(NAME, "u", HEADERS, 1.5),
-    AcceptedPart(NAME, "u", 3, '"p"', 7, HEADERS, None, (BODY,), 1.5),
-    AcceptedPart(NAME, "u", 3, '"p"', 7, HEADERS, None, (BODY,), 1.5, 1 << 63),
+    AcceptedPart(NAME, "u", 3, '"p"', 7, HEADERS, None, (BODY,), 1.5, 1 << 63, 1 << 70),
     AbortedUpload(NAME, "u"),
     AbortedUpload(NAME, "u", OriginCompletion('"e-2"', (("x-amz-checksum-crc32", "sum"),), "digest")),
 ]

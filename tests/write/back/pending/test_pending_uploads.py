@@ -29,7 +29,7 @@ NAME = ObjectName("b", "k")
 
 
 def _part(upload_id: str, number: int, record: int) -> PendingPart:
-    part = AcceptedPart(NAME, upload_id, number, f'"{record}"', 1, (), None, (), 0.0)
+    part = AcceptedPart(NAME, upload_id, number, f'"{record}"', 1, (), None, (), 0.0, 0, 0)
     return PendingPart(RecordId("l", record), part, ())
 
 

@@ -104,8 +104,8 @@ def test_a_completed_upload_ends_with_its_object(*, keep: bool) -> None:
     rig = _Rig()
     entries: list[JournalEntry] = [
         AcceptedUpload(NAME, "u", (), 0.0),
-        AcceptedPart(NAME, "u", 1, '"1"', 1, (), None, (), 0.0),
-        AcceptedPart(NAME, "u", 2, '"2"', 1, (), None, (), 0.0),
+        AcceptedPart(NAME, "u", 1, '"1"', 1, (), None, (), 0.0, 0, 0),
+        AcceptedPart(NAME, "u", 2, '"2"', 1, (), None, (), 0.0, 0, 0),
         AcceptedWrite("complete", NAME, WriteInterval(0, 4), upload_id="u", parts=(CompletedPart(2, '"2"', _id(2)),)),
     ]
     for number, entry in enumerate(entries):
@@ -143,7 +143,7 @@ def test_an_aborted_upload_leaves_nothing(*, keep: bool) -> None:
 
 
 def _upload(record: int) -> list[JournalEntry]:
-    part = AcceptedPart(NAME, "u", 1, '"1"', 1, (), None, (), 0.0)
+    part = AcceptedPart(NAME, "u", 1, '"1"', 1, (), None, (), 0.0, 0, 0)
     complete = AcceptedWrite(
         "complete",
         NAME,

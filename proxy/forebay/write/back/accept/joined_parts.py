@@ -66,6 +66,7 @@ class JoinedParts:
                 stored.bodies,
                 self._writer.clock(),
                 stored.digest.crc,
+                self._writer.stamp(),
             )
             record = await kept.append(part)
         await self._writer.publish(part, record, stored.payload)

@@ -193,6 +193,7 @@ class UploadAcceptance:
             await self._complete(context, document, conditions or ())
 
     async def _complete(self, context: WriteContext, document: bytes, conditions: HeaderPairs | None) -> None:
+        """`conditions`: of the origin, which decides; None: the journal takes it."""
         forward, decision, began, now = context.forward, context.decision, self._writer.stamp(), self._writer.clock()
         listed = await run_cooperatively(read_parts_cooperatively(document))
         request = digest_of(document, conditions)
@@ -202,7 +203,8 @@ class UploadAcceptance:
         with self._expiry.receiving(upload.upload.upload_id):
             parts = await self._joined.join(context, _listed_parts(upload, listed))
         etags = b"".join(bytes.fromhex(part.part.etag.strip('"')) for part in parts)
-        digest = await run_cooperatively(_combined_digest(parts))
+        digests = (BodyDigest(part.part.crc, part.part.size) for part in parts)
+        digest = await run_cooperatively(combining_digests(digests))
         sums = [(part.part.headers, part.part.size) for part in parts]
         checksum = await run_cooperatively(object_checksum(upload.upload.headers, sums))
         etag = self._writer.etag(context, f"{md5(etags, usedforsecurity=False).hexdigest()}-{len(parts)}")
@@ -268,12 +270,6 @@ class UploadAcceptance:
         if upload is None:
             raise S3Error("NoSuchUpload", UploadId=key.upload_id)
         return upload
-
-
-def _combined_digest(parts: Sequence[PendingPart]) -> CooperativeWork[BodyDigest | None]:
-    """The digest of the object that the parts make; None: that of a part is not known."""
-    known = [BodyDigest(part.part.crc, part.part.size) for part in parts if part.part.crc is not None]
-    return (yield from combining_digests(known)) if len(known) == len(parts) else None
 
 
 def _listed_parts(upload: PendingUpload, listed: Sequence[UploadedPart]) -> list[PendingPart]:

@@ -145,11 +145,10 @@ class AcceptedPart:
     sha256: str | None
     bodies: tuple[BodyRef, ...]
     accepted_at: float
-    crc: int | None = None
-    """CRC-64/XZ of its bytes; None: a version of Forebay wrote it that noted none."""
-    stamp: int = 0
-    """When it was about to be written, on the node's clock: of two parts with one number the later one counts. 0: a
-    version of Forebay wrote it that noted none."""
+    crc: int
+    """CRC-64/XZ of its bytes."""
+    stamp: int
+    """When it was about to be written, on the node's clock: of two parts with one number the later one counts."""
 
     @property
     def is_joined(self) -> bool:
@@ -263,8 +262,8 @@ def _decode(document: Document) -> JournalEntry:
                 document["sha256"],
                 _bodies(document["bodies"]),
                 float(document["accepted_at"]),
-                document.get("crc"),
-                int(document.get("stamp", 0)),
+                int(document["crc"]),
+                int(document["stamp"]),
             )
         case kind:
             return _write(_KINDS[kind], name, document)
