@@ -2,7 +2,7 @@
 
 import pytest
 
-from forebay.storage.cache_origin import CacheOrigin, canonical_endpoint, origin_fingerprint
+from forebay.storage.cache_origin import CacheOrigin, canonical_endpoint
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,3 @@ def test_an_origin_is_known_by_its_endpoint_and_its_name() -> None:
     assert (unnamed.id, unnamed.names, str(unnamed)) == ("http://minio", ("http://minio",), "http://minio")
     assert (named.id, named.names) == ("store", ("http://minio", "store"))
     assert str(named) == "http://minio (cache_id store)"
-
-
-def test_fingerprints_are_those_of_earlier_forebays() -> None:
-    assert origin_fingerprint("https://origin.test") == "2582c57db4bd3a8599eed8e2d1068a95"

@@ -34,15 +34,13 @@ class CacheOrigin:
     """In its canonical spelling."""
     cache_id: str | None
     """The configured name; never a URL."""
-    spelling: str
-    """The endpoint as it is configured: what named the origin before spellings were compared."""
     name: str = DEFAULT_ORIGIN
     """In the configuration."""
 
     @classmethod
     def of(cls, endpoint: str, cache_id: str | None = None, name: str = DEFAULT_ORIGIN) -> Self:
         """The origin at a configured endpoint."""
-        return cls(canonical_endpoint(endpoint), cache_id, endpoint, name)
+        return cls(canonical_endpoint(endpoint), cache_id, name)
 
     @property
     def id(self) -> str:

@@ -27,12 +27,6 @@ def ids(content: DirectoryFormat, count: int) -> list[str]:
     return [id_of(str(number)) for number in range(count)]
 
 
-def test_one_origin_is_written_as_ever() -> None:
-    document = format_document(first_format(CacheOrigins.single(DEFAULT)))
-    assert set(document) == {"layout", "origin", "id", "endpoint", "cache_id", "salt"}
-    assert (document["id"], document["endpoint"]) == ("http://h", "http://h")
-
-
 @pytest.mark.parametrize("origins", [(DEFAULT,), (FAR, DEFAULT)])
 def test_a_format_is_read_as_it_was_written(origins: tuple[CacheOrigin, ...]) -> None:
     written = first_format(origins_of(*origins, routes="r" if len(origins) > 1 else ""))

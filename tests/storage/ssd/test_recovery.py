@@ -14,7 +14,7 @@ from forebay.core.errors import SsdUnusable
 from forebay.core.events import TierFailed, unobserved
 from forebay.core.heads import NEVER_VALIDATED
 from forebay.core.names import ObjectName
-from forebay.storage.cache_origin import CacheOrigin, CacheOrigins, origin_fingerprint
+from forebay.storage.cache_origin import CacheOrigin, CacheOrigins
 from forebay.storage.ssd.index.index import Index
 from forebay.storage.ssd.index.index_updates import IndexUpdates
 from forebay.storage.ssd.recovery import (
@@ -130,45 +130,6 @@ async def test_a_cache_id_is_added_changed_endpoint_and_removed(tmp_path: Path) 
         await tier.close()
     tier = open_tier(tmp_path / "ssd", origin=named(None, elsewhere))
     assert validated_at(tier) == NEVER_VALIDATED
-    await works(tier)
-
-
-def rewrite_format(path: Path, origin: str) -> None:
-    """As Forebays wrote it that kept a fingerprint only."""
-    fields = json.loads((path / "FORMAT").read_text())
-    assert fields["origin"] == origin_fingerprint(origin)
-    kept = {name: fields[name] for name in ("layout", "origin", "salt")}
-    (path / "FORMAT").write_text(json.dumps(kept))
-
-
-@pytest.mark.parametrize("origin", [named(None), named("name")])
-async def test_content_that_has_a_fingerprint_only_is_kept(tmp_path: Path, origin: CacheOrigin) -> None:
-    await filled(tmp_path / "ssd")
-    rewrite_format(tmp_path / "ssd", ORIGIN.endpoint)
-    for _ in range(2):
-        tier = open_tier(tmp_path / "ssd", origin=origin)
-        assert await is_there(tier)
-        assert tier.doubt is None
-        await tier.close()
-    assert json.loads((tmp_path / "ssd" / "FORMAT").read_text())["endpoint"] == "https://origin.test"
-
-
-async def test_a_fingerprint_of_an_earlier_spelling_is_known(tmp_path: Path) -> None:
-    spelled = CacheOrigin("https://Origin.test", None, "https://Origin.test")
-    await filled(tmp_path / "ssd", spelled)
-    rewrite_format(tmp_path / "ssd", spelled.endpoint)
-    for origin in (named(None, spelled.spelling), named(None)):
-        tier = open_tier(tmp_path / "ssd", origin=origin)
-        assert await is_there(tier)
-        await tier.close()
-
-
-async def test_a_fingerprint_of_another_origin_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    await filled(tmp_path / "ssd")
-    rewrite_format(tmp_path / "ssd", ORIGIN.endpoint)
-    tier = open_tier(tmp_path / "ssd", origin=named(None, "https://other.test"))
-    assert not await is_there(tier)
-    assert f"kept a fingerprint only ({origin_fingerprint(ORIGIN.endpoint)})" in caplog.text
     await works(tier)
 
 

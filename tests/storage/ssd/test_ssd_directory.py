@@ -108,9 +108,10 @@ def test_content_without_format_is_none(tmp_path: Path) -> None:
         b"\xff\xfe",
         b"[]",
         b"{}",
-        b'{"layout": 1, "origin": "x", "salt": "00"}',
-        b'{"layout": 3, "origin": "x", "salt": 1}',
-        b'{"layout": 3, "origin": "x", "id": "y", "endpoint": "y", "cache_id": null, "salt": "%s"}' % (b"00" * 16),
+        b'{"layout": 1, "salt": "00"}',
+        b'{"layout": 4, "salt": 1}',
+        b'{"layout": 4, "salt": "00", "routes": "", "origins": []}',
+        b'{"layout": 4, "salt": "%s", "routes": "", "origins": [{"id": "y", "name": "x"}]}' % (b"00" * 16),
     ],
 )
 def test_a_garbage_format_is_none(tmp_path: Path, content: bytes) -> None:

@@ -36,7 +36,7 @@ class RecordOrigins:
         ValueError for a record that names none."""
         try:
             bucket, named = str(document["bucket"]), document[FIELD]
-            recorded = CacheOrigin(str(named["endpoint"]), named["cache_id"], "", str(named["name"]))
+            recorded = CacheOrigin(str(named["endpoint"]), named["cache_id"], str(named["name"]))
         except (KeyError, TypeError):
             raise ValueError("it names no origin") from None
         current = self._of(bucket)

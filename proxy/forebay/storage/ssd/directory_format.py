@@ -1,10 +1,9 @@
 """FORMAT: the layout of the directory's content, and the origins that it is of.
 
-    {"layout": 3, "id": ..., "origin": ..., "endpoint": ..., "cache_id": ..., "salt": ...,      the first origin
-     "name": ..., "routes": ..., "others": [{"id": ..., "endpoint": ..., "cache_id": ..., "name": ...}, ...]}
+    {"layout": 4, "salt": ..., "routes": ...,
+     "origins": [{"id": ..., "endpoint": ..., "cache_id": ..., "name": ...}, ...]}
 
-The second line is there with `[[origins]]` only. `id` is the text that addresses contain (addressing.py), `origin` its
-fingerprint.
+`id` is the text that the addresses of an origin contain (addressing.py).
 
 Invariants:
 - two origins never have one id, and none gets an id that another one had before: an object of one is not found under
@@ -15,14 +14,13 @@ Invariants:
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from forebay.core.events import DEFAULT_ORIGIN
-from forebay.storage.cache_origin import CacheOrigin, CacheOrigins, origin_fingerprint
+from forebay.storage.cache_origin import CacheOrigin, CacheOrigins
 from forebay.storage.ssd.segments.addressing import SALT
 
-LAYOUT: Final = 3
+LAYOUT: Final = 4
 _NO_ORIGIN: Final = ""
 """The id of buckets without an origin, of which nothing is cached."""
 
@@ -31,31 +29,22 @@ _NO_ORIGIN: Final = ""
 class OriginRecord:
     """One origin of the content."""
 
-    id: str | None
-    """What its addresses contain. None in the FORMAT of an earlier Forebay, as `endpoint`."""
-    endpoint: str | None
+    id: str
+    """The text that its addresses contain."""
+    endpoint: str
     """The canonical endpoint that the content was last served for."""
     cache_id: str | None
     """The cache_id that the content was last served under; None: none."""
-    name: str = DEFAULT_ORIGIN
-    fingerprint: str = ""
-    """Of the id; empty where that is known."""
+    name: str
 
     def __str__(self) -> str:
-        if self.endpoint is None:
-            return f"an origin of which an earlier Forebay has kept a fingerprint only ({self.fingerprint})"
-        return str(CacheOrigin(self.endpoint, self.cache_id, self.endpoint))
+        return str(CacheOrigin(self.endpoint, self.cache_id))
 
-    def id_for(self, origin: CacheOrigin) -> str | None:
-        """Returns the id of the content while it is served for `origin`; None if it is another origin's."""
-        if self.endpoint is None:
-            names = (
-                name for name in (origin.endpoint, origin.spelling) if origin_fingerprint(name) == self.fingerprint
-            )
-            return next(names, None) if origin.name == self.name else None
+    def is_of(self, origin: CacheOrigin) -> bool:
+        """Whether the content is that of `origin`: by the cache_id where both have one, else by name and endpoint."""
         if self.cache_id is not None and origin.cache_id is not None:
-            return self.id if self.cache_id == origin.cache_id else None
-        return self.id if (self.name, self.endpoint) == (origin.name, origin.endpoint) else None
+            return self.cache_id == origin.cache_id
+        return (self.name, self.endpoint) == (origin.name, origin.endpoint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +63,7 @@ class DirectoryFormat:
 
     def record_of(self, origin: CacheOrigin) -> OriginRecord | None:
         """The record of an origin; None if nothing was cached of it."""
-        return next((record for record in self.records if record.id_for(origin) is not None), None)
+        return next((record for record in self.records if record.is_of(origin)), None)
 
     def is_of(self, origins: CacheOrigins) -> bool:
         """Whether a run with these origins, in this order, has written it."""
@@ -86,24 +75,22 @@ class DirectoryFormat:
     def taken_over_by(self, origins: CacheOrigins) -> "DirectoryFormat | None":
         """Returns the format while the content is served for `origins`; None if it is of none of them."""
         records: list[OriginRecord] = []
-        for origin in origins.origins:
-            found = self.record_of(origin)
-            known = found.id_for(origin) if found is not None else None
-            if known is None or any(record.id == known for record in records):
-                known = _fresh_id(origin)
-            records.append(OriginRecord(known, origin.endpoint, origin.cache_id, origin.name))
-        if not any(self.record_of(origin) is not None for origin in origins.origins):
-            return None
-        return DirectoryFormat(self.salt, tuple(records), origins.routes)
+        found = [self.record_of(origin) for origin in origins.origins]
+        for origin, known in zip(origins.origins, found, strict=True):
+            is_new = known is None or any(record.id == known.id for record in records)
+            own_id = _fresh_id(origin) if known is None or is_new else known.id
+            records.append(OriginRecord(own_id, origin.endpoint, origin.cache_id, origin.name))
+        return DirectoryFormat(self.salt, tuple(records), origins.routes) if any(found) else None
 
     def left_by(self, successor: "DirectoryFormat") -> Iterator[OriginRecord]:
         """The records that `successor`, made of this format, has not."""
         kept = {record.id for record in successor.records}
-        yield from (record for record in self.records if record.id is not None and record.id not in kept)
+        yield from (record for record in self.records if record.id not in kept)
 
     def id_by_bucket(self, origins: CacheOrigins) -> Callable[[str], str]:
-        """Returns what gives the id of the origin that has a bucket. `origins`: those that it is served for."""
-        ids = [record.id or _NO_ORIGIN for record in self.records]
+        """Returns a function that gives the id of the origin that has a bucket. `origins`: those that it is served
+        for."""
+        ids = [record.id for record in self.records]
 
         def id_of(bucket: str) -> str:
             position = origins.position_of(bucket)
@@ -128,44 +115,27 @@ def first_format(origins: CacheOrigins) -> DirectoryFormat:
 
 def format_document(content: DirectoryFormat) -> dict[str, object]:
     """Returns the document."""
-    first, *others = content.records
-    fields = {
+    return {
         "layout": LAYOUT,
-        "origin": origin_fingerprint(first.id or ""),
-        **_fields(first),
         "salt": content.salt.hex(),
+        "routes": content.routes,
+        "origins": [asdict(record) for record in content.records],
     }
-    if not content.routes:
-        del fields["name"]
-        return fields
-    return fields | {"routes": content.routes, "others": [_fields(record) for record in others]}
 
 
 def read_document(fields: Mapping[str, Any]) -> DirectoryFormat | None:
-    """Returns what a document says; None if it is of another layout, or contradicts itself. Raises ValueError, KeyError
-    or TypeError where it is none."""
+    """Returns the format that a document describes; None if it is of another layout. Raises ValueError, KeyError or
+    TypeError for a damaged one."""
     if fields["layout"] != LAYOUT:
         return None
-    fingerprint, salt = str(fields["origin"]), bytes.fromhex(fields["salt"])
-    if len(salt) != SALT:
-        return None
-    if "endpoint" not in fields:
-        return DirectoryFormat(salt, (OriginRecord(None, None, None, fingerprint=fingerprint),))
-    records = (_record(fields), *(_record(other) for other in fields.get("others", ())))
-    if origin_fingerprint(records[0].id or "") != fingerprint:
-        return None
-    return DirectoryFormat(salt, records, str(fields.get("routes", "")))
-
-
-def _fields(record: OriginRecord) -> dict[str, object]:
-    return {"id": record.id, "endpoint": record.endpoint, "cache_id": record.cache_id, "name": record.name}
+    salt, records = bytes.fromhex(fields["salt"]), tuple(map(_record, fields["origins"]))
+    if len(salt) != SALT or not records:
+        raise ValueError("the salt or the origins are missing")
+    return DirectoryFormat(salt, records, str(fields["routes"]))
 
 
 def _record(fields: Mapping[str, Any]) -> OriginRecord:
     cache_id = fields["cache_id"]
     return OriginRecord(
-        str(fields["id"]),
-        str(fields["endpoint"]),
-        None if cache_id is None else str(cache_id),
-        str(fields.get("name", DEFAULT_ORIGIN)),
+        str(fields["id"]), str(fields["endpoint"]), None if cache_id is None else str(cache_id), str(fields["name"])
     )

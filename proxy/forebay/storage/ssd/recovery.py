@@ -316,7 +316,7 @@ def _moved(found: DirectoryFormat | None, origins: CacheOrigins) -> str | None:
         return "the origins, or their buckets, are others than before"
     for origin in origins.origins:
         record = found.record_of(origin)
-        if record is not None and record.endpoint not in {None, origin.endpoint}:
+        if record is not None and record.endpoint != origin.endpoint:
             was = record.endpoint
             return f"it was cached from {was}, and only origin.cache_id says that {origin.endpoint} is the same"
     return None
