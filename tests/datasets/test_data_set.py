@@ -2,7 +2,7 @@
 
 from forebay.datasets.data_set import RATE_SECONDS, DataSet
 from forebay.datasets.read_report import ReadTotals, SampledRead, SetReport
-from forebay.policy.reuse_distance import unit_hash
+from harness.unit_hashes import unit_hash
 
 
 def report_of(units: range) -> SetReport:

@@ -16,6 +16,7 @@ import pytest
 import yaml  # type: ignore[import-untyped] # comes with the AWS CLI; its stubs would be one more dependency for this
 from prometheus_client.parser import text_string_to_metric_families
 
+from forebay.core.cooperative import run_to_completion
 from forebay.server.telemetry.metric_table import CATALOGUE
 from forebay.server.telemetry.metrics import Metrics
 
@@ -156,7 +157,7 @@ def test_counters_of_an_alert_begin_at_0(alert: str) -> None:
     """Each selector finds series in the metrics of a Forebay that has just been started."""
     fresh = [
         sample
-        for family in text_string_to_metric_families(Metrics().exposition().decode())
+        for family in text_string_to_metric_families(run_to_completion(Metrics().exposition()).decode())
         for sample in family.samples
         if family.type == "counter"
     ]

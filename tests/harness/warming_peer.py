@@ -9,7 +9,7 @@ from forebay.core.names import ObjectName
 from forebay.jobs.owner_warm_up import PieceWarmer, answer_owner_call
 from forebay.peers.frames import Document
 from forebay.peers.owners import Owner, Peers
-from forebay.policy.ownership import owner_of
+from harness.owned_names import owner_of
 
 
 class WarmingPeer:

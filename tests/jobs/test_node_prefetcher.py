@@ -9,7 +9,7 @@ from forebay.jobs.ahead_request import AheadOutcome, AheadRequest
 from forebay.jobs.node_prefetcher import NodePrefetcher, decode_ahead_request, finish_ahead
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
-from forebay.policy.ownership import owner_of
+from harness.owned_names import owner_of
 
 
 class PrefetcherDouble:

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from forebay.policy.distinct_objects import MAX_OBJECTS, DistinctSample
-from forebay.policy.reuse_distance import unit_hash
+from harness.unit_hashes import unit_hash
 
 
 def test_few_objects_are_counted_exactly() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from forebay.policy.epochs import MAX_UNITS, WINDOW, EpochDetector
-from forebay.policy.reuse_distance import unit_hash
+from harness.unit_hashes import unit_hash
 
 
 def starts(reads: Iterable[int], epoch: int, detector: EpochDetector[int] | None = None) -> list[float]:

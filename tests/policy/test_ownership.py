@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from forebay.core.names import ObjectName
-from forebay.policy.ownership import owner_of
+from harness.owned_names import owner_of
 
 NAMES = [ObjectName("bucket", f"datasets/train/{number:05}.tar") for number in range(4000)]
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.policy.reuse_distance import HASH_BITS, ReuseCurve, ReuseSample, unit_hash
+from forebay.policy.reuse_distance import HASH_BITS, ReuseCurve, ReuseSample
+from harness.unit_hashes import unit_hash
 
 
 def lru_hits(reads: Iterable[int], sizes: Sequence[int], capacity: int) -> float:

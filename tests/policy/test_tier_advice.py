@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from forebay.policy.reuse_distance import ReuseCurve, ReuseSample, unit_hash
+from forebay.policy.reuse_distance import ReuseCurve, ReuseSample
 from forebay.policy.tier_advice import FACTORS, TierSpace, advise, outlooks
+from harness.unit_hashes import unit_hash
 
 MIB = 1 << 20
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from forebay.core.names import ObjectName
-from forebay.policy.ownership import owner_of
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
+from harness.owned_names import owner_of
 from harness.worker_node import Node
 from scenarios.test_listings import IMMUTABLE, listed, listings
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from forebay.core.cooperative import run_to_completion
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from harness.clients import path_of
@@ -51,7 +52,7 @@ async def test_what_somebody_else_wrote_stays(tmp_path: Path, method: str, resta
         assert rig.parts.writes.backlog is not None
         [listed] = (await rig.parts.writes.backlog.page("ckpt", "", "conflict", "")).writes
         assert (listed.key, listed.state) == ("a/object", "conflict")
-        samples = rig.parts.context.metrics.exposition().decode().splitlines()
+        samples = run_to_completion(rig.parts.context.metrics.exposition()).decode().splitlines()
         assert "forebay_journal_conflicts 1.0" in samples
         assert 'forebay_journal_writes_total{result="conflict"} 1.0' in samples
         assert at_origin(origin, "a/object") == b"theirs"

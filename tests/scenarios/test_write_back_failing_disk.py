@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from forebay.core.buffers import Buffer
+from forebay.core.cooperative import run_to_completion
 from forebay.core.errors import JournalUnusable
 from forebay.storage.journal.journal_files import JournalFiles
 from forebay.storage.journal.journal_layout import BODY
@@ -181,7 +182,7 @@ async def test_a_failing_journal_is_reported_until_it_is_written(tmp_path: Path,
                 seen.append((answer.status, answer.headers.get("x-forebay-durable")))
                 ready = await rig.worker.control.readiness()
                 said = "No space left on device" in ready.degraded.get("journal", "")
-                lines = rig.parts.context.metrics.exposition().decode().splitlines()
+                lines = run_to_completion(rig.parts.context.metrics.exposition()).decode().splitlines()
                 assert (ready.ready, said, f"forebay_journal_failing {float(is_full)}" in lines) == (
                     True,
                     is_full,
@@ -268,7 +269,7 @@ async def test_a_read_only_disk_keeps_no_write_from_the_origin(tmp_path: Path) -
             assert backlog is not None
             assert write_back is not None
             await run_loop_until(lambda: len(write_back.shown.unsettled) == len(written))
-            metrics = rig.parts.context.metrics.exposition()
+            metrics = run_to_completion(rig.parts.context.metrics.exposition())
             assert f"\nforebay_journal_unsettled {len(written)}.0\n".encode() in metrics
             assert f"\nforebay_journal_waiting {len(behind)}.0\n".encode() in metrics
             assert (await backlog.flush("ckpt", "a/2", 3600, "")).left == 0

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from forebay.core.cooperative import run_to_completion
 from harness.clients import path_of
 from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate
@@ -13,7 +14,7 @@ from harness.write_back_rig import WriteBackRig
 
 def _samples(rig: WriteBackRig) -> dict[str, float]:
     """The metrics of the journal, by name and labels."""
-    lines = rig.parts.context.metrics.exposition().decode().splitlines()
+    lines = run_to_completion(rig.parts.context.metrics.exposition()).decode().splitlines()
     pairs = (line.rpartition(" ") for line in lines if line.startswith("forebay_journal_"))
     return {name: float(value) for name, _, value in pairs}
 

@@ -34,8 +34,9 @@ with atheris.instrument_imports(include=["forebay.protocol", "forebay.server.fas
     from forebay.protocol.signatures.signing_key import SecretKey
     from forebay.protocol.signatures.sigv4_claim import read_claim
     from forebay.protocol.target import Target, parse_target
-    from forebay.protocol.xml.s3_documents import embedded_error, listed_keys, uploaded_parts
+    from forebay.protocol.xml.s3_documents import embedded_error, listed_keys
     from forebay.server.fastpath.request_head import parse_request_head
+    from harness.uploaded_parts import uploaded_parts
 
 
 def text(data: bytes) -> str:

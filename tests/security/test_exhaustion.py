@@ -23,7 +23,7 @@ import pytest
 from forebay.core.errors import S3Error
 from forebay.protocol.body.aws_chunked_decoder import AwsChunkedDecoder
 from forebay.protocol.body.chunk_signatures import ChunkedMode
-from forebay.protocol.xml.s3_documents import MAX_BODY, listed_keys, uploaded_parts
+from forebay.protocol.xml.s3_documents import MAX_BODY, listed_keys
 from harness.aws_chunked import Framing
 from harness.clients import RawClient, RawRequest, chunked
 from harness.fake_origin import FakeOrigin
@@ -31,6 +31,7 @@ from harness.manual_timers import ManualTimers
 from harness.raw_connection import head_bytes
 from harness.reference_sigv4 import UNSIGNED_CHUNKS_TRAILER
 from harness.rig import Rig
+from harness.uploaded_parts import uploaded_parts
 from security.scale import IDLE_CONNECTIONS
 
 MIB: Final = 1 << 20

@@ -33,9 +33,9 @@ from forebay.protocol.xml.s3_documents import (
     listed_keys,
     result_etag,
     upload_id,
-    uploaded_parts,
 )
 from forebay.request.authentication import authenticate
+from harness.uploaded_parts import uploaded_parts
 from security.keyrings import NOW, OWNER, keyring
 from security.scale import fuzzed
 from security.strategies import HEADERS, OSS_HEADERS, OSS_TARGETS, TARGETS, TEXTS

@@ -21,6 +21,7 @@ from urllib.parse import quote, unquote
 
 import pytest
 
+from forebay.core.cooperative import run_to_completion
 from forebay.core.errors import S3Error
 from forebay.protocol.signatures.sigv4_claim import read_claim
 from forebay.protocol.target import parse_target
@@ -164,7 +165,7 @@ async def test_no_secret_is_disclosed_anywhere(tmp_path: Path, caplog: pytest.Lo
                 admin = RawClient(rig.admin, CLIENT)
                 answer = await admin.unsigned("GET", path, [("Authorization", f"Bearer {token}")])
                 shown.append((f"{path} of the admin port", answer.body + repr(answer.pairs).encode()))
-        shown.append(("the metrics", rig.parts.context.metrics.exposition()))
+        shown.append(("the metrics", run_to_completion(rig.parts.context.metrics.exposition())))
         # A configuration that is refused is told of; not what stands in it.
         for spoilt in ('secret = "', 'session_token = "', 'secret_key = "'):
             text = rig.configuration.replace(spoilt, spoilt.replace(" = ", " = = "), 1)

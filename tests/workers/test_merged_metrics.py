@@ -1,5 +1,6 @@
 """The metrics of a node from those of its workers: what is summed, and what is not."""
 
+from forebay.core.cooperative import run_to_completion
 from forebay.server.telemetry.metrics import Metrics
 from forebay.workers.merged_metrics import ExitedCounters
 
@@ -16,7 +17,7 @@ def exposition(ready: float, oldest: float, free: float) -> str:
         ]
     )
     metrics.count("forebay_key_requests_total", "job")
-    return metrics.exposition().decode()
+    return run_to_completion(metrics.exposition()).decode()
 
 
 def test_gauges_of_a_node() -> None:

@@ -101,8 +101,8 @@ class EpochDetector(Generic[Mark]):
         return self._coverage(self._read, self._read_size)
 
     def record(self, unit: int, size: int, mark: Mark) -> Mark | None:
-        """Records a read of a unit, by its `unit_hash`. Returns the mark of the read that a new pass began with, when
-        that is noticed; else None. `size`: of the whole unit, as far as it is known."""
+        """Records a read of a unit, by its hash (HASH_BITS bits). Returns the mark of the read that a new pass began
+        with, when that is noticed; else None. `size`: of the whole unit, as far as it is known."""
         if unit >= self._threshold:
             return None
         known = self._units.get(unit)

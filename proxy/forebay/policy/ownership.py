@@ -18,14 +18,9 @@ from forebay.core.names import ObjectName
 _MASK: Final = (1 << 64) - 1
 
 
-def owner_of(name: ObjectName, workers: int) -> int:
-    """The number of the worker, from 0, that owns `name` among `workers` of them."""
-    return hash_and_owner(name, workers)[1]
-
-
 @lru_cache(maxsize=4096)  # one read asks several times
 def hash_and_owner(name: ObjectName, workers: int) -> tuple[int, int]:
-    """A hash of `name`, 64 bits, and the number of its owner."""
+    """Returns a hash of `name`, 64 bits, and the number of the worker, from 0, that owns it among `workers` of them."""
     text = f"{len(name.bucket)}:{name.bucket}{name.key}".encode("utf-8", "surrogatepass")
     seed = int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
     owner, highest = 0, -1

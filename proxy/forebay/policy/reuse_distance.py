@@ -33,15 +33,6 @@ _EPOCH_PART: Final = 16
 """An epoch that adds less than one in so many slots to the timeline goes on with the next."""
 _STEPS: Final = 32
 """Columns of the histogram for each doubling of the distance: 2 % apart."""
-_MIX: Final = 0x9E37_79B9_7F4A_7C15
-_MASK: Final = (1 << 64) - 1
-
-
-def unit_hash(number: int) -> int:
-    """Returns HASH_BITS bits for the hash of a unit, evenly spread if different units have different numbers."""
-    number = (number & _MASK) * _MIX & _MASK
-    number ^= number >> 32
-    return number * _MIX >> 32 & (1 << HASH_BITS) - 1
 
 
 class ReuseCurve(NamedTuple):

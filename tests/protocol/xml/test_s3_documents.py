@@ -16,8 +16,8 @@ from forebay.protocol.xml.s3_documents import (
     listed_keys,
     result_etag,
     upload_id,
-    uploaded_parts,
 )
+from harness.uploaded_parts import uploaded_parts
 
 NS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 

@@ -19,7 +19,6 @@ from forebay.metadata.resolution import ResolvedVersion
 from forebay.peers.owners import Peers
 from forebay.peers.peer_client import Peer
 from forebay.policy.freshness import AlwaysRevalidate
-from forebay.policy.ownership import owner_of
 from forebay.server.rpc.opening_answers import OpeningAnswers
 from forebay.server.rpc.peer_service import PeerService
 from forebay.server.rpc.read_methods import ReadMethods
@@ -29,6 +28,7 @@ from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, DECISION, FetchRig, fetch_rig
 from harness.inspection import run_loop_until
+from harness.owned_names import owner_of
 
 NAME = next(
     name for name in (ObjectName("bucket", f"key-{number}") for number in range(100)) if owner_of(name, workers=2) == 1

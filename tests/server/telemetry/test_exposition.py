@@ -25,7 +25,7 @@ def _parsed(text: bytes) -> Found:
 
 
 def _steps(metrics: Metrics) -> int:
-    return sum(1 for _ in metrics.exposition_in_steps())
+    return sum(1 for _ in metrics.exposition())
 
 
 def test_labels_are_escaped_and_in_order() -> None:
@@ -79,7 +79,7 @@ def test_what_happens_between_two_steps_does_not_break_the_page() -> None:
     metrics = Metrics()
     for number in range(10 * LINES):
         metrics.count("forebay_key_requests_total", f"key-{number}")
-    steps = metrics.exposition_in_steps()
+    steps = metrics.exposition()
     added = 0
     while True:
         try:

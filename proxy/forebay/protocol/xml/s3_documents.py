@@ -136,13 +136,9 @@ def deletion_without(body: bytes, is_dropped: Callable[[str], bool]) -> bytes:
     return write_tree(root, S3_NAMESPACE)
 
 
-def uploaded_parts(body: bytes) -> list[UploadedPart]:
-    """The parts that a CompleteMultipartUpload body lists, in its order. Raises S3Error MalformedXML."""
-    return run_to_completion(read_parts_cooperatively(body))
-
-
 def read_parts_cooperatively(body: bytes) -> CooperativeWork[list[UploadedPart]]:
-    """`uploaded_parts` as cooperative work: there may be ten thousand parts."""
+    """Returns the parts that a CompleteMultipartUpload body lists, in its order, as cooperative work: there may be ten
+    thousand. Raises S3Error MalformedXML."""
     if len(body) > MAX_BODY:
         raise _malformed(MalformedXml("it is too large"))
     reader = RecordReader(max_elements=MAX_PARTS * 16, max_depth=3)

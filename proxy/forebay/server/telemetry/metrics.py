@@ -3,7 +3,7 @@
 - Counters and histograms are plain numbers, changed as things happen: for a hit, a few additions. They are written as
   text at a scrape (forebay.server.telemetry.exposition), in steps. Gauges are read at a scrape.
 - Requests are counted on the event loop only. The SSD tier emits events from threads of its own, so events take a lock.
-- Which metrics there are, and what they mean, is in forebay.server.telemetry.metric_table.
+- forebay.server.telemetry.metric_table lists all metrics with their meaning.
 """
 
 import time
@@ -15,7 +15,7 @@ from typing import Final
 from prometheus_client import ProcessCollector
 
 from forebay.core import events
-from forebay.core.cooperative import CooperativeWork, run_to_completion
+from forebay.core.cooperative import CooperativeWork
 from forebay.core.errors import S3Error
 from forebay.core.request_record import CacheStatus, RequestRecord
 from forebay.server.telemetry.exposition import (
@@ -71,12 +71,8 @@ class Metrics:
         """Have `read_state` called at each scrape."""
         self._read_states.append(read_state)
 
-    def exposition(self) -> bytes:
-        """The metrics in Prometheus' text format."""
-        return run_to_completion(self.exposition_in_steps())
-
-    def exposition_in_steps(self) -> CooperativeWork[bytes]:
-        """The same, in steps: between two of them readers are served."""
+    def exposition(self) -> CooperativeWork[bytes]:
+        """The metrics in Prometheus' text format, in steps: between two of them readers are served."""
         return text_of(self._lines())
 
     def _lines(self) -> Iterator[str]:
@@ -122,7 +118,7 @@ class Metrics:
         self._histograms[name][labels].add(seconds)
 
     def hit_counts(self, operation: str, status: int, rule: str, cache: CacheStatus, principal: str) -> HitCounts:
-        """Where the fast lane counts its hits with these labels, in place of `record_request`."""
+        """Returns the counts of the fast lane's hits with these labels, which replace `record_request` for them."""
         return self._hits.setdefault((operation, status, rule, cache, principal), HitCounts())
 
     def _fold_hits(self) -> None:

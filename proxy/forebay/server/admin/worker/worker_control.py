@@ -74,7 +74,7 @@ class WorkerControl(SharedControl):
 
     async def metrics(self) -> str:
         """This worker's metrics."""
-        return (await run_cooperatively(self._parts.context.metrics.exposition_in_steps())).decode()
+        return (await run_cooperatively(self._parts.context.metrics.exposition())).decode()
 
     async def stats(self) -> Stats:
         """This worker's counters and gauges."""
