@@ -1,4 +1,4 @@
-"""The C library's allocator in a process that serves: what is freed is kept for what comes next.
+"""The C library's allocator in a process that serves: freed memory is kept for later allocations.
 
 Bodies pass as pieces of some 100 KiB to a MiB, made and freed thousands of times a second. glibc returns the end of its
 heap to the kernel as soon as 128 KiB, later some 100 KiB more, are free there, and the next piece faults every page in
@@ -21,7 +21,7 @@ _M_MMAP_THRESHOLD: Final = -3
 
 
 def keep_freed_memory() -> bool:
-    """Has the allocator keep what is freed. Returns whether it does."""
+    """Has the allocator keep freed memory. Returns whether it does."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False

@@ -7,8 +7,8 @@ rooms.
                                                                                └──> listener, Unix socket
                                                                                     parts/connection_parts.py
 
-Where a part needs to know what another one does later it gets a function: `observe` (metrics), `clock`, and the policy
-in force, which a reload replaces (`gateway.policy`).
+A part that depends on the later state of another one gets a function: `observe` (metrics), `clock`, and the policy in
+force, which a reload replaces (`gateway.policy`).
 """
 
 import asyncio

@@ -1,15 +1,15 @@
-"""Data sets as objects, `/<bucket>/.forebay/datasets/<name>`: their rows of `forebay datasets`, for who reads them.
+"""Data sets as objects, `/<bucket>/.forebay/datasets/<name>`: their rows of `forebay datasets`, for their readers.
 
     GET, HEAD     the row, as JSON
     listing       the data sets that may have objects in the bucket
     PUT, DELETE   refused: rules make data sets
 
-A row tells how many objects there are and what is read of them, so it is shown only to a principal one of whose grants
-covers every key that a rule of the data set can match. A principal with its own origin credential is shown none: what
-the origin lets it read is known object by object.
+A row shows how many objects there are and how they are read. So only a principal sees it that has a grant for every key
+that a rule of the data set can match. A principal with its own origin credential sees none: the origin's permission is
+known object by object.
 
-The reads are known to the collector, and each worker has memory of its own: a row is put together from all of them. A
-worker that is not there is left out.
+The collector knows the reads, and each worker its own memory: a row is put together from all of them. A worker that
+does not answer is left out.
 """
 
 import json

@@ -43,7 +43,7 @@ class DueCallback(list[Any]):
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """What makes the loop of a process that serves, for asyncio.Runner."""
+    """Returns the factory of the loop of a process that serves, for asyncio.Runner."""
     try:
         import uvloop  # noqa: PLC0415 # it may not be there
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""From settings to what the gateway decides by: keys, grants, rules, and the credentials that requests are signed with.
+"""Makes the gateway's policy from settings: keys, grants, rules, and the credentials that requests are signed with.
 
 Made from the start again whenever the settings change; a `GatewayPolicy` never changes itself.
 """

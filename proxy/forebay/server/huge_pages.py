@@ -4,8 +4,8 @@ Between two requests other programs use the core, and its caches of addresses ar
 and tables of Python, which are spread over thousands of pages of 4 KiB, are then found by a walk through the page
 tables each, and in a virtual machine through two of them. In huge pages it is some dozens of walks.
 
-What exists now is moved; what is made later is not. Not where the system's administrator has set huge pages to `never`.
-The bytes stay the same, and the process grows by the gaps of the pages that are moved, some 2 MiB.
+Only memory that exists now is moved, and none if the system's administrator has set huge pages to `never`. The bytes
+stay the same, and the process grows by the gaps of the pages that are moved, some 2 MiB.
 
 Not for libraries or tests: it changes the whole process. Blocking, for some milliseconds; other threads go on.
 
@@ -28,7 +28,7 @@ _MAPPINGS: Final = Path("/proc/self/maps")
 
 
 def move_into_huge_pages() -> int:
-    """Moves what Python and the C library have allocated. Returns how many huge pages there are of it; 0 where the
+    """Moves the memory that Python and the C library have allocated. Returns the number of its huge pages; 0 where the
     kernel has none."""
     madvise = getattr(ctypes.CDLL(None), "madvise", None)
     try:

@@ -4,9 +4,9 @@
           └─> in use, full, unreadable ──> serving without it ──> tried again ──┘
 
 Until the tier is attached, `Tiers.ssd` is None: reads and writes go on without it, and nothing waits for it. Then it
-changes once. Hits in memory don't notice, and their heads stay trusted: each write of this run has reached memory. What
-the directory says is not trusted, since none of them has reached that: the run is marked detached before it serves
-(storage.run_record), so every head in it counts as never validated.
+changes once. Hits in memory are not affected, and their heads stay trusted: each write of this run has reached memory.
+The heads in the directory are not trusted, since no write has reached them: the run is marked detached before it serves
+(storage.run_record), so every head in the directory counts as never validated.
 
 Several workers attach each by itself, and need not agree. A write forgets its object in all workers, thus in the
 directory if any has it (write.invalidation). A worker that opens it when no other has it trusts nothing from before;

@@ -1,4 +1,5 @@
-"""Python's collector of cycles and its imports in a process that serves: what makes it start sooner and pause less.
+"""Python's collector of cycles, and imports, in a process that serves: arranged so that it starts sooner and pauses
+less.
 
     pause_collector ──> imports ──> parts are made, sockets listen ──> freeze_long_lived ──> serving
 

@@ -54,7 +54,7 @@ CHECK_INTERVAL: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What a worker among several shares with the others. Their admin port is the supervisor's."""
+    """The resources that a worker among several shares with the others. The supervisor has their admin port."""
 
     group: WorkerGroup
     port: RpcServer

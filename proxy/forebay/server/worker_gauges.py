@@ -1,5 +1,5 @@
-"""The gauges of one worker: what they read from its parts at each scrape. What they mean is in
-forebay.server.telemetry.metric_table.
+"""The gauges of one worker, read from its parts at each scrape. forebay.server.telemetry.metric_table has their
+meaning.
 """
 
 import time

@@ -48,7 +48,7 @@ def _first(heads: dict[str, Head], limit: int) -> dict[str, Head]:
 
 
 class CacheView(Protocol):
-    """What one worker has in its cache."""
+    """The cached objects of one worker."""
 
     async def memory_heads(self, bucket: str, prefix: str, after: str, limit: int) -> dict[str, Head]:
         """The heads in memory of the first `limit` objects whose keys are beyond `after`, by key."""

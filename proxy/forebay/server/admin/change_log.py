@@ -1,4 +1,4 @@
-"""The log's sentences about what was changed while Forebay serves: by the admin port, or by a reload."""
+"""The log's sentences about changes while Forebay serves: by the admin port, or by a reload."""
 
 from forebay.core.recording_info import RecordingInfo
 from forebay.core.units import format_size

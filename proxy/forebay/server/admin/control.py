@@ -69,7 +69,7 @@ from forebay.server.admin.schema.warm_order import WarmOrder
 
 
 class StateVerbs(Protocol):
-    """Of the running server."""
+    """The verbs about the running server."""
 
     async def readiness(self) -> Readiness:
         """Whether requests can be served, from what is known: a probe must not wait for the origin."""
@@ -80,12 +80,12 @@ class StateVerbs(Protocol):
         ...
 
     async def stats(self) -> Stats:
-        """What was done since the start, and how full the tiers are."""
+        """The counters since the start, and how full the tiers are."""
         ...
 
 
 class ConfigVerbs(Protocol):
-    """Of the configuration."""
+    """The verbs about the configuration."""
 
     async def config(self) -> Document:
         """The effective configuration with its secrets redacted, in the form of the file."""
@@ -106,7 +106,7 @@ class ConfigVerbs(Protocol):
 
 
 class JobVerbs(Protocol):
-    """Of jobs, and of the lists that they take."""
+    """The verbs about jobs, and about the lists that they take."""
 
     async def start_job(self, order: WarmOrder) -> Job | None:
         """Start a warm-up job. Returns at once, with the job running or queued; None: a list of it is unknown."""
@@ -117,7 +117,7 @@ class JobVerbs(Protocol):
         ...
 
     async def replay_recording(self, bucket: str, name: str, order: ReplayOrder) -> Job | None:
-        """Start a job that warms what was read, in the recorded order; None: there is no such recording."""
+        """Start a job that warms the objects of a recording in its order; None: there is no such recording."""
         ...
 
     async def extend_list(self, list_id: str, entries: list[KeyListEntry]) -> KeyList | None:
@@ -142,7 +142,7 @@ class JobVerbs(Protocol):
 
 
 class CacheVerbs(Protocol):
-    """Of cached objects."""
+    """The verbs about cached objects."""
 
     async def list_cached(
         self, bucket: Bucket, prefix: Key = "", after: Key = "", limit: Limit = MAX_PAGE
@@ -152,8 +152,8 @@ class CacheVerbs(Protocol):
         ...
 
     async def explain(self, bucket: Bucket, key: Key, access_key: Key = "") -> Explanation:
-        """What the settings decide for one object, what is cached of it, and what a read by `access_key` (empty: by
-        any key) would do now."""
+        """The decision of the settings for one object, its cached blocks, and the outcome of a read by `access_key`
+        (empty: by any key) now."""
         ...
 
     async def purge(self, bucket: Bucket, prefix: Key = "") -> Purged:
@@ -163,27 +163,26 @@ class CacheVerbs(Protocol):
 
 
 class DataSetVerbs(Protocol):
-    """Of data sets."""
+    """The verbs about data sets."""
 
     async def data_sets(self) -> DataSetList:
-        """What is known, cached and read of the objects under each rule."""
+        """The objects under each rule: how many are known, cached and read."""
         ...
 
     async def advice(self, source: Annotated[AdviceSource, check_source] = "reads") -> AdviceList:
-        """What other tiers and the other eviction would give each data set, and what to set."""
+        """The hit shares of each data set with other tiers and evictions, and the settings to choose."""
         ...
 
 
 class PinVerbs(Protocol):
-    """Of pinned prefixes."""
+    """The verbs about pinned prefixes."""
 
     async def pins(self) -> PinList:
-        """The pinned prefixes, and what the SSD tier has of them."""
+        """The pinned prefixes, and their bytes on the SSD tier."""
         ...
 
     async def pin(self, bucket: Bucket, prefix: Key = "") -> PinView:
-        """Pin a prefix: what is or comes on the SSD of it stays there, in every worker, also after a restart. Raises
-        PinRefused."""
+        """Pin a prefix: its blocks on the SSD stay there, in every worker, also after a restart. Raises PinRefused."""
         ...
 
     async def unpin(self, bucket: Bucket, prefix: Key = "") -> PinRemoved | None:
@@ -192,7 +191,7 @@ class PinVerbs(Protocol):
 
 
 class PlanVerbs(Protocol):
-    """Of plans."""
+    """The verbs about plans."""
 
     async def plans(self) -> PlanList:
         """The plans that run or wait, and the latest that have ended."""
@@ -212,7 +211,7 @@ class PlanVerbs(Protocol):
 
 
 class RecordingVerbs(Protocol):
-    """Of recordings."""
+    """The verbs about recordings."""
 
     async def recordings(self, bucket: Key = "") -> RecordingList:
         """The recordings of all principals; of one bucket, if it is named."""
@@ -223,14 +222,14 @@ class RecordingVerbs(Protocol):
         ...
 
     async def store_recording(self, bucket: str, name: str, content: Content) -> RecordingStored:
-        """Keep a recording that was made elsewhere; it belongs to nobody."""
+        """Keep a recording that was made elsewhere; it has no owner."""
         ...
 
     async def save_recording(
         self, bucket: str, name: str, source: Key = "", shared: Flag = False
     ) -> RecordingStored | None:
-        """Name a recording, so that it stays: `source`, or the latest automatic one. `shared`: it belongs to nobody
-        from then on. None: there is none."""
+        """Name a recording, so that it stays: `source`, or the latest automatic one. `shared`: it has no owner from
+        then on. None: there is none."""
         ...
 
     async def remove_recording(self, bucket: str, name: str) -> RecordingRemoved | None:
@@ -239,7 +238,7 @@ class RecordingVerbs(Protocol):
 
 
 class WriteVerbs(Protocol):
-    """Of writes that are acknowledged, and not at the origin yet."""
+    """The verbs about writes that are acknowledged, and not at the origin yet."""
 
     async def pending_writes(
         self, bucket: Key = "", prefix: Key = "", state: StateName = "", after: Key = "", limit: Limit = MAX_PAGE
@@ -274,7 +273,7 @@ class WriteVerbs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What answers the verbs of a running server."""
+    """The implementations of all verbs of a running server."""
 
     state: StateVerbs
     config: ConfigVerbs
@@ -291,7 +290,7 @@ class Control:
         return ((each.type, getattr(self, each.name)) for each in fields(self))
 
     def method(self, verb: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
-        """What answers a verb, as its interface declares it: `PinVerbs.unpin`."""
+        """Returns the method that implements a verb, which is named as its interface declares it: `PinVerbs.unpin`."""
         interface, _, name = verb.__qualname__.partition(".")
         found = next(owner for declared, owner in self.implementations() if declared.__name__ == interface)
         method: Callable[..., Awaitable[object]] = getattr(found, name)

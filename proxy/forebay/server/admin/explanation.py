@@ -1,7 +1,7 @@
-"""Explanations: what the settings decide for one object, and by which rule and grant; what is cached of it, and what a
-read would do now. GET /v1/explain.
+"""Explanations of one object: the decision of the settings, with its rules and grants, the cached blocks, and the
+outcome of a read now. GET /v1/explain.
 
-Pure: the caller brings the settings, what is cached, and the time.
+Pure: the caller brings the settings, the cached state, and the time.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Lists of objects as users have them, read as they arrive: POST /v1/lists.
+"""Lists of objects in the formats that users have, read as they arrive: POST /v1/lists.
 
     keys           a key a line, the whole of it, or a location: s3://bucket/key. A tab and a range of bytes may follow
                    (`0-1023`, `1024-`), as in a plan. Empty lines are skipped
@@ -10,7 +10,7 @@
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/storage-inventory-location.html
 
-Nothing else is decoded or normalised. What can't be understood ends the list, with the number of its line.
+Nothing else is decoded or normalised. A line that can't be parsed ends the list, and is named by its number.
 """
 
 import csv
@@ -54,7 +54,7 @@ class KeyListEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeyList:
-    """POST /v1/lists: what was understood of a list. A job names it by its id; it is used by one job."""
+    """POST /v1/lists: the objects of a list. A job names the list by its id; one job uses it."""
 
     id: str
     objects: int

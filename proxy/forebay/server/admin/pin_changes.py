@@ -1,4 +1,4 @@
-"""Pins and their removal, over whatever changes them in all workers; and the pins that a job begins with."""
+"""Pins and their removal, in all workers; and the pins that a job begins with."""
 
 from abc import abstractmethod
 from dataclasses import replace
@@ -10,7 +10,7 @@ from forebay.server.admin.schema.warm_order import WarmOrder
 
 
 class PinChanges(PinVerbs):
-    """The two verbs that change something."""
+    """The two verbs that change pins."""
 
     async def pin(self, bucket: str, prefix: str = "") -> PinView:
         """Change the pins, in all workers."""
@@ -32,7 +32,7 @@ class PinChanges(PinVerbs):
 
 
 async def pin_order(pins: PinVerbs, order: WarmOrder) -> WarmOrder:
-    """Pin what a job's order has pinned, or nothing of it; the order of the job alone. Raises PinRefused."""
+    """Pins the prefixes that a job's order names, all or none, and returns the order. Raises PinRefused."""
     if order.pin:
         before = {(pin.bucket, pin.prefix) for pin in (await pins.pins()).pins}
         made: list[PinView] = []

@@ -1,4 +1,4 @@
-"""Readiness: whether every request can be served, and which check says no. The answer of GET /readyz.
+"""Readiness: whether every request can be served, and which checks fail. The answer of GET /readyz.
 
 A caller may exclude a check (`/readyz?exclude=origin`), as with Kubernetes' own `/readyz`: without the
 origin, what is cached is still served, which is enough for some (docs/decisions/0025).

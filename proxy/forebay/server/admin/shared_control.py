@@ -69,7 +69,7 @@ class SharedControl(StateVerbs, ConfigVerbs, CacheVerbs, DataSetVerbs):
         return replace(answer, warnings=(*answer.warnings, *filter(None, found)))
 
     async def _resized(self, tier: TierName, before: int, after: int) -> Resized:
-        """What became of a tier whose size was overridden."""
+        """Returns the outcome for a tier whose size was overridden."""
         settings = self.size_overrides.apply(self.settings)
         return Resized(tier, before, after, await asyncio.to_thread(tier_warning, tier, settings))
 

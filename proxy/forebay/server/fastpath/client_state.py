@@ -8,7 +8,7 @@ from forebay.server.fastpath.head_template import HeadTemplate
 
 
 class ExtentSender(Protocol):
-    """What sends file extents to a client."""
+    """The sender of file extents to a client."""
 
     @property
     def unpromoted_hits(self) -> int:

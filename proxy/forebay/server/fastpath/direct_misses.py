@@ -4,9 +4,9 @@
          └── else           └── given up, or the response is not plain ──> the request service's task (`fall_back`)
           task
 
-The fast lane has admitted the read, as it does any. What the gateway and the object reader would decide of it is
-decided here only where their answer needs nothing else: the whole object, without a condition, with Forebay's own key.
-The headers are those of the full way, by the same functions.
+The fast lane has admitted the read, as it does any. Only the simplest reads are answered here instead of by the gateway
+and the object reader: of a whole object, without a condition, with Forebay's own key. The headers are those of the full
+way, by the same functions.
 """
 
 import time
@@ -60,7 +60,7 @@ class MissConnection(ReplyConnection, Protocol):
 
 
 class MissService(Protocol):
-    """What counts the requests, and answers those that are not plain."""
+    """The service that counts the requests, and answers those that are not plain."""
 
     is_draining: bool
 

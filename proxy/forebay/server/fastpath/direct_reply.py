@@ -250,7 +250,7 @@ class DirectReply:
 
 
 def plain_head(status: int, headers: HeaderPairs, length: int, isolation: HeaderPairs) -> str | None:
-    """The head of a response whose headers are as usual; None where each of them has to be looked at. ValueError as for
+    """Returns the head of a response with the usual headers; None if each header has to be checked. ValueError as for
     any head."""
     added = _added_lines(tuple([name for name, _ in headers]), isolation, is_empty=not length)
     if added is None:

@@ -10,9 +10,9 @@ raises or gives anything but the plain answer, the full lane repeats the step an
 
     parse_request_head > parse_target > admit > fresh head > conditions > range > tiers
 
-What that gives is kept: a head template of the client's requests (head_template, template_cache), and a prepared
-response for that object and principal (prepared_response). A request that matches a known template, for which a
-prepared response exists, goes a shorter way to the same answer:
+The results are kept: a head template of the client's requests (head_template, template_cache), and a prepared response
+for that object and principal (prepared_response). A request that matches a known template, for which a prepared
+response exists, goes a shorter way to the same answer:
 
     template > signature > freshness of the head > conditions > range > tiers
 """
@@ -65,7 +65,7 @@ cost."""
 
 
 class HitSources(NamedTuple):
-    """Where the bytes of hits come from, and what bounds those that wait for slow clients."""
+    """The sources of the bytes of hits, and the bound on bytes that wait for slow clients."""
 
     resolver: Resolver
     tiers: Tiers

@@ -1,4 +1,4 @@
-"""Head templates: what the heads of a client's requests have in common, line by line.
+"""Head templates: the common lines of the heads of a client's requests.
 
     GET /bucket/key HTTP/1.1                          the request line        differs
     Host: 127.0.0.1:9000                              fixed                   the same bytes each time
@@ -226,7 +226,8 @@ class HeadTemplate:
         """Verify the signature of a request that matches. Returns the start of its string to sign, or None for a
         request that is to be verified in full.
 
-        This takes the same time whatever is cached: a client that cannot sign must not learn from it what is.
+        The time that this takes does not depend on the cache: a client that cannot sign must not learn from it which
+        objects are cached.
         """
         start = self.signature.first_piece(method, target)
         is_valid = self.signature.verifies(start or b"", b"", matched[1], matched[2], now)

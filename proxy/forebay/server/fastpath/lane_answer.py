@@ -1,4 +1,4 @@
-"""Lane answers: what the fast lane makes of a request that is not for aiohttp. A hit, or a read for the gateway."""
+"""Lane answers: the fast lane's results for requests that are not left to aiohttp. A hit, or a read for the gateway."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias

@@ -131,8 +131,8 @@ class PreparedResponse:
         return _OVERHEAD + head_texts(self.name, self.head)
 
     def note_read(self, reads: ReadStream, span: Span, cache: CacheStatus, *, plain: bool) -> None:
-        """Notes a hit that can't be appended to an active log: the first one for a while, or one that is not `plain`,
-        all of the object from memory."""
+        """Notes a hit that can't be appended to an active log: the first one for a while, or one that is not `plain`
+        (the whole object, from memory)."""
         track = self.decision.track
         if plain:
             context = LogContext(self.name.bucket, self.principal, self.rule, track)

@@ -1,13 +1,13 @@
-"""The heads of small PUTs, read and verified by what they share with an earlier one of the same client.
+"""The heads of small PUTs, read and verified by templates of earlier ones of the same client.
 
     head ──> matches a template? ──yes──> its values put into the headers of the first one ──> verified by the template
                  │ no                                                                              │ wrong signature
                  └──> parsed ──────────────────────> authenticated and admitted in full <──────────┘
                                                        └──> a template, for those that follow
 
-The templates are those of reads (forebay.server.fastpath.head_template), and what is said there holds here: equal bytes
-mean what they meant before, and a match proves nothing. More differs from one PUT to the next: length, hashes and type
-of the body, metadata. The proof that comes of a match names the payload of its own request, and its own signature.
+The templates are those of reads (forebay.server.fastpath.head_template), with the same rules: equal bytes mean what
+they meant before, and a match proves nothing. More differs from one PUT to the next: length, hashes and type of the
+body, metadata. The proof that comes of a match names the payload of its own request, and its own signature.
 
 Only parsing and authentication are shortened: the gateway takes every other step as for any request. Not for bodies in
 signed chunks, whose seed is the whole text that was signed, nor for other signatures than version 4 in the header:

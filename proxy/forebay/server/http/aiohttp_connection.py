@@ -1,4 +1,4 @@
-"""aiohttp's server connection, with what an S3 endpoint in the open needs on top.
+"""aiohttp's server connection, hardened for an S3 endpoint on an open network.
 
 All that depends on private attributes of aiohttp's `RequestHandler`, beside the fast lane's way past it, is here:
 
@@ -10,7 +10,8 @@ All that depends on private attributes of aiohttp's `RequestHandler`, beside the
   (CVE-2024-22019, CVE-2023-39326).
 - The rest of a large counted body does not pass aiohttp's parser (forebay.server.http.body_receiver).
 - One connection too many is answered SlowDown.
-- Defects that are none do not reach the log, one error for each client: see `start` and `log_exception`.
+- Exceptions that are no defects of Forebay, such as those of clients that leave, are not logged as errors: see `start`
+  and `log_exception`.
 
 https://github.com/aio-libs/aiohttp/blob/v3.14.5/aiohttp/web_protocol.py
 """
@@ -101,7 +102,7 @@ class AiohttpConnection(RequestHandler):
         """Whether the connection is TLS."""
 
     def record_refusal(self, error: S3Error) -> str:
-        """Record the refusal of what never became a request. Returns the request id for its response."""
+        """Record the refusal of input that never became a request. Returns the request id for its response."""
         raise NotImplementedError
 
     @property
@@ -220,7 +221,7 @@ class AiohttpConnection(RequestHandler):
             content.feed_eof()
 
     def release_buffer(self, content: StreamReader) -> None:
-        """Nobody will read more of this body, which keeps the buffer that it was received into until then."""
+        """Note that no more of this body is read: it keeps the buffer that it was received into until then."""
         if content is self._buffered:
             self._buffered = None
             self._release_buffer()

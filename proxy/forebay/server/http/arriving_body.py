@@ -4,9 +4,9 @@
     the rest ──> connection ──> `feed` ────────────────────> the whole body ──┘
                                   └──> bytes behind it: the next request's
 
-It has a declared length, so a count says where it ends, and never its bytes. Its memory is charged by whoever makes it.
-Between two pieces may pass what may in a body that aiohttp reads (forebay.server.http.aiohttp_exchange), and it fails
-in the same ways. Where an answer leaves before its end, the rest is read and dropped by `linger`.
+It has a declared length, so a count says where it ends, and never its bytes. Its maker charges its memory. The time
+limit between two pieces, and the failures, are those of a body that aiohttp reads
+(forebay.server.http.aiohttp_exchange). Where an answer leaves before its end, the rest is read and dropped by `linger`.
 
 RFC 9110 section 10.1.1
 """
@@ -46,7 +46,7 @@ class ArrivingBody:
         self._waiter: asyncio.Future[None] | None = None
 
     def feed(self, data: bytes) -> bytes:
-        """Take of these bytes those that belong to the body. Returns the others."""
+        """Take the front of these bytes that belongs to the body. Returns the rest."""
         own = data[: self._left]
         self._left -= len(own)
         self._content += own

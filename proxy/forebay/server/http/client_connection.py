@@ -108,7 +108,7 @@ class ClientConnection(SendingConnection):
         return self._is_reading or self._is_sending or self._paused or super().is_busy
 
     def record_refusal(self, error: S3Error) -> str:
-        """Record the refusal of what never became a request. Returns the request id for its response."""
+        """Record the refusal of input that never became a request. Returns the request id for its response."""
         return self._requests.refuse(error, self.peer)
 
     def data_received(self, data: bytes) -> None:

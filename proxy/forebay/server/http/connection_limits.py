@@ -67,10 +67,9 @@ class Timeout:
 
 
 class StallTimer:
-    """Watches bytes that were written to a connection and that its client has not accepted yet.
-
-    They count against the share of unsent bytes meanwhile. A client that accepts none of them for `stall` seconds is
-    given up: closing the connection in order would wait for it forever. One body at a time.
+    """Watches bytes that were written to a connection and not accepted by its client yet. They count against the share
+    of unsent bytes meanwhile. A client that accepts none of them for `stall` seconds is given up: closing the
+    connection in order would wait for it forever. One body at a time.
     """
 
     __slots__ = ("_acquired", "_progress", "_stall", "_stalled", "_timer", "_timers")

@@ -1,7 +1,7 @@
 """The listener of one worker: makes a connection of each accepted socket, and ends them all.
 
     accepted ──> ConnectionFactory ──> ClientConnection, which has its services from the start
-    drain    ──> idle connections end, busy ones with their answer ──> close: what is left is broken
+    drain ──> idle connections end, busy ones with their answer ──> close: the others are broken off
 
 Sockets are bound elsewhere (forebay.server.http.listening_sockets), and requests are answered elsewhere
 (forebay.server.http.request_service).
@@ -69,6 +69,6 @@ class Listener:
         return self.requests.is_idle
 
     async def close(self) -> None:
-        """Break what is left."""
+        """Break the connections that are left."""
         await self.server.shutdown(timeout=0.001)  # aiohttp takes 0 for "forever"
         await self.requests.close()

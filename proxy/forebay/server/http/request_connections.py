@@ -44,7 +44,7 @@ class RequestConnection(ReadConnection, ReplyConnection, Protocol):
         ...
 
     def release_buffer(self, content: StreamReader) -> None:
-        """Nobody will read more of this body."""
+        """Note that no more of this body is read."""
 
 
 class UploadConnection(ReadConnection, Protocol):
@@ -68,7 +68,7 @@ class BatchChannel(Protocol):
     peer: str
 
     def make_batch_reply(self, record: RequestRecord) -> tuple[BatchOutput, AbortableReply]:
-        """Where the batch goes, and where its refusal does."""
+        """The output of the batch, and the reply for its refusal."""
         ...
 
     def read_answered(self, *, keep_alive: bool) -> None:

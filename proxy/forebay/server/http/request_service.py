@@ -4,7 +4,7 @@
     fast lane admitted it ──> read ───────┼─> gateway ──> reply ──> record: metrics, access log
     batch of a channel    ──> read_batch ─┤
     small PUT             ──> answer ─────┘                         (forebay.server.http.small_uploads)
-    it became no request  ──> refuse ───────────────────────────────> record
+    no valid request ──> refuse ───────────────────────────────> record
 
 It bounds the requests in flight, and wakes a drain when none is left. It knows connections by
 forebay.server.http.request_connections only.
@@ -270,7 +270,7 @@ class RequestService:
             raise
 
     def refuse(self, error: S3Error, peer: str) -> str:
-        """Record a refusal of what never became a request. Returns the request id for its response."""
+        """Record a refusal of input that never became a request. Returns the request id for its response."""
         now = time.monotonic()
         record = RequestRecord("", now, new_request_id(), peer, status=error.status, error=error.code, ended=now)
         self._metrics.record_refusal(error)

@@ -14,12 +14,12 @@ All bodies of one loop leave in turns (`SendQueue`), once the requests that arri
     request ─ answered ┼─> sent, sent, sent
     request ─ answered ┘
 
-Answering is Python, sending is the kernel's, and either runs faster right after itself. And a waiting client is woken
-once: it finds the next response there when it has read the first.
+Answering runs Python, sending runs the kernel, and either is faster right after itself (caches). And a waiting client
+is woken once: when it has read the first response, the next one is there.
 
 Bytes on a disk were verified, and in the page cache, when the response was made. While a slow client accepts them they
-may leave the cache, or change: so they are looked at again, and read and verified by a thread if need be. Bytes that
-are wrong by then end the connection, as the head has promised so many.
+may leave the cache, or change: so they are checked again, and read and verified by a thread if need be. Bytes that are
+wrong by then end the connection, as the head has announced their number.
 
 https://man7.org/linux/man-pages/man2/sendfile.2.html
 """

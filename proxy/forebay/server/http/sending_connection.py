@@ -56,7 +56,7 @@ class SendingConnection(AiohttpConnection):
         self._fd = socket.fileno() if socket is not None else -1
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Let go of what sends bodies."""
+        """Close the senders of bodies."""
         self._stall_timer.close()
         if self._sendfile_writer is not None:
             if self._sendfile_writer.is_blocked:

@@ -3,9 +3,8 @@
     head, front of the body ──> begin ──> gateway ──> reply ──> what is left of the body is dropped ──> read_answered
     the rest ──────────────────> ArrivingBody.feed ──┘
 
-What is answered, bounded and recorded is the request service's. Its head and its body are charged to the buffers from
-their begin to their answer; where there is no room, aiohttp has the request. A client that leaves does not end it: the
-write is carried out, as in aiohttp's lane.
+The request service answers, bounds and records them. Head and body are charged to the buffers until the answer; without
+room, aiohttp reads the request. A client that leaves does not end it: the write is carried out, as in aiohttp's lane.
 """
 
 import time

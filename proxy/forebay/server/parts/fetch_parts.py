@@ -15,7 +15,7 @@ from forebay.server.parts.worker_context import WorkerContext
 
 @dataclass(frozen=True, slots=True)
 class FetchParts:
-    """What fetches blocks."""
+    """The parts that fetch blocks."""
 
     flights: FlightRegistry
     fetcher: Fetcher

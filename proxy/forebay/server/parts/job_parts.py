@@ -1,6 +1,7 @@
-"""The parts of jobs in one worker: what fetches ahead of reads and by order, and the resources that clients use for it.
+"""The parts of jobs in one worker: those that fetch ahead of reads or by order, and the resources that clients use for
+it.
 
-Data sets, plans and recordings live from the reads of the node (`NodeReads`), which come together in one worker.
+Data sets, plans and recordings use the reads of the node (`NodeReads`), which are collected in one worker.
 """
 
 from dataclasses import dataclass

@@ -1,5 +1,4 @@
-"""The parts of metadata in one worker: heads and lookups, staged and packed objects, and the invalidation that all of
-them obey."""
+"""The parts of metadata in one worker: heads and lookups, staged and packed objects, and their invalidation."""
 
 from dataclasses import dataclass
 
@@ -29,7 +28,7 @@ from forebay.write.invalidation import Invalidator
 
 @dataclass(frozen=True, slots=True)
 class MetadataParts:
-    """What is known of objects, and how it is forgotten."""
+    """The parts that know objects' metadata, and that invalidate it."""
 
     heads: ObjectHeads
     digests: WrittenDigests

@@ -23,7 +23,7 @@ from forebay.storage.journal.pending_objects import PendingObjects
 
 @dataclass(frozen=True, slots=True)
 class NamespaceParts:
-    """What answers listings."""
+    """The parts that answer listings."""
 
     tombstones: TombstoneStore
     catalogue: PackCatalogue

@@ -1,4 +1,4 @@
-"""The parts of requests in one worker: the gateway, and what reads, batches and listings are answered with."""
+"""The parts of requests in one worker: the gateway, and the parts that answer reads, batches and listings."""
 
 from dataclasses import dataclass
 
@@ -48,7 +48,7 @@ which other parsers may read otherwise: where it is in use, an S3 request has to
 
 @dataclass(frozen=True, slots=True)
 class RequestParts:
-    """What answers requests."""
+    """The parts that answer requests."""
 
     policy: GatewayPolicy
     """The one at the start."""

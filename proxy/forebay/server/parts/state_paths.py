@@ -1,5 +1,5 @@
-"""State paths: where a worker keeps what outlives it. Beside the state of the node or the SSD tier, by the fingerprint
-of the configured origins: what belongs to others is not read.
+"""State paths: where a worker keeps state that outlives it. They are beside the state of the node or the SSD tier, and
+named by the fingerprint of the configured origins, so that the state of others is not read.
 """
 
 from pathlib import Path

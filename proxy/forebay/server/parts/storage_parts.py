@@ -34,7 +34,7 @@ SPOOL_SHARE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class StorageParts:
-    """Where a worker keeps bytes."""
+    """The parts that keep bytes."""
 
     tiers: Tiers
     ssd: "SsdAttachment | None"

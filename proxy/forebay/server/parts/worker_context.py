@@ -1,4 +1,4 @@
-"""The worker context: what the parts of every room share, made before any of them."""
+"""The worker context: settings, clocks and registries that the parts of all rooms share. It is made before them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -44,5 +44,5 @@ class WorkerContext:
 
     @property
     def observe(self) -> Observe:
-        """Where events are counted."""
+        """The observer that counts events."""
         return self.metrics.observe

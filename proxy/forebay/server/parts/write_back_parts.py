@@ -1,4 +1,4 @@
-"""Write-back in one worker: what accepts writes into the journal and carries them out."""
+"""Write-back in one worker: the parts that accept writes into the journal and carry them out."""
 
 import time
 from typing import Final

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # only with a journal
 
 @dataclass(frozen=True, slots=True)
 class WriteParts:
-    """What carries writes."""
+    """The parts that carry writes."""
 
     forwarder: Forwarder
     uploads: MultipartRegistry
@@ -48,7 +48,7 @@ def compose_writes(
     namespaces: NamespaceParts,
     metadata: MetadataParts,
 ) -> WriteParts:
-    """Make the parts. Nothing that the journal has pending is carried out before `WriteBack.start`."""
+    """Make the parts. Pending writes of the journal are not carried out before `JournalWatch.start`."""
     limits, tasks = context.settings.limits, context.tasks
     forwarder = Forwarder(origins, storage.upload_starts, limits.request_body)
     uploads = MultipartRegistry(context.peers, time.monotonic, limits.held_idle)

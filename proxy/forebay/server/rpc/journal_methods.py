@@ -1,5 +1,5 @@
-"""The RPC methods of the journal that the workers of a node share: each says what it has recorded and carried out. The
-server side of write.back.
+"""The RPC methods of the journal that the workers of a node share: each reports the writes that it has recorded and
+carried out. The server side of write.back.
 """
 
 from forebay.peers.frames import Document
@@ -9,7 +9,7 @@ from forebay.write.back.write_back import WriteBack
 
 
 class JournalMethods:
-    """Takes over what other workers say of the journal."""
+    """Receives the reports of other workers about the journal."""
 
     def __init__(self, write_back: WriteBack, backlog: NodeBacklog) -> None:
         self._write_back = write_back

@@ -1,9 +1,8 @@
 """The RPC methods of namespaces: the owner of one answers its listings. The server side of
 namespace.namespace_owners.
 
-An owner that starts lists nothing before it has read the journal: it would show what the origin has, without the writes
-that are pending, which the worker that asks knows. What an owner finds changed, `relisted`, the others apply to their
-heads.
+An owner that starts lists nothing before it has read the journal: its listing would lack pending writes that the
+calling worker knows. The others apply the changes that an owner finds (`relisted`) to their heads.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The peer service: what the workers of a node answer each other, by the tables of rpc.*_methods.
+"""The peer service: answers the RPC calls of the node's other workers, by the tables of rpc.*_methods.
 
     rpc.read_methods        resolve, read                           of objects that this worker owns
     rpc.opening_answers     openings                                of small objects that it owns
@@ -7,7 +7,7 @@
     rpc.journal_methods     pending, settled, backlog, ...          of the journal of the node
     rpc.job_methods         warm, fetch_ahead, reads, plan_*, ...   of jobs, and of the reads of the node
 
-Who may call at all is the socket's concern (forebay.server.rpc.rpc_server).
+The socket decides who may call (forebay.server.rpc.rpc_server).
 """
 
 from collections.abc import Callable

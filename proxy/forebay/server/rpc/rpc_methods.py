@@ -1,4 +1,4 @@
-"""RPC methods: what one worker answers another, by kind, as tables that the peer service joins.
+"""RPC methods: the calls that one worker answers another, by kind, as tables that the peer service joins.
 
     streaming    a connection each, a response that goes on as a stream
     ordered      carried out in the order in which calls arrive: none of these waits
@@ -21,7 +21,7 @@ from forebay.write.invalidation import AffectedKeys
 
 
 class ResponseWriter(Protocol):
-    """Where a streaming method writes its response: one document, then bytes or documents, then the end."""
+    """The response of a streaming method: one document, then bytes or documents, then the end."""
 
     def write(self, document: Document) -> None:
         """Writes a document to the send buffer. Raises PeerUnavailable."""

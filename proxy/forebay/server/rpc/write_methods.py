@@ -1,5 +1,5 @@
-"""The RPC methods of writes that another worker carries: what they affect is fenced and forgotten here, until they have
-ended. The server side of write.invalidation.
+"""The RPC methods of writes that another worker carries: their affected keys are fenced and forgotten here, until the
+writes have ended. The server side of write.invalidation.
 """
 
 import logging
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class WriteMethods:
-    """Obeys the writes of other workers. `policy` returns the one in force."""
+    """Applies the writes of other workers. `policy` returns the one in force."""
 
     def __init__(
         self,

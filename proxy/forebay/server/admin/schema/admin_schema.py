@@ -255,7 +255,7 @@ class CacheEntry:
 
 @dataclass(frozen=True, slots=True)
 class CachePage:
-    """GET /v1/cache: one page of what is cached."""
+    """GET /v1/cache: one page of the cached objects."""
 
     objects: tuple[CacheEntry, ...]
     """In the order of their keys."""

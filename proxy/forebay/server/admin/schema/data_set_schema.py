@@ -111,7 +111,8 @@ class HitOutlook:
 
 @dataclass(frozen=True, slots=True)
 class DataSetAdvice:
-    """What to set for one data set. The shares are of bytes that had been read before, in tiers that it has alone."""
+    """The settings to choose for one data set. The shares are of bytes that had been read before, in tiers that it has
+    alone."""
 
     name: str
     size: int

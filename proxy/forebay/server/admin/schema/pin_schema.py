@@ -44,7 +44,7 @@ class PinRemoved:
 
 @dataclass(frozen=True, slots=True)
 class PinChange:
-    """What became of a change of the pins in one worker."""
+    """The outcome of a change of the pins in one worker."""
 
     pin: PinView | None
     """The pin that was made or removed; None: there was none, or it is refused."""

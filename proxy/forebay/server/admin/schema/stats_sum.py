@@ -26,7 +26,7 @@ _T = TypeVar("_T", RuleReads, TierStats, FlightStats, JobStats, BudgetStats, Ori
 
 
 def counters_of(stats: Stats) -> Stats:
-    """What remains of a worker that has exited: its counters. The gauges are zero."""
+    """Returns the counters of a worker that has exited, with its gauges at zero."""
     return replace(
         stats,
         workers_alive=0,

@@ -1,11 +1,11 @@
-"""The orders of warm-up jobs as the admin port receives them: what may be asked for, with the checks of each field.
+"""The orders of warm-up jobs as the admin port receives them, with the checks of each field.
 
     locations, globs    s3://bucket/prefix, s3://bucket/train/*.tar    what the origin lists
     keys, lists         keys of `bucket`; lists sent to POST /v1/lists before
     recordings, plans   s3://bucket/name    what was read, or will be, in that order
     rate, until, newer_than    bounds, as text: "200MiB", "80%", "7d" or "2026-11-01"
 
-Nothing here depends on a clock: who starts the job makes a time of `newer_than`.
+Nothing here depends on a clock: the worker that starts the job makes a time of `newer_than`.
 """
 
 import re

@@ -25,7 +25,7 @@ SSD_BLOCK_OVERHEAD: Final = 250
 
 @dataclass(frozen=True, slots=True)
 class AdvisedSet:
-    """What advice on a data set follows from."""
+    """The measurements that advice on a data set is computed from."""
 
     name: str
     curve: ReuseCurve

@@ -1,4 +1,4 @@
-"""The rows of GET /v1/datasets: what the collector knows of the reads, and what the tiers have."""
+"""The rows of GET /v1/datasets: the collector's counts of reads, and the cached bytes in the tiers."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -78,7 +78,7 @@ def _read_row(state: DataSetState) -> DataSetStats:
 
 
 def _unread_row(name: str) -> DataSetStats:
-    """Of a data set that nobody has read, as far as this worker knows."""
+    """Returns the row of a data set without reads, as far as this worker knows."""
     return DataSetStats(
         name=name,
         eviction="lru",

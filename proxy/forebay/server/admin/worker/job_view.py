@@ -1,4 +1,4 @@
-"""Warm-up jobs between the admin port's schema and the room that runs them. Imported by workers alone."""
+"""Warm-up jobs, translated between the admin port's schema and the jobs room. Imported by workers alone."""
 
 from typing import Final
 
