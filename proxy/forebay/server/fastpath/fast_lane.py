@@ -26,6 +26,7 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
 from forebay.core.fair_semaphore import SemaphoreShare
+from forebay.core.heads import Head
 from forebay.core.request_record import HOST_ID, CacheStatus, new_request_id
 from forebay.metadata.resolver import Resolver
 from forebay.policy.freshness import requests_revalidation
@@ -40,7 +41,7 @@ from forebay.protocol.range_header import (
     whole_unless_inside,
 )
 from forebay.protocol.response_headers import checksums_missing
-from forebay.protocol.target import parse_target
+from forebay.protocol.target import Target, parse_target
 from forebay.request.admission import GatewayPolicy, admit
 from forebay.request.authentication import Proof
 from forebay.request.gateway import Gateway
@@ -159,41 +160,19 @@ class FastLane:
     ) -> HitResponse | AdmittedRead | None:
         """`answer` for a request without a prepared response. `matched`: how it matches the client's template;
         `has_wrong_signature`: the template's verification failed, so only a full one can prove it."""
-        request = parse_request_head(data)
-        if request is None:
-            return None
-        method, raw_target, headers = request
-        policy, now = self._gateway.policy, self._clock()
-        if policy.answers_pages and "Origin" in headers:
-            return None  # its response has headers of its own; no template is made of it
         template = client.template if matched is not None else None
-        signed_start: bytes | None = None
-        try:
-            target = parse_target(raw_target, headers["Host"], policy.domains, policy.cnames)
-            if target.key is None:
-                return None
-            if template is not None and matched is not None and not has_wrong_signature:
-                signed_start = template.verify(matched, method, target, now)
-            proof = None
-            if template is not None and signed_start is not None:
-                proof = Proof(template.principal, template.signed)
-            admission = admit(policy, method, target, headers, now, proof=proof)
-        except S3Error:
+        admitted = self._admit(data, template, None if has_wrong_signature else matched, started)
+        if admitted is None:
             return None
-        name, decision = admission.name, admission.decision
-        if name is None or not admission.operation.is_plain_read or decision is None or not decision.accelerate:
-            return None
-        if not admission.permit.covers(name):
-            return None
-        signed, oss_request = admission.signed, admission.oss_request
-        head = self._resolver.heads.current(name)
-        admitted_read = AdmittedRead(method, raw_target, headers, started, now, admission, head is None)
+        admitted_read, target, signed_start, head = admitted
+        admission, now = admitted_read.admission, admitted_read.received_at
+        name, decision, signed = admission.name, admission.decision, admission.signed
         if template is None and signed is not None:
-            template = HeadTemplate.build(data, target, headers, admission)
+            template = HeadTemplate.build(data, target, admitted_read.headers, admission)
             if template is not None:
                 self._templates.add(data, template)
                 client.template, matched = template, template.match(data)
-        if decision.warm_on_head and method == "HEAD":
+        if name is None or decision is None or (decision.warm_on_head and admitted_read.method == "HEAD"):
             return admitted_read  # it may be a hint, which the object reader knows
         no_cache = requests_revalidation(admission.headers)
         if head is None or not self._resolver.is_usable(name, head, decision, no_cache, admission.identity):
@@ -209,7 +188,7 @@ class FastLane:
         spec: RangeSpec | None = None
         if not isinstance(verdict, NotModified):
             spec = parse_range(range_header(admission.headers))
-            if oss_request is not None and oss_request.lenient_range:
+            if admission.oss_request is not None and admission.oss_request.lenient_range:
                 spec = whole_unless_inside(spec, head.size)
         answer = self._answer(prepared, spec, client, started, now)
         if answer is None:
@@ -217,6 +196,38 @@ class FastLane:
         if template is not None and matched is not None:
             self._attach(name, head, template.key + matched[0], prepared)
         return answer
+
+    def _admit(
+        self, data: bytes, template: HeadTemplate | None, matched: TemplateMatch | None, started: float
+    ) -> tuple[AdmittedRead, Target, bytes | None, Head | None] | None:
+        """Returns the admitted read with the head `data`, its target as received, the start of its string to sign if
+        the template has verified it, and the current head of the object. None: it is for aiohttp."""
+        request = parse_request_head(data)
+        if request is None:
+            return None
+        method, raw_target, headers = request
+        policy, now = self._gateway.policy, self._clock()
+        if policy.answers_pages and "Origin" in headers:
+            return None  # its response has headers of its own; no template is made of it
+        signed_start, proof = None, None
+        try:
+            target = parse_target(raw_target, headers["Host"], policy.domains, policy.cnames)
+            if target.key is None:
+                return None
+            if template is not None and matched is not None:
+                signed_start = template.verify(matched, method, target, now)
+                proof = Proof(template.principal, template.signed) if signed_start is not None else None
+            admission = admit(policy, method, target, headers, now, proof=proof)
+        except S3Error:
+            return None
+        name, decision = admission.name, admission.decision
+        if name is None or not admission.operation.is_plain_read or decision is None or not decision.accelerate:
+            return None
+        if not admission.permit.covers(name):
+            return None
+        head = self._resolver.heads.current(name)
+        read = AdmittedRead(method, raw_target, headers, started, now, admission, head is None)
+        return read, target, signed_start, head
 
     def _answer(
         self, prepared: PreparedResponse, spec: RangeSpec | None, client: ClientState, started: float, now: float
