@@ -14,6 +14,7 @@ from forebay.jobs.plans.plan_runner import END_SECONDS
 from forebay.jobs.recordings.recorder import IDLE_AFTER
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
+from harness.file_limit import file_size_limit
 from harness.inspection import run_loop_until
 from harness.loader_orders import alternating, shuffled
 from harness.manual_timers import ManualTimers
@@ -318,6 +319,16 @@ async def test_a_bad_name_is_refused(tmp_path: Path, name: str) -> None:
         code, status, message = await refusal(running.upload(name, recording_of(KEYS)))
         assert (code, status) == ("InvalidArgument", 400)
         assert "letters, digits" in message
+
+
+async def test_an_upload_that_the_disk_refuses_says_so(tmp_path: Path) -> None:
+    async with node(tmp_path, rule()) as running:
+        await running.upload("nightly", recording_of(KEYS))
+        with file_size_limit(10):
+            code, status, message = await refusal(running.upload("nightly", recording_of(KEYS[:50])))
+        assert (code, status) == ("SlowDown", 503)
+        assert "can't be kept: File too large" in message
+        assert keys_in(await running.download("nightly")) == KEYS
 
 
 # Who sees what. The reader may read what is under open/, the trainer everything.

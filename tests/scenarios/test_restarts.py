@@ -1,7 +1,6 @@
 """Restarts: what was validated before is trusted only if nobody has served in between."""
 
 import asyncio
-import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from harness.clients import path_of
 from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.file_limit import file_size_limit
 from harness.inspection import cache_status
 from harness.rig import Rig
 from harness.ssd_rig import locked
@@ -41,12 +41,8 @@ async def ssd_state(rig: Rig) -> str:
 @contextmanager
 def full(_: Path) -> Iterator[None]:
     """No file may grow: the same kind of error as a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (40, hard))
-    try:
+    with file_size_limit(40):
         yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 async def test_a_clean_restart_needs_no_request(tmp_path: Path) -> None:

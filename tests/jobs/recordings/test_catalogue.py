@@ -1,5 +1,6 @@
 """The catalogue: recordings within bounds, under their names, across restarts."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.jobs.recordings.catalogue import MAX_COLLECTED, MAX_SAVED, MAX_UNWRITTEN, RecordingCatalogue
 from forebay.jobs.recordings.recording import MAX_FILE_SIZE, RING_SIZE, Recording
 from forebay.protocol.recordings.recording_page import MAX_PAGE_BYTES, RecordingPage
+from harness.file_limit import file_size_limit
 from harness.inspection import run_loop_until
 from harness.loader_orders import index_of, sample_keys, whole_reads
 from harness.numbered_reads import NumberedReader
@@ -43,6 +45,10 @@ async def opened(directory: Path | None, limit: int = MIB) -> AsyncIterator[tupl
     await catalogue.open()
     yield catalogue, dropped
     await catalogue.close()
+
+
+def contents_of(directory: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in directory.iterdir()}
 
 
 def files_in(directory: Path, suffix: str) -> int:
@@ -355,3 +361,47 @@ async def test_names_count_as_bytes_of_recordings(tmp_path: Path) -> None:
         catalogue.remove(recording)
         await catalogue.flush()
         assert catalogue.file_size == 0
+
+
+async def test_an_upload_that_the_disk_refuses_leaves_the_one_before(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (catalogue, _):
+        kept = await catalogue.add("bucket", "nightly", "user", filtered(recording_of(KEYS)))
+        files = files_in(tmp_path, "")
+        with file_size_limit(10), pytest.raises(Throttled, match="can't be kept: File too large"):
+            await catalogue.add("bucket", "nightly", "user", filtered(recording_of(KEYS[:50])))
+        assert catalogue.recordings == [kept]
+        assert keys_in(await catalogue.read(kept)) == KEYS
+        assert files_in(tmp_path, "") == files
+        again = await catalogue.add("bucket", "nightly", "user", filtered(recording_of(KEYS[:50])))
+        assert catalogue.recordings == [again]
+
+
+async def test_a_name_that_the_disk_refuses_is_none(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (catalogue, _):
+        kept = await catalogue.add("bucket", "nightly", "user", filtered(recording_of(KEYS)))
+        recording = record(catalogue)
+        await catalogue.flush()
+        with file_size_limit(10), pytest.raises(Throttled, match="can't be kept"):
+            await catalogue.save(recording, "nightly", "user")
+        assert catalogue.find("bucket", "nightly", "user") is kept
+        assert (recording.state, recording in catalogue.recordings) == ("automatic", True)
+
+
+async def test_of_two_uploads_of_one_name_at_once_one_stays(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (catalogue, _):
+        contents = [filtered(recording_of(KEYS[:count])) for count in (30, 40, 50)]
+        added = await asyncio.gather(*(catalogue.add("bucket", "nightly", "user", each) for each in contents))
+        assert catalogue.recordings == [added[-1]]
+
+
+async def test_of_two_of_one_name_that_a_kill_left_the_later_stays(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (catalogue, _):
+        await catalogue.add("bucket", "nightly", "user", filtered(recording_of(KEYS)))
+        left = contents_of(tmp_path)
+        later = await catalogue.add("bucket", "nightly", "user", filtered(recording_of(KEYS[:50])))
+    for path, content in left.items():
+        path.write_bytes(content)
+    async with opened(tmp_path) as (catalogue, _):
+        assert [each.id for each in catalogue.recordings] == [later.id]
+        await catalogue.flush()
+        assert files_in(tmp_path, ".json") == 1

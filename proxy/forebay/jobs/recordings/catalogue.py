@@ -65,6 +65,8 @@ class RecordingCatalogue:
         self._temporary: PrivateDirectory | None = None
         self._opening: asyncio.Task[None] | None = None
         self._waiting = UnwrittenChanges()
+        self._saving = asyncio.Lock()
+        """Held while a recording gets a name: two that get the same one at once do so one after the other."""
         self._in_thread = 0
         """Changes that are being written."""
         self._ids = Random()  # noqa: S311 # unlike any other, not secret; the system's random bytes cost milliseconds
@@ -90,7 +92,11 @@ class RecordingCatalogue:
         await asyncio.shield(self._opening)
 
     async def _open(self) -> None:
-        for recording in await self._run(self._open_files):
+        found = await self._run(self._open_files)
+        for recording in sorted(found, key=lambda each: each.ended):
+            previous = self.find(recording.bucket, recording.name, recording.principal)
+            if previous is not None:  # a kill came before it was removed
+                self.remove(previous)
             self._recordings[recording.id] = recording
         self.is_open = True
         self.version += 1
@@ -184,7 +190,12 @@ class RecordingCatalogue:
         return await self._change(lambda files: files.read(recording.id))
 
     async def add(self, bucket: str, name: str, principal: str, found: FilteredRecording) -> Recording:
-        """Adds a recording that was made elsewhere, in place of one of this name. Raises Throttled."""
+        """Adds a recording that was made elsewhere, in place of one of this name. Raises Throttled, and leaves that
+        one, if there is no room for it, or the disk fails."""
+        async with self._saving:
+            return await self._add(bucket, name, principal, found)
+
+    async def _add(self, bucket: str, name: str, principal: str, found: FilteredRecording) -> Recording:
         previous = self.find(bucket, name, principal)
         self._check_saved(len(found.content), previous)
         now = self._clock()
@@ -205,23 +216,34 @@ class RecordingCatalogue:
             file_size=len(found.content),
             index=found.index,
         )
+        try:
+            await self._change(lambda files: files.create(recording, found.content))
+        except OSError as error:
+            await self._change(lambda files: files.remove(recording_id))
+            raise _not_kept(error) from None
         if previous is not None:
             self.remove(previous)
         self._recordings[recording_id] = recording
         self._make_space()
         self.version += 1
-        await self._change(lambda files: files.create(recording, found.content))
         return recording
 
     async def save(self, recording: Recording, name: str, principal: str) -> Recording:
-        """Gives a recording that has ended a name, under which it stays, and an owner. Raises Throttled."""
-        previous = self.find(recording.bucket, name, principal)
-        self._check_saved(recording.file_size, previous)
-        if previous is not None and previous is not recording:
-            self.remove(previous)
-        recording.state, recording.name, recording.principal = "saved", name, principal
-        await self._change(lambda files: files.save(recording))
-        return recording
+        """Gives a recording that has ended a name, under which it stays, and an owner. Raises Throttled, and changes
+        nothing, if there is no room for it, or the disk fails."""
+        async with self._saving:
+            before = recording.state, recording.name, recording.principal
+            previous = self.find(recording.bucket, name, principal)
+            self._check_saved(recording.file_size, previous)
+            recording.state, recording.name, recording.principal = "saved", name, principal
+            try:
+                await self._change(lambda files: files.save(recording))
+            except OSError as error:
+                recording.state, recording.name, recording.principal = before
+                raise _not_kept(error) from None
+            if previous is not None and previous is not recording:
+                self.remove(previous)
+            return recording
 
     def remove(self, recording: Recording) -> None:
         """Removes a recording. One that is being made is recorded no further."""
@@ -304,3 +326,7 @@ class RecordingCatalogue:
 
     def _run(self, work: Callable[[], T]) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _not_kept(error: OSError) -> Throttled:
+    return Throttled(f"the recording can't be kept: {error.strerror}")

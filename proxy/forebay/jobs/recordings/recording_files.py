@@ -284,8 +284,12 @@ class RecordingFiles:
 
     def _replace(self, path: Path, content: bytes) -> None:
         new = path.with_suffix(".new")
-        new.write_bytes(content)
-        new.replace(path)
+        try:
+            new.write_bytes(content)
+            new.replace(path)
+        except OSError:
+            new.unlink(missing_ok=True)
+            raise
 
     def _write_anchors(self, recording: Recording) -> None:
         index = recording.index

@@ -86,7 +86,10 @@ class RecordingResource:
                 "InvalidArgument",
                 f"A recording has at least {MIN_READS} reads of keys that its sender may read, this one {found.reads}.",
             )
-        await self._recordings.store(owner.bucket, name, owner.principal.id, found.content)
+        try:
+            await self._recordings.store(owner.bucket, name, owner.principal.id, found.content)
+        except Throttled as refused:
+            raise S3Error("SlowDown", f"{refused}.") from None
         return ((DROPPED_HEADER, str(found.dropped)),) if found.dropped else ()
 
     async def remove(self, owner: ResourceOwner, name: str) -> None:
