@@ -86,13 +86,13 @@ class NodeServer(Protocol):
         """Start; returns when requests are served."""
 
     async def origin_faults(self) -> Sequence[str]:
-        """What is wrong with the origin, as sentences; returns once it is known."""
+        """Returns what is wrong with the origin, as sentences, once it is known."""
 
     def schedule_reload(self) -> None:
         """Start a reload of the configuration from a signal handler."""
 
     async def announce_shutdown(self) -> None:
-        """Not be ready any more, and go on serving, without a write that is only acknowledged here."""
+        """Makes readiness fail while requests are still served. From here on writes go through."""
 
     async def stop(self, hurry: asyncio.Event) -> object:
         """Drain and close. `hurry`, once set, ends the drain."""
@@ -158,7 +158,7 @@ async def _wait_for_clients_to_leave(server: NodeServer, delay: float, hurry: as
 
 
 async def _origin_faults(server: NodeServer) -> Sequence[str]:
-    """What is wrong with the origin, if it is known soon: a client that is served is not to wait for the log's line."""
+    """Returns what is wrong with the origin, if that is known soon: the log's line must not delay the clients."""
     try:
         async with asyncio.timeout(FIRST_CHECK):
             return await server.origin_faults()

@@ -1,1 +1,1 @@
-"""Data sets: what is known, cached and read of the objects under one rule."""
+"""Data sets: statistics of the objects under one rule, and of their reads."""

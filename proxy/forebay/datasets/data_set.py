@@ -1,7 +1,7 @@
-"""A data set: what is known of the reads of all workers under one rule.
+"""A data set: statistics of the reads of all workers under one rule.
 
-Totals, the current pass and the one before, the distinct objects, and the sample of reuse distances that predicts what
-other tiers would have hit. Memory is bounded: 2 MiB, whatever the set's size. For one event loop; time is an argument.
+Totals, the current pass and the one before, the distinct objects, and the sample of reuse distances that predicts the
+hits of other tiers. Memory is bounded: 2 MiB, whatever the set's size. For one event loop; time is an argument.
 """
 
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class DataSet:
 
     @property
     def limits(self) -> SetLimits:
-        """What is to be reported from now on."""
+        """The limits for later reports."""
         return SetLimits(max(self._detector.threshold, self._reuse.threshold), self._objects.threshold)
 
     def receive(self, report: SetReport, now: float) -> None:
@@ -86,7 +86,7 @@ class DataSet:
             self._marks = self._marks[1], (now, self._totals.reads)
 
     def state(self, now: float) -> DataSetState:
-        """Returns what is known by now."""
+        """Returns the statistics so far."""
         (since, reads), (later, _) = self._marks
         if now - later >= RATE_SECONDS:
             since, reads = self._marks[1]

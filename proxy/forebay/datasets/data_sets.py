@@ -21,7 +21,7 @@ class DataSets:
         self._sets: dict[str, DataSet] = {}
 
     def receive(self, reports: dict[str, SetReport]) -> dict[str, SetLimits]:
-        """Adds a worker's reports. Returns what it is to report of these data sets from now on."""
+        """Adds a worker's reports. Returns the limits of its next reports of these data sets."""
         now = self._monotonic()
         limits = {}
         for name, report in reports.items():

@@ -1,8 +1,8 @@
-"""Read reports: what a worker tells the node's collector of the reads under its rules.
+"""Read reports: a worker's counts and samples of the reads under its rules, for the node's collector.
 
 Counts of all reads, and of a sample of them each single one, so that the collector sees the passes over a data set and
-the distances between reads of the same block, whichever workers answered them. As documents they go from worker to
-worker; a report of one that is not there is lost.
+the distances between reads of the same block, whichever workers answered them. They are sent as documents; reports to a
+collector that is down are lost.
 """
 
 from dataclasses import dataclass, field

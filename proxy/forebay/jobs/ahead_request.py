@@ -1,4 +1,4 @@
-"""Ahead requests: bytes that are about to be read, what became of fetching them, and who fetches them."""
+"""Ahead requests: bytes that are about to be read, the outcomes of fetching them, and the interface of the fetcher."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
@@ -57,7 +57,7 @@ class AheadFetcher(Protocol):
 
 
 class AheadFinder(AheadFetcher, Protocol):
-    """Finds bytes that are here already, without a wait."""
+    """Finds bytes that are cached already, without a wait."""
 
     def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
         """What `fetch` returns, for bytes that are all here; None: only `fetch` can say."""

@@ -1,8 +1,8 @@
-"""What is cached of objects at this moment, over all workers of the node. Nothing is fetched, and nothing counts as a
-use of a block.
+"""Cache residency: which bytes of objects are cached now, over all workers of the node. Nothing is fetched, and no
+block counts as used.
 
-Each worker says which blocks it has in memory (`local_residency`, also a method of the peer service); the SSD tier is
-shared, so that the calling worker alone looks at it. A worker that is not there has nothing.
+Each worker reports the blocks that it has in memory (`local_residency`, also a method of the peer service); the SSD
+tier is shared, so the calling worker alone looks at it. A worker that is down has none.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class ResidentObject(NamedTuple):
 
 
 class LocalObject(NamedTuple):
-    """What one worker has of an object: the head, and its blocks in memory, the lowest bit for the first."""
+    """The state of an object in one worker: the head, and its blocks in memory, the lowest bit for the first."""
 
     head: Head
     memory: int
@@ -68,7 +68,7 @@ class CacheResidency:
         return max(memory, ssd.lasting_capacity if ssd is not None else 0)
 
     async def settle(self) -> None:
-        """Waits until the SSD tier has stored what the workers have fetched, and reclaimed what was too much."""
+        """Waits until the SSD tier has stored all fetched blocks, and reclaimed the excess."""
         if self._tiers.ssd is not None:
             await self._peers.call_all({"kind": "flush"})
             await self._tiers.ssd.settle()
@@ -76,8 +76,9 @@ class CacheResidency:
     async def look_up(
         self, names: Sequence[ObjectName], ranges: Sequence[tuple[int, int | None]] = ()
     ) -> list[ResidentObject | None]:
-        """Returns what is cached of each object; None: not even its head. `ranges`: of each object, where the wanted
-        bytes start and stop (None: at its end); whole blocks are counted. Without them everything is wanted."""
+        """Returns the cached state of each object; None: not even its head is cached. `ranges`: of each object, where
+        the wanted bytes start and stop (None: at its end); whole blocks are counted. Without them everything is
+        wanted."""
         found: list[ResidentObject | None] = []
         for start in range(0, len(names), NAMES_AT_ONCE):
             batch = names[start : start + NAMES_AT_ONCE]
@@ -124,7 +125,7 @@ class CacheResidency:
 
 
 async def local_residency(tiers: Tiers, names: Sequence[ObjectName]) -> list[LocalObject | None]:
-    """Returns what this worker has of each object."""
+    """Returns the state of each object in this worker."""
     found: list[LocalObject | None] = []
     for name in names:
         head = tiers.memory.heads.peek(name)
@@ -140,13 +141,13 @@ async def local_residency(tiers: Tiers, names: Sequence[ObjectName]) -> list[Loc
 
 
 async def encode_residency(tiers: Tiers, request: Document) -> Document:
-    """The response of the peer service: what this worker has of the request's objects."""
+    """Returns the response of the peer service: the state of the request's objects in this worker."""
     found = await local_residency(tiers, decode(lambda: [decode_name(name) for name in request["names"]]))
     return {"objects": [[encode_head(each.head), f"{each.memory:x}"] if each is not None else None for each in found]}
 
 
 def decode_residency(response: Document) -> list[LocalObject | None]:
-    """Returns what a worker has; nothing if it has only just started. Raises PeerUnavailable."""
+    """Returns the states of a response; none from a worker that has only just started. Raises PeerUnavailable."""
     return decode(
         lambda: [
             LocalObject(decode_head(each[0]), int(each[1], 16)) if each is not None else None

@@ -4,8 +4,8 @@
                └── else           └── given up, or something is to be waited for
                                        the item, and what was begun, are the caller's: its task goes on
 
-A job has as many runs as it may fetch objects at once, each with one object under way; they share the items. What the
-object warmer would decide of an item is decided here only where its answer needs nothing else.
+A job has as many runs as it may fetch objects at once, each with one object under way; they share the items. Only items
+that need no other decision of the object warmer are warmed here.
 """
 
 import asyncio
@@ -96,7 +96,7 @@ class DirectWarmer:
 
     @property
     def is_flush_due(self) -> bool:
-        """Whether somebody has to wait for the tiers."""
+        """Whether a caller has to wait for the tiers."""
         return self._unflushed >= SMALL_FLUSH_BYTES
 
 

@@ -1,4 +1,4 @@
-"""The inventory of a job: the objects that it is about, listed once and read several times.
+"""The inventory of a job: its objects, listed once and read several times.
 
 A job lists before it fetches, to know whether everything fits, looks at each object again at its end, and goes on where
 it was after a restart. A bucket may have tens of millions of objects, so pages are kept compressed: keys of one prefix

@@ -8,8 +8,8 @@
         failures.jsonl  a failure a line, in the order of the inventory, appended before the record that counts it
 
 A worker claims the records whose lock is free: at its start those of the run before, later those of a worker that has
-ended. Whatever can't be written or read costs the job its survival, never the job: it goes on in memory. A record that
-is not understood (another version's, damaged) is removed.
+ended. If a record can't be written or read, the job goes on in memory, and does not survive the process. A record that
+can't be parsed (another version's, damaged) is removed.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ class JobRecord:
         self._try("record", lambda: replace_file(self.path / "record.json", content))
 
     def load(self) -> dict[str, Any] | None:
-        """Returns the record; None: there is none that is understood."""
+        """Returns the record; None: there is none that can be parsed."""
         try:
             document = json.loads((self.path / "record.json").read_bytes())
             self._failures = int(document["failures"])

@@ -1,8 +1,8 @@
 """The node prefetcher: fetches ahead in the worker that owns the object, from any worker of the node.
 
-To its callers it is a Prefetcher whose tickets name the worker as well. An owner that is not there is not waited for:
-this worker fetches in its place. Tickets of a worker that ended are void, and so are those of a caller that ended: the
-successor of either drops them (`drop_all`).
+To its callers it is a Prefetcher whose tickets name the worker as well. An owner that is down is not waited for: this
+worker fetches in its place. When a worker ends, its tickets are void, and so are those that it has received: its
+successor drops both (`drop_all`).
 """
 
 from collections import defaultdict
@@ -30,7 +30,7 @@ class NodePrefetcher:
         self._peers = peers
 
     def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
-        """See AheadFinder. What another worker owns is looked for there, by `fetch`."""
+        """See AheadFinder. Objects that another worker owns are looked up there, by `fetch`."""
         found = self._local.find_nowait(request) if self._peers.owner(request.name) is None else None
         return self._with_worker(found, self._peers.number) if found is not None else None
 

@@ -2,12 +2,12 @@
 
     background turn ──> resolve ──> fetch the missing blocks ──> the tiers
 
-It reads as a client does, under the same rules and through the same flights. But it begins nothing that demand would
-have to wait for (origin.turns.background_turns), does not read blocks that are here, and waits for the SSD tier to keep
-up: after each large object, and now and then between small ones. Whoever wants to know what is stored in the end
-flushes the tiers. An object that another worker owns is warmed by that worker.
+It reads as a client does, under the same rules and through the same flights. But it begins no fetch that demand would
+have to wait for (origin.turns.background_turns), skips cached blocks, and waits for the SSD tier to keep up: after each
+large object, and now and then between small ones. To know what is stored in the end, the caller flushes the tiers. An
+object that another worker owns is warmed by that worker.
 
-Small objects that are not here need none of that: jobs.direct_warm_up.
+Small objects that are not cached need none of that: jobs.direct_warm_up.
 """
 
 from collections.abc import Callable, Sequence

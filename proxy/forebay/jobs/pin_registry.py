@@ -1,11 +1,11 @@
-"""The pin registry: what is pinned on this node, as one worker sees it.
+"""The pin registry: the pinned prefixes of this node, as one worker sees them.
 
     pin ──> how much is it? the origin lists it ──> too much for the quota: refused, with the sizes
                                                 ──> the file of pins (storage.pin_file) ──> the tiers of this worker
     load <── the other workers, once one of them has changed the file
 
-What can't be listed, or is long to list, is pinned all the same, and counted as it comes: blocks beyond the quota are
-kept as those of objects that are not pinned, and the pin says so.
+A prefix that can't be listed, or takes long to list, is pinned all the same, and its blocks are counted as they come:
+blocks beyond the quota are kept as if they were not pinned, and the pin says so.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ LISTING_TIMEOUT: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class PinState:
-    """A pin, and what the SSD tier has of it."""
+    """A pin, and its bytes on the SSD tier."""
 
     pin: Pin
     used: int
@@ -41,7 +41,7 @@ class PinState:
 
 @dataclass(slots=True)
 class _Listed:
-    """What a listing has found."""
+    """The sums of a listing."""
 
     objects: int = 0
     size: int = 0
@@ -89,7 +89,7 @@ class PinRegistry:
         return self._tiers.ssd.pins.quota if self._tiers.ssd is not None else 0
 
     def states(self) -> list[PinState]:
-        """Returns all pins and what the SSD tier has of them, in the order of their paths."""
+        """Returns all pins with their bytes on the SSD tier, in the order of their paths."""
         ssd = self._tiers.ssd
         if ssd is None:
             return [PinState(pin, 0, is_over_quota=False) for pin in self.pins]
@@ -138,7 +138,8 @@ class PinRegistry:
         self._tiers.use_pins(pins)
 
     async def _measure(self, pin: Pin) -> "_Listed":
-        """Lists what a pin has, until it is too much for the quota, or long. Raises PinRefused without a bucket."""
+        """Lists the objects of a pin, until they exceed the quota, or the listing takes long. Raises PinRefused without
+        a bucket."""
         found, rules, quota = _Listed(), self._rules(), self.quota
         listing = self._list_objects(pin.bucket, pin.prefix)
         try:

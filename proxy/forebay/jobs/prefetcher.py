@@ -1,17 +1,17 @@
-"""The prefetcher: fetches what is about to be read, beside demand, into a budget of its own.
+"""The prefetcher: fetches bytes that are about to be read, beside demand, into a budget of its own.
 
     find_nowait                all of it is here                                            ──> ticket
     fetch ──> background turn ──> head ──> claim its blocks ──> fetch the missing ones ──> ticket
     finish(ticket), drop(ticket)      it was read, or won't be (jobs.ahead_tickets)
 
-It reads as a client does, under the same rules, with the same credential and through the same flights; but it does not
-read blocks that are here, and begins nothing that demand would have to wait for (origin.turns.background_turns). What
-it fetches waits for its reader outside the tiers (storage.memory.fetched_ahead), where the ordinary look-up finds it.
+It reads as a client does, under the same rules, with the same credential and through the same flights; but it skips
+cached blocks, and begins no fetch that demand would have to wait for (origin.turns.background_turns). Fetched blocks
+wait for their reader outside the tiers (storage.memory.fetched_ahead), where the ordinary look-up finds them.
 
-Plans, recordings and read-ahead use it in the worker that owns the object (jobs.node_prefetcher). Whoever calls has
+Plans, recordings and read-ahead use it in the worker that owns the object (jobs.node_prefetcher). The caller has
 established that its principal may read the object. One call fetches PIECE bytes at most, so that a large object takes
-its turns as many small ones do. Nothing waits for room: the outcome is `full`, and the caller tries again when it has
-given something back.
+its turns as many small ones do. There is no wait for room: the outcome is `full`, and the caller tries again when it
+has given something back.
 """
 
 from collections.abc import Callable, Iterable
@@ -74,7 +74,7 @@ class Prefetcher:
         return len(self._tickets)
 
     def find_nowait(self, request: AheadRequest) -> AheadOutcome | None:
-        """See AheadFinder. Without a turn and a task, as all entries of an epoch may be here."""
+        """See AheadFinder. Without a turn and a task, as all entries of an epoch may be cached."""
         decision = self._rules().decide(request.name)
         if not decision.accelerate:
             return None

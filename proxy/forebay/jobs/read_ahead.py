@@ -1,4 +1,4 @@
-"""Read-ahead over separate requests: what a sequential reader will ask for next is fetched before it does.
+"""Read-ahead over separate requests: fetches the next bytes of a sequential reader before it requests them.
 
     reads of the node ──> runs of ranges in an object, objects in listing order      (policy.read_sequences)
                               └──> the next bytes, or the next objects ──> prefetcher ──> tickets
@@ -7,8 +7,8 @@
 Within one response the ordered body fetches ahead by itself (policy.prefetch_window). This is for rules that set
 `read_ahead`; without such a rule nothing is subscribed to.
 
-It reads with the rights of its reader: the rules and grants in force must let the principal read what is fetched, and a
-principal with an origin credential of its own fetches with that. The next objects are found by a listing with
+It reads with the rights of its reader: the rules and grants in force must let the principal read the bytes, and for a
+principal with an origin credential of its own they are fetched with that. The next objects are found by a listing with
 Forebay's credential, so there are none for such a principal. It belongs to the collector (peers.node_reads).
 """
 

@@ -16,7 +16,7 @@ _TRANSIENT: Final = (OriginBroken, OriginUnreachable, PackUnavailable, PeerUnava
 
 
 def is_transient(failure: ForebayError) -> bool:
-    """Returns whether what failed may be had later."""
+    """Returns whether the fetch may succeed later."""
     if isinstance(failure, OriginRefused):
         return is_transient_status(failure.status)
     return isinstance(failure, _TRANSIENT)

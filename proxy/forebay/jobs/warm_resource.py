@@ -4,9 +4,9 @@
     PUT .forebay/warm/keys       body: keys, one a line; those that the sender may not read are left out
     response                     x-forebay-warm-job: as `forebay jobs` shows it; x-forebay-warm-dropped: keys left out
 
-A plan would not do: it fetches a bounded horizon ahead of a reader, and a warm-up has no reader. Nobody gets to read
-more by it: what is fetched is what the sender may read, and each later read is authorised by itself. A sender has at
-most MAX_JOBS that have not ended, and the same prefix twice is one job.
+A plan fetches a bounded horizon ahead of a reader; a warm-up has no reader. It grants no access: only keys that the
+sender may read are fetched, and each later read is authorised by itself. A sender has at most MAX_JOBS that have not
+ended, and the same prefix twice is one job.
 """
 
 import asyncio

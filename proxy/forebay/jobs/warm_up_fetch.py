@@ -4,8 +4,8 @@
                         └───> loop: pieces of another worker's, a batch in one call          (jobs.owner_warm_up)
                         ...   as many loops as the job may fetch objects at once
 
-A batch has one entry where there is one worker, or a rate to be kept; else a loop takes several, fewer towards the end
-of the job, so that all loops end together. What an owner could not do is tried again by itself.
+A batch has one entry if there is one worker, or a rate to be kept; else a loop takes several, fewer towards the end of
+the job, so that all loops end together. Entries that an owner failed at are tried again one by one.
 
 A failure is recorded and the job goes on; while the origin can't be reached, or Forebay is short of buffers, it waits.
 """

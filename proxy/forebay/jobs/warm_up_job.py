@@ -1,6 +1,6 @@
 """The state of one warm-up job, as the admin port shows it.
 
-    queued ──> running ──> done         every object that it is about is in the cache, whole
+    queued ──> running ──> done every object of the job is in the cache, whole
                       ├──> failed       some object is not; or there is no object; or the listing failed
                       └──> cancelled
 

@@ -4,8 +4,8 @@
                           │            (jobs.warm_up_fetch)        (jobs.cache_residency)
                           └─ position, every few seconds ──> the job's record (jobs.job_store)
 
-It is listed to the end before anything is fetched, so that it is known whether everything fits. An object counts as
-done when it is stored; later ones may evict it, so what is kept is counted at the end.
+The listing is complete before anything is fetched, so that it is known whether everything fits. An object counts as
+done when it is stored; later ones may evict it, so the cached bytes are counted at the end.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WarmUpServices:
-    """What all jobs of a worker share."""
+    """The services that all jobs of a worker share."""
 
     list_objects: ObjectLister
     warmer: ObjectWarmer

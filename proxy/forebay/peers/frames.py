@@ -1,4 +1,4 @@
-"""Frames: what is sent over the socket between two workers of a node.
+"""Frames: the messages between two workers of a node, over a Unix socket.
 
     offset  size  field                 big-endian
          0     4  length of the payload

@@ -5,9 +5,9 @@
 
 A worker sends its reads only while worker 0 wants them. Wanting is a lease, which worker 0 renews every RENEW_SECONDS
 as long as it has a subscriber, and ends with the last one: neither a restarted collector nor a restarted sender needs
-to know of the other's restart. It outlasts a collector that is busy or restarted: what is read meanwhile is kept, and
-arrives afterwards (peers.read_sender). What no longer fits is dropped and counted (`forebay_reads_dropped_total`, and
-`ReadBatch.dropped`). Reads are never waited for.
+to know of the other's restart. It outlasts a collector that is busy or restarted: reads are kept meanwhile, and arrive
+afterwards (peers.read_sender). Reads that do not fit are dropped and counted (`forebay_reads_dropped_total`, and
+`ReadBatch.dropped`). The collection delays no read.
 
 A subscriber gets at most what one worker has answered within core.read_stream.BATCH_SECONDS, in the order of that
 worker. The order between workers is that of arrival.
@@ -34,7 +34,7 @@ _NOT_YET: Final[Document] = {}
 
 
 class NodeReads:
-    """The reads of a node, as one of its workers has to do with them."""
+    """The collection of a node's reads, in one of its workers."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class NodeReads:
 
     @property
     def is_collector(self) -> bool:
-        """Whether the reads come together in this worker."""
+        """Whether the reads are collected in this worker."""
         return self._peers.number == COLLECTOR
 
     # The collector
@@ -90,7 +90,7 @@ class NodeReads:
         return unsubscribe
 
     def deliver(self) -> None:
-        """Delivers what this worker has read so far at once. What others have read arrives as ever."""
+        """Delivers the reads of this worker so far at once. Those of others arrive as usual."""
         self._stream.deliver()
 
     def _stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Opening frames: what two workers send each other about openings (peers.relayed_openings), as bytes.
+"""Opening frames: the messages of two workers about openings (peers.relayed_openings), as bytes.
 
     request   offset  size  field                 big-endian
                    0     4  length of all that follows
@@ -18,9 +18,9 @@
                   41     n  ETag, version id ("" if none), Last-Modified, name and value of each header, by line
                 41+n        all bytes of the object
 
-Many of them arrive at once, and each is handled in a turn of the loop of its own, so that a hit waits for one of them.
-What is written meanwhile leaves in one system call, behind the turns that are due. Bytes that do not fit end the
-connection: nothing is skipped or guessed.
+Many of them arrive at once, and each is handled in a turn of the loop of its own, so that a hit waits for one of them
+at most. Frames that are written meanwhile leave in one system call, after the turns that are due. Bytes that are no
+frame end the connection: nothing is skipped or guessed.
 """
 
 import asyncio
@@ -94,7 +94,7 @@ def encode_refusal(number: int) -> bytes:
 
 
 def encode_answer(number: int, head: Head, *, was_kept: bool = False) -> bytes | None:
-    """Returns an answer as a frame but for the object's bytes, which follow it; None: the head has no such form."""
+    """Returns an answer as a frame, without the object's bytes, which follow it; None: the head can't be encoded."""
     facts = head.facts
     etag, version_id = facts.version
     texts = [etag, version_id or "", facts.last_modified]
@@ -176,11 +176,11 @@ class OpeningConnection(asyncio.Protocol):
             self.ended.set_result(None)
 
     def pause_writing(self) -> None:
-        """The other end takes nothing for now."""
+        """The other end accepts nothing for now."""
         self.is_full = True
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """The other end accepts frames again."""
         self.is_full = False
 
     def write(self, *pieces: bytes | memoryview) -> None:
@@ -225,5 +225,5 @@ class OpeningConnection(asyncio.Protocol):
             self.abort()
 
     def frame_received(self, received: bytes, start: int, stop: int) -> None:
-        """A frame is here, in these bytes. Raises PeerUnavailable where it does not fit."""
+        """Handles a frame. Raises PeerUnavailable if it is malformed."""
         raise NotImplementedError

@@ -1,12 +1,12 @@
 """Owners: which worker of the node owns an object, and how the owner is called.
 
-To the other workers an owner is what the origin is to a single worker. They ask it for the current version of an object
-and for blocks they lack, keep flights of their own over its responses, and hold what they learn to the same fences. So
-the node has one flight per block, the owner's, and one lookup per object. The calling worker has authenticated and
-authorised the request.
+To the other workers an owner stands for the origin. They request the current version of an object, and blocks that they
+lack, keep flights of their own over its responses, and store its heads under the same fences. So the node has one
+flight per block, the owner's, and one lookup per object. The calling worker has authenticated and authorised the
+request.
 
-An owner that is not there, or hangs (peers.liveness), is not waited for: a worker that needs its objects asks the
-origin until it is back.
+An owner that is down, or hangs (peers.liveness), is not waited for: until it is back, requests for its objects go to
+the origin.
 
 A single worker owns everything, and there is no socket.
 """
@@ -162,7 +162,7 @@ class Peers:
 
     def claim(self, name: ObjectName) -> Owner | None:
         """Returns the owner of an object that is about to be fetched; None: this worker, which owns it from now on if
-        nobody did."""
+        it had no owner."""
         if self._claims is None:
             return self.owner(name)
         return self._owners.get(self._claims.claim(*hash_and_owner(name, self.workers)))

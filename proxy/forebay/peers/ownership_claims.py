@@ -1,17 +1,17 @@
-"""Ownership claims: an object that nobody has asked for belongs to the worker that is asked first.
+"""Ownership claims: an object without an owner belongs to the worker that is asked for it first.
 
     offset     size  field                   a file in the directory of the workers' sockets, which all of them map
          0     4096  claims that each worker has made for itself, 8 bytes for each
       4096  8388608  owners: 0 nobody yet, else the number of the worker, from 1
 
 The slot of an object is its name's hash modulo their number; objects that share a slot have one owner. A worker that
-begins to fetch an object claims the slot for itself, so that the bytes need not come from another worker. Whoever only
-asks for the owner of a slot that nobody has claimed gives it to the worker that ownership by hash names
-(policy.ownership). Either way it is recorded before anything is done about it, once, and stays.
+begins to fetch an object claims the slot for itself, so that the bytes need not come from another worker. A worker that
+only looks up the owner of an unclaimed slot gives it to the owner by hash (policy.ownership). Either way it is recorded
+before anything is done about it, once, and stays.
 
 Invariants:
 - a slot is written once, under a lock of its byte, which the kernel releases when a process ends: all workers see the
-  same owner. A worker that is started in place of another one has its number, and what that owned;
+  same owner. A worker that is started in place of another one has its number, and its slots;
 - a worker makes at most an eighth and AHEAD more claims for itself than any other one: beyond, ownership goes by hash.
   So the objects of a client that talks to one worker alone are spread over the memory of all;
 - where the lock can't be had (its holder is stopped in the middle of these few steps), ownership by hash is assumed for
@@ -69,13 +69,14 @@ class OwnershipClaims:
             return None
 
     def owner(self, name_hash: int, by_hash: int) -> int:
-        """Returns the number of the worker that owns objects with this hash: `by_hash` from now on, if nobody does."""
+        """Returns the number of the worker that owns objects with this hash: `by_hash` from now on, if they have no
+        owner."""
         slot = HEADER + (name_hash & _MASK)
         owner = self._owners[slot]
         return owner - 1 if owner else self._record(slot, by_hash, by_hash)
 
     def claim(self, name_hash: int, by_hash: int) -> int:
-        """Does the same, but has this worker own them if nobody does, unless it is too far ahead."""
+        """Does the same, but this worker becomes the owner of objects without one, unless it is too far ahead."""
         slot = HEADER + (name_hash & _MASK)
         owner = self._owners[slot]
         if owner:
@@ -95,7 +96,8 @@ class OwnershipClaims:
         os.close(self._fd)
 
     def _record(self, slot: int, number: int, by_hash: int) -> int:
-        """Has a worker own a slot unless one does. Returns the one that does; `by_hash` if that can't be found out."""
+        """Records a worker as the owner of a slot without one. Returns the owner; `by_hash` if that can't be found
+        out."""
         if not self._try_lock(slot):
             owner = self._owners[slot]
             return owner - 1 if owner else by_hash

@@ -2,8 +2,8 @@
 
     call                once, over the link; PeerUnavailable if the worker is not there or ends
     notify              over the link, without a response
-    call_until_acked    until it has answered or nobody listens at its socket; a worker that hangs is killed. Afterwards
-                        that worker has done it, or knows nothing.
+    call_until_acked until it has answered or no process listens at its socket; a worker that hangs is killed.
+    Afterwards that worker has done it, or has no state.
     openings            over a connection of their own, without a task (peers.relayed_openings)
     stream              on a connection of its own, whose response goes on as a stream; PeerUnavailable also if the
                         worker is silent (peers.liveness). A connection whose response was read to its last byte carries

@@ -4,7 +4,7 @@
                 │                              └── not answered: the same batch again, RETRY_SECONDS later
                 └── overflow: the oldest are dropped, and counted
 
-Reads are never waited for, and never lost without a count: a collector that is busy, hangs or is restarted gets them
+Sending delays no read, and no read is lost without a count: a collector that is busy, hangs or is restarted gets them
 afterwards, as many as the ring has. A batch is numbered, so that one whose answer was lost is delivered once
 (`BatchNumbers`). One that the collector fails at MAX_FAILURES times is dropped and counted: it would stay for ever.
 """
@@ -80,7 +80,7 @@ class ReadSender:
             self._spawn(self._send(), "send reads to the collector")
 
     def discard(self) -> None:
-        """Forgets all reads: nobody wants them any more."""
+        """Forgets all reads, as they are not needed any more."""
         self._unsent.clear()
         self._dropped = 0
         self._wanted += 1

@@ -3,9 +3,9 @@
     send ──frame──> owner (server.rpc.opening_answers) ──> all of the object: taken over in a turn of the loop
                                                        └──> refused, or the owner went away: the reader's task goes on
 
-One connection to each owner carries them all, in any order (peers.opening_frames). It is made when the first opening is
-wanted; as long as there is none, reads take a task. What is refused is whatever is not plain there: the reader's task
-calls the owner then (peers.owners), and finds what the owner has begun.
+One connection to each owner carries them all, in any order (peers.opening_frames). It is made for the first opening;
+until it is there, reads take a task. The owner refuses openings that are not plain: then the reader's task calls the
+owner (peers.owners), and joins the lookup that the owner has begun.
 
 An owner that hangs is given up as for any call (peers.liveness).
 """
@@ -57,7 +57,7 @@ class RelayedRead:
         """None: refused, or not answered yet."""
 
     def end(self, answer: OpeningAnswer | None) -> None:
-        """The owner has answered, or never will."""
+        """Notes that the owner has answered, or never will."""
         if not self._is_closed:
             self.answer = answer
             self._on_ready()
@@ -77,7 +77,7 @@ class RelayedRead:
         return self.answer.body if self.answer is not None else None
 
     def close(self) -> None:
-        """Wants no answer any more."""
+        """Drops the answer, if it has yet to come."""
         self._is_closed = True
         self._connection.forget(self._number)
 

@@ -23,7 +23,7 @@ class IdleChannel(NamedTuple):
 
 
 class ResponseStream:
-    """What follows the first document of a response: frames, or bytes that have come with it. Implements
+    """The rest of a response after its first document: frames, or bytes that have come with it. Implements
     forebay.origin.reads.read_outcomes.BodySource."""
 
     def __init__(self, channel: Channel, heartbeat: Heartbeat, keep: Callable[[IdleChannel], None]) -> None:
@@ -40,7 +40,7 @@ class ResponseStream:
         """Whether nothing more is to be received."""
 
     def complete(self, payload: bytes | memoryview) -> None:
-        """All that follows the document are these bytes, which came with it."""
+        """Makes a response whose bytes all came with its document."""
         self._rest, self._is_whole = memoryview(payload), True
         self._end(awaits_end=False)
 
@@ -80,7 +80,7 @@ class ResponseStream:
         return b""
 
     def skip_turns(self) -> None:
-        """It takes none: to its owner this read is demand."""
+        """Does nothing: to its owner this read is demand."""
 
     async def receive_document(self) -> Document | None:
         """Returns the next document; None at the end. Raises PeerUnavailable, and what the method failed with."""

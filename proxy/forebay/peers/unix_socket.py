@@ -3,8 +3,8 @@
     $TMPDIR/forebay-node-XXXX/    mode 0700, an unguessable name
         worker-0, worker-1, ...   a new process binds worker-N.<instance id> and renames it
 
-Nobody else can look into the directory; still, either end asks the kernel who is at the other (SO_PEERCRED, unix(7))
-and disconnects another user.
+Other users can't read the directory; still, each end asks the kernel for the user of the other one (SO_PEERCRED,
+unix(7)), and disconnects any but its own.
 """
 
 import asyncio

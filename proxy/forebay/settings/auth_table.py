@@ -1,4 +1,4 @@
-"""The settings of `[auth]`: keys of clients, their grants, and who needs none."""
+"""The settings of `[auth]`: keys of clients, their grants, and those of anonymous clients."""
 
 from typing import Final
 

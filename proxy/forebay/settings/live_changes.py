@@ -53,7 +53,7 @@ def restart_needed(old: Settings, new: Settings) -> list[str]:
 def applied_settings(old: Settings, new: Settings) -> Settings:
     """The settings in effect when a server started with `old` has reloaded `new`, without a restart.
 
-    So each bucket keeps its origin, whatever `new` says: what is cached, and what other workers have, is of that one.
+    So each bucket keeps its origin, whatever `new` says: cached data, and that of other workers, is of that one.
     """
     return Settings(
         server=_with_live("server", old.server, new.server),

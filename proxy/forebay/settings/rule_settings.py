@@ -1,4 +1,4 @@
-"""A rule of the configuration: a path, and what it sets for the objects that match. None: a later rule decides.
+"""A rule of the configuration: a path, and the fields that it sets for matching objects. None: a later rule decides.
 
 forebay.policy.rules combines several rules into one decision.
 """

@@ -1,4 +1,4 @@
-"""The settings of `[[rules]]`: what holds for the objects under a path."""
+"""The settings of `[[rules]]`: the policy for the objects under a path."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The settings of `[memory]`, `[ssd]` and `[journal]`: what Forebay keeps, and where."""
+"""The settings of `[memory]`, `[ssd]` and `[journal]`: the places that Forebay keeps bytes in, and their sizes."""
 
 from typing import Final
 

@@ -1,8 +1,8 @@
 """The metrics of a node: those of its workers, as one text for Prometheus.
 
-Counters and histograms are sums, and never fall: what a worker that has exited had counted by its last report stays in
-them, so that no rate is computed from a fall. Gauges are sums too, except those in which every worker reports the same
-thing (`_SHARED`, the SSD tier), and the amplification, which is a ratio of sums.
+Counters and histograms are sums, and never fall: they include the last report of each worker that has exited, so that
+no rate is computed from a fall. Gauges are sums too, except those in which every worker reports the same thing
+(`_SHARED`, the SSD tier), and the amplification, which is a ratio of sums.
 """
 
 import math

@@ -53,7 +53,8 @@ _log = logging.getLogger(__name__)
 
 
 class NodeControl(SharedControl):
-    """What knows the settings of a node. `text`, `mode`: what they were made of. `verbs`: all of the admin port."""
+    """Controls the workers of a node. `text`, `mode`: the file that `settings` were read from. `verbs`: all of the
+    admin port."""
 
     def __init__(self, pool: WorkerPool, settings: Settings, source: ConfigSource, text: str | None, mode: int) -> None:
         super().__init__(settings, source)
@@ -96,7 +97,7 @@ class NodeControl(SharedControl):
         return Readiness(failing | check_origins(origins), degraded)
 
     async def origin_faults(self) -> Sequence[str] | None:
-        """What is wrong with the origin by new reports, as sentences; None: a worker has not looked at it yet."""
+        """Returns what is wrong with the origin by new reports, as sentences; None: a worker has not checked it yet."""
         await self._poll()
         origins = [worker.report.stats.each_origin for worker in self._pool.alive if worker.report is not None]
         checked = {each.name for each in self.settings.all_origins if needs_own_credential(self.settings, each)}
@@ -156,8 +157,8 @@ class NodeControl(SharedControl):
         )
 
     async def announce_shutdown(self) -> None:
-        """Not be ready any more. Workers are told only where it changes what they do for a while: one that hangs would
-        be killed for it."""
+        """Makes readiness fail. Workers are told only where it matters to them: a worker that hangs would be killed for
+        it."""
         self.is_ending = True
         if self.settings.journal is not None and self.settings.server.shutdown_delay:
             await self._every_worker.announce_shutdown()

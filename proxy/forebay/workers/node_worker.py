@@ -180,7 +180,7 @@ class WorkerService(WorkerRpc, WorkerOrders):
             self._prepared = None
 
     async def announce_shutdown(self) -> None:
-        """Not be ready any more."""
+        """Makes readiness fail."""
         await self._worker.announce_shutdown()
 
     async def reopen_files(self) -> None:

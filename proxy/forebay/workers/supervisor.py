@@ -62,7 +62,7 @@ _log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """See the module. `text`, `mode`: what `settings` were made of, as `source` read them."""
+    """See the module. `text`, `mode`: the file that `settings` were read from, as `source` read it."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Supervisor:
             self.admin_address = admin.getsockname()
 
     async def announce_shutdown(self) -> None:
-        """Not be ready any more, in no worker, and go on serving."""
+        """Makes readiness fail while all workers still serve."""
         await self.control.announce_shutdown()
 
     async def stop(self, hurry: asyncio.Event) -> None:
@@ -174,7 +174,7 @@ class Supervisor:
             worker.signal(FAST_SHUTDOWN)
 
     async def origin_faults(self) -> Sequence[str]:
-        """What is wrong with the origin, as sentences, once every worker has looked at it."""
+        """Returns what is wrong with the origin, as sentences, once every worker has checked it."""
         while True:
             faults = await self.control.origin_faults()
             if faults is not None:
@@ -268,7 +268,7 @@ class Supervisor:
 
 
 async def _import_admin_server() -> "Callable[[ServerSettings, Control, socket.socket], Awaitable[web.AppRunner]]":
-    """Import what serves the admin port, while the workers import theirs."""
+    """Imports the modules of the admin port, while the workers import theirs."""
     await asyncio.sleep(CONNECT_RETRY)  # by then they have started
     import_aiohttp()
     from forebay.server.admin.admin_server import serve_admin  # noqa: PLC0415 # see above

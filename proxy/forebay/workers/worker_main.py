@@ -1,4 +1,4 @@
-"""The entry point of a worker's process: prepares the start, then imports what the worker is made of (node_worker).
+"""The entry point of a worker's process: prepares the start, then imports the worker's modules (node_worker).
 
     python -m forebay.workers.parent_watch forebay.workers.worker_main DIRECTORY WORKER WORKERS GROUP
 

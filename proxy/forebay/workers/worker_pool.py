@@ -1,6 +1,6 @@
-"""The worker processes of a node, and the sum of their counters. Who starts and ends them is the supervisor.
+"""The worker processes of a node, and the sum of their counters. The supervisor starts and ends them.
 
-What a worker that has exited had counted by its last report stays in the sums, so that no counter falls.
+The last reported counters of a worker that has exited stay in the sums, so that no counter falls.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class WorkerPool:
         return [worker for _, worker in sorted(self.processes.items()) if worker.exit_code is None]
 
     def record_exit(self, worker: WorkerProcess) -> None:
-        """Remove a worker that has exited, and keep what it had counted by its last report."""
+        """Removes a worker that has exited, and keeps its last reported counters."""
         if self.processes.get(worker.number) is worker:
             del self.processes[worker.number]
         if worker.report is None:

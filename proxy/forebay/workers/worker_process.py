@@ -1,4 +1,4 @@
-"""A worker's process as the supervisor has it: started, polled, watched, ended. The supervisor restarts.
+"""A worker's process as the supervisor controls it: started, polled, watched, ended. The supervisor restarts it.
 
 A process is *hung* when MAX_MISSED_PINGS pings in a row got no answer within PING_TIMEOUT each. That is long enough for
 a process that is short of CPU; and in a row, so that a pause of the whole machine, after which a ping of each worker

@@ -6,7 +6,7 @@ annotations (server.admin.schema.json_codec). A `client_stub` has all methods of
 run the same version of Forebay, so the documents may change with it; only `start` is read by another version, to refuse
 it.
 
-It imports nothing that a worker is made of: the supervisor starts without.
+It imports no module of a worker, which the supervisor starts without.
 """
 
 import inspect
@@ -34,7 +34,8 @@ START = "start"
 
 @dataclass(frozen=True, slots=True)
 class StartRequest:
-    """What a worker is to serve. Sent over the socket, so that no secret is on a command line."""
+    """The configuration that a worker is to serve. It is sent over the socket, so that no secret is on a command
+    line."""
 
     text: str | None
     """The configuration's text in force, and the mode of its file."""
@@ -57,7 +58,7 @@ class StartRequest:
 
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
-    """What a worker counts, as the supervisor polls it."""
+    """The counters of a worker, as the supervisor polls them."""
 
     metrics: str
     """Prometheus text."""
@@ -103,7 +104,7 @@ class WorkerOrders(Protocol):
         ...
 
     async def announce_shutdown(self) -> None:
-        """Not be ready any more, and go on serving."""
+        """Makes readiness fail while requests are still served."""
         ...
 
     async def reopen_files(self) -> None:

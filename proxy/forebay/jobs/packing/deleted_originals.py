@@ -2,9 +2,9 @@
 
     shards ──> prefix listed again ──> index without what is not listed ──> published ──> tombstones for the rest
 
-Until the listing it does not matter who deleted an object, and through which node. Of what is deleted while the index
-is uploaded, only deletes through this node are known, by the fences that they raise in every worker. A delete that is
-settled after the publication finds the member itself (write.packed_deletions).
+The listing shows every earlier deletion, through whichever node. Of deletions while the index is uploaded only those
+through this node are known, by the fences that they raise in every worker. A deletion that is settled after the
+publication finds the member itself (write.packed_deletions).
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence

@@ -1,4 +1,4 @@
-"""One pack job from its beginning to its end: what each order does, in terms of shards and indexes.
+"""One pack job from its beginning to its end: the steps of each order, in terms of shards and indexes.
 
     pack      shard after shard (packed_shards) ──> prefix listed once more: what was deleted meanwhile is left out
               (deleted_originals) ──> index, references (present_pack)

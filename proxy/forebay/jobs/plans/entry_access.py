@@ -1,4 +1,4 @@
-"""Entries of a plan that threads read and the loop closes: their files close behind the last reading."""
+"""Entries of a plan that threads read and the loop closes: their files are closed after the last read."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

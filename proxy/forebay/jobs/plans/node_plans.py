@@ -1,6 +1,6 @@
 """The plans of the node, from any of its workers: sent to the store, and to the coordinator in worker 0.
 
-A coordinator that is not there loses no plan: it takes up what is in the store when it is back. Until it has, questions
+No plan is lost while the coordinator is down: when it is back, it takes up the plans in the store. Until then calls
 about plans wait.
 """
 

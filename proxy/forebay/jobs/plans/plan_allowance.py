@@ -1,4 +1,4 @@
-"""The allowance of a plan: what its principal may read and how far ahead, by the grants and rules in force.
+"""The allowance of a plan: the keys that its principal may read, and the horizon, by the grants and rules in force.
 
 Made anew at each step of the runner, so that a reload counts from the next step on.
 """

@@ -1,4 +1,4 @@
-"""The plan coordinator: runs the plans of a node, in its worker 0, where the reads of all workers come together.
+"""The plan coordinator: runs the plans of a node, in its worker 0, which collects the reads of all workers.
 
     store ──> queued ──series before it has fetched all──> running ──> ended, and removed from the store
 
@@ -9,10 +9,10 @@ with many (jobs.plans.plan_slots).
 
 The rest of a recording that a reader goes along is a plan, too (jobs.recordings.follower): it is in no store.
 
-A read belongs to the plans of its principal in its bucket, whichever rank it comes from: the ranks of a node share what
-was fetched, and the same block for two plans is fetched once. Of a series it belongs to the first plan that has it: the
-end of an epoch is read while the next one is fetched already, and has the same keys. What was read before a plan came
-is none of its reads.
+A read belongs to the plans of its principal in its bucket, whichever rank it comes from: the ranks of a node share the
+fetched blocks, and a block of two plans is fetched once. Within a series a read belongs to the first plan that has it:
+the end of an epoch is read while the next one, with the same keys, is fetched already. Reads from before a plan came do
+not count for it.
 """
 
 import asyncio

@@ -3,10 +3,10 @@
     keys-<id>/    keys, offsets    (jobs.plans.plan_entries)
                   list.json        whose it is, and when it was sent
 
-An `id` is made of bucket, principal and digest: nobody uses another's, or learns whether it is there. A list is removed
-once this process has seen for KEPT_SECONDS that nobody uses it, and above MAX_UNUSED: the one unused longest of the
-principal that has the most, so that nobody's lists push out another's. Seconds are those of the process, as the clock
-may be set: a use, in any worker, only changes the directory's time, to whatever it is.
+An `id` is made of bucket, principal and digest: no principal can use another's list, or learn whether it exists. A list
+is removed once this process has seen no use of it for KEPT_SECONDS. Above MAX_UNUSED unused lists, the one that is
+unused longest goes, of the principal that has the most, so that no principal displaces another's lists. Seconds are
+those of the process, as the clock may be set: a use, in any worker, changes the directory's time, whatever its value.
 """
 
 import asyncio

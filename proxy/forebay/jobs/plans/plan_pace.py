@@ -1,4 +1,4 @@
-"""The pace of a plan: how fast its reader reads, and what its fetches take; from both, how much is to be ahead.
+"""The pace of a plan: the speed of its reader and the duration of its fetches, and the horizon that follows from both.
 
     horizon     bytes ahead of the reader: what it reads in HORIZON_SECONDS, at least LEAST_HORIZON
     in flight   entries that it reads while one is fetched, and somewhat more; many while the lead is short, as it is at

@@ -7,7 +7,7 @@
     DELETE                 ends the plan, which is no object any more, or removes the list
     listing                the plans and the lists
 
-Everybody sees and changes the own plans alone, by the id that bucket, principal and name make.
+A principal sees and changes its own plans alone, as the id of a plan is made of bucket, principal and name.
 """
 
 import json

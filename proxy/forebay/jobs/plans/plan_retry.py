@@ -4,8 +4,8 @@
                                                               └── ATTEMPTS, while others come ──> left out
 
 While the origin answers 503, or not at all, a plan would otherwise run through all of its entries and leave them out;
-its reader would have none of them when the origin is back. A plan of which nothing can be had, since its keys are those
-of another bucket or set, stops after MOST_LEFT_OUT entries, until its reader reads some. Pure: time is an argument, in
+its reader would have none of them when the origin is back. A plan without a readable entry, such as one with the keys
+of another bucket, stops after MOST_LEFT_OUT entries, until its reader reads some. Pure: time is an argument, in
 seconds.
 """
 

@@ -3,9 +3,9 @@
     reads ──> window ──> front ──> room within the horizon ──> fetch the next entries, in order ──> here
                                                                           └── by jobs.node_prefetcher, beside demand
 
-The horizon bounds what is here and unread: in bytes, by the rule of the plan's objects and by the plan's share of
-`memory.ahead`; in time, by HORIZON_SECONDS at the reader's pace. In flight is as much as that pace needs for the time
-that a fetch takes. So a reader that stops costs one horizon, once.
+The horizon bounds the bytes that are fetched and unread: by the rule of the plan's objects, by the plan's share of
+`memory.ahead`, and by HORIZON_SECONDS at the reader's pace. As many entries are in flight as that pace needs for the
+duration of a fetch. So a reader that stops costs one horizon, once.
 
 Each entry is authorised again when its turn comes, by the grants then in force. A reader that leaves the plan's order
 and is found elsewhere in it is followed there.

@@ -1,8 +1,8 @@
 """The slots of a node's plans: in equal shares to the access keys that want them.
 
-A key has as many slots as nobody else wants. Where all are taken, a key with fewer of them gets one of the key that
-has the most, as long as it has no more than that one afterwards. The plan that is needed last gives way: the rest of a
-recording, which nobody has sent, then one that is queued, one that nobody reads, one that runs; of several the last.
+A key may have any number of free slots. If all are taken, a key with fewer of them gets one of the key that has the
+most, as long as it has no more than that one afterwards. The plan that is needed last gives way: the rest of a
+recording, then a plan that is queued, one that is not read, one that runs; of several the last.
 
 Pure.
 """

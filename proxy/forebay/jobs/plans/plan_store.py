@@ -42,7 +42,7 @@ _CHUNK: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """What is known of a plan beside its entries."""
+    """The facts of a plan beside its entries."""
 
     id: str
     bucket: str

@@ -10,7 +10,7 @@ SPREAD entries, then it is given up. Where it is most of the lead, it is given u
 been seen to read: a small horizon holds less than the rest of each worker's batch. The base is behind every unread
 entry.
 
-Pure: no clock, no input and output. Whoever fetches and whoever reads change it in turns.
+Pure: no clock, no input and output. The fetching and the reading side change it in turns.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,1 +1,1 @@
-"""Recordings of what was read: made, kept, recognised, replayed."""
+"""Recordings of reads: made, kept, recognised, replayed."""

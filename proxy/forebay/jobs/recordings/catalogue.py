@@ -1,13 +1,13 @@
-"""The catalogue of a node's recordings, in the worker where the reads of all workers come together.
+"""The catalogue of a node's recordings, in the worker that collects the reads of all workers.
 
     recorder ──begin, append, end──> catalogue ──write_out, one thread──> files (jobs.recordings.recording_files)
     resource, admin port ──find, read, add, save, remove──> ┘
 
-What is known of the recordings is kept in memory and changes at once; files follow in their thread, so that no request
-waits for a disk: every few seconds, MAX_COLLECTED changes together, or when somebody wants to read them. All recordings
-together are bounded: automatic ones give way, the least recently used first; then nothing more is recorded, and none is
-accepted. Without a state directory, or if another process uses it, recordings live in a temporary directory, and end
-with the process.
+The state of the recordings is kept in memory and changes at once. Files follow in their thread, so that no request
+waits for a disk: every few seconds, after MAX_COLLECTED changes, or before they are read. All recordings together are
+bounded: automatic ones give way, the least recently used first; then nothing more is recorded, and none is accepted.
+Without a state directory, or if another process uses it, recordings live in a temporary directory, and end with the
+process.
 """
 
 import asyncio

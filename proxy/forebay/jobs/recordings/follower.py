@@ -4,11 +4,11 @@
           ──parted──> the plan is cancelled
           ──at its end──> the plan ends by itself, with its last entries
 
-As long as everything that the reader wants is cached there is no plan: a plan costs as much as some hits. One that
-finds everything cached ends, and begins again with the next miss.
+While all of the reader's objects are cached there is no plan, as a plan costs as much as some hits. One that finds
+everything cached ends, and begins again with the next miss.
 
-The plan has everything else: where its reader is, the horizon, the grants and the credential of whoever reads. Whose
-reads a recording was made of tells nothing of who follows it.
+The plan has everything else: its reader's position, the horizon, and the reader's grants and credential. The principal
+whose reads were recorded has no part in that.
 """
 
 from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ MAX_FOLLOWED: Final = 8
 
 
 class FollowedPlans(Protocol):
-    """What the follower needs of forebay.jobs.plans.plan_coordinator."""
+    """The part of forebay.jobs.plans.plan_coordinator that the follower uses."""
 
     def follow(self, record: PlanRecord, entries: OrderedEntries, start: PlanStart) -> PlanRunner | None:
         """Runs the rest of a recording; None: there are too many plans."""

@@ -1,6 +1,6 @@
 """The recordings of a node, in the worker that collects its reads: catalogue, recorder and follower, put together.
 
-It listens to the read stream only while some rule records or follows: without one, hits pay nothing.
+It listens to the read stream only while some rule records or follows: otherwise hits have no cost.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ CountRecordings = Callable[[str, int], None]
 
 
 class ReaderPolicy(Protocol):
-    """What the policy in force says of a reader."""
+    """The rules and identity of a reader under the policy in force."""
 
     def rules(self) -> Rules:
         """The rules."""
@@ -93,5 +93,6 @@ class KeptRecordings:
         await self.catalogue.close()
 
     def _may_follow(self, reader: ReaderKey, recording: Recording) -> bool:
-        """The origin alone knows what a principal with a credential of its own may read: what it has read."""
+        """A principal with a credential of its own may follow only recordings of its own reads: the origin alone knows
+        what it may read."""
         return recording.principal == reader.principal or self._policy.identity(reader.principal) is None

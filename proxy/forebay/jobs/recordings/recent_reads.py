@@ -1,4 +1,4 @@
-"""The reads of one reader that were made last, by their hashes: what a plan of the rest of a recording leaves out.
+"""The latest reads of one reader, by their hashes: a plan of the rest of a recording leaves them out.
 
 Nothing is done for each read: batches are kept as they come.
 """

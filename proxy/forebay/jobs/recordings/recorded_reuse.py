@@ -1,4 +1,4 @@
-"""Reuse distances of recordings: what tiers of any size would have hit of the epochs that were recorded.
+"""Reuse distances of recordings: the hit shares that tiers of any size would have had in the recorded epochs.
 
 Every read is looked at, in order, where the statistics of a running process (datasets.data_set) see a sample: the
 shares are exact up to MAX_UNITS blocks, and up to the columns of the histogram, 2 %. Of a larger set a uniform sample
@@ -28,7 +28,7 @@ _GOLDEN: Final = 0x9E37_79B9
 
 
 class RecordedReuse(NamedTuple):
-    """What epochs tell of a data set."""
+    """The measurements of a data set that recorded epochs give."""
 
     curve: ReuseCurve
     objects: int

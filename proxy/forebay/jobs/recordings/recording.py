@@ -1,4 +1,4 @@
-"""A recording: what is known of it besides its reads, and which automatic ones are kept.
+"""A recording: its facts besides its reads, and the choice of the automatic ones that are kept.
 
     recording ──> automatic ──┬──> saved          it has a name, and stays until it is removed
         ^             │       └──> (dropped)      others are worth more

@@ -3,7 +3,7 @@
     resource (data port), admin port ──> LocalRecordings                      in the collector
                                     └──> RemoteRecordings ──RPC──> its LocalRecordings, in any other worker
 
-Nothing here decides who may see a recording; `recording_resource` does, and the admin port is the operator's.
+Access is not decided here: `recording_resource` does that for clients, and the admin port is the operator's.
 """
 
 from base64 import b64decode, b64encode

@@ -19,7 +19,7 @@ from forebay.protocol.recordings.recording_page import RecordingPage
 
 @dataclass(frozen=True, slots=True)
 class FilteredRecording:
-    """A whole file, and what is in it."""
+    """A whole file, and the facts of its content."""
 
     content: bytes
     began: int

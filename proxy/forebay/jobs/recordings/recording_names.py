@@ -1,4 +1,4 @@
-"""The names of what was read, each object once: files beside the recordings that a node makes. Every method blocks.
+"""The names of recorded objects, each once: files beside the recordings that a node makes. Every method blocks.
 
     <directory>/ID.names         a recording without its end (protocol.recordings.recording_file): object n is read n
 

@@ -6,8 +6,8 @@
     a principal with its own origin credential          recordings of its own reads and uploads     likewise
     anonymous                                           nothing (request.resource_router)
 
-Names of keys are information: what its receiver may not read is left out of a download, and what its sender may not
-read of an upload, whose answer says how many.
+Names of keys are information: a download has no keys that its receiver may not read, and an upload none that its sender
+may not read; its answer says how many were left out.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence

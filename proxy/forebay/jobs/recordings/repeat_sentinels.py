@@ -1,4 +1,4 @@
-"""Sentinels: a few reads of an epoch, by which it is noticed that its reads begin to be repeated. Pure.
+"""Sentinels: a few reads of an epoch, whose repetition shows that a new epoch may have begun. Pure.
 
     reads ──> one in SHARE, by their hashes, and the first ones all ──> was one of them made before?  then look closely
 

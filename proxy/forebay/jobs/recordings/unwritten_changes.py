@@ -1,4 +1,4 @@
-"""Changes of recordings that are in no file yet. What goes before it is written costs no disk at all.
+"""Changes of recordings that are in no file yet. A recording that is removed before it is written costs no disk access.
 
     append, end ... ──> changes, in order ──drain──> write, in the thread of the files
     remove ─────────> forgets those of a recording
