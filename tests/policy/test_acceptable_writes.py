@@ -3,7 +3,7 @@
 import pytest
 from multidict import CIMultiDict
 
-from forebay.policy.acceptable_writes import has_opaque_etags, obstacle
+from forebay.policy.acceptable_writes import has_opaque_etags, key_obstacle, obstacle
 
 PLAIN = {
     "Content-Type": "text/plain",
@@ -87,3 +87,30 @@ def test_other_operations_and_versions_go_through() -> None:
 )
 def test_kms_hides_the_md5(header: str, value: str, opaque: bool) -> None:
     assert has_opaque_etags(CIMultiDict({header: value})) is opaque
+
+
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [
+        ("step 7/é+%2F/\U0001f600\t\n.distcp", None),
+        ("a/.b/..c/...", None),
+        ("folder/", None),
+        (f"{'d' * 255}/{'d' * 255}/{'d' * 255}/{'d' * 255}", None),
+        (f"{'d' * 255}/{'d' * 255}/{'d' * 255}/{'d' * 255}/", "its long key"),
+        ("é" * 512, "its long key"),
+        ("d" * 256, "a segment of its key"),
+        (f"a/{'é' * 128}/b", "a segment of its key"),
+        ("/a", "a segment of its key"),
+        ("a//b", "a segment of its key"),
+        ("./a", "a segment of its key"),
+        ("a/..", "a segment of its key"),
+        ("a/../b", "a segment of its key"),
+        (".", "a segment of its key"),
+        ("a\x01", "a character of its key"),
+        ("a\x00", "a character of its key"),
+        ("a\ufffe", "a character of its key"),
+        ("a\udc80", "a character of its key"),
+    ],
+)
+def test_a_key_that_some_origins_refuse_goes_through(key: str, why: str | None) -> None:
+    assert key_obstacle(key) == why

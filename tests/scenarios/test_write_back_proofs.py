@@ -1,6 +1,8 @@
 """Nothing is acknowledged that the origin would refuse, and nothing waits for the proof of it."""
 
 import asyncio
+from base64 import b64encode
+from hashlib import md5
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from harness.fake.gate import Gate
 from harness.fake.s3_request import S3Request
 from harness.fake_origin import DEFAULT_SECRET, FakeOrigin
 from harness.inspection import run_loop_until
+from harness.oss_origin import OssOrigin
 from harness.reference_sigv4 import Secret
 from harness.write_back_rig import WriteBackRig, at_origin
 
@@ -282,3 +285,20 @@ async def test_a_refused_credential_acknowledges_nothing(tmp_path: Path) -> None
         assert (await rig.client().request("PUT", path_of("ckpt", "a/object"), (), b"x")).status == 503
         origin.faults.remove(refusal)
         assert len(rig.write_back.pending) == 0
+
+
+async def test_a_key_that_an_origin_refuses_holds_up_nothing(tmp_path: Path) -> None:
+    """S3 takes 1,024 bytes, OSS 1,023. Its client is told, and not the operator."""
+    async with OssOrigin() as origin, WriteBackRig(origin, tmp_path, dialect="oss") as rig:
+        await rig.prove()
+        path = path_of("ckpt", f"a/{'k' * 1022}")
+        for method, query in (("PUT", ""), ("POST", "?uploads"), ("DELETE", "")):
+            refused = await rig.client().request(method, f"{path}{query}", (), b"")
+            assert refused.status == 400, method
+        batch = b"<Delete><Object><Key>a/b//c</Key></Object><Object><Key>a/d</Key></Object></Delete>"
+        digest = b64encode(md5(batch, usedforsecurity=False).digest()).decode()
+        deleted = await rig.client().request("POST", "/ckpt?delete", (("Content-MD5", digest),), batch)
+        assert (deleted.status, deleted.headers.get("x-forebay-durable")) == (200, "origin")
+        await rig.put("a/after", b"x")
+        await rig.settled()
+        assert at_origin(origin, "a/after") == b"x"

@@ -9,11 +9,13 @@ origin, after the pending writes of its object.
     DeleteObject                x-amz-acl, x-amz-grant-*, x-amz-tagging, object lock: they need rights of their own
     multipart uploads           SSE-C: the key must not be written down; SSE-KMS: the ETag is not known beforehand
                                 metadata beyond the limits of some origins: one of them would refuse it later
+                                a key that some origins refuse: likewise
                                 an expected owner, a version, an append: only the origin knows
 
 A bucket that encrypts with KMS by default shows that in its answers (`has_opaque_etags`): its writes go through too.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
@@ -46,6 +48,15 @@ _LONGEST_NAME: Final = 128
 _LONGEST_VALUE: Final = 256
 """Bytes of one name and one value, and how many there are: the limits of Swift."""
 _MOST_NAMES: Final = 90
+_LONGEST_KEY: Final = 1023
+"""Bytes: the limit of OSS, one less than that of S3."""
+_LONGEST_SEGMENT: Final = 255
+"""Bytes between two slashes of a key: the limit of MinIO, whose objects are files
+(https://min.io/docs/minio/linux/operations/concepts/thresholds.html)."""
+_REFUSED_SEGMENT: Final = re.compile(r"(?:^|/)(?:\.{0,2}/|\.{1,2}$)")
+"""Empty, `.` or `..`, which MinIO refuses; a slash at the end is none."""
+_NOT_IN_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What no document of XML 1.0 can hold, such as an answer to the creation of an upload."""
 _DEFAULT_CLASS: Final = ("x-amz-storage-class", "STANDARD")
 """What a bucket does by default: s3cmd says so with every write."""
 _ENCRYPTION: Final = "x-amz-server-side-encryption"
@@ -86,6 +97,20 @@ def obstacle(operation: str, query: Iterable[str], headers: Headers) -> str | No
         if lower.startswith(("x-amz-", "x-oss-")) and lower not in _HEADERS and not lower.startswith(_CHECKSUM):
             return f"its header {name}"
     return "its large metadata" if metadata and _is_large(metadata) else None
+
+
+def key_obstacle(key: str) -> str | None:
+    """Returns why a write of this key has to go through, in words; None: every origin takes such a key."""
+    encoded = key.encode("utf-8", "surrogatepass")
+    if len(encoded) > _LONGEST_KEY:
+        return "its long key"
+    if _NOT_IN_XML.search(key):
+        return "a character of its key"
+    if _REFUSED_SEGMENT.search(key) or (
+        len(encoded) > _LONGEST_SEGMENT and max(map(len, encoded.split(b"/"))) > _LONGEST_SEGMENT
+    ):
+        return "a segment of its key"
+    return None
 
 
 @lru_cache(maxsize=256)  # the requests of a client have the same names each time

@@ -14,7 +14,7 @@ from typing import Final
 
 from forebay.core.heads import DURABILITY
 from forebay.core.names import ObjectName
-from forebay.policy.acceptable_writes import obstacle
+from forebay.policy.acceptable_writes import key_obstacle, obstacle
 from forebay.policy.rules import Rules
 from forebay.protocol.forwarded_headers import SIGNATURE_QUERY
 from forebay.protocol.xml.s3_documents import ListedKey
@@ -85,6 +85,8 @@ class Acceptance:
             return f"its header {DURABILITY}"
         query = [each for each, _ in forward.target.query if each.lower() not in SIGNATURE_QUERY]
         reason = obstacle(operation, query, forward.request.headers)
+        if reason is None:
+            reason = next(filter(None, (key_obstacle(name.key) for name in names)), None)
         if reason is None and operation == "CopyObject":
             reason = self._objects.copy_obstacle(context)
         if reason is not None:
