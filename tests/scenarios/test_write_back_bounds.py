@@ -15,7 +15,7 @@ from forebay.protocol.exchange import Request
 from forebay.write.back.pending.pending_uploads import is_local
 from forebay.write.interim_responses import InterimWait
 from harness.clients import path_of
-from harness.fake.actions import HoldRequest
+from harness.fake.actions import HoldRequest, Respond
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.oss_client import OssClient
@@ -173,3 +173,22 @@ async def test_a_write_above_high_water_whose_client_leaves_is_not_sent(tmp_path
         gate.open()
         await rig.settled()
         assert at_origin(origin, "a/second") is None, "a request may have begun, and has not got its end"
+
+
+async def test_small_bodies_beyond_memory_have_files(tmp_path: Path) -> None:
+    """They are read, carried out and found by the next start like the others."""
+    async with FakeOrigin() as origin, WriteBackRig(origin, tmp_path) as rig:
+        await rig.prove()
+        down = origin.faults.add(Respond(503, "SlowDown"), method="PUT")
+        rig.write_back.writer.bodies.most_in_memory = 2 * len(b"content 0")
+        for number in range(3):
+            await rig.put(f"a/{number}", b"content %d" % number)
+        assert len(list((rig.journal / "bodies").iterdir())) == 1
+        await rig.restart()
+        for number in range(3):
+            read = await rig.client().request("GET", path_of("ckpt", f"a/{number}"))
+            assert (read.body, read.headers["x-forebay-durable"]) == (b"content %d" % number, "local")
+        origin.faults.remove(down)
+        await rig.settled()
+        assert [at_origin(origin, f"a/{number}") for number in range(3)] == [b"content %d" % n for n in range(3)]
+        assert (list((rig.journal / "bodies").iterdir()), rig.write_back.shown.in_memory) == ([], 0)

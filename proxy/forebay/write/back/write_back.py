@@ -24,6 +24,7 @@ from forebay.protocol.target import Target
 from forebay.protocol.xml.s3_documents import ListedKey
 from forebay.storage.journal.log_writer import RecordId
 from forebay.write.back.accept.acceptance import Acceptance
+from forebay.write.back.accept.body_store import BodyStore
 from forebay.write.back.accept.copied_part import CopySources
 from forebay.write.back.accept.joined_parts import JoinedParts
 from forebay.write.back.accept.journal_room import JournalRoom
@@ -139,6 +140,7 @@ class WriteBack:
         )
         self.writer = writer = RecordWriter(
             journal,
+            BodyStore(journal, lambda: self.shown.in_memory),
             state.origins,
             origin.origins,
             origin.forwarder,

@@ -90,7 +90,7 @@ async def test_bodies_are_stored_and_hashed(journal: Journal, size: int, is_decl
     content = os.urandom(size)
     headers = {"Content-MD5": b64encode(md5_of(content)).decode()} if is_declared else {}
     body = incoming(content, **headers)
-    stored = await BodyStore(journal).store(body, str, verified_md5=body.declared_md5)
+    stored = await BodyStore(journal, lambda: 0).store(body, str, verified_md5=body.declared_md5)
     assert (stored.md5, stored.digest.crc, stored.digest.size) == (md5_of(content), crc64(content), size)
     assert (stored.ref is None) == (size <= SMALL)
     if stored.ref is not None:
@@ -100,15 +100,31 @@ async def test_bodies_are_stored_and_hashed(journal: Journal, size: int, is_decl
     await stored.discard()
 
 
+@pytest.mark.parametrize(("pending", "is_small"), [(90, True), (91, False)])
+async def test_small_bodies_have_files_above_a_bound(journal: Journal, pending: int, is_small: bool) -> None:
+    """Every worker has the others in memory."""
+    store = BodyStore(journal, lambda: pending)
+    store.most_in_memory = 100
+    stored = await store.store(incoming(b"ten bytes."), str)
+    assert (stored.ref is None, stored.md5) == (is_small, md5_of(b"ten bytes."))
+    if stored.ref is not None:
+        assert await journal.read(stored.ref, Span(0, 10)) == memoryview(b"ten bytes.")
+    empty = await store.store(incoming(b""), str)
+    assert (empty.ref, store.takes_small(10), store.takes_small(0)) == (None, is_small, True)
+    await stored.discard()
+
+
 async def test_a_body_with_another_hash_leaves_nothing(journal: Journal) -> None:
     with pytest.raises(S3Error, match="BadDigest"):
-        await BodyStore(journal).store(incoming(bytes(3 << 20), **{"Content-MD5": b64encode(bytes(16)).decode()}), str)
+        await BodyStore(journal, lambda: 0).store(
+            incoming(bytes(3 << 20), **{"Content-MD5": b64encode(bytes(16)).decode()}), str
+        )
 
 
 async def test_a_full_disk_is_said(journal: Journal, files: Files) -> None:
     files.failure = OSError(errno.ENOSPC, "full")
     with pytest.raises(OSError, match="full"):
-        await BodyStore(journal).store(incoming(bytes(3 << 20)), str)
+        await BodyStore(journal, lambda: 0).store(incoming(bytes(3 << 20)), str)
 
 
 @pytest.mark.parametrize("last", ["write", "sync"])
@@ -116,7 +132,7 @@ async def test_a_file_is_closed_after_its_last_call(journal: Journal, files: Fil
     files.waits = last
     files.turn.clear()
     storing: asyncio.Future[Any] = asyncio.ensure_future(  # noqa: TID251 # awaited below
-        BodyStore(journal).store(incoming(bytes(8 << 20)), str)
+        BodyStore(journal, lambda: 0).store(incoming(bytes(8 << 20)), str)
     )
     await asyncio.to_thread(files.waiting.wait, 60)
     storing.cancel()

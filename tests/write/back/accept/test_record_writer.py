@@ -13,7 +13,7 @@ from forebay.origin.origins import Origins
 from forebay.storage.journal.journal import Journal, JournalBody
 from forebay.storage.journal.log_writer import JournalFailed, RecordId
 from forebay.storage.journal.record_origins import RecordOrigins
-from forebay.write.back.accept.body_store import StoredBody
+from forebay.write.back.accept.body_store import BodyStore, StoredBody
 from forebay.write.back.accept.record_writer import FAILURE_SECONDS, KeptBody, Publisher, RecordWriter, with_type
 from forebay.write.back.pending.accepted_write import AbortedUpload
 from forebay.write.body_digest import BodyDigest
@@ -30,6 +30,7 @@ class _Rig:
         self.wall, self.monotonic = 1e9, 1e3
         self.writer = RecordWriter(
             cast("Journal", self),
+            cast("BodyStore", None),
             cast("RecordOrigins", SimpleNamespace(named=lambda _: {})),
             cast("Origins", None),
             cast("Forwarder", None),

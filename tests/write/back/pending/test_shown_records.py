@@ -394,3 +394,18 @@ def test_the_backlog_is_summed_as_records_come_and_go() -> None:
     assert (rig.shown.sums.writes, rig.shown.sums.size, rig.shown.oldest(9.0)) == (1, 1, 7.0)
     rig.shown.forget(_id(1))
     assert (rig.shown.sums.writes, rig.shown.sums.objects, rig.shown.oldest(9.0)) == (0, 0, 9.0)
+
+
+def test_small_bodies_are_counted_while_they_are_pending() -> None:
+    """Also those of replaced parts and of another origin; not the document of a completion."""
+    rig = _Rig()
+    create, part, complete, _ = _upload(1)
+    for number, entry in ((0, create), (1, part), (5, part), (2, complete)):
+        rig.shown.show(entry, _id(number), b"" if number == 0 else b"four", is_recovered=False)
+    for _ in range(2):
+        rig.shown.show(_put(9), _id(9), b"seven b", is_recovered=False)
+        rig.shown.keep(_put(8), _id(8), b"ten bytes.", "another origin")
+    assert rig.shown.in_memory == 8 + 7 + 10
+    for record, left in ((9, 18), (8, 8), (1, 4), (1, 4), (5, 0), (2, 0)):
+        rig.shown.forget(_id(record))
+        assert rig.shown.in_memory == left

@@ -3,7 +3,8 @@
     pieces ──┬──> thread: MD5, CRC64
              └──> thread: body file
 
-A small body stays in memory and becomes its record's payload. A larger one is received, hashed and written at the same
+A small body becomes its record's payload, and stays in the memory of every worker, as long as all of these take no more
+than MOST_IN_MEMORY. A larger one, and one above that, is received, hashed and written at the same
 time (core.piece_queue), so the slowest of these is what it takes: MD5, at some 0.7 GB/s, unless the disk is slower.
 Where the client has declared the MD5, it is computed to verify it, and not once more.
 """
@@ -23,6 +24,8 @@ from forebay.write.body_digest import BodyDigest
 
 SMALL: Final = 256 << 10
 """Bytes of a body that is written into its record."""
+MOST_IN_MEMORY: Final = 64 << 20
+"""Bytes of small bodies that are pending: more of them have files, which take some syncs longer."""
 _BATCH: Final = 1 << 20
 """Bytes of a body that are hashed or written at a time, or more where there are more."""
 _LIMIT: Final = 2 << 20
@@ -90,13 +93,20 @@ class HashedSource:
 class BodyStore:
     """Stores bodies. `etag_of` returns the ETag that the origin of a body makes of its MD5 in hexadecimal."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, in_memory: Callable[[], int]) -> None:
+        """`in_memory`: bytes of the small bodies that are pending."""
         self._journal = journal
+        self._in_memory = in_memory
+        self.most_in_memory = MOST_IN_MEMORY
+
+    def takes_small(self, size: int) -> bool:
+        """Returns whether the record of a body of so many bytes may hold it."""
+        return size <= SMALL and (not size or self._in_memory() + size <= self.most_in_memory)
 
     def store_small(
         self, content: Piece, etag_of: Callable[[str], str], *, verified_md5: bytes | None = None
     ) -> StoredBody:
-        """Returns a small body that its record will hold, as `store` does."""
+        """Returns a body that its record will hold, as `store` does. The caller looks whether it `takes_small`."""
         digest = BodyDigest(crc64(content), len(content))
         own = md5(content, usedforsecurity=False).digest() if verified_md5 is None else verified_md5
         return StoredBody(bytes(content), None, None, digest, own, etag_of(own.hex()))
@@ -121,6 +131,8 @@ class BodyStore:
                 received += len(piece)
                 if received > SMALL:
                     return await self._store_large(waiting, pieces, hashes, etag_of, size)
+            if not self.takes_small(received):
+                return await self._store_large(waiting, pieces, hashes, etag_of, size)
         hashes.update(waiting)
         return StoredBody(b"".join(waiting), None, None, hashes.digest, hashes.md5, etag_of(hashes.md5.hex()))
 

@@ -102,6 +102,7 @@ class RecordWriter:
     def __init__(
         self,
         journal: Journal,
+        bodies: BodyStore,
         origins: RecordOrigins,
         routes: Origins,
         forwarder: Forwarder,
@@ -114,7 +115,7 @@ class RecordWriter:
         self.stamp = journal.stamp
         self.clock = clock
         self.seen = seen
-        self.bodies = BodyStore(journal)
+        self.bodies = bodies
         self._journal = journal
         self._origins = origins
         self._routes = routes
@@ -138,7 +139,7 @@ class RecordWriter:
         try:
             md5 = body.declared_md5 if body is not None else None
             verified = body.verified if body is not None else b""
-            if verified is not None:  # and at most protocol.exchange.SMALL_BODY
+            if verified is not None and self.bodies.takes_small(len(verified)):
                 return body, self.bodies.store_small(verified, self._dialect(context).etag, verified_md5=md5)
             return body, await self.store(context, body, verified_md5=md5)
         finally:

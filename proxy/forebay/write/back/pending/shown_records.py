@@ -17,10 +17,11 @@ by the one that takes over. Of two completions whose decision is not known both 
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from itertools import islice
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
+
+from cachetools import FIFOCache
 
 from forebay.core.names import ObjectName
 from forebay.storage.journal.body_file import BodyRef
@@ -43,9 +44,6 @@ from forebay.write.back.pending.needless_records import NeedlessRecords
 from forebay.write.back.pending.pending_uploads import PendingPart, PendingUpload, PendingUploads, digest_of
 from forebay.write.back.pending.settled_records import REMEMBERED, SettledRecords
 from forebay.write.invalidation import Invalidator
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 _log = logging.getLogger(__name__)
 
@@ -98,21 +96,23 @@ class ShownRecords:
         self.stopped: dict[RecordId, str] = {}
         """Writes that are left to a person, and why: all that comes after them waits for that person."""
         self._kept_uploads = PendingUploads()
-        self._known: set[RecordId] = set()
-        """All unsettled records."""
+        self.in_memory = 0
+        """Bytes of small bodies that are pending: each worker has them all."""
+        self._known: dict[RecordId, int] = {}
+        """All unsettled records, and the bytes of their bodies in memory."""
         self.last_settled = LastSettled()
         self._settled = SettledRecords()
         self.remembering = self._settled.remembering
         self._completed = CompletedUploads()
-        self._ended_uploads: OrderedDict[str, bool] = OrderedDict()
+        self._ended_uploads: FIFOCache[str, bool] = FIFOCache(REMEMBERED)
         """Uploads that have ended: whether this worker has settled their parts, as they were aborted."""
-        self.refused: OrderedDict[RecordId, None] = OrderedDict()
+        self.refused: FIFOCache[RecordId, None] = FIFOCache(REMEMBERED)
         """Completions of such uploads, and aborts of uploads that were completed."""
         self._needless = NeedlessRecords(self._settle_soon)
 
     def show(self, entry: JournalEntry, record: RecordId, payload: bytes, *, is_recovered: bool) -> None:
         """Shows a record, unless it is known or was settled."""
-        if not self._is_new(record):
+        if not self._is_new(record, _in_memory(entry, payload)):
             return
         match entry:
             case AcceptedUpload():
@@ -136,9 +136,9 @@ class ShownRecords:
                 upload = self._uploads.end(entry.upload_id)
                 is_settled = self._needless.settle([*(upload.records if upload is not None else ()), record])
                 if upload is not None:
-                    _remember(self._ended_uploads, entry.upload_id, is_settled)
+                    self._ended_uploads[entry.upload_id] = is_settled
                 elif is_settled and entry.completion is None and self._uploads.is_completed(entry.upload_id):
-                    _remember(self.refused, record, None)
+                    self.refused[record] = None
             case AcceptedWrite():
                 if self._is_repeated(entry, record, payload, is_recovered=is_recovered):
                     return
@@ -161,7 +161,7 @@ class ShownRecords:
 
     def keep(self, entry: JournalEntry, record: RecordId, payload: bytes, reason: str) -> None:
         """Keeps a record of another origin, unless it is known."""
-        if not self._is_new(record):
+        if not self._is_new(record, _in_memory(entry, payload)):
             return
         match entry:
             case AcceptedUpload():
@@ -189,14 +189,14 @@ class ShownRecords:
         if is_undecided or not self._settle_soon([record]):
             return False
         if is_another:
-            _remember(self.refused, record, None)
+            self.refused[record] = None
         return True
 
     def _settle_soon(self, records: Sequence[RecordId]) -> bool:
         return self.listener.settle_soon(records)
 
     def _refuse(self, record: RecordId) -> None:
-        _remember(self.refused, record, None)
+        self.refused[record] = None
         self._needless.settle([record])
 
     def refuse_found(self, record: RecordId) -> None:
@@ -245,10 +245,11 @@ class ShownRecords:
         """Returns whether a record is known, or was settled."""
         return record in self._known or record in self._settled
 
-    def _is_new(self, record: RecordId) -> bool:
+    def _is_new(self, record: RecordId, in_memory: int = 0) -> bool:
         if self.is_known(record):
             return False
-        self._known.add(record)
+        self._known[record] = in_memory
+        self.in_memory += in_memory
         return True
 
     def _parts_of(
@@ -257,7 +258,7 @@ class ShownRecords:
         if write.kind != "complete":
             return body_parts(write.bodies, payload)
         upload = uploads.end(write.upload_id)
-        _remember(self._ended_uploads, write.upload_id, False)
+        self._ended_uploads[write.upload_id] = False
         self._completed.add(record, write, upload.records if upload is not None else ())
         known = [uploads.parts.get(part.record) for part in write.parts]
         return tuple(piece for part in known if part is not None for piece in part.bytes)
@@ -315,7 +316,7 @@ class ShownRecords:
 
     def forget(self, record: RecordId, *, is_persisted: bool = False) -> AcceptedWrite | None:
         """Forgets a settled record, and returns its write, if it was shown. `is_persisted`: the origin has it."""
-        self._known.discard(record)
+        self.in_memory -= self._known.pop(record, 0)
         self._needless.forget(record)
         self._completed.forget(record)
         self._settled.add(record)
@@ -344,7 +345,6 @@ class ShownRecords:
                 self._pending.remove(name, version.record)
 
 
-def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:
-    known[key] = value
-    if len(known) > REMEMBERED:
-        known.popitem(last=False)
+def _in_memory(entry: JournalEntry, payload: bytes) -> int:
+    """Bytes of a record that stay in memory: not the document of a completion."""
+    return 0 if isinstance(entry, AcceptedWrite) and entry.kind == "complete" else len(payload)
