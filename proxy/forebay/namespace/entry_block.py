@@ -2,7 +2,7 @@
 
     u32 n   u32 length of the keys   u8 plain   n times u8 owner   (n + 1) times u32 bound   keys, NUL between   rows
 
-Integers are little-endian. It is used as it was written: only the keys are decoded.
+Integers are little-endian. A reader decodes only the keys; the rows are used as they are stored.
 
 docs/on-disk-format.md
 """
@@ -29,7 +29,7 @@ def pack_block(rows: EntryRows) -> bytes:
 
 
 def unpack_block(body: memoryview) -> EntryRows:
-    """The rows of a body, which keep it in memory. Raises StorageError."""
+    """Returns the rows of a body. They refer to the body, and so keep it in memory. Raises StorageError."""
     try:
         count, size, is_plain = _HEADER.unpack_from(body)
         first = _HEADER.size + count

@@ -1,10 +1,10 @@
-"""Learns from the origin what became of keys that were written since a snapshot began.
+"""Looks up at the origin the entries of keys that were written after a snapshot began.
 
-A few keys are requested one by one (a listing of the key as its own prefix begins with the key), many in pages that
-begin right before them. So what a listing shows of a written object (its time, its ETag, its owner) is what the
-origin's own listing shows of it.
+A few keys are requested one by one: a listing whose prefix is the key begins with the key. Many keys are requested in
+pages that begin right before them. So a listing shows the same time, ETag and owner of a written object as the origin's
+own listing.
 
-A key of which a write is pending is known from the journal (namespace.pending_entries).
+The entry of a key with a pending write comes from the journal (namespace.pending_entries).
 
 An answer is kept in the overlay unless a fence was raised since its request, or a write of the key is in doubt: the
 origin may still carry that out.
@@ -30,7 +30,7 @@ _MAX_REQUESTS: Final = 64
 
 
 class KnownKeys:
-    """What is known of the overlay of one snapshot, while one page is built. Implements merged_block.KnownFacts."""
+    """The known entries of one snapshot's overlay, while one page is built. Implements merged_block.KnownFacts."""
 
     def __init__(
         self, snapshot: Snapshot, is_in_doubt: Callable[[ObjectName], bool], pending: PendingEntries = NOTHING_PENDING
@@ -48,7 +48,7 @@ class KnownKeys:
         )
 
     def facts(self, key: str) -> str | None:
-        """The entry of a key that is known; None: there is no object."""
+        """Returns the entry of a known key; None: there is no object."""
         name = ObjectName(self._snapshot.bucket, key)
         if name in self._pending:
             return self._pending.facts(name, self._snapshot.form.owners)
@@ -84,11 +84,12 @@ class EntryLookup:
         self._pending = pending
 
     def known_keys(self, snapshot: Snapshot) -> KnownKeys:
-        """What is known of a snapshot's overlay, for one page."""
+        """Returns the known entries of a snapshot's overlay, for one page."""
         return KnownKeys(snapshot, lambda name: self._in_doubt_writes.covers(name, self._clock()), self._pending)
 
     async def learn(self, snapshot: Snapshot, keys: Sequence[str], known: KnownKeys) -> None:
-        """Requests `keys`, which are in order, and adds them to `known`. Raises OriginError, Throttled, S3Error."""
+        """Requests the entries of `keys`, a sorted list, and adds them to `known`. Raises OriginError, Throttled,
+        S3Error."""
         if len(keys) <= _FEW:
             await asyncio.gather(*(self._learn_single(snapshot, key, known) for key in keys))
             return

@@ -4,8 +4,9 @@
                                                   └── its keys are being listed ── waits ──> page
               no scope, a walk that failed, a write in doubt ──> None: the origin answers
 
-A page is built of a snapshot and its overlay, which has the keys that were written since (namespace.write_overlay): so
-own writes are seen whatever its age. Keys that it does not know are looked up at the origin (namespace.entry_lookup).
+A page is built from a snapshot and its overlay, the set of keys that were written since (namespace.write_overlay). So
+writes through Forebay are visible however old the snapshot is. Entries that the overlay lacks are looked up at the
+origin (namespace.entry_lookup).
 
 One worker of a node has the snapshots of a namespace, its owner (policy.ownership, by the bucket and the scope's
 prefix); the others ask it for pages and entries.
@@ -61,7 +62,7 @@ class Listings:
         return self._scopes().scope(bucket, prefix)
 
     async def answer(self, query: ListingQuery) -> ListingAnswer | None:
-        """The page; None: the origin answers. Raises nothing that the origin would not."""
+        """Returns the page; None: the origin answers. Raises only errors that the origin would return as well."""
         answer = None
         if (scope := self.scope(query.bucket, query.prefix)) is not None:
             with suppress(OriginError, StorageError, Throttled, S3Error):
@@ -117,12 +118,12 @@ class Listings:
                         return None
 
     async def entry(self, name: ObjectName) -> ListedEntry | None:
-        """What the latest snapshot proves of an object; None: nothing."""
+        """Returns the entry of an object in the latest snapshot, if it is still proven; None otherwise."""
         scope = self.scope(*name)
         return await self.snapshots.entry(name, scope.prefix) if scope is not None else None
 
     def drop_unruled(self) -> None:
-        """Drops what the rules no longer list."""
+        """Drops the namespaces that the rules in force do not list."""
         for namespace in self.snapshots.namespaces:
             scope = self.scope(namespace.bucket, namespace.prefix)
             if scope is None or scope.prefix != namespace.prefix:

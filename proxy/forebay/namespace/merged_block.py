@@ -28,7 +28,7 @@ class KnownFacts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MergedBlock:
-    """Entries of a block from a point on. `unknown`: those of the keys of which nothing is known."""
+    """The entries of a block from a point on. `unknown`: the keys whose entries have to be looked up."""
 
     keys: Sequence[str]
     segments: Sequence[EntryRun]

@@ -1,10 +1,10 @@
-"""The listings of a node: each namespace is listed by one of its workers, whom the others ask for pages and entries.
+"""The listings of a node: one worker lists each namespace, and the other workers request pages and entries from it.
 
     worker 1 ── list (query) ──> owner of the namespace ──> page, or: the origin answers
              ── listed (name) ─>                        ──> entry, or nothing
 
-The owner has the snapshot, and the overlay of every worker's writes: a write raises its fence in all workers before its
-client hears of it. An owner that is gone is not waited for: the origin answers.
+The owner has the snapshot and the overlay of every worker's writes: a write raises its fence in all workers before its
+client gets the response. If the owner is gone, nobody waits for it: the origin answers.
 """
 
 from contextlib import suppress
@@ -50,7 +50,7 @@ class NodeListings:
         return None
 
     async def entry(self, name: ObjectName) -> ListedEntry | None:
-        """What the latest snapshot proves of an object; None: nothing."""
+        """Returns the entry of an object in the latest snapshot, if it is still proven; None otherwise."""
         owner, is_ruled = self._owner(*name)
         if not is_ruled:
             return None

@@ -1,7 +1,7 @@
 """The namespaces of a worker: for each the snapshot that answers, and the walk that takes the next one.
 
 The table is bounded: beyond MAX_NAMESPACES, or half of the room for snapshots (the other half is for the one that is
-being taken), those that were listed longest ago are dropped.
+being taken), the namespaces that were listed longest ago are dropped.
 
 A write through Forebay marks its key in every snapshot of its namespace, and in those of the walks (`fence`).
 """
@@ -58,7 +58,7 @@ class Namespace:
         return snapshots if self.walk is None else [*snapshots, self.walk.snapshot]
 
     def give_up_walk(self) -> None:
-        """Ends the walk under way; who waits for it is woken."""
+        """Ends the walk under way, and wakes its waiters."""
         walk, self.walk = self.walk, None
         if walk is not None:
             walk.end()
@@ -121,8 +121,8 @@ class Namespaces:
                 self.drop(namespace)
 
     def new_file(self) -> SnapshotFile:
-        """The file of a new snapshot of the most recently used namespace, for which others are dropped. Raises
-        StorageError."""
+        """Creates the file of a new snapshot of the most recently used namespace; drops other namespaces to make room.
+        Raises StorageError."""
         while len(self) > 1 and (len(self) > MAX_NAMESPACES or self.size > self._capacity // 2):
             self.drop(next(iter(self)))
         return SnapshotFile(self._directory, self._capacity // 2)

@@ -1,7 +1,7 @@
 """Pages of an origin's listing, for snapshots: one request each, each by itself.
 
-A page is requested by the key that it begins behind (`start-after`), never by a token of the origin: so ranges of keys
-are listed in parallel, a range is gone on with after a failure, and nothing is kept at the origin.
+A page is requested by the key before its first one (`start-after`), never by a token of the origin. So ranges of keys
+can be listed in parallel, a range can be continued after a failure, and the origin keeps no state.
 
 Sent with Forebay's own credential. A page that no client waits for needs a background turn
 (origin.turns.background_turns).

@@ -1,12 +1,12 @@
 """Builds a page of a listing from a snapshot and its overlay, by S3's rules.
 
     snapshot    a   b/1   b/2   c          behind the start, under the prefix, as many as the page has room for
-    overlay             b/2:-      d       what is known of keys that were written since
+    overlay             b/2:-      d       the known entries of keys that were written since
     page        a   b/         c   d       one common prefix for all keys that a delimiter ends
 
-Of what the snapshot has, a page is slices (protocol.xml.entry_rows): an entry costs nothing by itself, unless a
-delimiter may end its key. Keys of the overlay of which nothing is known are returned instead of a page: the caller
-learns of them (namespace.entry_lookup) and builds again.
+A page consists of slices of the snapshot's rows (protocol.xml.entry_rows): a single entry costs nothing, unless a
+delimiter may end its key. If a page needs entries that the overlay lacks, their keys are returned instead of the page:
+the caller looks them up (namespace.entry_lookup) and builds the page again.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ MAX_UNKNOWN: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class UnknownKeys:
-    """Written keys that the page depends on, and of which nothing is known. In order."""
+    """The written keys whose entries the page needs and the overlay lacks, sorted."""
 
     keys: list[str]
 
@@ -60,9 +60,8 @@ class _Page:
 async def build_page(
     snapshot: Snapshot, query: ListingQuery, limit: int, known: KnownFacts
 ) -> PageEntries | UnknownKeys | Unlisted:
-    """The page of `query` with at most `limit` names. `known`: of all keys of the overlay of which something is known.
-
-    Raises StorageError.
+    """Builds the page of `query` with at most `limit` names. `known`: the known entries of the overlay. Raises
+    StorageError.
     """
     page = _Page(limit)
     if not limit:

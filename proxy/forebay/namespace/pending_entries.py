@@ -1,7 +1,7 @@
-"""Pending entries: what listings show of writes that the journal has and the origin has not.
+"""Pending entries: the entries, in listings, of writes that are in the journal and not yet at the origin.
 
-An entry has what the origin's own will have, but for its owner, which is the only one that the origin's entries show,
-if there is one only, and its time, which is that of the acknowledgement.
+An entry equals the one that the origin will show, with two exceptions. Its time is that of the acknowledgement. Its
+owner is the owner of the origin's other entries if they all have the same one; otherwise it has none.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ PendingState: TypeAlias = dict[str, Head | None]
 
 
 class PendingWindow(NamedTuple):
-    """What one page may need of the pending objects."""
+    """The pending objects that one page may need."""
 
     state: PendingState
     bound: str | None
@@ -44,16 +44,16 @@ class PendingEntries:
         return self._pending is not None and name in self._pending
 
     def state(self, bucket: str, prefix: str) -> PendingState:
-        """Returns the pending objects under a prefix, all of them: for what looks at each."""
+        """Returns all pending objects under a prefix."""
         return {} if self._pending is None else dict(self._pending.listed(bucket, prefix))
 
     def is_any(self, bucket: str, prefix: str) -> bool:
-        """Returns whether there is a pending object under a prefix."""
+        """Returns whether any object under a prefix is pending."""
         return self._pending is not None and next(self._pending.listed(bucket, prefix), None) is not None
 
     def window(self, bucket: str, prefix: str, delimiter: str, after: str, limit: int) -> PendingWindow:
         """Returns the pending objects behind a name, up to the `limit`-th name that a listing shows of them, or fewer
-        if many are deleted. Of a common prefix that has an object, one is enough; else it needs all of them."""
+        if many are deleted. One object is enough for a common prefix; without one, all its deletions are needed."""
         state: PendingState = {}
         rolled: str | None = None
         shown, is_shown, bound = 0, False, after

@@ -5,13 +5,13 @@ of packs (namespace.packs.packed_pages) are answered here as well, whether or no
     pending          a:-   b/9   bb   d
     page             b/   bb   c       d is behind the page; a is deleted; b/ is there already
 
-A page accounts for all names up to its last one, or for all that are left. A common prefix of the origin's page goes
-if every key below it is deleted, which takes a look at them. The origin is asked with the client's prefix and
-delimiter, behind a name (`start-after`): so a listing goes on here with a token of Forebay's own, or at the origin,
-once nothing is pending any more.
+A page accounts for all names up to its last one, or for all remaining names. A common prefix of the origin's page is
+dropped if every key below it is deleted; the origin is asked for these keys. The request to the origin has the client's
+prefix and delimiter, and begins behind a name (`start-after`). So a listing continues here with a token of Forebay's
+own, or at the origin when nothing is pending any more.
 
-What is pending is read before the origin is asked and afterwards: what was settled in between may be missing in the
-origin's page, and what was accepted in between is in neither.
+The pending objects are read both before the request to the origin and after its response. A write that was settled in
+between may be missing in the origin's page; a write that was accepted in between is not in the first reading.
 """
 
 from typing import Final, TypeVar
@@ -133,12 +133,12 @@ def _page_of(names: dict[str, str | None], limit: int, form: ListingForm) -> Pag
 
 
 def _bound(name: str, *, is_prefix: bool) -> str:
-    """What a listing goes on behind, after a name."""
+    """Returns the position behind a name, where a listing continues."""
     return name + LAST_CHARACTER if is_prefix else name
 
 
 def _last_bound(page: ListedEntries) -> str | None:
-    """What the next page goes on behind; None: there is none."""
+    """Returns the position where the next page begins; None: there is none."""
     if not page.is_truncated:
         return None
     key, prefix = (names[-1] if names else "" for names in (page.keys, page.prefixes))
@@ -146,5 +146,5 @@ def _last_bound(page: ListedEntries) -> str | None:
 
 
 def _within(names: dict[str, _T], bound: str | None) -> dict[str, _T]:
-    """Those of the names that a page accounts for."""
+    """Returns the names that a page accounts for."""
     return names if bound is None else {name: value for name, value in names.items() if name <= bound}

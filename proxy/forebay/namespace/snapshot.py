@@ -3,8 +3,8 @@
     namespace   (low, high] (low, high] (low, high] ...     every key is in one range
     a range     blocks, up to its frontier ─ a page that is being written ─ not listed yet ─ high
 
-Ranges are split while they are listed (namespace.snapshot_walk). A reader that comes to a frontier gets Unlisted; so a
-page is answered before the whole namespace is listed, and never from a part with a gap.
+Ranges are split while they are listed (namespace.snapshot_walk). A reader that reaches a frontier gets Unlisted. So a
+page can be answered before the whole namespace is listed, but never from a part with a gap.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -20,7 +20,7 @@ from forebay.protocol.xml.listed_page import ListedEntries, ListingForm
 
 @dataclass(frozen=True, slots=True)
 class Unlisted:
-    """The snapshot has not come so far."""
+    """The walk has not listed these keys yet."""
 
     position: str
     """The key behind which it has to go on."""
@@ -82,10 +82,9 @@ class Snapshot:
         return behind
 
     def add(self, listed: KeyRange, page: ListedEntries) -> Awaitable[None]:
-        """Adds a page of the origin, which was requested behind the range's frontier; it is there when this was
-        awaited, which does not keep the page. Raises StorageError.
-
-        The range may be split meanwhile, behind this page.
+        """Adds a page of the origin that was requested behind the range's frontier. The page can be read once the
+        result was awaited, which keeps no reference to the page. The range may be split meanwhile, behind this page.
+        Raises StorageError.
         """
         count = len(page.keys) if listed.high is None else bisect_right(page.keys, listed.high)
         writing = None

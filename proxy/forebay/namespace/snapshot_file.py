@@ -2,13 +2,13 @@
 
     block     u32 crc   u32 size   body (namespace.entry_block), deflated if `size` is not 0: its length before
 
-A block has the entries of a page of the origin's listing, some thousand, in order. Pages are cut from it as it lies on
-disk: some 300 bytes a key. What exceeds half of the file's capacity is deflated, to a sixth, for a third more CPU a
-page: a large namespace is not passed on so soon. The index (the last key of each block, and its address) is in memory:
+A block has the entries of one page of the origin's listing, about a thousand, in order. Pages are cut from it as it is
+on disk: about 300 bytes a key. Blocks beyond half of the file's capacity are deflated to a sixth, which costs a third
+more CPU a page, so that larger namespaces fit. The index (the last key and the address of each block) is in memory:
 less than a byte a key.
 
 The file has no name: it belongs to the process that writes it, and ends with it. A block that does not match its
-checksum raises StorageError; whoever reads it drops the snapshot.
+checksum raises StorageError, and its reader drops the snapshot.
 
 docs/on-disk-format.md
 """
@@ -62,11 +62,10 @@ class SnapshotFile:
         """Bytes that its blocks occupy."""
 
     def append(self, keys: list[str], facts: list[str], encoding: KeyEncoding) -> Awaitable[BlockAddress]:
-        """Packs a block at once, and writes it when it is awaited; for the arguments see EntryRows.written. Raises
-        StorageError then: the disk fails, or the capacity is used up.
-
-        Nothing keeps the arguments meanwhile: a page is thousands of small objects, and were those of many pages alive
-        together, what stays among them would keep their memory from being returned.
+        """Packs a block at once, and writes it when the result is awaited; see EntryRows.written for the arguments. The
+        await raises StorageError if the disk fails or the capacity is used up. The result keeps no reference to the
+        arguments: a page is thousands of small objects, and the objects of many pages alive at once would fragment the
+        heap.
         """
         return self._append(pack_block(EntryRows.written(keys, facts, encoding)))
 

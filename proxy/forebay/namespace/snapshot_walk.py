@@ -4,12 +4,13 @@
                    else    walkers: each lists a range, page by page
                            a walker without a range splits the largest that is left, and lists the part behind
 
-Nothing is known of the keys in advance, so a range is split where its interval is halved, in characters that keys were
-seen to have (policy.key_order). Half an interval may be empty: that costs a request, and halves the interval. Walkers
-split at the same moment, so a few round trips find where the keys are. A position that a client waits for comes first.
+The keys are not known in advance, so a range is split in the middle of its interval, computed over the characters that
+keys were seen to have (policy.key_order). Half an interval may be empty: that costs a request, and halves the interval.
+All walkers split at the same moment, so a few round trips find where the keys are. Positions that clients wait for come
+first.
 
-Extra requests are bounded by the pages that were listed. While a client waits, the walk is demand at the origin; else
-it has the turns that demand leaves.
+The number of extra requests is bounded by the number of listed pages. While a client waits, the walk counts as demand
+at the origin; otherwise it uses the turns that demand leaves.
 """
 
 import asyncio
@@ -92,7 +93,7 @@ class SnapshotWalk:
         self._notify()
 
     def end(self) -> None:
-        """Gives the walk up, and wakes who waits for it."""
+        """Ends the walk early, and wakes its waiters."""
         self._is_ended = True
         self._notify()
 

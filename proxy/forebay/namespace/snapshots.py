@@ -37,7 +37,7 @@ RETRY_PAUSE: Final = 30.0
 
 
 class ListedEntry(NamedTuple):
-    """What a snapshot proves of an object that was not written through Forebay since it began."""
+    """The entry of an object in a snapshot, if the object was not written through Forebay since the snapshot began."""
 
     facts: EntryFacts
     listed_at: float
@@ -59,8 +59,8 @@ class Snapshots:
         pending: PendingEntries = NOTHING_PENDING,
         release_memory: Callable[[], object] = lambda: None,
     ) -> None:
-        """`release_memory` is called, in a thread, behind each walk: it has made and dropped far more than a snapshot
-        keeps."""
+        """`release_memory` is called in a thread after each walk, because a walk allocates and frees far more than a
+        snapshot keeps."""
         self._pages = pages
         self.namespaces = namespaces
         self._fences = fences
@@ -74,7 +74,7 @@ class Snapshots:
         """Called with the old and the new snapshot of a namespace, when that is complete."""
 
     def fresh(self, bucket: str, scope: ListingScope) -> Snapshot | None:
-        """The snapshot to answer from, which may be under way; None: there can be none now."""
+        """Returns the snapshot to answer from, which may be under way; None: none can be had now."""
         now = self._clock()
         if self._in_doubt_writes.until(ObjectName(bucket, "")) > now:
             return None  # any key of it may be written yet
@@ -99,7 +99,7 @@ class Snapshots:
         return isinstance(freshness, Fresh) and not snapshot.overlay.is_full
 
     def _begin(self, namespace: Namespace, now: float) -> SnapshotWalk | None:
-        """Begins a walk; None: the latest has failed a moment ago, or there is no file for it."""
+        """Begins a walk; None: the latest one failed a moment ago, or no file could be created."""
         if namespace.failed_at is not None and 0.0 <= now - namespace.failed_at < RETRY_PAUSE:
             return None
         try:
@@ -148,13 +148,13 @@ class Snapshots:
         )
 
     def walk_of(self, snapshot: Snapshot) -> SnapshotWalk | None:
-        """The walk that takes a snapshot; None: it is complete, or was given up."""
+        """Returns the walk of a snapshot; None: the snapshot is complete, or its walk has ended early."""
         namespace = self.namespaces.find(snapshot.bucket, snapshot.prefix)
         walk = namespace.walk if namespace is not None else None
         return walk if walk is not None and walk.snapshot is snapshot else None
 
     def drop_damaged(self, snapshot: Snapshot, error: StorageError) -> None:
-        """Drops a snapshot that can't be read: a broken cache is a miss."""
+        """Drops a snapshot that can't be read. The listing then is a miss."""
         namespace = self.namespaces.find(snapshot.bucket, snapshot.prefix)
         if namespace is not None and snapshot in namespace.snapshots:
             self._observe(SnapshotEnded("damaged"))
@@ -162,19 +162,20 @@ class Snapshots:
             self.namespaces.drop(namespace)
 
     def drop(self, bucket: str, prefix: str = "") -> None:
-        """Drops the snapshots with keys under a prefix: of a purge."""
+        """Drops the snapshots with keys under a prefix, for a purge."""
         self.namespaces.drop_under(bucket, prefix)
 
     def fence(self, name: ObjectName) -> None:
-        """A write of `name`: no snapshot says anything of it from now on."""
+        """Records a write of `name`: from now on no snapshot answers for it."""
         self.namespaces.fence(name)
 
     def fence_bucket(self, bucket: str) -> None:
-        """A write of a whole bucket."""
+        """Records a write of a whole bucket."""
         self.drop(bucket)
 
     async def entry(self, name: ObjectName, prefix: str) -> ListedEntry | None:
-        """What the latest snapshot of the namespace under `prefix` proves of an object; None: nothing."""
+        """Returns the entry of an object in the latest snapshot of the namespace under `prefix`, if it is still proven;
+        None otherwise."""
         namespace = self.namespaces.find(name.bucket, prefix)
         for snapshot in reversed(namespace.snapshots if namespace is not None else []):
             if snapshot.started_at < self._in_doubt_writes.until(name):

@@ -1,10 +1,10 @@
-"""The overlay of a snapshot: keys that were written through Forebay since its listing began.
+"""The overlay of a snapshot: the keys that were written through Forebay since its listing began.
 
-    write ──> fence ──> mark: unknown ──> learn, what the origin said after the mark: known ──> next write: unknown
+    write ──> fence ──> mark: unknown ──> learn the origin's entry: known ──> next write: unknown
 
-A snapshot says nothing of a key in the overlay. What the key is now is learnt from the origin when a listing needs it
-(namespace.entry_lookup), and is known until the next write to it. So the overlay is raised where the write raises its
-fence (write.invalidation), in every worker, before the client hears of the write.
+A snapshot does not answer for a key in its overlay. The current entry of the key is looked up at the origin when a
+listing needs it (namespace.entry_lookup), and is kept until the next write to the key. A key is marked where the write
+raises its fence (write.invalidation), in every worker, before the client gets the response to the write.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -17,7 +17,7 @@ MAX_WRITTEN: Final = 100_000
 
 
 class KnownEntry(NamedTuple):
-    """What the origin has said of a key: its entry, or None where there is no object."""
+    """The origin's entry of a key; None: there is no object."""
 
     facts: str | None
     since: Tick
@@ -25,7 +25,7 @@ class KnownEntry(NamedTuple):
 
 
 class WriteOverlay:
-    """The keys of one snapshot that were written since. Bounded by whoever marks them (`is_full`)."""
+    """The keys of one snapshot that were written since. The caller of `mark` bounds their number by `is_full`."""
 
     def __init__(self) -> None:
         self._keys: list[str] = []
@@ -40,18 +40,18 @@ class WriteOverlay:
         return len(self._keys) > MAX_WRITTEN
 
     def mark(self, key: str) -> None:
-        """What was known of `key` holds no longer."""
+        """Adds `key`, without an entry; drops the entry that it had."""
         if key not in self._known:
             insort(self._keys, key)
         self._known[key] = None
 
     def learn(self, key: str, entry: KnownEntry) -> None:
-        """Stores what the origin said of a key. The caller has checked that no write has come since."""
+        """Stores the origin's entry of a key. The caller has checked that no write came after its request."""
         if key in self._known:
             self._known[key] = entry
 
     def known(self, key: str) -> KnownEntry | None:
-        """What the origin has said of a key of the overlay; None: nothing since the last write."""
+        """Returns the origin's entry of a key of the overlay; None: it was not looked up since the last write."""
         return self._known.get(key)
 
     def is_written(self, key: str) -> bool:

@@ -25,15 +25,15 @@ without a length, and the document (forebay.protocol.batch.batch_request).
     SEGMENT   `count` pieces, the head    likewise, of files on disk whose descriptors come with the frame: their
                                           numbers are the places of these, and mean nothing afterwards
     DECLINED  nothing                     the request is one for plain HTTP: nothing was done
-    DROPPED   nothing                     (no response) the client lets go of the memory file numbered `position`
+    DROPPED   nothing                     (no response) the client unmaps the memory file numbered `position`
     ENTRIES   `count` entries and their   `length` bytes at `position` of the ring, until the client releases the slot;
               texts, `head` bytes in all  with the flag INSIDE, behind the texts
     ENTRIES   `count` pieces, one entry   with the flag IN_FILES: as of MEMORY, `length` bytes in all
 
-A batch is answered by ENTRIES, of which the last one has the flag LAST. An entry says where the bytes of the key number
-`index` are: `length` bytes at `position` of the frame's. One that can't be read has the status that a GET would have,
-and a text: S3's error code, the request's id, and what it says, line feeds between. An answer that ends without LAST
-was broken off.
+A batch is answered by ENTRIES, of which the last one has the flag LAST. An entry gives the place of the bytes of the
+key number `index`: `length` bytes at `position` of the frame's bytes. The entry of a key that can't be read has the
+status that a GET would have, and a text: S3's error code, the request's id and the message, separated by line feeds. An
+answer that ends without LAST is incomplete.
 
 A slot's number is its position in pages (SLOT_UNIT). The flag WITH_DESCRIPTOR of a frame says that descriptors come
 with its first byte (SCM_RIGHTS, unix(7)): the ring's, before its first slot; a memory file's, the first time that it
@@ -109,8 +109,8 @@ class ChannelFrame(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message of the client: the numbers of the slots that it gives back, the head of a request, which may be empty,
-    and the document of a batch, empty for any other request."""
+    """A message of the client: the numbers of the released slots, the head of a request, which may be empty, and the
+    document of a batch, empty for any other request."""
 
     releases: tuple[int, ...]
     head: bytes
@@ -120,7 +120,7 @@ class Message(NamedTuple):
 
 
 def message(head: bytes, releases: tuple[int, ...] | list[int] = (), body: bytes = b"") -> bytes:
-    """A message. At most MAX_RELEASES, MAX_HEAD and MAX_BODY."""
+    """Returns the bytes of a message. Its parts are at most MAX_RELEASES, MAX_HEAD and MAX_BODY long."""
     start = MESSAGE.pack(len(releases), len(head), len(body))
     if not releases:
         return start + head + body
@@ -128,8 +128,8 @@ def message(head: bytes, releases: tuple[int, ...] | list[int] = (), body: bytes
 
 
 def read_message(data: bytes, start: int = 0) -> Message | None:
-    """The message that begins at `start` of `data`, None if more bytes have to come. Raises ValueError for what can be
-    none, with what is wrong with it."""
+    """Returns the message that begins at `start` of `data`; None if it is incomplete. Raises ValueError with the reason
+    for bytes that can't begin a message."""
     have = len(data) - start
     if have < MESSAGE.size:
         return None
@@ -149,8 +149,8 @@ def read_message(data: bytes, start: int = 0) -> Message | None:
 
 
 def sole_head(data: bytes) -> bytes:
-    """The head of a message that is all of `data` and nothing but a head; empty for any other, which `read_message`
-    reads."""
+    """Returns the head of a message that fills `data` and has only a head; empty for any other message, which
+    `read_message` reads."""
     length = len(data) - MESSAGE.size
     if not 0 < length <= MAX_HEAD or MESSAGE.unpack_from(data) != (0, length, 0):
         return b""
@@ -159,7 +159,7 @@ def sole_head(data: bytes) -> bytes:
 
 
 class Piece(NamedTuple):
-    """Where a piece of a body is."""
+    """The place of a piece of a body."""
 
     file: int
     flags: int

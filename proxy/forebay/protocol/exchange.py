@@ -47,7 +47,7 @@ SMALL_BODY: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class SmallBody:
-    """A body of at most SMALL_BODY bytes, the last of which may have yet to come. Implements Body."""
+    """A body of at most SMALL_BODY bytes, which may not have arrived completely. Implements Body."""
 
     receive: Callable[[], Awaitable[bytes]]
     """Returns all of it. To be called once; sends and raises what `Body.pieces` does."""

@@ -2,21 +2,21 @@
 
     GET /bucket?list-type=2&prefix=a/&delimiter=/&start-after=a/b      ListingQuery: prefix a/, delimiter /, behind a/b
 
-Answered are the forms whose meaning every origin agrees on. None means: the origin answers. It does for
+Forebay answers the forms that all origins read alike. None means: the origin answers. It does for
 
 - values that origins read differently: a malformed or repeated number, an encoding but `url`, an empty delimiter in
   version 1 (Swift answers it with a NextMarker), a start inside a common prefix (Ceph skips that, Swift lists it);
 - continuation tokens of the origin: a listing that it began is finished by it;
 - request headers that change a listing (`origin_only_header`).
 
-Where there are members of packs, which the origin lacks, the first of these are read as S3 reads them (`parse_listing`
-with `as_s3`).
+Where a listing has members of packs, which the origin lacks, the values of the first kind are read as S3 reads them
+(`parse_listing` with `as_s3`).
 
-s3torchconnector and Mountpoint send `x-amz-optional-object-attributes: RestoreStatus` with each listing: entries of
-objects that may be archived have an element more then, all others are as without.
+s3torchconnector and Mountpoint send `x-amz-optional-object-attributes: RestoreStatus` with each listing. It adds an
+element to entries of objects that may be archived, and leaves all others unchanged.
 
-A token names the last name of the page and its kind, so it is good in every worker, after a restart, and for the next
-snapshot. It begins with a character that base64 lacks, and ends with a checksum: no origin has made it.
+A token has the last name of the page and its kind, so it is valid in every worker, after a restart, and for the next
+snapshot. It begins with a character that base64 lacks and ends with a checksum, so it can't be an origin's token.
 
     ~fb1 kind (k: after this key, p: after this common prefix) base64url(name) crc32 in hex
 
@@ -62,7 +62,7 @@ class StartPoint:
     kind: Literal["key", "prefix"] = "key"
 
     def token(self) -> str:
-        """The continuation token for it."""
+        """Returns the continuation token for this point."""
         name = self.name.encode()
         encoded = urlsafe_b64encode(name).decode().rstrip("=")  # which encoding-type=url would change
         return f"~fb1{self.kind[0]}{encoded}.{_checksum(self.kind[0], name):08x}"
@@ -92,7 +92,7 @@ class ListingQuery:
     """Whether entries of objects that may be archived say whether they are restored."""
 
     def limit(self, most: int) -> int:
-        """The names of the page, at most, where the origin lists `most` at once."""
+        """Returns the largest number of names in the page. `most`: the origin's own limit."""
         return min(self.max_keys if self.max_keys is not None else MAX_KEYS, most)
 
 
@@ -109,8 +109,8 @@ def origin_only_header(headers: Iterable[tuple[str, str]]) -> str | None:
 def parse_listing(
     target: Target, headers: Headers, version: Literal[1, 2], *, as_s3: bool = False
 ) -> ListingQuery | None:
-    """The query of a ListObjects (version 1) or ListObjectsV2 request; None: the origin answers. `as_s3`: what origins
-    read differently means what it means to S3, and headers are not looked at."""
+    """Parses the query of a ListObjects (version 1) or ListObjectsV2 request; None: the origin answers. `as_s3`: reads
+    values that origins read differently as S3 does, and ignores headers."""
     query = dict(target.query)
     if target.bucket is None or len(query) != len(target.query) or not query.keys() <= _NAMES:
         return None
@@ -162,7 +162,7 @@ def without_own_token(target: Target) -> Target | None:
 
 
 def parse_token(token: str) -> StartPoint | None:
-    """The point that a token of Forebay's own names; None for any other token."""
+    """Returns the point in a token of Forebay's own; None for any other token."""
     found = _TOKEN.fullmatch(token)
     if found is None:
         return None

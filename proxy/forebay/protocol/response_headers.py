@@ -231,7 +231,8 @@ def _without_prefixes(headers: HeaderPairs, hidden: tuple[str, ...]) -> HeaderPa
 
 
 def _role(name: str) -> Literal["kept", "checksum", "uncacheable", "dropped"]:
-    """What a header is to the facts of an object: an object's own, a checksum, or a reason not to cache it."""
+    """The role of a header for the facts of an object: a field of the object, a checksum, or a reason not to cache
+    it."""
     lower = name.lower()
     if lower in _NOT_CACHEABLE:
         return "uncacheable"
@@ -259,7 +260,8 @@ class FieldRoles(NamedTuple):
 
 @lru_cache(maxsize=1024)  # an origin's responses have the same fields each time
 def field_roles(names: tuple[str, ...]) -> FieldRoles | None:
-    """What the fields of a response are to the facts of an object; None: it can't have any, whatever their values."""
+    """Returns the roles of the fields of a response for the facts of an object; None: with these names, the response
+    can't have facts."""
     lowered, roles = [name.lower() for name in names], [_role(name) for name in names]
     is_ambiguous = any(lowered.count(name) > 1 for name in ("etag", "content-length", "content-range"))
     if is_ambiguous or "transfer-encoding" in lowered or "uncacheable" in roles:

@@ -7,10 +7,9 @@
     Content-Length: N                read; Content-Range has to be `bytes 0-(N-1)/N`
     Connection: keep-alive           as it was
 
-An origin sends the same fields in the same order each time. Matching takes a fifth of what parsing and judging
-(forebay.origin.reads.verdict) take, to which all other heads are left. What matches has the facts that these would
-find. Values are printable ASCII. Checksums beside an ETag with a hyphen may be those of a part, so they are left out.
-Pure.
+An origin sends the same fields in the same order each time. Matching takes a fifth of the time of parsing and judging
+(forebay.origin.reads.verdict), which handle all other heads. A match gives the same facts as these would. Values are
+printable ASCII. Checksums beside an ETag with a hyphen may be those of a part, so they are left out. Pure.
 """
 
 import re
@@ -47,7 +46,7 @@ _LAST: Final = "0|[1-9][0-9]{0,17}"
 
 
 class ResponseTemplate:
-    """What the heads of some objects have in common."""
+    """A pattern of the heads of some objects."""
 
     __slots__ = (
         "_checksums_known",
@@ -133,10 +132,9 @@ class ResponseTemplates:
         return None
 
     def learn(self, reason: str, fields: HeaderPairs, facts: ObjectFacts) -> None:
-        """Keeps what heads may have in common with one that matched none: the head of a 206 over a connection that may
-        carry another request, with all of the object that `facts` describe.
-
-        One that isn't ASCII can't be matched: it was decoded as UTF-8, and the next one will not be."""
+        """Adds a template made of a head that no template matched: of a 206 over a connection that may carry another
+        request, with the whole object that `facts` describe. A head that isn't ASCII is ignored: no template can match
+        it."""
         if not all(text.isascii() for text in (reason, *(value for _, value in fields))):
             return
         self._unmatched += 1

@@ -1,4 +1,4 @@
-"""Headers of TAR, for shards of packs and for batches: POSIX ustar, and the records of pax for what it has no room for.
+"""Headers of TAR, for shards of packs and for batches: POSIX ustar, and pax records for values that do not fit into it.
 
 https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html#tag_20_94_13
 """
@@ -25,7 +25,7 @@ _ZEROS: Final = bytes(BLOCK)
 def tar_header(
     name: bytes, size: int, modified_at: int, kind: Literal[b"0", b"x"] = b"0", prefix: bytes = b""
 ) -> bytes:
-    """One header. A size or a time that it has no digits for is the nearest for which it has some.
+    """Returns one header. A size or a time that does not fit is replaced by the nearest one that does.
 
     `kind`: a file, or pax records; `modified_at`: seconds since the epoch; `prefix`: what precedes `name`, without the
     slash between them.
@@ -37,7 +37,7 @@ def tar_header(
 
 
 def extended_header(records: bytes, modified_at: int) -> bytes:
-    """What stands before the header of a member that has pax records."""
+    """Returns the extended header, which precedes the header of a member with pax records."""
     return b"".join((tar_header(b"././@PaxHeader", len(records), modified_at, b"x"), records, padding(len(records))))
 
 

@@ -24,7 +24,7 @@ _BLANKS: Final = b" " * 8
 
 
 class MalformedTar(MalformedInput):
-    """The object is no TAR, or a damaged one; the message says what is wrong."""
+    """The object is no TAR, or a damaged one; the message has the reason."""
 
 
 class TarMember(NamedTuple):
@@ -90,8 +90,8 @@ class TarScan:
             at += BLOCK + size + -size % BLOCK
 
     def end(self, size: int) -> None:
-        """Notes the size of the archive: one that ends behind its last member without two blocks of zeros is taken.
-        Raises MalformedTar for one that is cut short."""
+        """Ends the scan of an archive of this size. The two blocks of zeros at the end may be missing. Raises
+        MalformedTar for a truncated archive."""
         if self.position == size and not self._records:
             self.is_complete = True
         elif self.position + self.needed > size:

@@ -1,1 +1,1 @@
-"""The packs that the rules name: their indexes, what they have in them, and listings with it."""
+"""The packs that the rules name: their indexes, their members, and listings that include them."""

@@ -1,10 +1,11 @@
-"""The index of one pack as this worker has it: a copy in a file without a name, and its table in memory.
+"""This worker's copy of the index of one pack: an anonymous file, and its table in memory.
 
     origin ──one GET──> anonymous file ──footer, tables: verified──> lookups, a block each (protocol.packs.pack_index)
 
-A block is read from the page cache, else on a thread; it has a checksum, so that damage is found wherever it happened.
+A block is read from the page cache, or by a thread if it is not there. Each block has a checksum, which detects damage
+at the origin, on the way and on the disk.
 
-Members with a tombstone are as if they were not in the index: a bit each, in memory.
+Members with a tombstone are treated as absent: one bit in memory for each.
 """
 
 import asyncio
@@ -92,8 +93,7 @@ class IndexFile:
         return len(self.index) - sum(map(int.bit_count, self._hidden.values()))
 
     async def hide(self, tombstones: Iterable[Tombstone]) -> None:
-        """Hides the members that are named and are in it. `tombstones` in the order of their keys. Raises
-        StorageError."""
+        """Hides those members of the index that `tombstones`, sorted by key, name. Raises StorageError."""
         for key, shard, offset in tombstones:
             number = self.index.block_of(key) if self.covers(key) else None
             if number is None:
@@ -133,8 +133,8 @@ class IndexFile:
 
 
 async def fetch_index(reads: ObjectReads, name: ObjectName, directory: Path) -> IndexFile:
-    """Copies an index from the origin and opens it. Raises MalformedPack, which says what is wrong with it, and
-    OriginError, Throttled, S3Error, StorageError."""
+    """Copies an index from the origin and opens it. Raises MalformedPack with the reason, and OriginError, Throttled,
+    S3Error, StorageError."""
     answer = await reads.open_read(name, OriginRead())
     if isinstance(answer, ErrorResponse):
         raise OriginBroken(f"the index {name.path} can't be read: status {answer.status}")

@@ -1,4 +1,4 @@
-"""The catalogue of packs: of each bucket and pattern that rules name, the view that readers look keys up in.
+"""The catalogue of packs: for each bucket and pattern in the rules, the view that readers look keys up in.
 
     view ──> young enough ──────────────────────────────> used; from half of its age on the next one is begun
         └──> none, or too old, or outrun by writes ──> refresh, which all readers wait for
@@ -7,15 +7,15 @@
                which keys are objects that differ from the member?
 
 So a look-up of a key costs no request, and an object that was written around Forebay is found within the freshness of
-the rule. A write through Forebay is known by its fence. The indexes that a view replaces live on with the reads that
-began under them; shards are never written twice under one name.
+the rule. A write through Forebay is known by its fence. Reads that began under an older view keep its indexes until
+they end; shards are never written twice under one name.
 
-An index that is damaged, or can't be had, fails the refresh: what would be missing then must not look as if it did not
-exist (core.errors.PackUnavailable). Each worker has views of its own.
+An index that is damaged or can't be read fails the refresh: its members must not look as if they did not exist
+(core.errors.PackUnavailable). Each worker has its own views.
 
-A tombstone that this node writes is told to all workers (`hide`), for the views that there are and for the refresh that
-is under way. Where its writer has died before, or did not learn whether it is at the origin, it is looked for there
-(`look_for_tombstones`). Other nodes find it with their next refresh.
+A tombstone that this node writes is announced to all workers (`hide`), for their current views and for the refresh
+under way. If its writer died before, or does not know whether the origin has it, the workers list the tombstones at the
+origin (`look_for_tombstones`). Other nodes find it with their next refresh.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Known:
-    """What is known of one pattern in one bucket."""
+    """The view and the refresh of one pattern in one bucket."""
 
     def __init__(self) -> None:
         self.view: PackView | None = None
@@ -110,7 +110,7 @@ class PackCatalogue:
         return view
 
     def view_nowait(self, bucket: str, packed: str, freshness: MaxAge | Immutable) -> PackView | None:
-        """The same where it is known and needs no refresh to begin; None otherwise."""
+        """Returns the same view if it is there and no refresh has to begin; None otherwise."""
         known = self._known.get((bucket, packed))
         view = known.view if known is not None else None
         if known is None or view is None or view.is_outrun or self._is_old(view, freshness, 1.0):
@@ -118,7 +118,7 @@ class PackCatalogue:
         return view if known.task is not None or not self._is_old(view, freshness, 0.5) else None
 
     def is_current(self, view: PackView) -> bool:
-        """Whether a view is one that readers are given now."""
+        """Returns whether new readers still get this view."""
         return any(known.view is view for known in self._known.values())
 
     async def hide(self, bucket: str, hidden: Sequence[tuple[str, Tombstone]]) -> None:
@@ -132,8 +132,8 @@ class PackCatalogue:
                 await file.hide(sorted(tombstone for index_key, tombstone in hidden if index_key == file.name.key))
 
     async def look_for_tombstones(self, bucket: str, keys: Iterable[str]) -> None:
-        """Hides members with tombstones at the origin that nobody has told of, in the indexes that may have one of
-        these keys: for each a listing. Raises OriginError, S3Error, Throttled, StorageError."""
+        """Lists the tombstones at the origin of each index that may have one of these keys, and hides their members.
+        Raises OriginError, S3Error, Throttled, StorageError."""
         named = list(keys)
         for view in [known.view for key, known in self._known.items() if key[0] == bucket and known.view is not None]:
             for file in view.indexes:
@@ -142,20 +142,20 @@ class PackCatalogue:
                     await _apply(file, found, tombstones)
 
     def views(self) -> Iterable[PackView]:
-        """The views that there are."""
+        """Returns all current views."""
         return [known.view for known in self._known.values() if known.view is not None]
 
     def fence(self, name: ObjectName) -> None:
-        """A write of `name`: if it is an index, no later reader uses the view that has it."""
+        """Records a write of `name`: if it is an index, no later reader uses a view that contains it."""
         if name.key.endswith(INDEX_SUFFIX):
             self.drop(name.bucket)
 
     def fence_bucket(self, bucket: str) -> None:
-        """A write of a whole bucket."""
+        """Records a write of a whole bucket."""
         self.drop(bucket)
 
     def drop(self, bucket: str) -> None:
-        """Forgets the views of a bucket. A refresh under way serves those who wait for it, and nobody else."""
+        """Drops the views of a bucket. A refresh under way serves its present waiters only."""
         for key in [key for key in self._known if key[0] == bucket]:
             del self._known[key]
 
@@ -211,7 +211,7 @@ class PackCatalogue:
         return PackView(bucket, files, frozenset(shadowed), self._fences, since, at)
 
     async def _indexes(self, bucket: str, packed: str, old: PackView | None) -> list[IndexFile]:
-        """The indexes that there are, without the members that have tombstones."""
+        """Returns the indexes at the origin, with the members hidden that have tombstones."""
         pattern, have = Pattern(packed), {each.name.key: each for each in (old.indexes if old is not None else ())}
         files: list[IndexFile] = []
         tombstones: defaultdict[str, list[str]] = defaultdict(list)
@@ -265,13 +265,13 @@ class PackCatalogue:
 
 
 async def _apply(file: IndexFile, keys: Iterable[str], new: Sequence[Tombstone]) -> None:
-    """Hides the members that the `new` tombstones name. From now on all objects under `keys` are applied."""
+    """Hides the members that the `new` tombstones name, and records the objects under `keys` as applied."""
     await file.hide(new)
     file.applied = set(keys)
 
 
 def _listed_prefix(packed: str) -> str:
-    """What the keys of indexes that match a pattern, and those of their tombstones, begin with."""
+    """Returns the common prefix of the keys of indexes that match a pattern, and of their tombstones."""
     literal = literal_prefix(packed)
     folder, slash, name = literal.rpartition("/")
     return folder + slash + name.partition(".")[0]
@@ -286,7 +286,7 @@ def _seconds(text: str) -> int:
 
 
 def _outermost(prefixes: list[str]) -> list[str]:
-    """Those of the prefixes, which are in order, that begin with none of the others."""
+    """Returns the prefixes, of a sorted list, that do not begin with another one."""
     kept: list[str] = []
     for prefix in prefixes:
         if not kept or not prefix.startswith(kept[-1]):

@@ -27,7 +27,7 @@ class FoundMember(NamedTuple):
 
 
 class MemberTombstone(NamedTuple):
-    """What hides a member, or would."""
+    """The tombstone of a member, written or yet to be written."""
 
     index_key: str
     tombstone: Tombstone
@@ -86,7 +86,7 @@ class PackView:
         return None
 
     def find_nowait(self, key: str) -> FoundMember | None:
-        """The member of a key, as far as that is known without waiting; None: perhaps there is none."""
+        """Returns the member of a key if that needs no waiting; None: there may be none."""
         for each in self.indexes:
             try:
                 member = each.find_nowait(key)

@@ -1,12 +1,11 @@
-"""Pages of the origin's listing with the members of packs in them, where the rules have packs.
+"""Pages of the origin's listing that include the members of packs, where the rules name packs.
 
     origin's page    a   b/   d          up to d, and more behind
     packs            a   b/9  c   e
     page             a   b/   c   d      e is behind the page; the object a wins over the member a
 
-Whatever lists a namespace (snapshots, look-ups of written keys, pages with pending writes) takes its pages from here,
-so that members are keys like any others to all of them. A page that the origin has ended goes on with the members that
-are left, `limit` names at a time.
+Snapshots, look-ups of written keys and pages with pending writes all take their pages from here, so members are
+ordinary keys to them. After the origin's last page, pages of `limit` names continue with the remaining members.
 """
 
 from collections.abc import Callable

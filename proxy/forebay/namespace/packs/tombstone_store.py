@@ -1,7 +1,7 @@
-"""The tombstones at the origin: written, read, and merged where they have become many (protocol.packs.tombstones).
+"""The tombstones at the origin: writes, reads and merges them (protocol.packs.tombstones).
 
-Only whole objects are written, under names that nobody has used. Whoever deletes tombstones has written what replaces
-them before.
+Only whole objects are written, under names that are never reused. Tombstones are deleted only after their replacement
+was written.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class TombstonesReplaced(OriginBroken):
-    """Tombstones that were listed are not there any more: others have replaced them, which are to be listed."""
+    """Listed tombstones were replaced before they could be read: they have to be listed again."""
 
 
 class TombstoneStore:

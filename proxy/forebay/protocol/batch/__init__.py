@@ -1,1 +1,1 @@
-"""Batches: what a client sends to read many objects at once, and the TAR that answers it."""
+"""Batches: the request to read many objects at once, and the TAR that answers it."""

@@ -1,11 +1,11 @@
-"""Where the answer to a batch goes: the contract that a TAR over HTTP and the frames of a read channel implement.
+"""The output of a batch: the interface that a TAR over HTTP and the frames of a read channel implement.
 
     put    an entry whose bytes are all there             begin, append ..., end    one whose bytes come in pieces
     mark   an entry that can't be read                    flush, finish             write what was appended
 
-Entries come one after the other, each whole before the next. What is appended is copied by the time `flush` or `finish`
-begins to wait, so that no flight waits for a slow client. What is put may be referred to until they return: it is
-charged, as the body of a hit is.
+Entries come one after the other, each complete before the next one begins. Appended bytes are copied before `flush` or
+`finish` begins to wait, so that no flight waits for a slow client. Bytes given to `put` may be referred to until these
+return: they are charged to memory, like the body of a hit.
 """
 
 from typing import Final, Protocol
@@ -23,14 +23,14 @@ class BatchOutput(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether it is to be flushed before more is appended."""
+        """Whether `flush` has to be called before more is appended."""
         ...
 
     def put(self, index: int, entry: BatchEntry, last_modified: str, content: Buffer) -> None:
         """Appends a whole entry."""
 
     def mark(self, index: int, entry: BatchEntry, mark: EntryMark) -> None:
-        """Appends what stands for an entry that can't be read."""
+        """Appends a mark in place of an entry that can't be read."""
 
     def begin(self, index: int, entry: BatchEntry, last_modified: str, size: int) -> None:
         """Begins an entry of `size` bytes."""
@@ -42,7 +42,7 @@ class BatchOutput(Protocol):
         """Ends it: `size` bytes were appended."""
 
     async def flush(self) -> None:
-        """Writes what was appended, if anything was. Raises ConnectionError when the client has left, or stalls."""
+        """Writes the appended bytes, if there are any. Raises ConnectionError when the client has left, or stalls."""
 
     async def finish(self) -> None:
         """Ends the response."""

@@ -111,12 +111,12 @@ def batch_document(batch: BatchRequest) -> bytes:
 
 
 def is_plain_name(value: object) -> TypeGuard[str]:
-    """Whether it is a key with nothing to be looked at closely, as most are."""
+    """Whether a key needs no closer check, as most keys do not."""
     return isinstance(value, str) and value.isascii() and 0 < len(value) <= MAX_KEY_BYTES and "\0" not in value
 
 
 def is_name(text: str) -> bool:
-    """Whether a batch may name a key, or a member, so: else it is refused as a whole."""
+    """Whether a batch may contain this key or member name. The whole batch is refused otherwise."""
     try:
         return 0 < len(text.encode()) <= MAX_KEY_BYTES and "\0" not in text
     except UnicodeEncodeError:

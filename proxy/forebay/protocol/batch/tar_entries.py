@@ -11,7 +11,8 @@ An entry has the object's key as its name. The extended header has, in the recor
     FOREBAY.code       S3's error code, and
     FOREBAY.message    what it says
 
-A mark stands for what could not be read: an empty entry named `.forebay/errors/<key>`, which no object is called.
+A mark replaces an entry that could not be read. It is an empty entry named `.forebay/errors/<key>`; no object has such
+a name.
 
 Headers: forebay.protocol.tar_header.
 """
@@ -40,8 +41,8 @@ class EntryMark(NamedTuple):
 
 
 def entry_header(name: str, size: int, modified_at: int, index: int | None = None) -> bytes:
-    """All that precedes the bytes of an entry. `modified_at`: seconds since the epoch; `index`: where it stands in
-    the header, for readers that need it."""
+    """Returns the headers before the bytes of an entry. `modified_at`: seconds since the epoch; `index`: the position
+    to write into the header, for readers that need it."""
     is_plain = len(name) <= NAME_SIZE and name.isascii() and name.isprintable() and name[-1] != "/"
     if is_plain and index is None and size <= MAX_SIZE:
         return tar_header(name.encode(), size, modified_at)
@@ -52,7 +53,7 @@ def entry_header(name: str, size: int, modified_at: int, index: int | None = Non
 
 
 def mark_header(name: str, mark: EntryMark, index: int | None = None) -> bytes:
-    """A mark, whole: it has no bytes."""
+    """Returns a complete mark, which has no bytes."""
     records = [(INDEX, str(index))] if index is not None else []
     records += [(STATUS, str(mark.status)), (CODE, mark.code), (MESSAGE, mark.message), (KEY, name)]
     return _extended(f"{MARKS}{name}", 0, 0, records)

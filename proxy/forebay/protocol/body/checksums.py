@@ -4,7 +4,7 @@
     content-md5                  as a header
 
 A malformed value is refused at once; a wrong value is found at the end of the body. An algorithm that can't be computed
-here is refused too: an unverified checksum is never forwarded as a verified one.
+here is refused as well: an unverified checksum is never forwarded as a verified one.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html
 """

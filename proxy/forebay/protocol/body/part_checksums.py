@@ -6,9 +6,9 @@
       at the origin                                                ──> the completion lists the checksum of each part
     the object               x-amz-checksum-sha256: BASE64-N       ──> the checksum of the N parts' checksums
 
-S3 completes no such upload whose parts are listed without; SDKs ask for CRC32 in this way by default. Of an upload
-with the type FULL_OBJECT the checksums of parts are left to the client: if all have one, they combine to that of the
-object (protocol.body.crc_combination), else that is left to the origin.
+S3 does not complete such an upload if its parts are listed without checksums. SDKs create uploads with CRC32 by
+default. Of an upload with the type FULL_OBJECT the checksums of parts are left to the client: if all have one, they
+combine to that of the object (protocol.body.crc_combination), else that is left to the origin.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
 """
@@ -50,7 +50,7 @@ def check_part(upload: HeaderPairs, part: HeaderPairs) -> None:
 
 
 def created_facts(upload: HeaderPairs) -> HeaderPairs:
-    """What S3 says of the checksums of an upload, as headers; nothing without an algorithm."""
+    """Returns the headers in which S3 describes the checksums of an upload; none without an algorithm."""
     algorithm = algorithm_of(upload)
     return ((ALGORITHM, algorithm.upper()), (TYPE, _type_of(upload, algorithm))) if algorithm is not None else ()
 

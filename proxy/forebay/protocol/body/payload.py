@@ -155,8 +155,8 @@ class PayloadReader:
     """Whether decoding hashes the bytes, as each chunk is signed."""
 
     def check_by(self, put: Callable[[Sequence[Piece]], None]) -> None:
-        """Has `put` called with the decoded bytes, in order, which `checks` must have been updated with before `close`
-        is called. For a body of which nothing was fed yet."""
+        """Hands the decoded bytes to `put`, in order, instead of checking them. `checks` must have been updated with
+        all of them before `close` is called. To be called before the first `feed`."""
         self._check = put
 
     def feed(self, piece: Piece) -> list[Piece]:

@@ -1,4 +1,5 @@
-"""The checks of one body: everything that its head has declared of the bytes, compared at their end.
+"""The checks of one body: compares the hashes that the head of the request declared with those of the bytes, at their
+end.
 
     update ... update, verify -> the verified checksums
 
@@ -17,7 +18,7 @@ _MD5: Final = "content-md5"
 
 
 class PayloadChecks:
-    """Compares a body with what was declared of it."""
+    """Compares a body with its declared hashes."""
 
     def __init__(self, checks: Sequence[ChecksumCheck], declared_sha256: str | None = None) -> None:
         """`declared_sha256`: the value of x-amz-content-sha256, which may be no hash, so that no body matches it; None

@@ -4,7 +4,7 @@ Both sides have the same roots and mostly the same elements. `to_oss_document` a
 
 - no namespace (their parsers find nothing under one);
 - every time is `YYYY-MM-DDTHH:MM:SS.000Z`;
-- a truncated listing says where it goes on, also where S3 leaves that to the last key;
+- a truncated listing names its next position, also where S3 leaves that to the last key;
 - an object has a Type, an ETag in upper case and OSS's name of its storage class;
 - names are percent-encoded where `encoding-type=url` was asked for, with %20 for a blank, as they are decoded without
   reading a plus as one.
@@ -82,9 +82,8 @@ def to_oss_document(
     created: str | None = None,
     crc_of_part: CrcOfPart | None = None,
 ) -> bytes:
-    """The document for `request`, from S3's.
-
-    `created`: the bucket's date, where it is known (GetBucketInfo). `crc_of_part`: for the parts of ListParts.
+    """Converts S3's document for `request`. `created`: the bucket's date, if it is known (GetBucketInfo).
+    `crc_of_part`: for the parts of ListParts.
     """
     match request.name:
         case "GetBucketInfo":
@@ -187,8 +186,8 @@ def _complete_parts(document: Element) -> None:
 
 
 def _add_part_crcs(document: Element, crc_of_part: CrcOfPart) -> None:
-    """A client that resumes an upload combines these with its own parts' and compares the result with the whole
-    object's (alibabacloud-oss-v2), which Forebay sends: so it sends all of these, too."""
+    """Adds the CRC-64 of each part. A client that resumes an upload (alibabacloud-oss-v2) combines them with those of
+    its own parts, and compares the result with that of the whole object, which Forebay sends."""
     for part in document.all("Part"):
         number = part.text_at("PartNumber")
         crc = crc_of_part(int(number), part.text_at("ETag")) if number.isascii() and number.isdecimal() else None
@@ -226,7 +225,7 @@ def _acl(root: Element) -> Element:
 
 
 def _canned_acl(root: Element) -> str:
-    """The canned ACL of OSS that grants everybody what S3's grants do; private where OSS has none like it."""
+    """Returns the canned ACL of OSS that grants everybody the same as S3's grants; private if OSS has no such ACL."""
     if root.find(DEFAULT_ACL) is not None:
         return "default"
     everybody = {
@@ -272,7 +271,7 @@ def _buckets_of(root: Element) -> list[Element]:
 
 
 def _buckets(request: OssRequest, root: Element, location: OssLocation) -> Element:
-    """The page of the list that was asked for; S3 was asked for the whole list."""
+    """Returns the requested page of the list. S3 was asked for the whole list."""
     target = request.original_target
     prefix, marker, max_keys = (target.param(name) or "" for name in ("prefix", "marker", "max-keys"))
     limit = int(max_keys) if re.fullmatch("[1-9][0-9]{0,3}", max_keys) else 100

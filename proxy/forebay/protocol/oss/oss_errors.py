@@ -4,7 +4,7 @@ Every error for an OSS client, the gateway's own and the origin's, arrives as S3
 here. A HEAD has no body for a document: OSS repeats it in `x-oss-err`, base64, and by that alone SDKs know a missing
 bucket from a missing object. An OSS origin's error of a HEAD needs no such care: its status says all that S3 says.
 
-A code stays where both sides have the same; an OSS error keeps OSS's own fields (EC, which the vendor's support needs).
+A code that both sides have is not changed. An OSS error keeps OSS's own fields (EC, which the vendor's support needs).
 
 https://www.alibabacloud.com/help/en/oss/support/oss-error-responses
 https://www.alibabacloud.com/help/en/oss/support/http-status-code-1
@@ -130,8 +130,8 @@ def to_oss_failure(
     forbids_overwrite: bool = False,
     conditions: Set[str] = frozenset(),
 ) -> OssFailure:
-    """The error in a response of S3. `bucket_is_there`: for a 404 that does not say what is missing. `conditions`: on
-    the source of a copy, as S3's headers in lower case."""
+    """Returns the error in a response of S3. `bucket_is_there`: for a 404 that does not name the missing resource.
+    `conditions`: on the source of a copy, as S3's headers in lower case."""
     root = _error(body)
     code = root.text_at("Code") if root is not None else ""
     if not code:
@@ -166,14 +166,14 @@ def failure_of_error(
 
 
 def _source_is_unmodified(condition: str, conditions: Set[str]) -> bool:
-    """Whether what failed is a condition that the source of a copy has changed. `condition`: the one that the error
-    names, where it does."""
+    """Whether a copy failed because its source has not changed. `condition`: the condition in the error, if it names
+    one."""
     named = condition.lower()
     return named in _CHANGED if named in conditions else bool(conditions) and conditions <= _CHANGED
 
 
 def not_modified() -> OssFailure:
-    """A copy whose source has not changed: S3 has no 304 for it."""
+    """Returns the 304 for a copy whose source has not changed, which S3 does not have."""
     return OssFailure(304, "NotModified", "The source has not been modified.")
 
 

@@ -5,9 +5,9 @@
     a request to an OSS origin     -> OSS     oss_origin_header
     the response of that origin    -> S3      s3_response_header
 
-Most names are the same after their prefix. A value that one side lacks is refused in a request, so that nobody believes
-to have been obeyed, and shown by the nearest value in a response. To and from an OSS origin, what S3 has no word for
-keeps OSS's name: the CRC-64, the type of an object, the coldest storage class, the ACL `default`.
+Most names are the same after their prefix. A value that one side lacks is refused in a request, because ignoring it
+would look like success; in a response the nearest value replaces it. To and from an OSS origin, headers and values that
+S3 lacks keep OSS's name: the CRC-64, the type of an object, the coldest storage class, the ACL `default`.
 
 https://www.alibabacloud.com/help/en/oss/developer-reference/common-http-headers
 """

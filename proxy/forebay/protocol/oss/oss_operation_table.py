@@ -1,10 +1,11 @@
-"""Every operation of the OSS API: how it is recognised, what operation of S3 it becomes, how far an OSS origin has it.
+"""Every operation of the OSS API: how it is recognised, which operation of S3 it becomes, and whether an OSS origin has
+it.
 
-Forebay speaks S3 inside. A row names the operation of forebay.protocol.operation_table that stands for one of OSS, and
-with it what it needs and what it changes; or says why there is none. The same rows are read in the other direction: an
-OSS origin carries out exactly the operations of S3 that some row becomes; all others are refused before anything is
-sent, with the reason in NOT_CARRIED or WHY_NOT. docs/compatibility.md has both tables and is checked against these
-rows: change them together.
+Forebay speaks S3 inside. A row names the operation of forebay.protocol.operation_table that corresponds to one of OSS,
+and so its permission and its effect; or the reason why there is none. The same rows are read in the other direction: an
+OSS origin carries out exactly the operations of S3 that a row names. All others are refused before anything is sent,
+with the reason in NOT_CARRIED or WHY_NOT. docs/compatibility.md has both tables and is checked against these rows:
+change them together.
 
 A client's operation is recognised by its level, its method and the query names it must have (`required`); `optional`
 names belong to it. An unknown name is refused: OSS ignores a query name it does not know, but one that is newer than
@@ -24,7 +25,7 @@ from forebay.protocol.operation_table import Level
 
 
 class OssTreatment(Enum):
-    """What becomes of a client's operation, in the words of docs/compatibility.md."""
+    """How Forebay handles a client's operation, in the words of docs/compatibility.md."""
 
     CACHED = "cached"
     TRANSLATED = "translated"
@@ -49,14 +50,14 @@ class OssOperation:
 
     @property
     def has_document(self) -> bool:
-        """Whether its successful response has a document."""
+        """Whether a successful response has a document."""
         if self.method == "GET":
             return self.s3 != "GetObject"
         return self.copies or (self.method == "POST" and self.s3 not in {"RestoreObject", "GetBatch"})
 
     @property
     def treatment(self) -> OssTreatment:
-        """What becomes of it when a client asks for it."""
+        """How Forebay handles the operation."""
         if not self.s3:
             return OssTreatment.REFUSED
         return OssTreatment.CACHED if self.s3 in {"GetObject", "HeadObject"} else OssTreatment.TRANSLATED

@@ -74,7 +74,7 @@ def _translate_names(element: Element, *, arrived_encoded: bool, encoded: bool) 
 
 
 def _grants(tree: Element) -> Element:
-    """OSS's canned ACL as the grants that it means."""
+    """Returns the grants of a canned ACL of OSS."""
     canned = tree.text_at("AccessControlList", "Grant")
     owner = Element("ID", tree.text_at("Owner", "ID")), Element("DisplayName", tree.text_at("Owner", "DisplayName"))
     grants = [branch("Grant", _grantee("CanonicalUser", *owner), Element("Permission", "FULL_CONTROL"))]

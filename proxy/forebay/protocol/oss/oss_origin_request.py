@@ -4,13 +4,12 @@
     GET /key  Range: bytes=0-9                         ->   the same, and x-oss-range-behavior: standard
     HEAD /                                             ->   GET /?list-type=2&max-keys=1
 
-An allow-list: what OSS has no word for is refused (NotImplemented) rather than left out, so that nobody believes to
-have been obeyed. Only S3's checksums, which were verified when the body was read, and requests for more detail are left
-out.
+An allow-list: a header or parameter that OSS lacks is refused (NotImplemented), because leaving it out would look like
+success. Only S3's checksums, which were verified when the body was read, and requests for more detail are left out.
 
-Ranges: without `x-oss-range-behavior: standard` OSS answers a range that does not lie in the object entirely with 200
-and the whole object, so that each range goes with it. An invalid range, more than one, and a range under If-Range,
-which OSS lacks, are sent without a range: the whole object is always a right answer.
+Ranges: without `x-oss-range-behavior: standard` OSS answers a range that is not completely inside the object with 200
+and the whole object, so this header is added to every range. Invalid and multiple ranges, and ranges under If-Range,
+which OSS lacks, are left out: the whole object is always a correct answer.
 
 https://www.alibabacloud.com/help/en/oss/developer-reference/getobject
 """
@@ -65,7 +64,7 @@ class OssOriginRequest:
 def to_oss_request(
     operation: str, method: str, query: Query, headers: HeaderPairs, body: bytes, region: str, *, on_bucket: bool
 ) -> CooperativeWork[OssOriginRequest]:
-    """The request that OSS gets. Cooperative work.
+    """Translates a request, as cooperative work.
 
     `operation`: as in forebay.protocol.operation_table. `body`: the document, unless the operation is STREAMED.
     `region`: the origin's. Raises S3Error NotImplemented, InvalidArgument, MalformedXML.

@@ -50,7 +50,7 @@ _KEPT_HERE: Final = frozenset({"encoding-type", "objectMeta", "bucketInfo", "seq
 
 @dataclass(frozen=True, slots=True)
 class OssRequest:
-    """A translated request, and what its response in OSS's form depends on."""
+    """A translated request, and the values that its response in OSS's form needs."""
 
     operation: OssOperation
     target: Target
@@ -76,7 +76,7 @@ class OssRequest:
 
     @property
     def source_conditions(self) -> frozenset[str]:
-        """The conditions on the source of a copy, as S3's headers in lower case; without those that say nothing."""
+        """Returns the conditions on the source of a copy, as S3's headers in lower case, without empty ones."""
         sent = ((name.lower(), value) for name, value in self.headers.items())
         return frozenset(
             name
@@ -87,14 +87,13 @@ class OssRequest:
 
     @property
     def lenient_range(self) -> bool:
-        """Whether there is a range that may have to be ignored."""
+        """Whether the request has a range that may have to be ignored."""
         return self.ignores_ranges and "Range" in self.headers
 
 
 def to_s3_request(method: str, target: Target, headers: Headers, *, origin_is_oss: bool = False) -> OssRequest:
-    """The request in S3's terms. `origin_is_oss`: the origin is OSS itself, so that its ETags stay as they are.
-
-    Raises S3Error: NotImplemented for what S3 can't express, MethodNotAllowed, InvalidArgument.
+    """Translates a request. `origin_is_oss`: the origin is OSS itself, so ETags are not changed. Raises S3Error:
+    NotImplemented for a value that S3 lacks, MethodNotAllowed, InvalidArgument.
     """
     query, extra = _query(target.query)
     names = frozenset(name for name, _ in query)

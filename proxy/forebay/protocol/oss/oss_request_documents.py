@@ -7,8 +7,8 @@
     DeleteObjects, tags,         the same                                     without the namespace, which OSS's
       versioning                                                              documents don't have
 
-Documents are written anew, so that nothing else gets through; what the other side has no word for is refused, not left
-out. Both directions are cooperative work: a completion may list 10,000 parts.
+Documents are written anew, so that no other element is forwarded; an element that the other side lacks is refused, not
+left out. Both directions are cooperative work: a completion may list 10,000 parts.
 """
 
 from typing import Final
@@ -32,7 +32,7 @@ _TIERS: Final = frozenset({"Expedited", "Standard", "Bulk"})
 
 
 def s3_request_document(request: OssRequest, body: bytes, region: str) -> CooperativeWork[bytes]:
-    """The body that an S3 origin in `region` gets. Raises S3Error MalformedXML, NotImplemented."""
+    """Returns the body for an S3 origin in `region`. Raises S3Error MalformedXML, NotImplemented."""
     match request.name:
         case "CompleteMultipartUpload":
             parts = yield from read_parts_cooperatively(body)
@@ -68,9 +68,8 @@ def _s3_restore(body: bytes) -> bytes:
 
 
 def oss_request_document(operation: str, body: bytes, region: str) -> CooperativeWork[bytes]:
-    """The body that an OSS origin in `region` gets for an operation of S3; empty for none.
-
-    Raises S3Error MalformedXML, NotImplemented, InvalidArgument.
+    """Returns the body of an operation of S3 for an OSS origin in `region`; empty if it has none. Raises S3Error
+    MalformedXML, NotImplemented, InvalidArgument.
     """
     match operation:
         case "DeleteObjects":
@@ -127,7 +126,7 @@ def _oss_restore(tree: Element) -> bytes:
 
 
 def _check_location(body: bytes, region: str) -> None:
-    """A bucket is made where the endpoint is; in another region it could not be reached."""
+    """Refuses another region than the endpoint's: the bucket could not be reached there."""
     if not body:
         return
     location = _read(body, "CreateBucketConfiguration").text_at("LocationConstraint")

@@ -1,7 +1,7 @@
 """The headers of responses: S3's for an OSS client, an OSS origin's for S3.
 
-An OSS client is shown of an object, beside what S3 has: its type, its storage class, and its CRC-64 where that is known
-of exactly this version. Both lanes use this, so that they answer alike.
+Besides S3's headers of an object, an OSS client gets its type, its storage class, and its CRC-64 if it is known for
+exactly this version. Both lanes use this module, so they answer alike.
 
 https://www.alibabacloud.com/help/en/oss/developer-reference/common-http-headers
 """
@@ -30,7 +30,7 @@ _OF_THE_ORIGIN: Final = frozenset({REQUEST_ID, "x-oss-server-time"})  # they des
 
 
 def oss_response_headers(request: OssRequest | None, status: int, headers: HeaderPairs, request_id: str) -> HeaderPairs:
-    """The headers of a response to an OSS client. `request` None: it was not understood."""
+    """Returns the headers of a response to an OSS client. `request` None: it could not be parsed."""
     ours = tuple(pair for pair in headers if _is_ours(pair[0].lower()))
     return (*oss_object_headers(request, status, headers), (REQUEST_ID, request_id), *ours)
 

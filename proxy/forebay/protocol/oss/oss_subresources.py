@@ -2,10 +2,10 @@
 
     /bucket/key?acl&versionId=x           the resource: decoded, the covered names, sorted
 
-Version 1 covers listed names alone, and clients' lists differ. `COVERED` is the union (oss2, alibabacloud-oss-v2 with
-what its operations add). A request is verified with the whole list and no other: each name in it decides what is done
-or to which object, so that one which a client's shorter list leaves out could have been added by anybody. Where a
-client sends such a name unsigned (alibabacloud-oss-v2: x-oss-process), OSS itself refuses it too.
+Version 1 covers only the names in a list, and clients' lists differ. `COVERED` is their union (oss2, and
+alibabacloud-oss-v2 with the names that its operations add). A request is always verified with this whole list: each
+name in it selects the operation or the object, so a name that a shorter list leaves unsigned could have been added on
+the way. Where a client sends such a name unsigned (alibabacloud-oss-v2: x-oss-process), OSS itself refuses it too.
 
 Any other name is refused, except those that page through a listing (`PAGING`), which no client signs.
 

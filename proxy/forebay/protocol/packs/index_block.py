@@ -72,7 +72,7 @@ class MemberBlock:
         return len(self.keys)
 
     def position_of(self, key: str) -> int | None:
-        """Where the member of a key is in the block; None: it has none."""
+        """Returns the position of the member with this key in the block; None: there is none."""
         number = bisect_left(self.keys, key)
         return number if number < len(self.keys) and self.keys[number] == key else None
 

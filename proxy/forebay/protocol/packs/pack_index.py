@@ -1,4 +1,4 @@
-"""The index of a pack: which member of which shard a key is. Blocks of members, and a table of them at the end.
+"""The index of a pack: maps keys to members of shards. Blocks of members, and a table of them at the end.
 
     "FBPACK" u16 version   blocks (protocol.packs.index_block)   description   table of blocks   footer
 
@@ -10,9 +10,9 @@
                       u64 zero  16 B BLAKE2b of the description, the table and the footer up to here
                       u64 length of the whole index  u16 version  "FBPKIX"
 
-Each byte is vouched for: the footer's digest covers the table, the table has a checksum of each block. An index that is
-cut short lacks its footer, or has another length than that says. The table is all that a reader keeps in memory: less
-than a byte a member. A block is read when a key of it is looked up.
+Every byte is verified: the footer's digest covers the table, and the table has a checksum of each block. A truncated
+index lacks its footer, or has another length than its footer says. A reader keeps only the table in memory: less than a
+byte a member. A block is read when one of its keys is looked up.
 
 This is the format alone: whoever has the bytes reads `footer_span`, then `tables_span`, then blocks by `block_of`.
 """
@@ -49,7 +49,7 @@ _COUNT: Final = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class PackDescription:
-    """What an index says of itself."""
+    """The description in an index."""
 
     prefixes: tuple[str, ...]
     """The keys of all members begin with one of these."""
@@ -73,7 +73,7 @@ class IndexWriter:
         self.members = 0
 
     def add(self, member: PackedMember) -> bytes:
-        """Adds a member. Returns the bytes that are complete by now; mostly none."""
+        """Adds a member. Returns the bytes that are complete by now; usually none."""
         if self.members and member.key <= self._last_key:
             raise ValueError(f"{member.key!r} does not come after {self._last_key!r}")
         if not self._members:
@@ -120,7 +120,7 @@ class IndexWriter:
 
 
 class PackIndex:
-    """The table of an index that lies somewhere else. Raises MalformedPack, which says what is wrong with it."""
+    """The table of an index whose bytes are stored elsewhere. Raises MalformedPack with the reason."""
 
     def __init__(self, size: int, footer: bytes, tables: bytes | memoryview) -> None:
         """`size`: bytes of the index; `footer` and `tables`: the bytes of `footer_span` and `tables_span`."""
@@ -161,13 +161,13 @@ class PackIndex:
 
     @property
     def resident_bytes(self) -> int:
-        """What the table takes in memory, by the sizes of its parts."""
+        """Returns the bytes of memory that the table takes, by the sizes of its parts."""
         columns = (self._offsets, self._lengths, self._crcs, self.counts)
         keys = sys.getsizeof(self._first_keys) + sum(map(sys.getsizeof, self._first_keys))
         return keys + sum(len(each) * each.itemsize for each in columns)
 
     def block_of(self, key: str) -> int | None:
-        """The block that has `key`, if one has; None: none."""
+        """Returns the number of the block that may have `key`; None: no block has it."""
         number: int = bisect_right(self._first_keys, key) - 1
         return number if number >= 0 else None
 

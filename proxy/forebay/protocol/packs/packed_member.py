@@ -1,4 +1,4 @@
-"""A packed member: one object whose bytes are a span of a shard, and the facts that readers of its key are shown."""
+"""A packed member: an object whose bytes are a span of a shard, and the facts in responses to reads of its key."""
 
 import re
 from email.utils import formatdate
@@ -38,11 +38,11 @@ class PackedMember(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """Behind its last byte in the shard."""
+        """Returns the position behind its last byte in the shard."""
         return self.offset + self.size
 
     def facts(self) -> ObjectFacts:
-        """The facts of the object, as readers of its key are shown them."""
+        """Returns the facts of the object, for responses to reads of its key."""
         date = formatdate(self.modified, usegmt=True) if self.modified else ""
         return ObjectFacts(Version(self.etag), self.size, date, self.headers, checksums_known=True)
 

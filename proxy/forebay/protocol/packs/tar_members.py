@@ -2,8 +2,8 @@
 
     [pax header, 512 + n * 512]   header, 512   bytes of the member, filled up to 512   ...   1024 zero bytes
 
-So the bytes of each member begin at a multiple of 512, and `tar`, Python's tarfile and WebDataset read a shard as it
-is. Metadata of the objects is in the index alone: a pax header each would cost a kilobyte a member.
+So the bytes of each member begin at a multiple of 512, and `tar`, Python's tarfile and WebDataset can read a shard. The
+metadata of the objects is only in the index: pax headers would cost a kilobyte a member.
 
 Headers: forebay.protocol.tar_header.
 """
@@ -19,7 +19,7 @@ from forebay.protocol.tar_header import (
 
 
 def member_header(key: str, size: int, modified: int) -> bytes:
-    """What stands before the bytes of a member. `modified`: seconds since the epoch."""
+    """Returns the headers before the bytes of a member. `modified`: seconds since the epoch."""
     name = key.encode()
     prefix, short = _split(name)
     records = b""

@@ -8,9 +8,9 @@ A tombstone names a member by its key, its shard and its offset there. No shard 
 tombstone says the same for ever: an object of the key that is packed later has another place. Tombstones are only
 added, and their union counts. So two writers need no lock.
 
-Several of these objects may be replaced by one (`merged_key`). Its name comes after all names that it replaces, and
-these come before the name of the index, so whoever lists them in order misses no tombstone: the merged object, or the
-index without the member, is written before they are deleted, and is listed after their places.
+Several of these objects may be replaced by one (`merged_key`). Its name sorts after all names that it replaces, and
+these sort before the name of the index. The merged object, or the index without the member, is written before they are
+deleted. So a listing in order misses no tombstone.
 """
 
 import json
@@ -40,7 +40,7 @@ class Tombstone(NamedTuple):
 
 
 def tombstones_prefix(index_key: str) -> str:
-    """What the keys of the tombstones of an index begin with."""
+    """Returns the prefix of the keys of an index's tombstones."""
     return index_key.removesuffix(INDEX_SUFFIX) + _FOLDER
 
 

@@ -1,1 +1,1 @@
-"""Recordings as bytes: what was read, in order, in a form that goes from one Forebay to another."""
+"""Recordings as bytes: reads in order, in a format that can be moved from one Forebay to another."""

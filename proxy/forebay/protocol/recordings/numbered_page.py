@@ -1,10 +1,10 @@
-"""A page of a recording as numbers of names, which stand in a file of their own: four bytes a read, and no key touched.
+"""A page of a recording as numbers of names, which are in a file of their own: four bytes a read, without any key.
 
     u32 seconds | u16 sections
     of each section: 8 bytes, the id of its names | u32 reads
     u32 number of each read
 
-On the node's own disk only: whoever reads a recording gets it with its names (recording_page). All numbers are
+Used on the node's own disk only: readers of a recording get pages with keys (recording_page). All numbers are
 little-endian.
 """
 

@@ -1,4 +1,4 @@
-"""Reads of a recording in columns, so that nothing needs to be done for each of them in Python.
+"""Reads of a recording in columns, so that no Python code runs for each of them.
 
 keys      the key of each
 starts    its first byte
@@ -59,17 +59,17 @@ class ReadColumns:
 
     @property
     def columns(self) -> "ReadColumns":
-        """Themselves: they are in columns already."""
+        """Returns itself."""
         return self
 
     @property
     def is_numbered(self) -> bool:
-        """They have no numbers."""
+        """Returns False: reads in columns have no numbers."""
         return False
 
     @property
     def numbered(self) -> list[NumberedReads] | None:
-        """None: they have no numbers."""
+        """Returns None: reads in columns have no numbers."""
         return None
 
     @property
@@ -103,7 +103,7 @@ class ReadColumns:
 
 
 class ColumnSource(Protocol):
-    """Reads that are put into columns once somebody needs them."""
+    """Reads that are converted to columns when these are needed."""
 
     def __len__(self) -> int: ...
 
@@ -114,12 +114,12 @@ class ColumnSource(Protocol):
 
     @property
     def is_numbered(self) -> bool:
-        """Whether they are sure to be numbers alone, which take little memory."""
+        """Whether all of them are certainly numbers, which take little memory."""
         ...
 
     @property
     def numbered(self) -> list[NumberedReads] | None:
-        """All of them by their numbers; None: some have none."""
+        """Returns all of them by their numbers; None if some have none."""
         ...
 
     def part(self, start: int, stop: int) -> "ColumnSource":

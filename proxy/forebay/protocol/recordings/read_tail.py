@@ -1,6 +1,6 @@
-"""The tail of what was read: the batches as they came, in order, cut into pages without looking at a single read.
+"""The latest reads of a recording: the batches as they came, in order, cut into pages without a step for each read.
 
-batch  batch  batch ...      a column is made of them once a page is encoded, in the thread that writes it
+batch  batch  batch ...      converted to columns when a page is encoded, in the thread that writes it
 """
 
 from bisect import bisect_left
@@ -22,7 +22,7 @@ class ReadTail:
         return self._count
 
     def append(self, reads: ColumnSource) -> None:
-        """Appends reads, which change no more."""
+        """Appends reads, which must not be changed any more."""
         if len(reads):
             self._batches.append(reads)
             self._count += len(reads)
@@ -51,7 +51,7 @@ class ReadTail:
         return found
 
     def cut(self, count: int) -> "ReadTail":
-        """Takes the first `count` reads away, and returns them."""
+        """Removes and returns the first `count` reads."""
         first, rest = self._between(0, count), self._between(count, self._count)
         self._batches, self._count = rest, sum(map(len, rest))
         return ReadTail(first)

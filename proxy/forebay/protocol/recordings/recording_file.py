@@ -36,7 +36,7 @@ _MAX_CHUNK: Final = MAX_PAGE_BYTES + 4096
 
 @dataclass(frozen=True, slots=True)
 class RecordingHeader:
-    """What a recording says of itself."""
+    """The header of a recording."""
 
     began: int
     """Seconds since 1970."""
@@ -81,9 +81,8 @@ class RecordingEncoder:
 
 
 class RecordingDecoder:
-    """Reads a file from `content`. Raises MalformedRecording, which says what is wrong and at which byte.
-
-    `find_names`: for pages of numbers, which are refused without it.
+    """Reads a file from `content`. Raises MalformedRecording with the reason and the byte. `find_names`: for pages of
+    numbers, which are refused without it.
     """
 
     def __init__(self, content: bytes, find_names: FindNames | None = None) -> None:
@@ -176,7 +175,7 @@ def _header(content: bytes) -> RecordingHeader:
 
 
 def _decompress(stored: bytes) -> bytes:
-    """A page is never larger than MAX_PAGE_BYTES, whatever it was compressed to."""
+    """Decompresses a page of at most MAX_PAGE_BYTES."""
     unpacker = zlib.decompressobj()
     try:
         raw = unpacker.decompress(stored, MAX_PAGE_BYTES + 1)

@@ -7,9 +7,8 @@
     u64 first byte of each read                              absent if every read began at byte 0        (bit 1)
     u32 or u64 (length * 2 + whole) of each read             u64 if one does not fit into u32            (bit 2)
 
-All numbers are little-endian. `whole`: the read covered the whole object, so it is the whole object that is wanted
-again, whatever its size by then. docs/recordings.md describes this for other programs; `recording_file` puts pages into
-a file.
+All numbers are little-endian. `whole`: the read covered the whole object, so a replay reads the whole object, whatever
+its size is then. docs/recordings.md describes this for other programs; `recording_file` puts pages into a file.
 """
 
 import struct
@@ -53,7 +52,7 @@ class RecordingPage:
 
     @property
     def columns(self) -> ReadColumns:
-        """The reads in columns, made of their source."""
+        """Returns the reads in columns, converted from their source."""
         return self.source.columns
 
     @property
@@ -87,7 +86,7 @@ def encode_page(page: RecordingPage) -> bytes:
 
 
 def decode_page(raw: bytes) -> RecordingPage:
-    """Returns the page of these bytes. Raises MalformedRecording, which says what is wrong."""
+    """Returns the page of these bytes. Raises MalformedRecording with the reason."""
     if len(raw) < _HEAD.size:
         raise MalformedRecording("a page without a head")
     count, key_count, seconds, columns = _HEAD.unpack_from(raw)

@@ -46,8 +46,8 @@ def read_bucket_page(body: bytes) -> BucketPage:
 
 
 def bucket_list(pages: Sequence[BucketPage], prefix: str, token: str, limit: str) -> bytes:
-    """The page of all buckets in `pages` that was asked for. `prefix`, `token`, `limit`: as in the query, empty where
-    it has none; an unusable limit is none."""
+    """Returns the requested page of all buckets in `pages`. `prefix`, `token`, `limit`: as in the query, empty where it
+    has none; an invalid limit is ignored."""
     most = min(int(limit), _MAX_BUCKETS) if _LIMIT.fullmatch(limit) else None
     names = {bucket.name: bucket for page in pages for bucket in page.buckets}
     wanted = [names[name] for name in sorted(names) if name.startswith(prefix) and name > token]

@@ -20,7 +20,7 @@ _MAX_DIGITS: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class CorsRule:
-    """What pages of some sites may do. In patterns, one `*` stands for any characters."""
+    """The requests that pages of some sites may send. In patterns, one `*` stands for any characters."""
 
     origins: tuple[str, ...]
     methods: tuple[str, ...]

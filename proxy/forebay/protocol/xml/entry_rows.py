@@ -29,9 +29,9 @@ class EntryRows:
     def __init__(
         self, keys: Sequence[str], content: bytes | memoryview, bounds: Sequence[int], owners: bytes, *, is_plain: bool
     ) -> None:
-        """`content`: all rows; `bounds`: where each begins, and where the last ends; `owners`: of each its owner's
-        number or NO_OWNER; `is_plain`: whether no key is written otherwise than it is. Raises ValueError where they
-        don't fit each other."""
+        """`content`: all rows; `bounds`: the position of each, and of the end of the last; `owners`: the number of each
+        one's owner, or NO_OWNER; `is_plain`: no key needs percent-encoding. Raises ValueError if they don't fit each
+        other."""
         if not len(keys) == len(bounds) - 1 == len(owners) or bounds[-1] != len(content):
             raise ValueError("rows that don't fit their table")
         self.keys = keys

@@ -5,9 +5,9 @@
 
 A page of a million-key listing costs two milliseconds, a tenth of what a parser with a call for each tag would cost.
 That is sound because text that could hide a tag is refused: comments, CDATA and DTDs (all begin with `<!`), characters
-that XML can't carry, an entry that is not flat, a key that is not the first element. Whoever reads the page passes the
-listing on to the origin then. So every origin's own fields (StorageClass, ChecksumAlgorithm, Type, RestoreStatus) are
-kept as they are, without a list of them.
+that XML can't carry, an entry that is not flat, a key that is not the first element. The listing is then forwarded to
+the origin. So every origin's own fields (StorageClass, ChecksumAlgorithm, Type, RestoreStatus) are kept as they are,
+without a list of them.
 
 The order of keys is that of UTF-8, which is that of code points; a page in another order is refused.
 
@@ -71,7 +71,7 @@ class KeyEncoding:
         return encoded if self.tilde else encoded.replace("~", "%7E")
 
     def learn(self, encoded: str) -> None:
-        """Adopts what the encoded keys of a page show."""
+        """Adopts the encoding that the keys of a page show."""
         if "+" in encoded:
             self.plus = True
         elif "%20" in encoded:
@@ -84,7 +84,7 @@ class KeyEncoding:
 
 @dataclass(slots=True)
 class ListingForm:
-    """What an origin's pages have in common, learnt page by page."""
+    """The properties that an origin's pages have in common, learnt page by page."""
 
     encoding: KeyEncoding = field(default_factory=KeyEncoding)
     owners: list[str] = field(default_factory=list)
@@ -113,7 +113,7 @@ class ListedEntries(NamedTuple):
 
 
 class EntryFacts(NamedTuple):
-    """What the XML of an entry says of its object."""
+    """The facts in the XML of an entry."""
 
     last_modified: str
     """As the origin wrote it, in ISO 8601."""
@@ -137,7 +137,7 @@ def split_owner(facts: str) -> tuple[str, int | None]:
 
 def read_page(body: bytes, form: ListingForm, *, is_rolled: bool = False) -> ListedEntries:
     """The entries of a ListObjectsV2 document, which was requested with `encoding-type=url`, and with a delimiter if it
-    `is_rolled`. Raises MalformedXml for what is better left to the origin."""
+    `is_rolled`. Raises MalformedXml for a page that is better left to the origin."""
     if len(body) > MAX_PAGE_BYTES:
         raise MalformedXml("it is too large")
     try:
@@ -178,7 +178,7 @@ def read_page(body: bytes, form: ListingForm, *, is_rolled: bool = False) -> Lis
 
 
 def entry_facts(facts: str) -> EntryFacts | None:
-    """What an entry's XML says; None if it lacks any of it."""
+    """Returns the facts in an entry's XML; None if one is missing."""
     found = _FACTS.match(facts)
     return EntryFacts(_unescaped(found[1]).strip(), _unescaped(found[2]), int(found[3])) if found else None
 

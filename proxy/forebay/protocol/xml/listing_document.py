@@ -1,4 +1,4 @@
-"""Writes a page of ListObjects or ListObjectsV2 from what an origin's listing said of each entry.
+"""Writes a page of ListObjects or ListObjectsV2 from the entries of an origin's listing.
 
 The entries are the origin's own XML (forebay.protocol.xml.entry_rows), the fields above them are those that the S3 API
 documents. So a page has the elements that the origin's page would have; their order is Amazon's.
@@ -22,7 +22,7 @@ _NOT_XML: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff
 
 
 class PageForm(NamedTuple):
-    """What pages of one namespace have in common."""
+    """The properties that pages of one namespace have in common."""
 
     encoding: KeyEncoding
     owners: Sequence[str]

@@ -1,4 +1,4 @@
-"""The answer to a ListParts that Forebay gives itself.
+"""The response to a ListParts that Forebay answers itself.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListParts.html
 """
@@ -29,8 +29,8 @@ class ListedPart(NamedTuple):
 
 
 def part_listing(target: Target, parts: Mapping[int, ListedPart], checksums: HeaderPairs = ()) -> bytes:
-    """The page that the query of `target` wants, of the parts of its upload by number. `checksums`: elements that say
-    which the upload was created for. Raises S3Error."""
+    """Returns the page that the query of `target` requests, of the parts of its upload by number. `checksums`: elements
+    with the algorithm and type of the upload. Raises S3Error."""
     after, most = _number(target, "part-number-marker", 0), _number(target, "max-parts", MOST_PARTS)
     most = min(most, MOST_PARTS)
     numbers = sorted(number for number in parts if number > after)

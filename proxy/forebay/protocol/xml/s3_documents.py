@@ -226,8 +226,8 @@ def deleted_document(keys: Sequence[str]) -> bytes:
 
 
 def deletion_results(before: bytes | None, added: Sequence[tuple[str, S3Error | None]]) -> bytes | None:
-    """The answer to a DeleteObjects, `before` or an empty one, with what became of further keys; None: `before` is
-    none."""
+    """Returns the response to a DeleteObjects, `before` or an empty one, with the results of further keys added; None:
+    `before` is no such response."""
     root = Element("DeleteResult")
     if before is not None:
         document = _from_origin(before)
