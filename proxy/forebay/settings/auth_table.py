@@ -77,7 +77,7 @@ AUTH: Final[tuple[Setting, ...]] = (
         "auth.anonymous.grants[].allow",
         choices("read", "write", "list", "delete"),
         REQUIRED,
-        "The actions allowed to them, if the origin allows them to anybody; anything else is denied.",
+        "The actions allowed to unsigned requests, if the origin allows them to anybody; anything else is denied.",
         live=True,
     ),
 )

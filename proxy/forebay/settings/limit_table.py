@@ -15,7 +15,7 @@ LIMITS: Final[tuple[Setting, ...]] = (
         1,
         1_000_000,
     ),
-    Setting("limits.header_timeout", DURATION, "10s", "The time in which a request's head must arrive.", 0.1, HOUR),
+    Setting("limits.header_timeout", DURATION, "10s", "The time within which a request's head must arrive.", 0.1, HOUR),
     Setting("limits.idle_timeout", DURATION, "75s", "The longest silence of a connection between requests.", 1, HOUR),
     Setting(
         "limits.body_timeout",
@@ -67,15 +67,16 @@ LIMITS: Final[tuple[Setting, ...]] = (
         "limits.listings",
         SIZE,
         "4GiB",
-        "The room for snapshots of namespaces (rules[].listing), in each worker: 300 bytes a key, in large ones 50; "
-        "beyond it listings are passed on.",
+        "Bytes for snapshots of namespaces (rules[].listing), in each worker: 300 a key, 50 in large ones; beyond it "
+        "listings are forwarded.",
         MIB,
     ),
     Setting(
         "limits.recordings",
         SIZE,
         "256MiB",
-        "Bytes of all recordings, in the state directory; automatic ones give way, then no more is recorded.",
+        "Bytes of all recordings, in the state directory; automatic ones are removed first, then nothing more is "
+        "recorded.",
         MIB,
     ),
 )

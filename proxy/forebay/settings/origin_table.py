@@ -178,8 +178,8 @@ ORIGINS: Final[tuple[Setting, ...]] = (
         "origins[].buckets",
         BUCKETS,
         REQUIRED,
-        "Its buckets, by name or pattern; the first of the origins that matches a bucket has it, `[origin]` has all "
-        "others.",
+        "Its buckets, by name or pattern; a bucket belongs to the first origin that matches, and all others to "
+        "`[origin]`.",
     ),
     *_origin("origins[]"),
 )

@@ -11,22 +11,22 @@ RULES: Final[tuple[Setting, ...]] = (
         "rules[].name",
         WORD,
         UNSET,
-        "The data set that they count as, in metrics and `forebay datasets`; in metrics the path of the first rule if "
-        "no rule sets it.",
+        "The data set of the objects, in metrics and `forebay datasets`; in metrics the path of the first rule if no "
+        "rule sets it.",
         live=True,
     ),
     Setting(
         "rules[].accelerate",
         BOOLEAN,
         UNSET,
-        "Whether they are cached; true if no rule sets it.",
+        "Whether the objects are cached; true if no rule sets it.",
         live=True,
     ),
     Setting(
         "rules[].freshness",
         FRESHNESS,
         UNSET,
-        "How long they are fresh after a validation at the origin; 60s if no rule sets it.",
+        "How long the objects are fresh after a validation at the origin; 60s if no rule sets it.",
         live=True,
     ),
     Setting(
@@ -73,7 +73,7 @@ RULES: Final[tuple[Setting, ...]] = (
         "rules[].conflict",
         choice("keep", "overwrite"),
         UNSET,
-        'What becomes of a pending write (`write = "back"`) of an object that was written around Forebay meanwhile: '
+        'How a pending write (`write = "back"`) is resolved when its object was written around Forebay meanwhile: '
         '"keep", it waits for a person, or "overwrite"; "keep" if no rule sets it.',
         live=True,
     ),
@@ -81,24 +81,24 @@ RULES: Final[tuple[Setting, ...]] = (
         "rules[].fence",
         PATTERNS,
         UNSET,
-        "Patterns of those among them that are acknowledged once they, and all that was acknowledged before, are at "
-        'the origin, such as ["**/.metadata"]; for `write = "back"`; none if no rule sets it.',
+        'Patterns of objects, such as ["**/.metadata"], whose writes are acknowledged when they and all earlier '
+        'acknowledged writes are at the origin; for `write = "back"`; none if no rule sets it.',
         live=True,
     ),
     Setting(
         "rules[].listing",
         LISTING,
         UNSET,
-        'How old a listing may be that is answered from a snapshot of the namespace; "off" (passed on) if no rule sets '
-        "it.",
+        'The greatest age of a snapshot of the namespace that answers listings; "off" (listings are forwarded) if no '
+        "rule sets it.",
         live=True,
     ),
     Setting(
         "rules[].packed",
         PATTERN,
         UNSET,
-        "Where the packs with these objects are, as a pattern over keys of the same bucket, such as packed/**: a key "
-        "that is no object but a member of a pack is read as if it were; none if no rule sets it.",
+        "The packs with these objects, as a pattern over keys of the same bucket, such as packed/**: a key without an "
+        "object that is a member of a pack is read from the pack; none if no rule sets it.",
         live=True,
     ),
     Setting(
@@ -114,28 +114,30 @@ RULES: Final[tuple[Setting, ...]] = (
         "rules[].record",
         BOOLEAN,
         UNSET,
-        "Whether the order in which they are read is recorded; false if no rule sets it.",
+        "Whether the order of reads of the objects is recorded; false if no rule sets it.",
         live=True,
     ),
     Setting(
         "rules[].follow",
         BOOLEAN,
         UNSET,
-        "Whether they are fetched ahead when they are read in the order of a recording; false if no rule sets it.",
+        "Whether the objects are fetched ahead when they are read in the order of a recording; false if no rule sets "
+        "it.",
         live=True,
     ),
     Setting(
         "rules[].eviction",
         choice("lru", "epoch"),
         UNSET,
-        'What stays in a full tier: "lru", what was read last, or "epoch", a stable share; "lru" if no rule sets it.',
+        'The blocks that stay in a full tier: "lru", the most recently read, or "epoch", a stable share; "lru" if no '
+        "rule sets it.",
         live=True,
     ),
     Setting(
         "rules[].quota",
         SIZE,
         UNSET,
-        "The largest part of the SSD tier that they may take; none of their own if no rule sets it.",
+        "The largest part of the SSD tier that the objects may take; no quota if no rule sets it.",
         MIB,
         live=True,
     ),

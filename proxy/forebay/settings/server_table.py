@@ -41,7 +41,7 @@ SERVER: Final[tuple[Setting, ...]] = (
         "server.socket_mode",
         MODE,
         "0660",
-        "The permissions of the socket's file: who may connect; what a client may read is what its signature proves.",
+        "The permissions of the socket's file, which decide who may connect; reads are authorised as on TCP.",
     ),
     Setting("server.socket_group", WORD, UNSET, "The group of the socket's file, a name or a number."),
     Setting(
@@ -78,14 +78,15 @@ SERVER: Final[tuple[Setting, ...]] = (
         "server.cors",
         BOOLEAN,
         False,
-        "Whether web pages of other sites are answered as the CORS configuration of the bucket at the origin says.",
+        "Whether requests of other sites' web pages are answered by the CORS configuration of the bucket at the "
+        "origin.",
         live=True,
     ),
     Setting(
         "server.drain_timeout",
         DURATION,
         "30s",
-        "The time that open requests have to finish once Forebay is told to stop.",
+        "The time for open requests to finish after Forebay is told to stop.",
         0,
         HOUR,
     ),
@@ -93,8 +94,8 @@ SERVER: Final[tuple[Setting, ...]] = (
         "server.shutdown_delay",
         DURATION,
         "0s",
-        "How long Forebay goes on accepting requests once it is told to stop and /readyz says that it is not ready; "
-        'new writes go through, also under `write = "back"`.',
+        "The time for which Forebay still accepts requests after it is told to stop and /readyz reports that it is not "
+        'ready; new writes go through, also under `write = "back"`.',
         0,
         HOUR,
     ),

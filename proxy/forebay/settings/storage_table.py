@@ -19,8 +19,8 @@ STORAGE: Final[tuple[Setting, ...]] = (
         "memory.ahead",
         SIZE,
         "256MiB",
-        "Bytes of blocks that are fetched ahead of their readers, by plans for instance, and not read yet, and of "
-        "heads of theirs that `memory.size` has no room for; 0B: nothing is fetched ahead.",
+        "Bytes of blocks that were fetched ahead of their readers, by plans for instance, and not read yet, and of "
+        "their heads that do not fit in `memory.size`; 0B: nothing is fetched ahead.",
         0,
         live=True,
     ),
@@ -37,7 +37,8 @@ STORAGE: Final[tuple[Setting, ...]] = (
         "memory.ring",
         SIZE,
         "64MiB",
-        "Bytes of it that one connection of a client may have, so the largest body that it gets in one piece.",
+        "The bytes of `memory.rings` for one connection of a client, and so the largest body that it gets in one "
+        "piece.",
         0,
         64 * GIB,
     ),
@@ -64,21 +65,21 @@ STORAGE: Final[tuple[Setting, ...]] = (
         "journal.max_age",
         DURATION,
         "1h",
-        "How old an acknowledged write may become before it is at the origin; then `/readyz` and an alert say so.",
+        "The age of an acknowledged write that is not at the origin yet, from which `/readyz` and an alert report it.",
         1.0,
     ),
     Setting(
         "journal.upload_max_age",
         DURATION,
         "1d",
-        "How long an unfinished upload of the journal is kept after its last part; then it is aborted.",
+        "The time after its last part for which an unfinished upload of the journal is kept; then it is aborted.",
         60.0,
     ),
     Setting(
         "journal.upload_rate",
         SIZE,
         UNSET,
-        "Bytes a second of pending writes that the node sends to the origins; if not set, as many as they take.",
+        "Bytes a second of pending writes that the node sends to the origins; if not set, without a limit.",
         MIB,
     ),
 )

@@ -76,7 +76,8 @@ class OssRequest:
 
     @property
     def source_conditions(self) -> frozenset[str]:
-        """Returns the conditions on the source of a copy, as S3's headers in lower case, without empty ones."""
+        """Returns the conditions on the source of a copy, as S3's headers in lower case; empty and malformed ones are
+        left out."""
         sent = ((name.lower(), value) for name, value in self.headers.items())
         return frozenset(
             name
