@@ -9,7 +9,7 @@ from forebay.core.heads import ObjectFacts
 from forebay.core.names import ObjectName, Version
 from forebay.peers.owners import Peers
 from forebay.protocol.body.crc64 import crc64
-from forebay.write.body_digest import BodyDigest, WrittenDigests, combine_digests, crc_header
+from forebay.write.body_digest import BodyDigest, WrittenDigests, combine_digests, crc_header, crc_in
 
 NAME = ObjectName("b", "k")
 
@@ -41,3 +41,9 @@ async def test_a_crc_is_added_to_exactly_the_written_version() -> None:
         await digests.record(ObjectName("b", key), '"x"', digest_of(b""))
     assert (len(digests), digests.add_crc(NAME, facts)) == (2, facts)
     assert crc_header(None) == ()
+
+
+def test_the_crc_is_found_among_other_headers() -> None:
+    headers = (("Content-Type", "text/plain"), ("X-Oss-Hash-Crc64ecma", "7"), ("x-oss-hash-crc64", "8"))
+    assert crc_in(headers) == (("X-Oss-Hash-Crc64ecma", "7"),)
+    assert crc_in(headers[:1]) == ()

@@ -73,6 +73,11 @@ def crc_header(digest: BodyDigest | None) -> HeaderPairs:
     return ((CRC64, str(digest.crc)),) if digest is not None else ()
 
 
+def crc_in(headers: HeaderPairs) -> HeaderPairs:
+    """Returns the header that carries the CRC64, as far as it is among these."""
+    return tuple(pair for pair in headers if pair[0].lower() == CRC64)
+
+
 class WrittenDigests:
     """The digests of versions that were written through this node and whose heads are not learnt yet. The oldest are
     forgotten. Every worker has all of them, as any may learn the head."""
@@ -104,6 +109,6 @@ class WrittenDigests:
         known = self._digests.get(name) if self._digests else None
         if known is None or known[0] != folded_etag(facts.version.etag) or known[1].size != facts.size:
             return facts
-        if any(header.lower() == CRC64 for header, _ in facts.headers):
+        if crc_in(facts.headers):
             return facts
         return replace(facts, headers=(*facts.headers, *crc_header(known[1])))

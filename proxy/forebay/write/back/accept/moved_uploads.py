@@ -20,7 +20,6 @@ from forebay.origin.origins import Origins
 from forebay.protocol.body.part_checksums import completed_checksums
 from forebay.protocol.exchange import Request
 from forebay.protocol.header_map import Headers
-from forebay.protocol.oss.oss_headers import CRC64
 from forebay.protocol.target import Target
 from forebay.protocol.xml.s3_documents import completed_fields, embedded_error
 from forebay.protocol.xml.xml_tree import S3_NAMESPACE, read_tree, write_tree
@@ -30,6 +29,7 @@ from forebay.write.back.accept.upload_moves import UploadMoves
 from forebay.write.back.drain.origin_completion import conditions_of
 from forebay.write.back.pending.accepted_write import OriginCompletion
 from forebay.write.back.pending.pending_uploads import PendingUpload, PendingUploads, digest_of
+from forebay.write.body_digest import crc_in
 from forebay.write.forward_request import WriteContext
 
 _ID: Final = "uploadId"
@@ -91,7 +91,7 @@ class MovedUploads:
             return
         fields = completed_fields(result)
         if "ETag" in fields:
-            sums = (*completed_checksums(fields), *((CRC64, value) for value in headers.getall(CRC64, ())))
+            sums = (*completed_checksums(fields), *crc_in(tuple(headers.items())))
             with suppress(S3Error):  # no condition that is known here
                 request = digest_of(document, conditions_of(forward.request.headers))
                 made = OriginCompletion(fields["ETag"], sums, request)

@@ -20,7 +20,6 @@ from forebay.protocol.body.part_checksums import (
 from forebay.protocol.body.payload import HashedPayload
 from forebay.protocol.conditions import same_etag
 from forebay.protocol.dates import format_document_time
-from forebay.protocol.oss.oss_headers import CRC64
 from forebay.protocol.xml.s3_documents import (
     UploadedPart,
     completed_document,
@@ -51,7 +50,7 @@ from forebay.write.back.pending.pending_uploads import (
     digest_of,
     new_upload_id,
 )
-from forebay.write.body_digest import BodyDigest, combining_digests, crc_header
+from forebay.write.body_digest import BodyDigest, combining_digests, crc_header, crc_in
 from forebay.write.forward_request import WriteContext
 from forebay.write.forwarder import Forwarder
 
@@ -239,7 +238,7 @@ class UploadAcceptance:
     ) -> None:
         """`sums`: the checksums and the CRC-64 of the object, as headers."""
         forward, checksums = context.forward, checksum_elements(with_checksum_type(sums))
-        crc = tuple(pair for pair in sums if pair[0].lower() == CRC64) if forward.speaks_oss else ()
+        crc = crc_in(sums) if forward.speaks_oss else ()
         answer = completed_document(forward.target.name, etag, forward.request.url, checksums)
         await self._writer.answer(context, 200, (XML, *crc), answer, durable=durable)
 

@@ -21,7 +21,6 @@ from typing import Final, NamedTuple
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.protocol.body.checksum_headers import checksums_in
-from forebay.protocol.oss.oss_headers import CRC64
 from forebay.storage.journal.log_writer import RecordId
 from forebay.storage.journal.pending_objects import BodyPart
 from forebay.write.back.pending.accepted_write import (
@@ -31,6 +30,7 @@ from forebay.write.back.pending.accepted_write import (
     AcceptedWrite,
     MovedUpload,
 )
+from forebay.write.body_digest import crc_in
 
 _PREFIX: Final = "forebay-"
 _ID_BYTES: Final = 16
@@ -176,7 +176,7 @@ class PendingUploads:
         """Remembers a completion of an upload."""
         if write.facts is not None:
             etag, headers = write.facts.version.etag, write.facts.headers
-            sums = (*checksums_in(headers), *(pair for pair in headers if pair[0].lower() == CRC64))
+            sums = (*checksums_in(headers), *crc_in(headers))
             self._remember(write.upload_id, AcceptedCompletion(write.name, etag, sums, record, digest_of(document)))
 
     def end_at_origin(self, ended: AbortedUpload, record: RecordId) -> None:
