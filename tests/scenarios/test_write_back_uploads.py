@@ -56,6 +56,9 @@ async def test_boto3_uploads_in_parts_at_once(tmp_path: Path) -> None:
         assert etag.endswith('-3"')
         assert origin.store.current("ckpt", "a/file") is None
         await gate.reached()
+        assert len(origin.store.bucket("ckpt").uploads) == 1
+        listed = await asyncio.to_thread(lambda: client.list_multipart_uploads(Bucket="ckpt"))
+        assert "Uploads" not in listed, "it is completed, as far as its client knows"
         gate.open()
         await rig.settled()
         stored = origin.store.get("ckpt", "a/file")

@@ -28,6 +28,7 @@ class JournalMethods:
                 "journal_scanned": self._journal_scanned,
                 "move_upload": self._move_upload,
                 "upload_ending": self._upload_ending,
+                "own_uploads": self._own_uploads,
                 "backlog": self._call_backlog,
             },
         )
@@ -63,6 +64,9 @@ class JournalMethods:
 
     async def _upload_ending(self, request: Document) -> Document:
         return await self._write_back.endings.receive(request)
+
+    async def _own_uploads(self, request: Document) -> Document:
+        return self._write_back.own_uploads.receive(request)
 
     async def _call_backlog(self, request: Document) -> Document:
         return await self._backlog.answer(request)

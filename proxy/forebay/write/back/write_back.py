@@ -42,6 +42,7 @@ from forebay.write.back.accept.write_proofs import WriteProofs, proof_of
 from forebay.write.back.drain.drainer import Drainer
 from forebay.write.back.drain.origin_completion import CompletionAtOrigin
 from forebay.write.back.drain.origin_uploads import OriginUploads
+from forebay.write.back.drain.own_uploads import OwnUploads
 from forebay.write.back.drain.persist_outcome import PersistOutcome
 from forebay.write.back.drain.persister import Persister
 from forebay.write.back.drain.retry_pauses import RetryPauses
@@ -124,7 +125,8 @@ class WriteBack:
             self.room.release,
         )
         at_origin = OriginUploads(origin.origins, pending, origin.rate)
-        preparation = UploadPreparation(at_origin, uploads)
+        self.own_uploads = OwnUploads(peers)
+        preparation = UploadPreparation(at_origin, uploads, self.own_uploads)
         persister = Persister(origin.origins, pending, preparation, cached.invalidator, versions, origin.rate)
         pauses = RetryPauses(tasks, origin.origins.origin_of)
         for each in origin.origins:
@@ -199,7 +201,7 @@ class WriteBack:
             self.room.has_room,
         )
         self._moved = MovedUploads(uploads, self.moves, self.expiry, origin.origins, self.barriers.wait)
-        self._upload_listings = UploadListings(uploads, origin.origins)
+        self._upload_listings = UploadListings(uploads, pending, self.own_uploads, origin.origins)
 
     @property
     def is_draining(self) -> bool:

@@ -1,7 +1,7 @@
 """Upload listings: every form shows the uploads of the journal among those of the origin, each once, in one order."""
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import product
 
@@ -14,11 +14,14 @@ from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_server import OriginServer
 from forebay.origin.origins import Origins
+from forebay.peers.owners import Peers
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.target import Target
 from forebay.protocol.xml.xml_tree import Element, read_tree
 from forebay.storage.journal.log_writer import RecordId
+from forebay.storage.journal.pending_objects import PendingObjects, PendingVersion
 from forebay.write.back.accept.upload_listing import UploadListings
+from forebay.write.back.drain.own_uploads import OwnUploads
 from forebay.write.back.pending.accepted_write import AcceptedUpload
 from forebay.write.back.pending.pending_uploads import PendingUploads, new_upload_id
 from harness.fake.actions import Respond
@@ -27,11 +30,23 @@ from harness.fake_origin import FakeOrigin
 
 
 @asynccontextmanager
-async def _listings(origin: FakeOrigin, uploads: PendingUploads) -> AsyncIterator[UploadListings]:
+async def _listings(
+    origin: FakeOrigin, uploads: PendingUploads, own: Sequence[str] = (), pending: Sequence[ObjectName] = ()
+) -> AsyncIterator[UploadListings]:
+    """`own`: uploads of the origin that carry completions out; `pending`: objects with pending writes."""
     secret = origin.secret
     key = StaticCredentials(SecretKey(secret.access, secret.secret))
     async with OriginClient(OriginServer(origin.endpoint, secret.region, DIALECTS["minio"]), key) as client:
-        yield UploadListings(uploads, Origins.single(client))
+        own_uploads, objects = OwnUploads(Peers()), PendingObjects(_read_nothing)
+        for each in own:
+            own_uploads.add(each)
+        for name in pending:
+            objects.add(name, PendingVersion(RecordId("l", 0), 0, None))
+        yield UploadListings(uploads, objects, own_uploads, Origins.single(client))
+
+
+async def _read_nothing(_ref: object, _span: object) -> memoryview:
+    raise AssertionError("nothing is read")
 
 
 def _target(**query: str) -> Target:
@@ -56,17 +71,20 @@ def _add_at_origin(origin: FakeOrigin, key: str, upload_id: str) -> None:
 async def test_pages_of_any_size_show_each_upload_once_in_order() -> None:
     keys, chooser = ["a", "a/1", "a/2", "a/x/1", "b", "b/1", "ä&<", "c"], random.Random(7)
     async with FakeOrigin() as origin:
-        uploads, expected = PendingUploads(), []
+        uploads, expected, own = PendingUploads(), [], list[str]()
         for number in range(40):
             key = chooser.choice(keys)
-            if chooser.random() < 0.5:
+            if chooser.random() < 0.2:
+                own.append(f"{number:032x}")
+                _add_at_origin(origin, key, own[-1])
+            elif chooser.random() < 0.5:
                 expected.append((key, 1, _add(uploads, key)))
             else:
                 _add_at_origin(origin, key, f"{number:032x}")
                 expected.append((key, 0, f"{number:032x}"))
         _add(uploads, "a/1", "elsewhere")
         expected.sort()
-        async with _listings(origin, uploads) as listings:
+        async with _listings(origin, uploads, own) as listings:
             for most, prefix, delimiter in product(("1", "2", "7", "39", "40", "1000"), ("", "a", "a/"), ("", "/")):
                 found: list[tuple[str, str]] = []
                 markers: dict[str, str] = {}
@@ -128,3 +146,19 @@ async def test_the_origin_answers_where_the_journal_adds_nothing() -> None:
             marker = {"key_marker": "a", "upload_id_marker": new_upload_id(1)}
             page = _read(await listings.answer(_target(**marker)) or b"")
             assert (page.all("Upload"), page.text_at("IsTruncated")) == ([], "false")
+
+
+async def test_an_upload_that_carries_a_completion_out_is_hidden() -> None:
+    """The journal has no other upload. Where it is all of a page, the listing goes on behind it."""
+    async with FakeOrigin() as origin:
+        _add_at_origin(origin, "a", "1" * 32)
+        _add_at_origin(origin, "b", "2" * 32)
+        elsewhere, here = ObjectName("another", "a"), ObjectName("bucket", "a")
+        async with _listings(origin, PendingUploads(), ["1" * 32], [elsewhere]) as listings:
+            assert await listings.answer(_target()) is None
+        async with _listings(origin, PendingUploads(), ["1" * 32], [here]) as listings:
+            page = _read(await listings.answer(_target()) or b"")
+            assert [each.text_at("Key") for each in page.all("Upload")] == ["b"]
+            page = _read(await listings.answer(_target(max_uploads="1")) or b"")
+            marker = page.text_at("NextKeyMarker"), page.text_at("NextUploadIdMarker")
+            assert (page.all("Upload"), page.text_at("IsTruncated"), marker) == ([], "true", ("a", "1" * 32))

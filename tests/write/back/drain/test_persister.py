@@ -12,6 +12,7 @@ from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_server import OriginServer
 from forebay.origin.origins import Origins
+from forebay.peers.owners import Peers
 from forebay.policy.drain_order import WriteInterval
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.storage.journal.body_file import BodyDamaged
@@ -20,6 +21,7 @@ from forebay.storage.journal.pending_objects import BodyPart, PendingObjects
 from forebay.write.back.drain.drainer import Drainer
 from forebay.write.back.drain.origin_uploads import OriginUploads
 from forebay.write.back.drain.origin_versions import OriginVersions
+from forebay.write.back.drain.own_uploads import OwnUploads
 from forebay.write.back.drain.persist_outcome import PersistOutcome
 from forebay.write.back.drain.persister import Persister
 from forebay.write.back.drain.retry_pauses import RetryPauses
@@ -65,7 +67,7 @@ class _HourlyRig:
         persister = Persister(
             Origins.single(client),
             pending,
-            UploadPreparation(cast("OriginUploads", nobody), PendingUploads()),
+            UploadPreparation(cast("OriginUploads", nobody), PendingUploads(), OwnUploads(Peers())),
             cast("Invalidator", nobody),
             cast("OriginVersions", nobody),
         )

@@ -6,6 +6,8 @@
 
 Uploads are ordered by key; of one key, those of the origin come first, in its order, then those of the journal by id.
 So a page goes on behind (key, upload id): where that id is of the journal, the origin has no more uploads of that key.
+Not shown are uploads of the origin that stand for one of the journal: moved ones, and those that carry a completion out
+(write.back.drain.own_uploads). Where that leaves a page empty, it goes on behind the last one of the origin's page.
 
 A page accounts for all keys below its last one, or for all that are left.
 
@@ -25,6 +27,8 @@ from forebay.protocol.dates import format_document_time
 from forebay.protocol.listing_query import LAST_CHARACTER
 from forebay.protocol.target import Target
 from forebay.protocol.xml.xml_tree import S3_NAMESPACE, Element, read_tree, write_tree
+from forebay.storage.journal.pending_objects import PendingObjects
+from forebay.write.back.drain.own_uploads import OwnUploads
 from forebay.write.back.pending.pending_uploads import PendingUpload, PendingUploads, is_local
 
 MOST_UPLOADS: Final = 1000
@@ -83,10 +87,12 @@ def parse_upload_query(target: Target) -> UploadQuery:
 
 
 class UploadListings:
-    """Answers ListMultipartUploads while the journal has uploads."""
+    """Answers ListMultipartUploads while the journal has uploads, or carries completed ones out."""
 
-    def __init__(self, uploads: PendingUploads, origins: Origins) -> None:
+    def __init__(self, uploads: PendingUploads, pending: PendingObjects, own: OwnUploads, origins: Origins) -> None:
         self._uploads = uploads
+        self._pending = pending
+        self._own = own
         self._origins = origins
 
     async def answer(self, target: Target) -> bytes | None:
@@ -98,7 +104,8 @@ class UploadListings:
             if each.upload.name.bucket == target.bucket
             and each.upload.name.key.startswith(target.param("prefix") or "")
         ]
-        if not own and not is_local(target.param("upload-id-marker") or ""):
+        is_carried_out = self._pending.any(lambda name: name.bucket == target.bucket)
+        if not own and not is_carried_out and not is_local(target.param("upload-id-marker") or ""):
             return None
         query = parse_upload_query(target)
         if not query.most:
@@ -115,10 +122,12 @@ class UploadListings:
         if is_truncated and last is None:
             raise OriginBroken("a listing of uploads: it does not go on")
         local = [each for each in _of_journal(own, query) if last is None or each.name < last]
-        moved = {each.origin_id for each in own} - {""}  # those are shown as the journal's
-        at_origin = [each for each in listed if each.upload_id not in moved]
+        hidden = await self._own.find([each.upload_id for each in listed if each.upload_id])
+        hidden |= {each.origin_id for each in own} - {""}
+        at_origin = [each for each in listed if each.upload_id not in hidden]
         merged = sorted(_unique([*at_origin, *local]), key=lambda each: each[:3])
-        return _document(query, merged[: query.most], is_truncated=is_truncated or len(merged) > query.most)
+        shown, marker = merged[: query.most], listed[-1] if is_truncated else None
+        return _document(query, shown, shown[-1] if len(merged) > query.most else marker)
 
     async def _origin_page(self, query: UploadQuery) -> Element | None:
         fields = [("prefix", query.prefix), ("delimiter", query.delimiter)]
@@ -204,19 +213,20 @@ def _written(query: UploadQuery, name: str) -> str:
     return quote(name, safe="/") if query.is_encoded else name
 
 
-def _document(query: UploadQuery, rows: list[_Listed], *, is_truncated: bool) -> bytes:
+def _document(query: UploadQuery, rows: list[_Listed], marker: _Listed | None) -> bytes:
+    """`marker`: what the next page goes on behind; None: there is none."""
     root = Element("ListMultipartUploadsResult")
     fields = [
         ("Bucket", query.bucket),
         ("KeyMarker", _written(query, query.key_marker)),
         ("UploadIdMarker", query.id_marker),
-        ("NextKeyMarker", _written(query, rows[-1].name) if is_truncated else ""),
-        ("NextUploadIdMarker", rows[-1].upload_id if is_truncated else ""),
+        ("NextKeyMarker", _written(query, marker.name) if marker is not None else ""),
+        ("NextUploadIdMarker", marker.upload_id if marker is not None else ""),
         ("Prefix", _written(query, query.prefix)),
         ("Delimiter", _written(query, query.delimiter)),
         ("EncodingType", "url" if query.is_encoded else ""),
         ("MaxUploads", str(query.most)),
-        ("IsTruncated", "true" if is_truncated else "false"),
+        ("IsTruncated", "true" if marker is not None else "false"),
     ]
     for field, text in fields:
         if text or field not in {"Delimiter", "EncodingType"}:

@@ -14,6 +14,7 @@ from forebay.protocol.body.part_checksums import listed_checksums
 from forebay.protocol.xml.s3_documents import UploadedPart
 from forebay.storage.journal.body_file import BodyDamaged
 from forebay.write.back.drain.origin_uploads import PARALLEL_PARTS, OriginUploads, UploadRefused
+from forebay.write.back.drain.own_uploads import OwnUploads
 from forebay.write.back.drain.persist_outcome import PersistOutcome, judge_failure
 from forebay.write.back.pending.accepted_write import AcceptedWrite
 from forebay.write.back.pending.pending_uploads import PendingPart, PendingUploads
@@ -30,9 +31,10 @@ class PreparedUpload:
 class UploadPreparation:
     """Prepares uploads."""
 
-    def __init__(self, at_origin: OriginUploads, uploads: PendingUploads) -> None:
+    def __init__(self, at_origin: OriginUploads, uploads: PendingUploads, own: OwnUploads) -> None:
         self._at_origin = at_origin
         self._uploads = uploads
+        self._own = own
 
     async def prepare(self, write: AcceptedWrite) -> PreparedUpload | PersistOutcome:
         """Returns an upload with all parts of a completion, or what became of the attempt. Never raises."""
@@ -49,6 +51,7 @@ class UploadPreparation:
         except KeyError:
             raise BodyDamaged("a part is missing") from None
         origin_id = await self._at_origin.create(write.name, write.headers)
+        self._own.add(origin_id)
         limit = asyncio.Semaphore(PARALLEL_PARTS)
 
         async def send(part: PendingPart) -> UploadedPart:
