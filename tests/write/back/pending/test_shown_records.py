@@ -171,12 +171,24 @@ def test_an_abort_before_a_completion_ends_the_upload(*, is_draining: bool) -> N
         assert (rig.superseded[3:], list(rig.shown.refused), list(rig.shown.writes)) == ([], [], [_id(2)])
 
 
-def test_an_abort_after_a_completion_takes_nothing_away() -> None:
+@pytest.mark.parametrize("is_draining", [False, True])
+def test_an_abort_after_a_completion_takes_nothing_away(*, is_draining: bool) -> None:
+    """The worker that drains refuses it."""
     rig = _Rig()
+    rig.is_draining = is_draining
     create, part, complete, abort = _upload(1)
     for number, entry in enumerate((create, part, complete, abort)):
         rig.shown.show(entry, _id(number), b"x", is_recovered=False)
-    assert (rig.superseded, rig.carried_out) == ([_id(3)], [_id(2)])
+    assert (rig.superseded, rig.carried_out, rig.moved) == ([_id(3)], [_id(2)], [])
+    assert list(rig.shown.refused) == ([_id(3)] if is_draining else [])
+
+
+def test_of_two_aborts_none_is_refused() -> None:
+    rig = _Rig()
+    create, part, _, abort = _upload(1)
+    for number, entry in enumerate((create, part, abort, abort)):
+        rig.shown.show(entry, _id(number), b"x", is_recovered=False)
+    assert (rig.superseded, list(rig.shown.refused)) == ([_id(0), _id(1), _id(2), _id(3)], [])
 
 
 def test_a_replaced_part_stays_until_its_upload_ends() -> None:

@@ -137,7 +137,7 @@ class ShownRecords:
                 is_settled = self._needless.settle([*(upload.records if upload is not None else ()), record])
                 if upload is not None:
                     self._ended_uploads[entry.upload_id] = is_settled
-                elif is_settled and entry.completion is None and self._uploads.is_completed(entry.upload_id):
+                elif is_settled and self._uploads.is_completed(entry.upload_id):
                     self.refused[record] = None
             case AcceptedWrite():
                 if self._is_repeated(entry, record, payload, is_recovered=is_recovered):
